@@ -1,0 +1,149 @@
+//! The contract every storage engine keeps, and (module `conformance`) the suite that proves it.
+//!
+//! An engine holds ordered bytes in *spaces*. Hive's log is the only write-ahead log: an engine is
+//! written in large atomic batches that are durable when `write` returns, by a thread beside the core,
+//! while the core reads. A batch carries for each space it touches the log index up to which the
+//! space is now durable; the log is cut only behind it.
+//!
+//! Always: `write` is atomic and durable on return; a `snapshot` is one instant across all spaces and
+//! blocks no writer; keys within a space are ordered as bytes; reads see the last finished `write`.
+//! Not here: overlays (core-cluster), what the bytes mean (core-backends).
+#![deny(missing_docs)]
+
+use base_types::{LogIndex, SpaceId};
+use bytes::Bytes;
+use std::ops::ControlFlow;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+/// What an engine cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// No room: the disk or the configured map is full; nothing of the batch was written.
+    #[error("engine is full: {0}")]
+    Full(String),
+    /// What was read is not what was written.
+    #[error("engine is corrupt: {0}")]
+    Corrupt(String),
+    /// The operating system refused.
+    #[error("engine input or output failed: {0}")]
+    Io(String),
+    /// The directory belongs to another engine, or to a newer format.
+    #[error("{0}")]
+    WrongFormat(String),
+    /// A snapshot was held longer than the engine allows.
+    #[error("engine snapshot has expired; take a new one")]
+    SnapshotExpired,
+}
+
+/// A half-open range of keys in one space: from `start` (inclusive) to `end` (exclusive, `None`: the space's end).
+#[derive(Clone, Copy, Debug)]
+pub struct KeyRange<'a> {
+    /// The first key.
+    pub start: &'a [u8],
+    /// The first key behind the range.
+    pub end: Option<&'a [u8]>,
+}
+
+impl<'a> KeyRange<'a> {
+    /// The whole space.
+    pub const ALL: KeyRange<'static> = KeyRange { start: &[], end: None };
+}
+
+/// Which way a range is walked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Ascending.
+    Forward,
+    /// Descending.
+    Backward,
+}
+
+/// What `visit` of a range returns: go on or stop.
+pub type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// Reads. Both the engine and a snapshot of it offer them.
+pub trait EngineRead {
+    /// The value of a key.
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
+
+    /// Visits the range's pairs in order until `visit` breaks.
+    fn range(&self, space: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError>;
+
+    /// The index up to which the space is durable; zero for a space never written.
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError>;
+}
+
+/// One atomic, durable change over any number of spaces. Later operations on a key win.
+#[derive(Clone, Default, Debug)]
+pub struct WriteBatch {
+    /// The operations in order.
+    pub operations: Vec<BatchOperation>,
+}
+
+/// One step of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchOperation {
+    /// Sets a key.
+    Put {
+        /// In this space.
+        space: SpaceId,
+        /// The key.
+        key: Bytes,
+        /// Its value.
+        value: Bytes,
+    },
+    /// Removes a key; no error if it is not there.
+    Delete {
+        /// In this space.
+        space: SpaceId,
+        /// The key.
+        key: Bytes,
+    },
+    /// States that the space now holds everything up to this log index.
+    Durable {
+        /// The space.
+        space: SpaceId,
+        /// The index.
+        index: LogIndex,
+    },
+}
+
+/// A storage engine. `Send + Sync`: the core reads while a thread beside it writes; there is one writer.
+pub trait Engine: EngineRead + Send + Sync {
+    /// The name used in rules, for example `lmdb`.
+    fn name(&self) -> &'static str;
+
+    /// Writes a batch; atomic, and durable when it returns `Ok`. After an error nothing of it is there.
+    fn write(&self, batch: &WriteBatch) -> Result<(), EngineError>;
+
+    /// A consistent view of all spaces. May expire (`EngineError::SnapshotExpired` from its reads).
+    fn snapshot(&self) -> Result<Box<dyn EngineSnapshot>, EngineError>;
+
+    /// Removes up to `limit` pairs of a space, and its durable index with the last of them.
+    /// Returns whether anything is left. Background work: called again until nothing is.
+    fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError>;
+
+    /// Every space that holds anything.
+    fn spaces(&self) -> Result<Vec<SpaceId>, EngineError>;
+
+    /// Size and counters, for metrics.
+    fn statistics(&self) -> EngineStatistics;
+}
+
+/// A consistent view; it may be sent to the thread that streams it.
+pub trait EngineSnapshot: EngineRead + Send {}
+
+/// Size and counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStatistics {
+    /// Bytes on disk (in memory for the memory engine).
+    pub bytes_used: u64,
+    /// Bytes it may grow to; zero where there is no limit but the disk's.
+    pub bytes_limit: u64,
+    /// Batches written since it was opened.
+    pub batches: u64,
+    /// Pairs put since it was opened.
+    pub puts: u64,
+}

@@ -1,0 +1,329 @@
+//! What a door may ask of a node, and what it gets back. Doors translate their protocol to an
+//! [`Action`] and an [`Answer`] to their protocol; they decide nothing else.
+//!
+//! Names follow the HTTP JSON API: action `KvPut` is [`Action::KvPut`], its fields are these fields.
+//! Not here: how an action is carried out (`core-node`), bytes on the wire (`door-*`).
+
+use crate::{
+    ClusterName, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId, RequestId, WriteConsistency,
+};
+use alloc::string::String;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::time::Duration;
+
+/// One request of a client: an action and what is common to all of them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Request {
+    /// What to do.
+    pub action: Action,
+    /// The level of a write; the cluster's default where absent.
+    pub consistency: Option<WriteConsistency>,
+    /// The level of a read; the cluster's default where absent.
+    pub read_consistency: Option<ReadConsistency>,
+    /// How long the client will wait; at most `DEADLINE_MAX`.
+    pub deadline: Duration,
+    /// Equal ids apply once; drawn by the node where the client names none.
+    pub request_id: Option<RequestId>,
+}
+
+/// Where a key lives: in a keyspace, or directly in one cluster's `metadata` backend.
+#[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum KvTarget {
+    /// A keyspace by name.
+    Keyspace(String),
+    /// A cluster that has a `metadata` backend.
+    Cluster(ClusterName),
+}
+
+/// How a keyspace maps keys to its virtual partitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Partitioning {
+    /// By order: a partition is a range of keys; scans stay cheap.
+    Range,
+    /// By hash: even load; scans merge all partitions.
+    Hash,
+}
+
+/// One step of a `KvBatch`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BatchStep {
+    /// Sets a key.
+    Put {
+        /// The key.
+        key: Bytes,
+        /// Its new value.
+        value: Bytes,
+    },
+    /// Removes a key.
+    Delete {
+        /// The key.
+        key: Bytes,
+    },
+}
+
+/// Everything a client can ask for.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The fields are the HTTP JSON API's own; docs/guides/api.md tells each.
+pub enum Action {
+    /// Sets a key.
+    KvPut { target: KvTarget, key: Bytes, value: Bytes },
+    /// Reads a key.
+    KvGet { target: KvTarget, key: Bytes },
+    /// Removes a key; says whether it was there.
+    KvDelete { target: KvTarget, key: Bytes },
+    /// Reads keys in order. `start_after` is exclusive; `end` is exclusive; `prefix` narrows both.
+    /// `reverse` walks from the end down (`start_after` is then the exclusive upper bound).
+    KvScan { target: KvTarget, prefix: Bytes, start_after: Option<Bytes>, end: Option<Bytes>, limit: u32, reverse: bool, keys_only: bool },
+    /// Several steps, all or none, in one cluster.
+    KvBatch { target: KvTarget, steps: Vec<BatchStep> },
+    /// Sets (`value: Some`) or removes (`None`) a key if its value is `expected` (`None`: absent).
+    KvCompareAndSet { target: KvTarget, key: Bytes, expected: Option<Bytes>, value: Option<Bytes> },
+
+    /// Makes a keyspace of `partitions` virtual partitions over `clusters` clusters. `split_keys`
+    /// (range only) are the lower bounds of partitions 1…; evenly cut by the first byte where absent.
+    CreateKeyspace { keyspace: String, partitioning: Partitioning, partitions: u16, clusters: u16, split_keys: Vec<Bytes>, rule: String, engine: Option<String> },
+    /// Removes a keyspace and its clusters.
+    DeleteKeyspace { keyspace: String },
+    /// Tells a keyspace's partitions and clusters.
+    DescribeKeyspace { keyspace: String },
+    /// Lists keyspaces.
+    ListKeyspaces,
+    /// Spreads a keyspace's partitions over `clusters` clusters, online. Returns at once; progress in `DescribeKeyspace`.
+    Reshard { keyspace: String, clusters: u16 },
+
+    /// Makes a cluster by a rule such as `size=5 location=fr-par failure_domain=az`.
+    CreateCluster { name: ClusterName, rule: String },
+    /// Deletes a cluster and its data.
+    DeleteCluster { name: ClusterName },
+    /// Where a cluster is: id, generation, members, last known leader.
+    ResolveCluster { name: ClusterName },
+    /// As `ResolveCluster`, with the members' progress, asked of the leader.
+    DescribeCluster { name: ClusterName },
+    /// Lists clusters by name.
+    ListClusters { prefix: String, start_after: Option<String>, limit: u32 },
+    /// Hands leadership to a member.
+    TransferLeader { name: ClusterName, node: NodeId },
+    /// Adds a replica: learner, snapshot, then voter.
+    AddMember { name: ClusterName, node: NodeId },
+    /// Removes a node's replica.
+    RemoveMember { name: ClusterName, node: NodeId },
+    /// Changes a cluster's default levels.
+    SetDefaultConsistency { name: ClusterName, consistency: Option<WriteConsistency>, read_consistency: Option<ReadConsistency> },
+
+    /// Runs a command of the `redis` backend, for example `["SET", "k", "v", "NX"]`.
+    Redis { cluster: ClusterName, command: Vec<Bytes> },
+
+    /// The node map.
+    ListNodes,
+    /// The health of the world as this node sees it.
+    Status,
+}
+
+impl Action {
+    /// The action's name in the HTTP JSON API.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Action::KvPut { .. } => "KvPut",
+            Action::KvGet { .. } => "KvGet",
+            Action::KvDelete { .. } => "KvDelete",
+            Action::KvScan { .. } => "KvScan",
+            Action::KvBatch { .. } => "KvBatch",
+            Action::KvCompareAndSet { .. } => "KvCompareAndSet",
+            Action::CreateKeyspace { .. } => "CreateKeyspace",
+            Action::DeleteKeyspace { .. } => "DeleteKeyspace",
+            Action::DescribeKeyspace { .. } => "DescribeKeyspace",
+            Action::ListKeyspaces => "ListKeyspaces",
+            Action::Reshard { .. } => "Reshard",
+            Action::CreateCluster { .. } => "CreateCluster",
+            Action::DeleteCluster { .. } => "DeleteCluster",
+            Action::ResolveCluster { .. } => "ResolveCluster",
+            Action::DescribeCluster { .. } => "DescribeCluster",
+            Action::ListClusters { .. } => "ListClusters",
+            Action::TransferLeader { .. } => "TransferLeader",
+            Action::AddMember { .. } => "AddMember",
+            Action::RemoveMember { .. } => "RemoveMember",
+            Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
+            Action::Redis { .. } => "Redis",
+            Action::ListNodes => "ListNodes",
+            Action::Status => "Status",
+        }
+    }
+}
+
+/// What a request came to.
+pub type Response = Result<Answer, Failure>;
+
+/// A request that was not (or not surely) done.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Failure {
+    /// Why, and what to do.
+    pub refusal: Refusal,
+    /// Where it was ordered, if it was (`CommittedNotAbsolute`).
+    pub at: Option<OrderedAt>,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        Failure { refusal, at: None }
+    }
+}
+
+/// A request that was done.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    /// The result.
+    pub result: ActionResult,
+    /// Where it was ordered; absent where no cluster was asked.
+    pub at: Option<OrderedAt>,
+    /// The level a write reached or a read was served at.
+    pub level: Option<Level>,
+}
+
+/// The level an answer stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Of a write.
+    Write(WriteConsistency),
+    /// Of a read.
+    Read(ReadConsistency),
+}
+
+/// The results, one kind for each shape.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)] // The fields are the HTTP JSON API's own; docs/guides/api.md tells each.
+pub enum ActionResult {
+    /// Nothing to say but that it was done.
+    Done,
+    /// A key's value, if it is there.
+    Value { value: Option<Bytes> },
+    /// Whether the key was there.
+    Deleted { existed: bool },
+    /// A page; `next` is the `start_after` of the next one where there is more.
+    Page { entries: Vec<(Bytes, Bytes)>, next: Option<Bytes> },
+    /// A Redis reply.
+    Redis { reply: RedisReply },
+    Keyspace(KeyspaceInfo),
+    Keyspaces { keyspaces: Vec<KeyspaceInfo> },
+    Cluster(ClusterInfo),
+    Clusters { clusters: Vec<ClusterInfo>, next: Option<String> },
+    Nodes { nodes: Vec<NodeInfo> },
+    Status(StatusInfo),
+}
+
+/// A Redis reply (RESP's own kinds).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum RedisReply {
+    Ok,
+    Nil,
+    Integer(i64),
+    Bulk(Bytes),
+    Array(Vec<RedisReply>),
+    /// An error of Redis's own kind, for example `WRONGTYPE …`; the command had no effect.
+    Error(String),
+}
+
+/// A keyspace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct KeyspaceInfo {
+    pub name: String,
+    pub partitioning: Partitioning,
+    pub partitions: u16,
+    pub epoch: u64,
+    pub rule: String,
+    pub engine: String,
+    /// Which cluster owns each partition, in partition order.
+    pub owners: Vec<ClusterName>,
+    /// Lower bounds of partitions 1… (range only).
+    pub split_keys: Vec<Bytes>,
+    /// A running reshard.
+    pub reshard: Option<ReshardInfo>,
+    /// What the last reshard moved: partitions, keys.
+    pub moved_partitions: u64,
+    pub moved_keys: u64,
+}
+
+/// A reshard under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct ReshardInfo {
+    pub target_clusters: u16,
+    pub moves_done: u32,
+    pub moves_total: u32,
+    pub moving: Option<PartitionId>,
+}
+
+/// A cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct ClusterInfo {
+    pub name: ClusterName,
+    pub cluster: crate::ClusterId,
+    pub generation: crate::Generation,
+    pub rule: String,
+    pub leader: Option<NodeId>,
+    pub term: crate::Term,
+    pub commit: crate::LogIndex,
+    pub applied: crate::LogIndex,
+    pub consistency: WriteConsistency,
+    pub read_consistency: ReadConsistency,
+    pub members: Vec<MemberInfo>,
+    /// What is not as the rule wants it, for example a member that is down; empty when well.
+    pub warnings: Vec<String>,
+}
+
+/// A member of a cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct MemberInfo {
+    pub node: NodeId,
+    pub replica: ReplicaId,
+    pub learner: bool,
+    /// The last index known to be in its log; 0 where unknown.
+    pub matched: crate::LogIndex,
+    pub up: bool,
+}
+
+/// A node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct NodeInfo {
+    pub node: NodeId,
+    pub up: bool,
+    pub region: String,
+    pub az: String,
+    pub rack: String,
+    pub chassis: String,
+    pub peer_address: String,
+    pub http_address: String,
+    /// Load + disk + occupancy; the allocator takes the lowest first.
+    pub score: u32,
+    pub clusters: u32,
+    pub leaders: u32,
+    pub disk: crate::DiskId,
+    pub cores: u16,
+    pub version: String,
+    /// Milliseconds since the last heartbeat, as the map's holder saw it.
+    pub seen_ms_ago: u64,
+}
+
+/// The world as one node sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct StatusInfo {
+    pub world: String,
+    pub node: NodeId,
+    /// Serving: formed, resolved, and this node's replicas are all back.
+    pub ready: bool,
+    pub nodes_up: u32,
+    pub nodes_total: u32,
+    pub clusters: u32,
+    pub leaders: u32,
+    pub quiesced: u32,
+    /// This node's configuration cluster, where it has one.
+    pub config_cluster: Option<ClusterName>,
+    /// What an operator should look at, worst first; empty when well.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,25 @@
+//! The words every layer shares: identities, names, consistency levels, time, refusals,
+//! the actions a door may ask for with their answers, and the byte codec.
+//!
+//! Always: plain data and pure functions; the same input gives the same output.
+//! Not here: anything that decides (core-*), stores (engine-*) or speaks a protocol (door-*).
+#![no_std]
+#![deny(missing_docs)]
+
+extern crate alloc;
+
+pub mod action;
+pub mod codec;
+pub mod consistency;
+pub mod error;
+pub mod ids;
+pub mod names;
+pub mod operation;
+pub mod time;
+
+pub use consistency::{ReadConsistency, WriteConsistency};
+pub use error::{ErrorKind, Outcome, Refusal};
+pub use ids::*;
+pub use names::{BackendKind, ClusterName, NameError};
+pub use operation::*;
+pub use time::Tick;

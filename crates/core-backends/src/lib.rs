@@ -1,0 +1,1 @@
+//! The replicated state machines: allocator, reference, metadata, redis.

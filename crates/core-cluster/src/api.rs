@@ -1,0 +1,179 @@
+//! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
+//! peers, jobs for the engine.
+
+use base_engine::WriteBatch;
+use base_types::{
+    BackendKind, ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
+    ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency,
+};
+use bytes::Bytes;
+
+/// What a node must know to hold a replica. The same on every initial member but for `replica`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicaSpec {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub name: ClusterName,
+    /// The rule as text (core-placement parses it).
+    pub rule: String,
+    /// The engine's name.
+    pub engine: String,
+    pub consistency: WriteConsistency,
+    pub read_consistency: ReadConsistency,
+    /// This replica.
+    pub replica: ReplicaId,
+    /// The cluster's first members; empty for a replica that joins later (it starts blank, as nothing, and is sent a snapshot).
+    pub initial_members: Vec<Member>,
+}
+
+/// A member: which replica, on which node, on which disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub struct Member {
+    pub replica: ReplicaId,
+    pub node: NodeId,
+    pub disk: DiskId,
+    pub learner: bool,
+}
+
+/// Something to do on a local replica. Each gets exactly one [`Completion`] with its ticket.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LocalOperation {
+    pub ticket: Ticket,
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    /// Local time after which it is given up (a write that was proposed then ends `Unknown`).
+    pub deadline: Tick,
+    pub kind: LocalKind,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum LocalKind {
+    Write {
+        backend: BackendKind,
+        command: Bytes,
+        consistency: Option<WriteConsistency>,
+        request_id: RequestId,
+        /// The router's estimate of the cluster's own clock when it sent this (milliseconds; 0: no
+        /// estimate yet). Guards exactly-once against frames that were long under way: see
+        /// docs/decisions (cluster time). A refusal `StaleRoute` tells the right time; the router
+        /// rebases and sends again.
+        cluster_time_ms: u64,
+    },
+    Read { backend: BackendKind, query: Bytes, consistency: Option<ReadConsistency> },
+    Admin(AdminCommand),
+}
+
+/// Changes of the cluster itself; leader only.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AdminCommand {
+    /// Learner, snapshot, voter. Idempotent: done when the node is a voter on this disk.
+    AddMember { node: NodeId, disk: DiskId },
+    RemoveMember { node: NodeId },
+    /// A node came back with a new disk: removes its old replica and adds a new one, jointly.
+    ReplaceDisk { node: NodeId, disk: DiskId },
+    TransferLeader { node: NodeId },
+    SetDefaultConsistency { consistency: Option<WriteConsistency>, read_consistency: Option<ReadConsistency> },
+    /// The leader's view of members and progress.
+    Describe,
+}
+
+/// How an operation ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Completion {
+    pub ticket: Ticket,
+    pub outcome: LocalOutcome,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum LocalOutcome {
+    /// A write reached its level. `reply` is the backend's (empty for hopeful and eventual: not applied yet).
+    Written { reply: Bytes, at: OrderedAt, level: WriteConsistency, cluster_time_ms: u64 },
+    Read { reply: Bytes, at: OrderedAt, level: ReadConsistency, cluster_time_ms: u64 },
+    Described(ClusterDescription),
+    AdminDone { at: OrderedAt },
+    /// An absolute write committed, but its deadline came before every member had it.
+    CommittedNotAbsolute { reply: Bytes, at: OrderedAt, missing: Vec<NodeId> },
+    /// Not led here. The router asks `leader`, or another member.
+    NotLeader { leader: Option<NodeId>, term: Term, members: Vec<Member> },
+    /// No such replica here (any more), or another generation.
+    NoSuchCluster,
+    /// The route's clock estimate is too far off: rebase to `cluster_time_ms` and send again.
+    StaleRoute { cluster_time_ms: u64 },
+    /// Definitely not applied.
+    Refused(Refusal),
+    /// Proposed, and then the outcome was lost from sight (deadline, leadership lost).
+    Unknown { message: String },
+}
+
+/// What `Describe` tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterDescription {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub name: ClusterName,
+    pub rule: String,
+    pub engine: String,
+    pub leader: Option<NodeId>,
+    pub term: Term,
+    pub commit: LogIndex,
+    pub applied: LogIndex,
+    pub consistency: WriteConsistency,
+    pub read_consistency: ReadConsistency,
+    /// Each with the last index known in its log (0 unknown).
+    pub members: Vec<(Member, LogIndex)>,
+    pub quiesced: bool,
+    pub cluster_time_ms: u64,
+}
+
+/// What a lane wants done; drained after every turn.
+#[derive(Debug, Default)]
+pub struct LaneOutput {
+    pub completions: Vec<Completion>,
+    /// For the lane of this cluster on that node; core-node batches them, one frame a peer a turn.
+    pub messages: Vec<PeerMessage>,
+    /// For the log's disk, in order.
+    pub log: Vec<core_log::LogAction>,
+    /// For the engine's writer thread; ends with `Lane::on_engine_done`.
+    pub engine: Vec<EngineJob>,
+    /// What happened to replicas here.
+    pub notices: Vec<Notice>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerMessage {
+    pub to: NodeId,
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    /// Opaque to core-node; the receiving lane decodes it in `on_peer_message`.
+    pub payload: Bytes,
+}
+
+/// Work for the thread beside the core that writes the engine. One at a time per engine.
+#[derive(Clone, Debug)]
+pub struct EngineJob {
+    pub job: u64,
+    /// The engine's name.
+    pub engine: String,
+    pub work: EngineWork,
+}
+
+#[derive(Clone, Debug)]
+pub enum EngineWork {
+    Write(std::sync::Arc<WriteBatch>),
+    DropSpace { space: base_types::SpaceId, limit: usize },
+}
+
+/// What the node should know about a local replica.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// Leadership or members as seen here changed; for caches and the config cluster.
+    Changed { cluster: ClusterId, generation: Generation, name: ClusterName, leader: Option<NodeId>, members: Vec<Member> },
+    /// The replica is gone from this node (removed, or the cluster deleted).
+    Gone { cluster: ClusterId, name: ClusterName },
+    /// This replica lost what it promised (rot that no peer could mend): it waits to be replaced.
+    Damaged { cluster: ClusterId, name: ClusterName, message: String },
+    /// The log failed: nothing is acknowledged any more; the process should end and recover.
+    LogFailed { message: String },
+    /// A peer addressed a cluster that is not here; core-node may answer with what it knows.
+    UnknownCluster { from: NodeId, cluster: ClusterId, generation: Generation },
+}

@@ -1,0 +1,144 @@
+//! Events into a core and effects out of it. The host (edge-node, or the simulator) gathers the
+//! events of one turn, calls `Core::step` for each, then `Core::finish_turn` once, then carries out
+//! the effects in order.
+
+use base_types::action::{Request, Response};
+use base_types::{BootId, DiskId, LaneId, NodeId, Ticket};
+use bytes::Bytes;
+use core_cluster::api::EngineJob;
+use core_log::{BatchNumber, LogAction, SegmentId};
+
+/// Who this node is and what it was told in its configuration.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// The world's name; nodes of other worlds are refused.
+    pub world: String,
+    pub node: NodeId,
+    pub disk: DiskId,
+    pub boot: BootId,
+    pub lane: LaneId,
+    pub lane_count: u16,
+    pub labels: core_placement::Labels,
+    /// Where peers reach this node.
+    pub peer_address: String,
+    /// Where clients reach this node's HTTP door (told in the node map).
+    pub http_address: String,
+    /// The members of the world cluster: (node, peer address).
+    pub world_members: Vec<(NodeId, String)>,
+    /// The members of this region's cluster: (node, peer address). Empty: the region has none.
+    pub region_members: Vec<(NodeId, String)>,
+    /// Engine where a rule names none.
+    pub default_engine: String,
+    pub engines: Vec<String>,
+    pub version: String,
+    /// Sizes and times; the simulator shrinks them.
+    pub tuning: Tuning,
+    /// Seeds every random choice (ids drawn, election timeouts).
+    pub seed: u64,
+}
+
+/// Times and bounds that tests and the simulator shrink.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// One Raft tick.
+    pub tick_ms: u64,
+    pub heartbeat_ticks: usize,
+    /// Election timeouts are drawn from [election_ticks, 2 × election_ticks).
+    pub election_ticks: usize,
+    /// An idle cluster quiesces after this many ticks.
+    pub quiesce_after_ticks: u32,
+    /// The overlay is written out at this size…
+    pub flush_bytes: u64,
+    /// …or this age.
+    pub flush_after_ms: u64,
+    /// Entries kept behind the durable index for followers that lag, in bytes per cluster.
+    pub log_keep_bytes: u64,
+    pub snapshot_chunk_bytes: usize,
+    pub node_heartbeat_ms: u64,
+    /// A node not heard of for this long is down.
+    pub node_down_ms: u64,
+    pub log: core_log::LogConfig,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Tuning {
+            tick_ms: 30,
+            heartbeat_ticks: 3,
+            election_ticks: 10,
+            quiesce_after_ticks: 100,
+            flush_bytes: 32 << 20,
+            flush_after_ms: 10_000,
+            log_keep_bytes: 8 << 20,
+            snapshot_chunk_bytes: 256 << 10,
+            node_heartbeat_ms: 1_000,
+            node_down_ms: 4_000,
+            log: core_log::LogConfig::default(),
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Time may have passed (`Core::next_wake` was reached).
+    Timer,
+    /// A client's request from a door on this core. Answered by exactly one `Effect::Reply` with this ticket.
+    Request { ticket: Ticket, request: Request },
+    /// The client went away: no reply is wanted (a write may still happen).
+    Cancel { ticket: Ticket },
+    /// A frame from a peer, its certificate already checked to be `from`.
+    Frame { from: NodeId, frame: Bytes },
+    /// A connection to a peer came up, or all of them went down.
+    PeerUp { node: NodeId },
+    PeerDown { node: NodeId },
+    /// From another core of this node.
+    Mail { from: LaneId, mail: Mail },
+    /// Log write done, durable.
+    LogWritten { batch: BatchNumber },
+    LogSegmentReady { segment: SegmentId },
+    LogFailed { message: String },
+    EngineDone { job: u64, result: Result<bool, base_engine::EngineError> },
+    /// What the host knows of the machine: load 0…1000, disk fill 0…1000.
+    Machine { load: u32, disk: u32 },
+    /// The disk below the data directory is (no longer) too full for writes.
+    DiskFull { full: bool },
+}
+
+/// A message between cores of one node: an encoded frame, as a peer's would be.
+#[derive(Clone, Debug)]
+pub struct Mail {
+    pub frame: Bytes,
+}
+
+/// Something to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// To a lane of a peer. The host may drop it if there is no connection or its queue is full.
+    Send { to: NodeId, lane: LaneId, frame: Bytes },
+    /// To another core of this node. The host may drop it only when stopping.
+    Mail { to: LaneId, mail: Mail },
+    Reply { ticket: Ticket, response: Response },
+    Log(LogAction),
+    Engine(EngineJob),
+    /// Where a node's peers' port is (learned from configuration or node map): connect to it, keep connected.
+    Address { node: NodeId, address: String },
+    /// Not to be talked to any more.
+    Forget { node: NodeId },
+    /// For the log file and the operator.
+    Note { level: NoteLevel, text: String },
+    /// This process must end: the log failed, or the core found its own state impossible.
+    Halt { reason: String },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoteLevel {
+    Info,
+    Warning,
+    Error,
+}
+
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub list: Vec<Effect>,
+}

@@ -1,0 +1,1 @@
+//! The thin module around the Raft library; nothing else names it.

@@ -1,0 +1,1 @@
+//! The HTTP JSON API: JSON to actions, answers to JSON.

@@ -1,0 +1,1 @@
+//! Threads, sockets, disks, TLS: the host of the core.

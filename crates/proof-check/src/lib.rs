@@ -1,0 +1,1 @@
+//! Checkers: linearizability, durability ledgers, listings.
