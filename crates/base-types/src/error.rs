@@ -1,5 +1,6 @@
 //! What goes wrong, told so that the caller knows what to do. Doors map it to their protocol.
 
+use crate::codec::{DecodeError, Encode, Reader, Writer};
 use alloc::string::String;
 use core::fmt;
 
@@ -135,4 +136,15 @@ pub const CODES: &[&str] = &[
 /// The static form of a code read from a peer; `Internal` where it is none of [`CODES`].
 pub fn code_from_str(text: &str) -> &'static str {
     CODES.iter().copied().find(|code| *code == text).unwrap_or("Internal")
+}
+
+impl Encode for Refusal {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(self.kind as u8).string(self.code).string(&self.message);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let kind = ErrorKind::from_byte(input.u8("error kind")?).ok_or(DecodeError::Unknown("error kind"))?;
+        Ok(Refusal { kind, code: code_from_str(&input.string("error code")?), message: input.string("error message")? })
+    }
 }

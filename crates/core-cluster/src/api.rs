@@ -177,3 +177,104 @@ pub enum Notice {
     /// A peer addressed a cluster that is not here; core-node may answer with what it knows.
     UnknownCluster { from: NodeId, cluster: ClusterId, generation: Generation },
 }
+
+/// How a lane is set up.
+#[derive(Clone, Debug)]
+pub struct LaneConfig {
+    pub node: NodeId,
+    pub disk: DiskId,
+    pub lane: base_types::LaneId,
+    /// What the log's checksums cover: a hash of world, disk and lane.
+    pub log_identity: u64,
+    pub seed: u64,
+    pub tick_ms: u64,
+    pub heartbeat_ticks: usize,
+    pub election_ticks: usize,
+    pub quiesce_after_ticks: u32,
+    pub flush_bytes: u64,
+    pub flush_after_ms: u64,
+    pub log_keep_bytes: u64,
+    pub snapshot_chunk_bytes: usize,
+    pub log: core_log::LogConfig,
+}
+
+/// A local replica at a glance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicaView {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub name: ClusterName,
+    pub replica: ReplicaId,
+    pub leader: Option<NodeId>,
+    pub is_leader: bool,
+    pub is_learner: bool,
+    pub term: Term,
+    pub commit: LogIndex,
+    pub applied: LogIndex,
+    pub quiesced: bool,
+    pub damaged: bool,
+    /// Blank: waits for its first snapshot.
+    pub blank: bool,
+    pub members: Vec<Member>,
+    pub cluster_time_ms: u64,
+}
+
+/// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LaneStatistics {
+    pub replicas: u64,
+    pub leaders: u64,
+    pub quiesced: u64,
+    pub overlay_bytes: u64,
+    pub log_segments: u64,
+    pub log_batches: u64,
+    pub log_bytes: u64,
+    pub proposals: u64,
+    pub entries_applied: u64,
+    pub commands_applied: u64,
+    pub duplicates_suppressed: u64,
+    pub reads_lease: u64,
+    pub reads_index: u64,
+    pub reads_eventual: u64,
+    pub elections_started: u64,
+    pub elections_won: u64,
+    pub snapshots_sent: u64,
+    pub snapshots_installed: u64,
+    pub entries_repaired: u64,
+    pub messages_sent: u64,
+    pub flushes: u64,
+}
+
+/* What `Lane` offers (lane.rs):
+
+impl Lane {
+    /// Recovers the lane: log, catalog, replicas. Notes are for the operator.
+    pub fn open(config: LaneConfig, engines: Vec<Arc<dyn Engine>>, disk: &mut dyn LogDisk, now: Tick)
+        -> Result<(Lane, Vec<String>), LaneError>;
+    /// Makes a replica; `Ok(false)`: it is already there (same cluster). Durable with the next log batch.
+    pub fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal>;
+    /// Removes a replica and its data (space dropped in the background). False: not here.
+    pub fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool;
+    /// One operation; its completion comes out of a later `finish_turn`.
+    pub fn submit(&mut self, now: Tick, operation: LocalOperation);
+    pub fn on_peer_message(&mut self, now: Tick, from: NodeId, cluster: ClusterId, generation: Generation, payload: Bytes);
+    /// The node cannot be reached (or is known to be down): quiet clusters it leads wake up.
+    pub fn on_peer_down(&mut self, now: Tick, node: NodeId);
+    pub fn on_peer_up(&mut self, now: Tick, node: NodeId);
+    pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber);
+    pub fn on_log_segment_ready(&mut self, now: Tick, segment: SegmentId);
+    pub fn on_log_failed(&mut self, now: Tick, message: &str);
+    pub fn on_engine_done(&mut self, now: Tick, job: u64, result: Result<bool, EngineError>);
+    pub fn set_disk_full(&mut self, full: bool);
+    /// Time has passed.
+    pub fn on_timer(&mut self, now: Tick);
+    /// Ends a turn: proposals of the turn become one entry a cluster, Raft is made ready, the log
+    /// batch is handed out, replies leave together.
+    pub fn finish_turn(&mut self, now: Tick) -> LaneOutput;
+    pub fn next_wake(&self) -> Tick;
+    pub fn view(&self, cluster: ClusterId) -> Option<ReplicaView>;
+    /// Every replica, by cluster id.
+    pub fn views(&self) -> Vec<ReplicaView>;
+    pub fn statistics(&self) -> LaneStatistics;
+}
+*/

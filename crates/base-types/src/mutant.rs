@@ -1,0 +1,90 @@
+//! Planted bugs: each is a mistake somebody once made in a real system. The simulator switches one on
+//! (build feature `mutants`) and must notice. In every other build `planted` is the constant false.
+
+/// Declares the mutants with the sentence that the kill table prints.
+macro_rules! mutants {
+    ($($name:ident = $text:literal,)*) => {
+        /// A planted bug.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum Mutant {
+            /// None: the correct program.
+            None = 0,
+            $(#[doc = $text] $name,)*
+        }
+        /// Every mutant with its description.
+        pub const ALL: &[(Mutant, &str, &str)] = &[$((Mutant::$name, stringify!($name), $text),)*];
+    };
+}
+
+mutants! {
+    AckBeforeSync = "a follower acknowledges entries before its log has synced them",
+    LeaderAckBeforeSync = "the leader counts its own copy before its log has synced it",
+    VoteNotPersisted = "a vote is sent before it is durable, and forgotten by a crash",
+    TermNotPersisted = "the hard state is not written with a new term",
+    LocalLeaderRead = "a node that believes it leads answers strong reads without lease or ReadIndex",
+    LeaseWithoutMargin = "the lease lasts twice the election timeout",
+    LeaseAfterTransfer = "the lease is kept although leadership is being handed over",
+    StaleReadIndex = "a ReadIndex answer is used for a read that came after it was asked",
+    ReadBeforeApply = "a strong read does not wait until its index is applied",
+    EventualReadAsStrong = "a follower answers strong reads from what it has applied",
+    VoteAfterRestart = "a restarted member votes at once, inside a lease it has forgotten",
+    LearnerCounts = "a learner's acknowledgement counts for a write's majority",
+    BlankVotes = "a member with a blank disk starts as the voter it was",
+    DoubleApply = "request ids are not looked up, so a retry applies twice",
+    RequestIdsNotInSnapshot = "a snapshot leaves the request ids behind",
+    RequestIdsForgottenOnRestart = "request ids are not read back after a restart",
+    TornIsRot = "a torn tail is taken for rot: a restart reports damage that is none",
+    RotIsTorn = "rot in the middle of the log is taken for a torn tail and cut off",
+    SkipChecksum = "log records are taken without looking at their checksum",
+    IdentityNotChecked = "the checksum does not cover identity: a misdirected write passes",
+    RecycledSegmentTrusted = "records of a segment's earlier life are taken as present",
+    FailedSyncRetried = "a failed sync is retried and then acknowledged",
+    LogCutTooEarly = "the log is cut up to the applied index, not the durable one",
+    LiveTailLost = "an old segment is recycled without moving its live tail",
+    TruncateKeepsSuffix = "a conflicting suffix is not truncated in the log",
+    SnapshotSkipsSync = "a snapshot is acknowledged before it is durable",
+    SnapshotTorn = "a snapshot is installed although its last chunk is missing",
+    SnapshotKeepsOld = "keys that a snapshot does not hold stay after it is installed",
+    SnapshotWrongIndex = "a snapshot claims the applied index, but holds the durable one",
+    OverlayLost = "what is written while the overlay is flushed is dropped with it",
+    DeleteLostInFlush = "a delete in the overlay does not reach the engine",
+    GenerationIgnored = "a message for an earlier life of a cluster is taken",
+    StaleRouteAccepted = "a forwarded write that was long under way is taken",
+    AbsoluteIsStrong = "an absolute write is acknowledged with the majority",
+    EventualIsHopeful = "an eventual write is acknowledged before the leader's sync",
+    HopefulUnordered = "a hopeful write is acknowledged by a node that does not lead",
+    UnknownAsRefused = "a proposed write whose outcome is lost is reported as not applied",
+    ReplicaIdReused = "a node that lost its disk comes back under its old replica id",
+    MoveLosesDirty = "a partition's last dirty keys are not copied before the switch",
+    MoveWithoutFreeze = "a partition is switched while its old owner still takes writes",
+    StaleEpochAccepted = "a cluster takes keys of a partition it no longer owns",
+    ScanSkipsOverlay = "a range read does not see the overlay's frozen half",
+    QuiesceWhileBehind = "a cluster goes quiet although a member lacks entries",
+    ApplyOutOfOrder = "the writes of one entry are applied last first",
+    ClockStepsBack = "the cluster's time goes back when leadership moves",
+    ConfChangeUnapplied = "a membership change is acknowledged before it is applied",
+}
+
+#[cfg(feature = "mutants")]
+static ACTIVE: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+
+/// Whether this bug is switched on.
+#[cfg(feature = "mutants")]
+#[inline]
+pub fn planted(mutant: Mutant) -> bool {
+    ACTIVE.load(core::sync::atomic::Ordering::Relaxed) == mutant as u32
+}
+
+/// Whether this bug is switched on: never, in this build.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub const fn planted(_mutant: Mutant) -> bool {
+    false
+}
+
+/// Switches one bug on for the whole process (`Mutant::None`: off).
+#[cfg(feature = "mutants")]
+pub fn plant(mutant: Mutant) {
+    ACTIVE.store(mutant as u32, core::sync::atomic::Ordering::Relaxed);
+}
