@@ -5,3 +5,6 @@
 //! effects. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
 
 pub mod api;
+pub mod keyspace;
+pub mod planner;
+pub mod random;

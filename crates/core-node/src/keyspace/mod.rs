@@ -1,0 +1,1 @@
+//! Keyspaces (placeholder: helper "keyspaces" writes this module).

@@ -1,0 +1,126 @@
+//! Multi-step work as a pure machine: a [`Planner`] says which clusters to ask, is fed what they
+//! answered, and ends with a response. The router carries the calls out, one executor for all.
+//!
+//!   start ──▶ Calls ──on_result──▶ Calls | Wait ──on_wake──▶ Calls | Done
+//!
+//! Always: a planner sees no time but `PlanContext::now`, no chance but `PlanContext::random`; every
+//! call gets exactly one result; calls are numbered in the order they were asked for, from 0, over
+//! the planner's whole life, and their results may come in any order. `Step::Calls(vec![])` waits
+//! for results that are still out.
+//! Not here: retries, leaders, redirects, request ids (the router does them for each call).
+
+use crate::random::Random;
+use base_types::action::{Failure, Level, Response};
+use base_types::{BackendKind, ClusterName, NodeId, OrderedAt, ReadConsistency, RequestId, Tick, WriteConsistency};
+use bytes::Bytes;
+use core::time::Duration;
+use core_cluster::api::{AdminCommand, ClusterDescription};
+
+/// The most calls one planner may have out at a time; a step that asks for more ends the plan `Internal`.
+pub const CALLS_OUT_MAX: usize = 1_100;
+
+/// One thing to ask of the world. Retried by the router until it is answered or the plan's deadline
+/// (for plans without one: `CALL_TIMEOUT`) has passed.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Call {
+    /// A command through a cluster's log. `request_id: None`: one is drawn for this call; give one
+    /// to make the write the same as an earlier (or the client's) one.
+    Write {
+        cluster: ClusterName,
+        backend: BackendKind,
+        command: Bytes,
+        consistency: Option<WriteConsistency>,
+        request_id: Option<RequestId>,
+    },
+    /// A query.
+    Read { cluster: ClusterName, backend: BackendKind, query: Bytes, consistency: Option<ReadConsistency> },
+    /// A change of a cluster itself, done by its leader.
+    Admin { cluster: ClusterName, command: AdminCommand },
+    /// The whole flow that makes a cluster; done when it serves. A cluster that is there already is `ClusterExists`.
+    CreateCluster { cluster: ClusterName, rule: String },
+    /// The whole flow that removes a cluster; one that is not there is `UnknownCluster`.
+    DeleteCluster { cluster: ClusterName },
+    /// Makes or removes a replica on one node (the router's own flows; nobody else's business).
+    Replica { node: NodeId, order: ReplicaOrder },
+}
+
+/// What a node is told to do with a replica.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ReplicaOrder {
+    /// Make it, if the node's disk is `disk`.
+    Create { spec: Box<core_cluster::api::ReplicaSpec>, disk: base_types::DiskId },
+    /// Remove it and its data.
+    Destroy { cluster: base_types::ClusterId, generation: base_types::Generation },
+}
+
+/// What a call came to.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CallReply {
+    /// Of `Write` and `Read`: the backend's reply (`core_backends::decode_reply` reads it), where it
+    /// was ordered, the level it reached, and the cluster that answered.
+    Backend { reply: Bytes, at: OrderedAt, level: Level },
+    /// Of `Admin(Describe)`.
+    Described(Box<ClusterDescription>),
+    /// Of every other call.
+    Done { at: Option<OrderedAt> },
+}
+
+impl CallReply {
+    /// The backend's reply and where it was ordered; empty and nowhere for the other kinds.
+    pub fn backend(self) -> (Bytes, OrderedAt) {
+        match self {
+            CallReply::Backend { reply, at, .. } => (reply, at),
+            CallReply::Described(_) => (Bytes::new(), OrderedAt::default()),
+            CallReply::Done { at } => (Bytes::new(), at.unwrap_or_default()),
+        }
+    }
+}
+
+/// The result a planner is handed.
+pub type CallResult = Result<CallReply, Failure>;
+
+/// What a planner may know and use in a step.
+pub struct PlanContext<'a> {
+    pub now: Tick,
+    /// When the client gives up; `Tick::NEVER` for background work.
+    pub deadline: Tick,
+    /// This node and its region.
+    pub node: NodeId,
+    pub region: &'a str,
+    pub random: &'a mut Random,
+    /// Keyspace documents the planner has just read or written: `(keyspace, version, body)`, `None`
+    /// for one that is gone. The core puts them into the keyspace cache (the newest version wins).
+    pub documents: &'a mut Vec<DocumentNews>,
+}
+
+/// A keyspace document as last seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DocumentNews {
+    pub keyspace: String,
+    pub version: u64,
+    pub body: Option<Bytes>,
+}
+
+/// What to do next.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// Ask these (beside those that are still out).
+    Calls(Vec<Call>),
+    /// Nothing for this long, then `on_wake`. Results still out are delivered in between; a `Calls`
+    /// step returned for one of them leaves the wait in force, another `Wait` replaces it.
+    Wait(Duration),
+    /// Finished. Calls still out are dropped.
+    Done(Response),
+}
+
+/// A multi-step piece of work.
+pub trait Planner {
+    /// For notes and metrics, for example `reshard`.
+    fn name(&self) -> &'static str;
+    /// The first step.
+    fn start(&mut self, context: &mut PlanContext<'_>) -> Step;
+    /// The call numbered `index` ended.
+    fn on_result(&mut self, context: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step;
+    /// A `Wait` is over.
+    fn on_wake(&mut self, context: &mut PlanContext<'_>) -> Step;
+}
