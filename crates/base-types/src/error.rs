@@ -130,7 +130,8 @@ pub const CODES: &[&str] = &[
     "ShuttingDown", "WrongType", "NotAnInteger", "Overflow", "Syntax", "UnknownCommand",
     "BatchCrossesClusters", "TokenInvalid", "LimitOutOfRange", "ReshardRunning", "NotFound",
     "CorruptCommand", "UnknownBackend", "NotReady", "DuplicateNode", "StaleRoute", "Conflict",
-    "MethodNotAllowed", "Malformed", "TooManyMembers", "WouldBlock",
+    "MethodNotAllowed", "Malformed", "TooManyMembers", "WouldBlock", "InvalidField", "MissingField",
+    "DuplicateField",
 ];
 
 /// The static form of a code read from a peer; `Internal` where it is none of [`CODES`].

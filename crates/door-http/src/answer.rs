@@ -1,0 +1,280 @@
+//! A [`Response`] to the status and the JSON body of the HTTP answer.
+//!
+//! Written by hand: the answers of `KvPut` and `KvGet` are on the hot path, and bytes become text or
+//! base64 by what they hold. Always: one line of valid JSON, fields in a fixed order.
+
+use crate::error::{status_of, write_failure};
+use crate::json::{write_base64, write_bytes_field, write_number, write_text};
+use base_types::action::{
+    ActionResult, Answer, ClusterInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo, Partitioning, RedisReply, Response,
+    StatusInfo,
+};
+use base_types::OrderedAt;
+use bytes::Bytes;
+
+/// What an answer needs beside its value: the envelope, `at` and the level.
+const ENVELOPE_BYTES: usize = 192;
+
+/// The status and body of an answer to the action of that name.
+pub fn write_response(action: &str, response: &Response) -> (u16, Vec<u8>) {
+    let mut body = Vec::with_capacity(ENVELOPE_BYTES + payload_bytes(response));
+    let status = write_response_into(action, response, &mut body);
+    (status, body)
+}
+
+/// As [`write_response`], behind what `body` already holds; answers the status.
+pub fn write_response_into(action: &str, response: &Response, body: &mut Vec<u8>) -> u16 {
+    match response {
+        Ok(answer) => {
+            write_answer(action, answer, body);
+            200
+        }
+        Err(failure) => {
+            write_failure(failure, body);
+            status_of(&failure.refusal)
+        }
+    }
+}
+
+fn payload_bytes(response: &Response) -> usize {
+    match response {
+        Ok(Answer { result: ActionResult::Value { value: Some(value) }, .. }) => value.len() + value.len() / 8,
+        Ok(Answer { result: ActionResult::Page { entries, .. }, .. }) => {
+            entries.iter().map(|(key, value)| key.len() + value.len() + 32).sum()
+        }
+        _ => 64,
+    }
+}
+
+fn write_answer(action: &str, answer: &Answer, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"ok\":true");
+    write_result(action, &answer.result, out);
+    if let Some(at) = &answer.at {
+        write_at(at, out);
+    }
+    if let Some(level) = answer.level {
+        let name = match level {
+            Level::Write(level) => level.name(),
+            Level::Read(level) => level.name(),
+        };
+        out.extend_from_slice(b",\"level\":\"");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'"');
+    }
+    out.push(b'}');
+}
+
+/// Writes `,"at":{…}`.
+pub(crate) fn write_at(at: &OrderedAt, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"at\":{\"cluster\":");
+    write_number(at.cluster.0, out);
+    out.extend_from_slice(b",\"generation\":");
+    write_number(at.generation.0, out);
+    out.extend_from_slice(b",\"term\":");
+    write_number(at.term.0, out);
+    out.extend_from_slice(b",\"index\":");
+    write_number(at.index.0, out);
+    out.extend_from_slice(b",\"position\":");
+    write_number(at.position, out);
+    out.push(b'}');
+}
+
+fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
+    match result {
+        ActionResult::Done => {}
+        ActionResult::Value { value: Some(value) } => {
+            out.extend_from_slice(b",\"found\":true,");
+            write_bytes_field("value", value, out);
+        }
+        ActionResult::Value { value: None } => out.extend_from_slice(b",\"found\":false,\"value\":null"),
+        ActionResult::Deleted { existed } => field(out, "existed", |out| boolean(*existed, out)),
+        ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), out),
+        ActionResult::Redis { reply } => field(out, "reply", |out| write_redis(reply, out)),
+        ActionResult::Keyspace(info) => field(out, "keyspace", |out| write_keyspace(info, out)),
+        ActionResult::Keyspaces { keyspaces } => field(out, "keyspaces", |out| list(keyspaces, out, write_keyspace)),
+        ActionResult::Cluster(info) => field(out, "cluster", |out| write_cluster(info, out)),
+        ActionResult::Clusters { clusters, next } => {
+            field(out, "clusters", |out| list(clusters, out, write_cluster));
+            field(out, "next", |out| optional(next.as_ref(), out, |text, out| write_text(text, out)));
+        }
+        ActionResult::Nodes { nodes } => field(out, "nodes", |out| list(nodes, out, write_node)),
+        ActionResult::Status(info) => write_status(info, out),
+    }
+    // An answer names its action where it carries no result of its own, so that logs can be read alone.
+    if matches!(result, ActionResult::Done) && !action.is_empty() {
+        field(out, "action", |out| write_text(action, out));
+    }
+}
+
+fn write_page(entries: &[(Bytes, Bytes)], next: Option<&Bytes>, out: &mut Vec<u8>) {
+    field(out, "entries", |out| {
+        list(entries, out, |(key, value), out| {
+            out.push(b'{');
+            write_bytes_field("key", key, out);
+            out.push(b',');
+            write_bytes_field("value", value, out);
+            out.push(b'}');
+        })
+    });
+    out.push(b',');
+    match next {
+        Some(next) => write_bytes_field("next", next, out),
+        None => out.extend_from_slice(b"\"next\":null"),
+    }
+}
+
+/// Text as a string, other bytes as `{"base64":…}`: for lists, where there is no field to rename.
+fn write_item(bytes: &[u8], out: &mut Vec<u8>) {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => write_text(text, out),
+        Err(_) => {
+            out.extend_from_slice(b"{\"base64\":");
+            write_base64(bytes, out);
+            out.push(b'}');
+        }
+    }
+}
+
+fn write_redis(reply: &RedisReply, out: &mut Vec<u8>) {
+    match reply {
+        RedisReply::Ok => out.extend_from_slice(b"\"OK\""),
+        RedisReply::Nil => out.extend_from_slice(b"null"),
+        RedisReply::Integer(value) => write_number(*value, out),
+        RedisReply::Bulk(bytes) => write_item(bytes, out),
+        RedisReply::Array(items) => list(items, out, write_redis),
+        RedisReply::Error(message) => {
+            out.extend_from_slice(b"{\"error\":");
+            write_text(message, out);
+            out.push(b'}');
+        }
+    }
+}
+
+fn write_keyspace(info: &KeyspaceInfo, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"name\":");
+    write_text(&info.name, out);
+    let partition = match info.partitioning {
+        Partitioning::Range => "range",
+        Partitioning::Hash => "hash",
+    };
+    field(out, "partition", |out| write_text(partition, out));
+    field(out, "partitions", |out| write_number(info.partitions, out));
+    field(out, "epoch", |out| write_number(info.epoch, out));
+    field(out, "rule", |out| write_text(&info.rule, out));
+    field(out, "engine", |out| write_text(&info.engine, out));
+    field(out, "owners", |out| list(&info.owners, out, |name, out| write_text(name.as_str(), out)));
+    field(out, "split_keys", |out| list(&info.split_keys, out, |key, out| write_item(key, out)));
+    field(out, "reshard", |out| {
+        optional(info.reshard.as_ref(), out, |reshard, out| {
+            out.extend_from_slice(b"{\"target_clusters\":");
+            write_number(reshard.target_clusters, out);
+            field(out, "moves_done", |out| write_number(reshard.moves_done, out));
+            field(out, "moves_total", |out| write_number(reshard.moves_total, out));
+            field(out, "moving", |out| optional(reshard.moving, out, |partition, out| write_number(partition.0, out)));
+            out.push(b'}');
+        })
+    });
+    field(out, "moved_partitions", |out| write_number(info.moved_partitions, out));
+    field(out, "moved_keys", |out| write_number(info.moved_keys, out));
+    out.push(b'}');
+}
+
+fn write_cluster(info: &ClusterInfo, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"name\":");
+    write_text(info.name.as_str(), out);
+    field(out, "id", |out| write_number(info.cluster.0, out));
+    field(out, "generation", |out| write_number(info.generation.0, out));
+    field(out, "rule", |out| write_text(&info.rule, out));
+    field(out, "leader", |out| optional(info.leader, out, |node, out| write_number(node.0, out)));
+    field(out, "term", |out| write_number(info.term.0, out));
+    field(out, "commit", |out| write_number(info.commit.0, out));
+    field(out, "applied", |out| write_number(info.applied.0, out));
+    field(out, "consistency", |out| write_text(info.consistency.name(), out));
+    field(out, "read_consistency", |out| write_text(info.read_consistency.name(), out));
+    field(out, "members", |out| list(&info.members, out, write_member));
+    field(out, "warnings", |out| list(&info.warnings, out, |text, out| write_text(text, out)));
+    out.push(b'}');
+}
+
+fn write_member(member: &MemberInfo, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"node\":");
+    write_number(member.node.0, out);
+    field(out, "replica", |out| write_number(member.replica.0, out));
+    field(out, "learner", |out| boolean(member.learner, out));
+    field(out, "matched", |out| write_number(member.matched.0, out));
+    field(out, "up", |out| boolean(member.up, out));
+    out.push(b'}');
+}
+
+fn write_node(info: &NodeInfo, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"id\":");
+    write_number(info.node.0, out);
+    field(out, "up", |out| boolean(info.up, out));
+    let texts = [
+        ("region", &info.region),
+        ("az", &info.az),
+        ("rack", &info.rack),
+        ("chassis", &info.chassis),
+        ("peer", &info.peer_address),
+        ("http", &info.http_address),
+        ("version", &info.version),
+    ];
+    for (name, text) in texts {
+        field(out, name, |out| write_text(text, out));
+    }
+    field(out, "score", |out| write_number(info.score, out));
+    field(out, "clusters", |out| write_number(info.clusters, out));
+    field(out, "leaders", |out| write_number(info.leaders, out));
+    // Drawn from 64 bits: as text, since JavaScript's numbers end at 53.
+    field(out, "disk", |out| write_text(&format!("{:016x}", info.disk.0), out));
+    field(out, "cores", |out| write_number(info.cores, out));
+    field(out, "seen_ms_ago", |out| write_number(info.seen_ms_ago, out));
+    out.push(b'}');
+}
+
+fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {
+    field(out, "world", |out| write_text(&info.world, out));
+    field(out, "node", |out| write_number(info.node.0, out));
+    field(out, "ready", |out| boolean(info.ready, out));
+    field(out, "nodes_up", |out| write_number(info.nodes_up, out));
+    field(out, "nodes_total", |out| write_number(info.nodes_total, out));
+    field(out, "clusters", |out| write_number(info.clusters, out));
+    field(out, "leaders", |out| write_number(info.leaders, out));
+    field(out, "quiesced", |out| write_number(info.quiesced, out));
+    field(out, "config_cluster", |out| optional(info.config_cluster.as_ref(), out, |name, out| write_text(name.as_str(), out)));
+    field(out, "warnings", |out| list(&info.warnings, out, |text, out| write_text(text, out)));
+}
+
+/// Writes `,"name":` and the value.
+fn field(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    value(out);
+}
+
+fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+fn optional<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
+    match value {
+        Some(value) => write(value, out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,299 @@
+//! A JSON body to a [`Request`]: `{"action": "KvPut", …}`.
+//!
+//! The one table of actions and their fields is [`ACTIONS`]; a test holds the code to it.
+//! Not here: what the values mean to the store (core-node): a rule stays text.
+
+use crate::error::HttpError;
+use crate::fields::{near, Fields};
+use crate::json::{self, clip, Value};
+use crate::Limits;
+use base_types::action::{Action, BatchStep, KvTarget, Partitioning, Request};
+use base_types::{
+    ErrorKind, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX, SCAN_LIMIT_DEFAULT,
+    SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
+};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// The keyspace of a request that names none.
+pub const KEYSPACE_DEFAULT: &str = "default";
+/// The longest request id.
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
+/// The partitions of a keyspace whose creation names no number.
+pub const PARTITIONS_DEFAULT: u64 = 16;
+
+/// The fields every action takes.
+pub const COMMON: &[&str] = &["action", "consistency", "read_consistency", "deadline_ms", "request_id"];
+
+/// Every action with its own fields.
+pub const ACTIONS: &[(&str, &[&str])] = &[
+    ("KvPut", &["keyspace", "cluster", "key", "key_base64", "value", "value_base64"]),
+    ("KvGet", &["keyspace", "cluster", "key", "key_base64"]),
+    ("KvDelete", &["keyspace", "cluster", "key", "key_base64"]),
+    (
+        "KvScan",
+        &[
+            "keyspace", "cluster", "prefix", "prefix_base64", "start_after", "start_after_base64", "end", "end_base64", "limit",
+            "reverse", "keys_only",
+        ],
+    ),
+    ("KvBatch", &["keyspace", "cluster", "steps"]),
+    (
+        "KvCompareAndSet",
+        &["keyspace", "cluster", "key", "key_base64", "expected", "expected_base64", "value", "value_base64"],
+    ),
+    ("CreateKeyspace", &["keyspace", "partition", "partitions", "clusters", "split_keys", "rule", "engine"]),
+    ("DeleteKeyspace", &["keyspace"]),
+    ("DescribeKeyspace", &["keyspace"]),
+    ("ListKeyspaces", &[]),
+    ("Reshard", &["keyspace", "clusters"]),
+    ("CreateCluster", &["name", "rule"]),
+    ("DeleteCluster", &["name"]),
+    ("ResolveCluster", &["name"]),
+    ("DescribeCluster", &["name"]),
+    ("ListClusters", &["prefix", "start_after", "limit"]),
+    ("TransferLeader", &["name", "node"]),
+    ("AddMember", &["name", "node"]),
+    ("RemoveMember", &["name", "node"]),
+    ("SetDefaultConsistency", &["name"]),
+    ("Redis", &["cluster", "command"]),
+    ("ListNodes", &[]),
+    ("Status", &[]),
+];
+
+/// Reads a body.
+pub fn parse_request(body: Bytes, limits: &Limits) -> Result<Request, HttpError> {
+    if body.len() > limits.body_bytes_max {
+        let message = format!("the body has {} bytes; at most {} are taken", body.len(), limits.body_bytes_max);
+        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message).into());
+    }
+    Ok(parse(&body)?)
+}
+
+fn parse(body: &Bytes) -> Result<Request, Refusal> {
+    let value = json::parse(body)?;
+    if !matches!(value, Value::Object(_)) {
+        let message = format!(r#"the body is {}; it must be an object such as {{"action":"KvGet","key":"k"}}"#, value.kind());
+        return Err(Refusal::invalid("InvalidRequest", message));
+    }
+    let mut fields = Fields::new(body, "the request", value)?;
+    let (name, known) = action_named(&fields.text_needed("action")?)?;
+    fields.rename(format_action(name));
+    fields.only(known, COMMON)?;
+    let consistency = fields.word("consistency", "UnknownLevel")?;
+    let read_consistency = fields.word("read_consistency", "UnknownLevel")?;
+    let deadline = fields.number("deadline_ms", 1, DEADLINE_MAX.as_millis() as u64)?;
+    let request_id = fields.text("request_id")?.map(|text| request_id(&text)).transpose()?;
+    let mut action = action(name, body, &mut fields)?;
+    if let Action::SetDefaultConsistency { consistency: write, read_consistency: read, .. } = &mut action {
+        (*write, *read) = (consistency, read_consistency);
+    }
+    let deadline = deadline.map_or(DEADLINE_DEFAULT, Duration::from_millis);
+    Ok(Request { action, consistency, read_consistency, deadline, request_id })
+}
+
+fn action_named(name: &str) -> Result<(&'static str, &'static [&'static str]), Refusal> {
+    ACTIONS.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
+        let hint = near(name, ACTIONS.iter().map(|(name, _)| *name)).map_or_else(
+            || format!("; known are {}", ACTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")),
+            |near| format!("; did you mean '{near}'?"),
+        );
+        Refusal::invalid("UnknownAction", format!("there is no action '{}'{hint}", clip(name)))
+    })
+}
+
+/// The action as messages call it, without allocating for the two that are asked for most.
+fn format_action(name: &'static str) -> std::borrow::Cow<'static, str> {
+    match name {
+        "KvPut" => "action KvPut".into(),
+        "KvGet" => "action KvGet".into(),
+        other => format!("action {other}").into(),
+    }
+}
+
+/// A request id as the store knows it: 32 hex digits are it, any other text is hashed.
+pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
+    if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX {
+        let message = format!("request_id has {} bytes; it must have 1 to {REQUEST_ID_BYTES_MAX}", text.len());
+        return Err(Refusal::invalid("InvalidField", message));
+    }
+    let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parsed = if hex { u128::from_str_radix(text, 16).ok() } else { None };
+    Ok(RequestId(parsed.unwrap_or_else(|| xxhash_rust::xxh3::xxh3_128(text.as_bytes()))))
+}
+
+fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    match name {
+        "KvPut" => Ok(Action::KvPut { target: target(fields)?, key: key(fields)?, value: value_needed(fields)? }),
+        "KvGet" => Ok(Action::KvGet { target: target(fields)?, key: key(fields)? }),
+        "KvDelete" => Ok(Action::KvDelete { target: target(fields)?, key: key(fields)? }),
+        "KvScan" => scan(fields),
+        "KvBatch" => Ok(Action::KvBatch { target: target(fields)?, steps: steps(body, fields)? }),
+        "KvCompareAndSet" => Ok(Action::KvCompareAndSet {
+            target: target(fields)?,
+            key: key(fields)?,
+            expected: fields.bytes("expected", "expected_base64")?,
+            value: fields.bytes("value", "value_base64")?.map(check_value).transpose()?,
+        }),
+        "Redis" => Ok(Action::Redis { cluster: fields.cluster_needed("cluster")?, command: command(fields)? }),
+        "ListNodes" => Ok(Action::ListNodes),
+        "Status" => Ok(Action::Status),
+        "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => keyspace_action(name, fields),
+        _ => cluster_action(name, fields),
+    }
+}
+
+fn keyspace_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    if name == "ListKeyspaces" {
+        return Ok(Action::ListKeyspaces);
+    }
+    let keyspace = fields.text_needed("keyspace")?.into_owned();
+    Ok(match name {
+        "DeleteKeyspace" => Action::DeleteKeyspace { keyspace },
+        "DescribeKeyspace" => Action::DescribeKeyspace { keyspace },
+        "Reshard" => Action::Reshard { keyspace, clusters: fields.number_needed("clusters", 1, u64::from(u16::MAX))? as u16 },
+        _ => Action::CreateKeyspace {
+            keyspace,
+            partitioning: fields.word::<PartitioningWord>("partition", "InvalidKeyspace")?.map_or(Partitioning::Hash, |word| word.0),
+            partitions: fields.number("partitions", 1, u64::from(u16::MAX))?.unwrap_or(PARTITIONS_DEFAULT) as u16,
+            clusters: fields.number("clusters", 1, u64::from(u16::MAX))?.unwrap_or(1) as u16,
+            split_keys: fields.bytes_list("split_keys")?.unwrap_or_default(),
+            rule: fields.text_needed("rule")?.into_owned(),
+            engine: fields.text("engine")?.map(|text| text.into_owned()),
+        },
+    })
+}
+
+fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    if name == "ListClusters" {
+        return Ok(Action::ListClusters {
+            prefix: fields.text("prefix")?.unwrap_or_default().into_owned(),
+            start_after: fields.text("start_after")?.map(|text| text.into_owned()),
+            limit: limit(fields)?,
+        });
+    }
+    let cluster = fields.cluster_needed("name")?;
+    Ok(match name {
+        "CreateCluster" => Action::CreateCluster { name: cluster, rule: fields.text_needed("rule")?.into_owned() },
+        "DeleteCluster" => Action::DeleteCluster { name: cluster },
+        "ResolveCluster" => Action::ResolveCluster { name: cluster },
+        "DescribeCluster" => Action::DescribeCluster { name: cluster },
+        "TransferLeader" => Action::TransferLeader { name: cluster, node: fields.node_needed("node")? },
+        "AddMember" => Action::AddMember { name: cluster, node: fields.node_needed("node")? },
+        "RemoveMember" => Action::RemoveMember { name: cluster, node: fields.node_needed("node")? },
+        "SetDefaultConsistency" => {
+            // The levels are the fields common to all actions; `parse` fills them in.
+            Action::SetDefaultConsistency { name: cluster, consistency: None, read_consistency: None }
+        }
+        other => return Err(Refusal::new(ErrorKind::Internal, "Internal", format!("action {other} is listed but has no parser"))),
+    })
+}
+
+fn scan(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    Ok(Action::KvScan {
+        target: target(fields)?,
+        prefix: fields.bytes("prefix", "prefix_base64")?.unwrap_or_default(),
+        start_after: fields.bytes("start_after", "start_after_base64")?,
+        end: fields.bytes("end", "end_base64")?,
+        limit: limit(fields)?,
+        reverse: fields.flag("reverse")?,
+        keys_only: fields.flag("keys_only")?,
+    })
+}
+
+fn limit(fields: &mut Fields<'_>) -> Result<u32, Refusal> {
+    Ok(fields.number("limit", 1, u64::from(SCAN_LIMIT_MAX))?.map_or(SCAN_LIMIT_DEFAULT, |limit| limit as u32))
+}
+
+fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
+    match (fields.text("keyspace")?, fields.cluster("cluster")?) {
+        (Some(_), Some(_)) => Err(Refusal::invalid("InvalidField", "both 'keyspace' and 'cluster' are given; give one")),
+        (None, Some(cluster)) => Ok(KvTarget::Cluster(cluster)),
+        (Some(keyspace), None) => Ok(KvTarget::Keyspace(keyspace.into_owned())),
+        (None, None) => Ok(KvTarget::Keyspace(KEYSPACE_DEFAULT.to_owned())),
+    }
+}
+
+fn key(fields: &mut Fields<'_>) -> Result<Bytes, Refusal> {
+    check_key(fields.bytes_needed("key", "key_base64")?)
+}
+
+fn value_needed(fields: &mut Fields<'_>) -> Result<Bytes, Refusal> {
+    check_value(fields.bytes_needed("value", "value_base64")?)
+}
+
+/// Refuses a key no store takes.
+pub fn check_key(key: Bytes) -> Result<Bytes, Refusal> {
+    match key.len() {
+        0 => Err(Refusal::invalid("EmptyKey", "the key is empty; it must have at least one byte")),
+        length if length > KEY_BYTES_MAX => {
+            let message = format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are taken");
+            Err(Refusal::invalid("KeyTooLarge", message))
+        }
+        _ => Ok(key),
+    }
+}
+
+/// Refuses a value no store takes.
+pub fn check_value(value: Bytes) -> Result<Bytes, Refusal> {
+    if value.len() > VALUE_BYTES_MAX {
+        let message = format!("the value has {} bytes; at most {VALUE_BYTES_MAX} are taken", value.len());
+        return Err(Refusal::new(ErrorKind::TooLarge, "ValueTooLarge", message));
+    }
+    Ok(value)
+}
+
+/// The fields of one step of a batch.
+const STEP: &[&str] = &["op", "key", "key_base64", "value", "value_base64"];
+
+fn steps(body: &Bytes, fields: &mut Fields<'_>) -> Result<Vec<BatchStep>, Refusal> {
+    let items = fields.list_of("steps")?.unwrap_or_default();
+    if items.is_empty() || items.len() > BATCH_OPERATIONS_MAX {
+        let message = format!("a batch has {} steps; it must have 1 to {BATCH_OPERATIONS_MAX}", items.len());
+        return Err(Refusal::invalid("LimitOutOfRange", message));
+    }
+    items.into_iter().enumerate().map(|(at, item)| step(body, at, item)).collect()
+}
+
+fn step(body: &Bytes, at: usize, item: Value<'_>) -> Result<BatchStep, Refusal> {
+    let mut fields = Fields::new(body, format!("step {at}"), item)?;
+    fields.only(STEP, &[])?;
+    let op = fields.text_needed("op")?;
+    match &*op {
+        "put" => Ok(BatchStep::Put { key: key(&mut fields)?, value: value_needed(&mut fields)? }),
+        "delete" => Ok(BatchStep::Delete { key: key(&mut fields)? }),
+        other => {
+            let message = format!("step {at} has the op '{}'; known are put, delete", clip(other));
+            Err(Refusal::invalid("InvalidField", message))
+        }
+    }
+}
+
+fn command(fields: &mut Fields<'_>) -> Result<Vec<Bytes>, Refusal> {
+    let words = fields.bytes_list("command")?.unwrap_or_default();
+    if words.is_empty() || words.len() > BATCH_OPERATIONS_MAX {
+        let message = format!(
+            r#"field 'command' has {} words; it must have 1 to {BATCH_OPERATIONS_MAX}, for example ["SET","k","v"]"#,
+            words.len()
+        );
+        return Err(Refusal::invalid("LimitOutOfRange", message));
+    }
+    Ok(words)
+}
+
+/// `range` or `hash`.
+struct PartitioningWord(Partitioning);
+
+impl std::str::FromStr for PartitioningWord {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "range" => Ok(PartitioningWord(Partitioning::Range)),
+            "hash" => Ok(PartitioningWord(Partitioning::Hash)),
+            _ => Err("known are range, hash"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Golden requests: testdata/requests.txt holds a body and what it is read as, for every action and
+//! every refusal. `UPDATE_GOLDEN=1 cargo test -p door-http` writes the file anew.
+
+use super::*;
+use crate::error::write_error;
+use proptest::prelude::*;
+
+fn read(body: &str) -> String {
+    match parse_request(Bytes::copy_from_slice(body.as_bytes()), &Limits::default()) {
+        Ok(request) => format!("{request:?}"),
+        Err(error) => {
+            let (status, body) = write_error(&error);
+            format!("{status} {}", String::from_utf8(body).unwrap())
+        }
+    }
+}
+
+#[test]
+fn golden_requests() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/requests.txt");
+    let golden = std::fs::read_to_string(path).unwrap();
+    let bodies: Vec<&str> = golden.lines().filter_map(|line| line.strip_prefix("> ")).collect();
+    assert!(bodies.len() > 40, "the golden file lost its bodies");
+    for (name, _) in ACTIONS {
+        assert!(bodies.iter().any(|body| body.contains(&format!("\"{name}\""))), "no golden body for {name}");
+    }
+    let fresh: String = bodies.iter().map(|body| format!("> {body}\n< {}\n\n", read(body))).collect();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &fresh).unwrap();
+    }
+    for (old, new) in golden.lines().zip(fresh.lines()) {
+        assert_eq!(old, new, "a request is read differently; if that is meant: UPDATE_GOLDEN=1");
+    }
+}
+
+/// A body with every field of an action but those that exclude each other.
+fn full_body(name: &str, fields: &[&str]) -> String {
+    let mut body = format!(r#"{{"action":"{name}","consistency":"strong","read_consistency":"eventual","deadline_ms":9,"request_id":"r""#);
+    for field in fields.iter().filter(|field| !field.ends_with("_base64")) {
+        if *field == "cluster" && fields.contains(&"keyspace") {
+            continue;
+        }
+        let value = match *field {
+            "cluster" | "name" => r#""metadata@x""#,
+            "limit" | "node" | "partitions" | "clusters" => "7",
+            "reverse" | "keys_only" => "true",
+            "partition" => r#""range""#,
+            "split_keys" | "command" => r#"["GET","k"]"#,
+            "steps" => r#"[{"op":"delete","key":"k"}]"#,
+            _ => r#""text""#,
+        };
+        body.push_str(&format!(",\"{field}\":{value}"));
+    }
+    body + "}"
+}
+
+#[test]
+fn the_table_of_actions_is_what_the_code_takes() {
+    for (name, fields) in ACTIONS {
+        let body = full_body(name, fields);
+        let request = parse_request(body.clone().into(), &Limits::default()).unwrap_or_else(|error| panic!("{body}: {error}"));
+        assert_eq!(request.action.name(), *name);
+        let extra = body.replacen('{', r#"{"extra":1,"#, 1);
+        let refused = parse_request(extra.into(), &Limits::default()).expect_err("an unknown field");
+        assert_eq!(refused.refusal.code, "UnknownField");
+        for field in fields.iter().chain(COMMON) {
+            assert!(refused.refusal.message.contains(field), "{name}: {}", refused.refusal.message);
+        }
+    }
+}
+
+#[test]
+fn limits_are_kept() {
+    let limits = Limits { body_bytes_max: 64 };
+    assert_eq!(parse_request(Bytes::from(vec![b' '; 65]), &limits).unwrap_err().status, 413);
+    let body = format!(r#"{{"action":"KvPut","key":"k","value":"{}"}}"#, "x".repeat(VALUE_BYTES_MAX + 1));
+    let error = parse_request(body.into(), &Limits::default()).unwrap_err();
+    assert_eq!((error.status, error.refusal.code), (413, "ValueTooLarge"));
+    for length in [KEY_BYTES_MAX, KEY_BYTES_MAX + 1] {
+        let body = format!(r#"{{"action":"KvGet","key":"{}"}}"#, "k".repeat(length));
+        assert_eq!(parse_request(body.into(), &Limits::default()).is_ok(), length == KEY_BYTES_MAX);
+    }
+}
+
+#[test]
+fn values_are_not_copied() {
+    let body = Bytes::from(format!(r#"{{"action":"KvPut","key":"k","value":"{}"}}"#, "x".repeat(2048)));
+    let range = body.as_ptr() as usize..body.as_ptr() as usize + body.len();
+    let Action::KvPut { value, .. } = parse_request(body.clone(), &Limits::default()).unwrap().action else { panic!() };
+    assert!(range.contains(&(value.as_ptr() as usize)), "the value must be a slice of the body");
+}
+
+#[test]
+fn request_ids_are_hex_or_hashed() {
+    assert_eq!(request_id("000000000000000000000000000000ff").unwrap(), RequestId(255));
+    assert_ne!(request_id("a").unwrap(), request_id("b").unwrap());
+    assert_eq!(request_id("a").unwrap(), request_id("a").unwrap());
+    assert!(request_id("").is_err() && request_id(&"x".repeat(129)).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_survived(body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        crate::fuzz(&body);
+    }
+
+    #[test]
+    fn nearly_right_bodies_are_survived(at in 0usize..80, byte in any::<u8>(), action in 0usize..ACTIONS.len()) {
+        let (name, fields) = ACTIONS[action];
+        let mut body = full_body(name, fields).into_bytes();
+        let at = at % body.len();
+        body[at] = byte;
+        crate::fuzz(&body);
+    }
+
+    #[test]
+    fn bytes_travel_exactly(key in proptest::collection::vec(any::<u8>(), 1..64), value in proptest::collection::vec(any::<u8>(), 0..64)) {
+        let mut body = br#"{"action":"KvPut","#.to_vec();
+        json::write_bytes_field("key", &key, &mut body);
+        body.push(b',');
+        json::write_bytes_field("value", &value, &mut body);
+        body.push(b'}');
+        let request = parse_request(body.into(), &Limits::default()).unwrap();
+        let target = KvTarget::Keyspace("default".into());
+        prop_assert_eq!(request.action, Action::KvPut { target, key: key.into(), value: value.into() });
+    }
+}
