@@ -14,8 +14,16 @@ use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
+pub mod chunk;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+
+pub use chunk::{export, import, Chunk};
+
+/// The longest key an engine takes: the longest key of a client and what a backend puts before it.
+pub const ENGINE_KEY_BYTES_MAX: usize = base_types::KEY_BYTES_MAX + 32;
+/// The longest value an engine takes. Backends bound theirs far lower (`VALUE_BYTES_MAX` and a header).
+pub const ENGINE_VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// What an engine cannot do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +116,32 @@ pub enum BatchOperation {
         /// The index.
         index: LogIndex,
     },
+}
+
+impl WriteBatch {
+    /// Refuses a batch no engine takes, before any of it is written. Limits are kept where requests
+    /// come in; this is the second look, so that the answer is an error and not a torn batch.
+    pub fn check(&self) -> Result<(), EngineError> {
+        for operation in &self.operations {
+            let (key, value_bytes) = match operation {
+                BatchOperation::Put { key, value, .. } => (key, value.len()),
+                BatchOperation::Delete { key, .. } => (key, 0),
+                BatchOperation::Durable { .. } => continue,
+            };
+            if key.len() > ENGINE_KEY_BYTES_MAX {
+                let length = key.len();
+                return Err(EngineError::Io(format!(
+                    "a key of {length} bytes is longer than the {ENGINE_KEY_BYTES_MAX} an engine takes; refuse it before the log"
+                )));
+            }
+            if value_bytes > ENGINE_VALUE_BYTES_MAX {
+                return Err(EngineError::Io(format!(
+                    "a value of {value_bytes} bytes is longer than the {ENGINE_VALUE_BYTES_MAX} an engine takes; refuse it before the log"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A storage engine. `Send + Sync`: the core reads while a thread beside it writes; there is one writer.

@@ -1,0 +1,113 @@
+//! The suite every engine runs as its own tests: one promise, checked alike for all of them.
+//!
+//! An engine's tests implement [`EngineFactory`] and say
+//! `base_engine::conformance_tests!(MyFactory::default());`, which makes one `#[test]` of each check.
+//!
+//! Always: each check asks the factory for a fresh engine and compares it with a `BTreeMap` twin;
+//! random choices come from fixed seeds, so a failure repeats.
+//! Not here: an engine's own damage and limits (its own tests), speed (its examples).
+
+mod crash;
+mod model;
+mod points;
+mod ranges;
+mod snapshots;
+mod spaces;
+
+pub use crash::{a_crash_keeps_what_was_acknowledged, a_failed_write_leaves_nothing};
+pub use model::{Model, Random};
+pub use points::{
+    a_batch_with_a_key_too_long_writes_nothing, a_batch_is_atomic_and_its_last_operation_wins, keys_and_values_of_every_size,
+    points_are_put_read_and_deleted, reopening_keeps_everything,
+};
+pub use ranges::{a_broken_visit_stops, random_histories_match_the_twin, ranges_match_the_twin};
+pub use snapshots::{a_snapshot_is_one_instant, readers_never_see_half_a_batch, a_snapshot_outlives_its_engine_handle};
+pub use spaces::{
+    dropping_a_space_is_bounded, export_and_import_carry_a_space, spaces_are_listed, the_durable_index_is_kept,
+};
+
+use crate::{Engine, WriteBatch};
+
+/// How the suite gets at an engine.
+pub trait EngineFactory {
+    /// The engine under test.
+    type Engine: Engine + 'static;
+
+    /// A new, empty engine in a place of its own.
+    fn open(&self) -> Self::Engine;
+
+    /// Closes an engine in good order and opens what it left.
+    fn reopen(&self, engine: Self::Engine) -> Self::Engine;
+
+    /// Opens what would be found if the machine lost power now; `engine` goes on.
+    fn crash(&self, engine: &Self::Engine) -> Self::Engine;
+
+    /// Writes `batch` into `engine`, then opens things a machine could find that lost power at some
+    /// moment of that write. `seed` chooses among them.
+    fn crash_during(&self, engine: &Self::Engine, batch: &WriteBatch, seed: u64) -> Vec<Self::Engine>;
+
+    /// Makes the next write of `engine` fail, if there is a way; says whether.
+    fn fail_next_write(&self, _engine: &Self::Engine) -> bool {
+        false
+    }
+}
+
+/// Makes a `#[test]` of each check. The argument is an expression giving an [`EngineFactory`].
+#[macro_export]
+macro_rules! conformance_tests {
+    ($factory:expr) => {
+        $crate::conformance_tests!(@each $factory;
+            points_are_put_read_and_deleted,
+            keys_and_values_of_every_size,
+            a_batch_with_a_key_too_long_writes_nothing,
+            a_batch_is_atomic_and_its_last_operation_wins,
+            reopening_keeps_everything,
+            ranges_match_the_twin,
+            a_broken_visit_stops,
+            random_histories_match_the_twin,
+            a_snapshot_is_one_instant,
+            a_snapshot_outlives_its_engine_handle,
+            readers_never_see_half_a_batch,
+            the_durable_index_is_kept,
+            spaces_are_listed,
+            dropping_a_space_is_bounded,
+            export_and_import_carry_a_space,
+            a_crash_keeps_what_was_acknowledged,
+            a_failed_write_leaves_nothing,
+        );
+    };
+    (@each $factory:expr; $($check:ident,)*) => {
+        $(
+            #[test]
+            fn $check() {
+                $crate::conformance::$check(&$factory);
+            }
+        )*
+    };
+}
+
+/// Runs every check, one after the other: for a harness that is no `#[test]`.
+pub fn run<F: EngineFactory>(factory: &F) {
+    let checks: [fn(&F); 17] = [
+        points_are_put_read_and_deleted,
+        keys_and_values_of_every_size,
+        a_batch_with_a_key_too_long_writes_nothing,
+        a_batch_is_atomic_and_its_last_operation_wins,
+        reopening_keeps_everything,
+        ranges_match_the_twin,
+        a_broken_visit_stops,
+        random_histories_match_the_twin,
+        a_snapshot_is_one_instant,
+        a_snapshot_outlives_its_engine_handle,
+        readers_never_see_half_a_batch,
+        the_durable_index_is_kept,
+        spaces_are_listed,
+        dropping_a_space_is_bounded,
+        export_and_import_carry_a_space,
+        a_crash_keeps_what_was_acknowledged,
+        a_failed_write_leaves_nothing,
+    ];
+    for check in checks {
+        check(factory);
+    }
+}
