@@ -1,0 +1,404 @@
+//! An independent linearizability checker: Wing & Gong's search with memory (as in porcupine), one
+//! key at a time, blind to the order that replies name.
+//!
+//! A scan is a read of every key it speaks for and a batch a write of each of its keys: both are
+//! necessary conditions, each key's own. Ghosts (unknown or weak writes) are open-ended and optional.
+//! They are only tried right before an operation that needs them: in any order that explains a
+//! history, an unseen ghost can be dropped and a seen one moved up to the first that saw it.
+//!
+//! Always: a search ends after `steps_max` steps and is then counted as given up, not as passed.
+//! Not here: eventual reads (`values`), atomicity over several keys (`fast`).
+
+use crate::history::{page_covers, Ending, History, Observed, Operation, Place, Record, Time};
+use crate::Violation;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// What the search came to.
+#[derive(Default, Debug)]
+pub struct Report {
+    /// Keys with no possible order.
+    pub violations: Vec<Violation>,
+    /// Keys searched to an answer.
+    pub keys_searched: u64,
+    /// Keys whose search was ended by its bound.
+    pub gave_up: u64,
+}
+
+/// A key's value: 0 is absent; values are numbered. A counter's value is itself.
+type State = i64;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Write { value: State },
+    Read { value: State },
+    /// A read that tells only whether the key is there.
+    Presence { present: bool },
+    /// Existed, then gone.
+    Delete { existed: bool },
+    Swap { expected: State, value: State },
+    NotEqual { expected: State },
+    Increment { value: State },
+    /// A ghost increment.
+    Add,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    record: u64,
+    step: Step,
+    invoked: Time,
+    returned: Time,
+    ghost: bool,
+}
+
+fn apply(state: State, step: Step) -> Option<State> {
+    match step {
+        Step::Write { value } => Some(value),
+        Step::Read { value } => (state == value).then_some(state),
+        Step::Presence { present } => ((state != 0) == present).then_some(state),
+        Step::Delete { existed } => ((state != 0) == existed).then_some(0),
+        Step::Swap { expected, value } => (state == expected).then_some(value),
+        Step::NotEqual { expected } => (state != expected).then_some(state),
+        Step::Increment { value } => (state + 1 == value).then_some(value),
+        Step::Add => Some(state + 1),
+    }
+}
+
+/// Checks every key of the history.
+pub fn check(history: &History, steps_max: u64) -> Report {
+    let mut report = Report::default();
+    for ((place, key), calls) in calls_by_key(history) {
+        match search(&calls, steps_max) {
+            Answer::Linearizable => report.keys_searched += 1,
+            Answer::GaveUp => report.gave_up += 1,
+            Answer::Impossible { stuck_at } => {
+                report.keys_searched += 1;
+                let message = format!("no order of the {} operations on {key:?} in {place:?} explains what was answered; the longest explanation ends before these", calls.len());
+                report.violations.push(Violation::new("blackbox", message, stuck_at));
+            }
+        }
+    }
+    report
+}
+
+type Key = (Place, Bytes);
+
+/// Splits the history into the operations of each key, values numbered.
+fn calls_by_key(history: &History) -> BTreeMap<Key, Vec<Call>> {
+    let mut keys: BTreeMap<Place, BTreeSet<Bytes>> = BTreeMap::new();
+    let mut counters: BTreeSet<Key> = BTreeSet::new();
+    for record in &history.records {
+        let of = keys.entry(record.place).or_default();
+        of.extend(record.effects().into_iter().map(|(key, _)| key.clone()));
+        match &record.operation {
+            Operation::Get { key } => drop(of.insert(key.clone())),
+            Operation::Increment { key } | Operation::ReadCounter { key } => {
+                of.insert(key.clone());
+                counters.insert((record.place, key.clone()));
+            }
+            _ => {}
+        }
+    }
+    let mut numbers: BTreeMap<Bytes, State> = BTreeMap::new();
+    let mut calls: BTreeMap<Key, Vec<Call>> = BTreeMap::new();
+    for record in &history.records {
+        let strong_read = !record.is_write() && record.is_strong() && record.ending == Ending::Ok;
+        let failed_swap = record.is_strong() && record.observed == Some(Observed::ConditionFailed);
+        if !(strong_read || record.is_settled_write() || record.is_ghost() || failed_swap) {
+            continue;
+        }
+        let ghost = record.is_ghost() && !failed_swap;
+        let mut number = |value: Option<&Bytes>| match value {
+            None => 0,
+            Some(value) => {
+                let next = numbers.len() as State + 1;
+                *numbers.entry(value.clone()).or_insert(next)
+            }
+        };
+        let of = keys.get(&record.place);
+        for (key, step) in steps_of(record, of, &mut number, ghost) {
+            if matches!(record.operation, Operation::Clear) && counters.contains(&(record.place, key.clone())) {
+                // A cleared counter starts from zero: a write of zero.
+                push(&mut calls, record, key, Step::Write { value: 0 }, ghost);
+            } else {
+                push(&mut calls, record, key, step, ghost);
+            }
+        }
+    }
+    calls
+}
+
+fn push(calls: &mut BTreeMap<Key, Vec<Call>>, record: &Record, key: Bytes, step: Step, ghost: bool) {
+    let returned = if ghost { Time::MAX } else { record.returned_or_never() };
+    let call = Call { record: record.id, step, invoked: record.invoked, returned, ghost };
+    calls.entry((record.place, key)).or_default().push(call);
+}
+
+fn steps_of(
+    record: &Record,
+    keys: Option<&BTreeSet<Bytes>>,
+    number: &mut dyn FnMut(Option<&Bytes>) -> State,
+    ghost: bool,
+) -> Vec<(Bytes, Step)> {
+    match (&record.operation, record.observed.as_ref()) {
+        (Operation::Get { key }, Some(Observed::Value(value))) => {
+            vec![(key.clone(), Step::Read { value: number(value.as_ref()) })]
+        }
+        (Operation::Scan { keys_only, .. }, Some(Observed::Page { entries, next })) => {
+            let listed: BTreeMap<&Bytes, &Bytes> = entries.iter().map(|(key, value)| (key, value)).collect();
+            let covered = keys.into_iter().flatten().filter(|key| page_covers(&record.operation, next.as_ref(), key));
+            covered
+                .map(|key| match listed.get(key) {
+                    Some(_) if *keys_only => (key.clone(), Step::Presence { present: true }),
+                    found => (key.clone(), Step::Read { value: number(found.copied()) }),
+                })
+                .collect()
+        }
+        (Operation::Delete { key }, Some(Observed::Deleted(Some(existed)))) if !ghost => {
+            vec![(key.clone(), Step::Delete { existed: *existed })]
+        }
+        (Operation::CompareAndSet { key, expected, .. }, Some(Observed::ConditionFailed)) => {
+            vec![(key.clone(), Step::NotEqual { expected: number(expected.as_ref()) })]
+        }
+        (Operation::CompareAndSet { key, expected, value }, _) => {
+            let (expected, value) = (number(expected.as_ref()), number(value.as_ref()));
+            vec![(key.clone(), Step::Swap { expected, value })]
+        }
+        (Operation::Increment { key }, Some(Observed::Integer(value))) if !ghost => {
+            vec![(key.clone(), Step::Increment { value: *value })]
+        }
+        (Operation::Increment { key }, _) => vec![(key.clone(), Step::Add)],
+        (Operation::ReadCounter { key }, Some(Observed::Integer(value))) => {
+            vec![(key.clone(), Step::Read { value: *value })]
+        }
+        (Operation::Clear, _) => keys.into_iter().flatten().map(|key| (key.clone(), Step::Write { value: 0 })).collect(),
+        _ => record
+            .effects()
+            .into_iter()
+            .map(|(key, value)| (key.clone(), Step::Write { value: number(value) }))
+            .collect(),
+    }
+}
+
+enum Answer {
+    Linearizable,
+    GaveUp,
+    Impossible { stuck_at: Vec<u64> },
+}
+
+/// Which calls are already in the order.
+type Taken = Vec<u64>;
+
+struct Search<'a> {
+    /// Settled calls by invocation.
+    calls: Vec<&'a Call>,
+    /// Ghosts by invocation.
+    ghosts: Vec<&'a Call>,
+    steps_left: u64,
+    seen: HashSet<(Taken, State)>,
+    deepest: (usize, Vec<u64>),
+}
+
+/// One place in the search: what is taken, the state, and which way to go next.
+struct Frame {
+    count: usize,
+    /// Successors not yet tried.
+    next: Vec<(Taken, State)>,
+}
+
+fn search(calls: &[Call], steps_max: u64) -> Answer {
+    let mut settled: Vec<&Call> = calls.iter().filter(|call| !call.ghost).collect();
+    let mut ghosts: Vec<&Call> = calls.iter().filter(|call| call.ghost).collect();
+    settled.sort_by_key(|call| (call.invoked, call.returned));
+    ghosts.sort_by_key(|call| call.invoked);
+    let words = (settled.len() + ghosts.len()).div_ceil(64);
+    let mut search =
+        Search { calls: settled, ghosts, steps_left: steps_max, seen: HashSet::new(), deepest: (0, Vec::new()) };
+    let first = search.frame(vec![0; words], 0, 0);
+    let mut stack = vec![first];
+    while let Some(top) = stack.last_mut() {
+        if top.count == search.calls.len() {
+            return Answer::Linearizable;
+        }
+        let Some((taken, state)) = top.next.pop() else {
+            stack.pop();
+            continue;
+        };
+        if search.steps_left == 0 {
+            return Answer::GaveUp;
+        }
+        search.steps_left -= 1;
+        if search.seen.insert((taken.clone(), state)) {
+            let count = top.count + 1;
+            let frame = search.frame(taken, state, count);
+            stack.push(frame);
+        }
+    }
+    Answer::Impossible { stuck_at: search.deepest.1 }
+}
+
+fn has(taken: &Taken, bit: usize) -> bool {
+    taken[bit / 64] & (1 << (bit % 64)) != 0
+}
+
+fn with(taken: &Taken, bit: usize) -> Taken {
+    let mut taken = taken.clone();
+    taken[bit / 64] |= 1 << (bit % 64);
+    taken
+}
+
+impl Search<'_> {
+    fn frame(&mut self, taken: Taken, state: State, count: usize) -> Frame {
+        let full = taken.iter().take_while(|word| **word == u64::MAX).count() * 64;
+        let mut earliest_return = Time::MAX;
+        let mut candidates = Vec::new();
+        // By invocation: behind the first that began after some return, none can come next.
+        for bit in full..self.calls.len() {
+            if self.calls[bit].invoked > earliest_return {
+                break;
+            }
+            if !has(&taken, bit) {
+                earliest_return = earliest_return.min(self.calls[bit].returned);
+                candidates.push(bit);
+            }
+        }
+        candidates.retain(|bit| self.calls[*bit].invoked <= earliest_return);
+        if count >= self.deepest.0 {
+            self.deepest = (count, candidates.iter().map(|bit| self.calls[*bit].record).collect());
+        }
+        let mut next = Vec::new();
+        for bit in candidates.iter().rev() {
+            for (taken, state) in self.ghost_ways(&taken, state, self.calls[*bit].step, earliest_return) {
+                next.push((with(&taken, *bit), state));
+            }
+        }
+        // Tried last to first: the ways without ghosts go first.
+        for bit in candidates.iter().rev() {
+            if let Some(state) = apply(state, self.calls[*bit].step) {
+                next.push((with(&taken, *bit), state));
+            }
+        }
+        Frame { count, next }
+    }
+
+    /// Every way to reach a state in which `step` holds by ghosts that land right before it.
+    fn ghost_ways(&self, taken: &Taken, state: State, step: Step, until: Time) -> Vec<(Taken, State)> {
+        if matches!(step, Step::Write { .. }) {
+            return Vec::new();
+        }
+        if let Step::Increment { value } = step {
+            return self.add_until(taken, state, value - 1, until, step);
+        }
+        let mut ways = Vec::new();
+        for (number, ghost) in self.ghosts.iter().enumerate() {
+            let bit = self.calls.len() + number;
+            if ghost.invoked > until || has(taken, bit) {
+                continue;
+            }
+            let after = match ghost.step {
+                Step::Write { value } => apply(value, step).map(|after| (with(taken, bit), after)),
+                Step::Swap { expected, value } => apply(value, step).and_then(|after| {
+                    self.reach(&with(taken, bit), state, expected, until).map(|taken| (taken, after))
+                }),
+                _ => None,
+            };
+            ways.extend(after);
+        }
+        if let (Step::Read { value }, true) = (step, self.ghosts.iter().any(|ghost| ghost.step == Step::Add)) {
+            ways.extend(self.add_until(taken, state, value, until, step));
+        }
+        ways
+    }
+
+    /// Lands ghosts until the state is `goal`. Values are used once, so the way back is one chain.
+    fn reach(&self, taken: &Taken, state: State, goal: State, until: Time) -> Option<Taken> {
+        if state == goal {
+            return Some(taken.clone());
+        }
+        let usable = |number: usize, ghost: &Call| ghost.invoked <= until && !has(taken, self.calls.len() + number);
+        for (number, ghost) in self.ghosts.iter().enumerate().filter(|(number, ghost)| usable(*number, ghost)) {
+            let bit = self.calls.len() + number;
+            match ghost.step {
+                Step::Write { value } if value == goal => return Some(with(taken, bit)),
+                Step::Swap { expected, value } if value == goal => {
+                    if let Some(taken) = self.reach(&with(taken, bit), state, expected, until) {
+                        return Some(taken);
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Lands as many ghost increments as bring the counter to `goal`, earliest first: all are open-ended, so which does not matter.
+    fn add_until(&self, taken: &Taken, state: State, goal: State, until: Time, step: Step) -> Vec<(Taken, State)> {
+        let (mut taken, mut state) = (taken.clone(), state);
+        for (number, ghost) in self.ghosts.iter().enumerate() {
+            let bit = self.calls.len() + number;
+            if state < goal && ghost.step == Step::Add && ghost.invoked <= until && !has(&taken, bit) {
+                taken = with(&taken, bit);
+                state += 1;
+            }
+        }
+        if state != goal {
+            return Vec::new();
+        }
+        apply(state, step).map(|state| (taken, state)).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::testing::*;
+
+    const STEPS: u64 = 10_000;
+
+    fn violations(records: Vec<Record>) -> usize {
+        let report = check(&history(records), STEPS);
+        assert_eq!(report.gave_up, 0);
+        report.violations.len()
+    }
+
+    #[test]
+    fn takes_concurrency_that_has_an_order() {
+        assert_eq!(violations(vec![put(0, 10, "k", "a"), put(0, 10, "k", "b"), get(5, 6, "k", Some("b")), get(11, 12, "k", Some("a"))]), 0);
+        assert_eq!(violations(vec![put(0, 10, "k", "a"), scan(11, 12, &[("k", "a")]), delete(13, 14, "k", true), get(15, 16, "k", None)]), 0);
+        assert_eq!(violations(vec![swap(0, 1, "k", None, "a", true), swap(2, 3, "k", None, "b", false)]), 0);
+        assert_eq!(violations(vec![increment(0, 5, "n", 2), increment(0, 5, "n", 1), read_counter(6, 7, "n", 2)]), 0);
+    }
+
+    #[test]
+    fn rejects_stale_reads_lost_writes_and_double_counts() {
+        assert_eq!(violations(vec![put(0, 1, "k", "a"), put(2, 3, "k", "b"), get(4, 5, "k", Some("a"))]), 1);
+        assert_eq!(violations(vec![put(0, 1, "k", "a"), get(4, 5, "k", None)]), 1);
+        assert_eq!(violations(vec![put(0, 1, "k", "a"), scan(4, 5, &[])]), 1);
+        assert_eq!(violations(vec![put(0, 9, "k", "a"), get(1, 2, "k", Some("a")), get(3, 4, "k", None)]), 1);
+        assert_eq!(violations(vec![increment(0, 1, "n", 1), increment(2, 3, "n", 3)]), 1);
+        assert_eq!(violations(vec![swap(0, 1, "k", None, "a", true), swap(2, 3, "k", None, "b", true)]), 1);
+        assert_eq!(violations(vec![put(0, 1, "k", "a"), delete(2, 3, "k", false)]), 1);
+    }
+
+    #[test]
+    fn ghosts_may_land_late_or_never_but_once() {
+        let ghost = || unknown(put(0, 1, "k", "g"));
+        assert_eq!(violations(vec![ghost(), put(2, 3, "k", "a"), get(4, 5, "k", Some("a")), get(6, 7, "k", Some("g"))]), 0);
+        assert_eq!(violations(vec![ghost(), get(2, 3, "k", Some("g")), put(4, 5, "k", "a"), get(6, 7, "k", Some("g"))]), 1);
+        assert_eq!(violations(vec![get(0, 1, "k", Some("g")), unknown(put(2, 3, "k", "g"))]), 1);
+        let chain = |last| vec![ghost(), unknown(swap(0, 1, "k", Some("g"), "h", true)), unknown(swap(0, 1, "k", Some("h"), "i", true)), get(5, 6, "k", Some(last))];
+        assert_eq!(violations(chain("i")), 0);
+        assert_eq!(violations(chain("z")), 1);
+        assert_eq!(violations(vec![unknown(increment(0, 1, "n", 0)), increment(2, 3, "n", 2), read_counter(4, 5, "n", 2)]), 0);
+        assert_eq!(violations(vec![unknown(increment(0, 1, "n", 0)), increment(2, 3, "n", 3)]), 1);
+    }
+
+    #[test]
+    fn gives_up_at_its_bound_and_says_so() {
+        let mut records: Vec<Record> = (0..12).map(|value| put(0, 100, "k", &value.to_string())).collect();
+        records.push(get(101, 102, "k", Some("x")));
+        let report = check(&history(records), 50);
+        assert_eq!((report.gave_up, report.keys_searched, report.violations.len()), (1, 0, 0));
+    }
+}
