@@ -1,0 +1,183 @@
+//! What the memory engine holds: ordered maps, shared between engine, snapshots and images.
+//!
+//! Always: a space without pairs and without a durable index is not kept; `bytes_used` is the sum
+//! over all pairs of key, value and `PAIR_BYTES`.
+//! Not here: locks and faults of writes (`lib.rs`).
+
+use base_engine::{BatchOperation, Direction, EngineError, KeyRange, Visit, WriteBatch};
+use base_types::{LogIndex, SpaceId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// What a pair costs beside its bytes, roughly: two `Bytes` and its share of a tree node.
+const PAIR_BYTES: u64 = 80;
+
+#[derive(Clone, Default, Debug)]
+struct Space {
+    pairs: BTreeMap<Bytes, Bytes>,
+    durable: LogIndex,
+    /// Keys whose value reads as damaged.
+    damaged: BTreeSet<Bytes>,
+}
+
+/// All spaces at one instant.
+#[derive(Clone, Default, Debug)]
+pub struct State {
+    spaces: BTreeMap<SpaceId, Arc<Space>>,
+    bytes_used: u64,
+}
+
+fn pair_bytes(key: &[u8], value: &[u8]) -> u64 {
+    PAIR_BYTES + (key.len() + value.len()) as u64
+}
+
+impl Space {
+    fn is_empty(&self) -> bool {
+        self.pairs.is_empty() && self.durable == LogIndex(0)
+    }
+
+    fn check(&self, space: SpaceId, key: &[u8]) -> Result<(), EngineError> {
+        if !self.damaged.is_empty() && self.damaged.contains(key) {
+            return Err(EngineError::Corrupt(format!(
+                "the value of key {key:?} in space {space} does not match its checksum; rebuild the replica"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Bytes held, bookkeeping included.
+    pub fn bytes_used(&self) -> u64 {
+        self.bytes_used
+    }
+
+    /// The bytes a batch's puts would add if none of their keys were there.
+    pub fn bytes_put(batch: &WriteBatch) -> u64 {
+        let put = |operation: &BatchOperation| match operation {
+            BatchOperation::Put { key, value, .. } => pair_bytes(key, value),
+            _ => 0,
+        };
+        batch.operations.iter().map(put).sum()
+    }
+
+    /// Does what the batch says; returns the number of puts.
+    pub fn apply(&mut self, batch: &WriteBatch) -> u64 {
+        let mut puts = 0;
+        for operation in &batch.operations {
+            match operation {
+                BatchOperation::Put { space, key, value } => {
+                    puts += 1;
+                    self.put(*space, key, value);
+                }
+                BatchOperation::Delete { space, key } => self.delete(*space, key),
+                BatchOperation::Durable { space, index } => {
+                    Arc::make_mut(self.spaces.entry(*space).or_default()).durable = *index;
+                    self.forget_if_empty(*space);
+                }
+            }
+        }
+        puts
+    }
+
+    fn put(&mut self, id: SpaceId, key: &Bytes, value: &Bytes) {
+        let space = Arc::make_mut(self.spaces.entry(id).or_default());
+        space.damaged.remove(key);
+        self.bytes_used += pair_bytes(key, value);
+        if let Some(old) = space.pairs.insert(key.clone(), value.clone()) {
+            self.bytes_used -= pair_bytes(key, &old);
+        }
+    }
+
+    fn delete(&mut self, id: SpaceId, key: &Bytes) {
+        let Some(space) = self.spaces.get_mut(&id).filter(|space| space.pairs.contains_key(key)) else {
+            return;
+        };
+        let space = Arc::make_mut(space);
+        space.damaged.remove(key);
+        if let Some(old) = space.pairs.remove(key) {
+            self.bytes_used -= pair_bytes(key, &old);
+        }
+        self.forget_if_empty(id);
+    }
+
+    fn forget_if_empty(&mut self, id: SpaceId) {
+        if self.spaces.get(&id).is_some_and(|space| space.is_empty()) {
+            self.spaces.remove(&id);
+        }
+    }
+
+    /// Removes up to `limit` pairs, the durable index with the last; whether anything is left.
+    pub fn drop_space(&mut self, id: SpaceId, limit: usize) -> bool {
+        let Some(space) = self.spaces.get_mut(&id).map(Arc::make_mut) else {
+            return false;
+        };
+        for _ in 0..limit {
+            let Some((key, value)) = space.pairs.pop_first() else { break };
+            space.damaged.remove(&key);
+            self.bytes_used -= pair_bytes(&key, &value);
+        }
+        if space.pairs.is_empty() {
+            self.spaces.remove(&id);
+        }
+        self.spaces.contains_key(&id)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, id: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let Some(space) = self.spaces.get(&id) else { return Ok(None) };
+        space.check(id, key)?;
+        Ok(space.pairs.get(key).cloned())
+    }
+
+    /// Visits a range in order.
+    pub fn range(&self, id: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+        let Some(space) = self.spaces.get(&id) else { return Ok(()) };
+        if range.end.is_some_and(|end| end <= range.start) {
+            return Ok(());
+        }
+        let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut pairs = space.pairs.range::<[u8], _>((Bound::Included(range.start), end));
+        loop {
+            let next = if direction == Direction::Forward { pairs.next() } else { pairs.next_back() };
+            let Some((key, value)) = next else { return Ok(()) };
+            space.check(id, key)?;
+            if visit(key, value).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The durable index of a space.
+    pub fn durable_index(&self, id: SpaceId) -> LogIndex {
+        self.spaces.get(&id).map_or(LogIndex(0), |space| space.durable)
+    }
+
+    /// Every space that holds anything.
+    pub fn spaces(&self) -> Vec<SpaceId> {
+        self.spaces.keys().copied().collect()
+    }
+
+    /// Marks a value as damaged; whether it is there.
+    pub fn damage(&mut self, id: SpaceId, key: &[u8]) -> bool {
+        let Some(space) = self.spaces.get_mut(&id).filter(|space| space.pairs.contains_key(key)) else {
+            return false;
+        };
+        Arc::make_mut(space).damaged.insert(Bytes::copy_from_slice(key))
+    }
+
+    /// Flips a bit of a value; whether there was one.
+    pub fn flip_bit(&mut self, id: SpaceId, key: &[u8], bit: usize) -> bool {
+        let Some(space) = self.spaces.get_mut(&id) else { return false };
+        let Some(value) = Arc::make_mut(space).pairs.get_mut(key).filter(|value| !value.is_empty()) else {
+            return false;
+        };
+        let mut flipped = value.to_vec();
+        let bit = bit % (flipped.len() * 8);
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        *value = Bytes::from(flipped);
+        true
+    }
+}
