@@ -1,1 +1,77 @@
-//! The Rust client.
+//! The Rust client of Hive's HTTP JSON API: several endpoints, pooled connections, retries that
+//! apply once.
+//!
+//!   Client ──calls.rs──▶ action(JSON) ──client.rs: attempts within the deadline──▶ transport.rs: one HTTP exchange
+//!
+//! Always: every request carries a request id, the same on each attempt, so that a retry never
+//! applies twice; "unknown outcome" is never reported as "failed". Not here: what an action does.
+#![deny(missing_docs)]
+
+mod calls;
+mod client;
+mod transport;
+
+pub use calls::{base64_text, bytes_field, put_bytes, BatchStep, Entry, Page, Scan};
+pub use client::{Client, Options};
+pub use transport::Endpoint;
+
+use serde_json::Value;
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The endpoint is no `http://host:port`.
+    #[error("endpoint '{0}' is not understood; write http://host:port")]
+    Endpoint(String),
+    /// The node refused; the write did not happen (where it has the outcome `not_applied`).
+    #[error("{code}: {message}")]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The stable code.
+        code: String,
+        /// For people.
+        message: String,
+        /// Whether the same request may succeed later.
+        retryable: bool,
+        /// The whole answer.
+        answer: Box<Value>,
+    },
+    /// No endpoint took the request before the deadline; nothing happened.
+    #[error("no endpoint answered within {waited_ms} ms ({last}); is the world running? try `hive ctl status`")]
+    Unavailable {
+        /// How long it was tried.
+        waited_ms: u64,
+        /// The last failure.
+        last: String,
+    },
+    /// The write may have happened.
+    #[error("the outcome is unknown ({last}); read the key, or repeat the write with request_id {request_id}: it applies once")]
+    Unknown {
+        /// The last failure.
+        last: String,
+        /// Repeating with this id is safe.
+        request_id: String,
+    },
+    /// Something answered that is no Hive.
+    #[error("{endpoint} answered with status {status} and no JSON of Hive's; is it a Hive HTTP port?")]
+    BadAnswer {
+        /// Who.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+    },
+}
+
+impl ClientError {
+    /// What a command-line tool exits with: 1 refused, 3 unavailable, 4 outcome unknown.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ClientError::Endpoint(_) => 2,
+            ClientError::Unknown { .. } => 4,
+            ClientError::Refused { answer, .. } if answer["error"]["outcome"] == "unknown" => 4,
+            ClientError::Refused { status: 429 | 503, .. } | ClientError::Unavailable { .. } => 3,
+            ClientError::Refused { .. } | ClientError::BadAnswer { .. } => 1,
+        }
+    }
+}
