@@ -1,0 +1,122 @@
+//! The `metadata` backend: plain ordered key-value pairs (Hive paper, 2.7), either of the cluster as a
+//! whole or of virtual partitions that can be moved between clusters while they serve.
+//!
+//! Always: plain pairs and partitions' pairs live under tags of their own and never meet; a command
+//! or query for a partition that is not owned at its epoch is refused `WrongPartition` and changes
+//! nothing, now and (an epoch never comes back) for ever; values are slices of the command's bytes.
+//! Requires: a read of the space within `apply` sees what the same command has already written.
+//! Not here: which cluster owns which partition, and the order of a move (core-node, keyspace).
+//! Why a move is a compare-and-set on the dirty sequence: docs/decisions/0007-keyspaces-and-resharding.md.
+
+mod command;
+mod keys;
+mod partition;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use command::{
+    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, ScanScopes, Scope, ScopedStep, FREEZE_LEASE_MS_MAX,
+    KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
+};
+
+use crate::{encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use base_engine::EngineError;
+use base_types::action::BatchStep;
+use base_types::codec::Encode;
+use base_types::{ErrorKind, Refusal, COMMAND_BYTES_MAX, KEY_BYTES_MAX, SCAN_LIMIT_MAX, VALUE_BYTES_MAX};
+use bytes::Bytes;
+
+/// Refuses a command that could not be applied, before it reaches the log.
+pub fn validate(command: &Bytes) -> Result<(), Refusal> {
+    decode_checked(command).map(drop)
+}
+
+/// Applies a command; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+    let reply = match decode_checked(command) {
+        Ok(command) => write::apply(at.cluster_time_ms, space, command)?,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(encode_reply(&reply))
+}
+
+/// Answers a query; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
+    let reply = match decode_query(query) {
+        Ok(query) => scan::query(space, query)?,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(encode_reply(&reply))
+}
+
+fn decode_checked(bytes: &Bytes) -> Result<Command, Refusal> {
+    if bytes.len() > COMMAND_BYTES_MAX {
+        return Err(too_large("BodyTooLarge", "command", bytes.len(), COMMAND_BYTES_MAX));
+    }
+    let command = Command::from_bytes(bytes.clone()).map_err(|error| corrupt("command", &error))?;
+    match &command {
+        Command::Put { key, value, .. } => check_pair(key, Some(value))?,
+        Command::Delete { key, .. } => check_pair(key, None)?,
+        Command::CompareAndSet { key, value, .. } => check_pair(key, value.as_ref())?,
+        Command::Batch { steps } => {
+            for step in steps {
+                match &step.step {
+                    BatchStep::Put { key, value } => check_pair(key, Some(value))?,
+                    BatchStep::Delete { key } => check_pair(key, None)?,
+                }
+            }
+        }
+        Command::Import { pairs, .. } => {
+            for (key, value) in pairs {
+                check_pair(key, value.as_ref())?;
+            }
+        }
+        Command::Freeze { lease_ms, .. } => check_limit("freeze lease in milliseconds", *lease_ms, FREEZE_LEASE_MS_MAX)?,
+        Command::Release { limit, .. } => check_limit("release limit", *limit, MOVE_PAIRS_MAX as u32)?,
+        _ => {}
+    }
+    Ok(command)
+}
+
+fn decode_query(bytes: &Bytes) -> Result<Query, Refusal> {
+    let query = Query::from_bytes(bytes.clone()).map_err(|error| corrupt("query", &error))?;
+    match &query {
+        Query::Get { key, .. } => check_pair(key, None)?,
+        Query::Scan { limit, .. } => check_limit("scan limit", *limit, SCAN_LIMIT_MAX)?,
+        _ => {}
+    }
+    Ok(query)
+}
+
+/// Refuses a key or value beyond its limit. Routers call it too, before they look for a cluster.
+pub fn check_pair(key: &Bytes, value: Option<&Bytes>) -> Result<(), Refusal> {
+    if key.is_empty() {
+        return Err(Refusal::invalid("EmptyKey", "the key is empty; a key has at least one byte"));
+    }
+    if key.len() > KEY_BYTES_MAX {
+        return Err(too_large("KeyTooLarge", "key", key.len(), KEY_BYTES_MAX));
+    }
+    match value {
+        Some(value) if value.len() > VALUE_BYTES_MAX => {
+            Err(too_large("ValueTooLarge", "value", value.len(), VALUE_BYTES_MAX))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_limit(what: &str, value: u32, most: u32) -> Result<(), Refusal> {
+    if value == 0 || value > most {
+        return Err(Refusal::invalid("LimitOutOfRange", format!("{what} is {value}; give 1 to {most}")));
+    }
+    Ok(())
+}
+
+fn too_large(code: &'static str, what: &str, bytes: usize, most: usize) -> Refusal {
+    Refusal::new(ErrorKind::TooLarge, code, format!("{what} is {bytes} bytes long; at most {most} are taken"))
+}
+
+fn corrupt(what: &str, error: &base_types::codec::DecodeError) -> Refusal {
+    Refusal::invalid("CorruptCommand", format!("metadata {what} does not decode: {error}"))
+}
