@@ -1,0 +1,267 @@
+//! The world's own certificate authority: a directory that `hive ca` works in.
+//!
+//! ```text
+//! <dir>/world            the world's name
+//! <dir>/ca.pem           certificates nodes trust: the current authority first, after a rotation also the one before
+//! <dir>/ca.key           0600; whoever has it can join the world
+//! <dir>/node-<id>.pem    issued; its name node-<id>.<world>.hive is the node's identity
+//! <dir>/node-<id>.key    0600
+//! ```
+//!
+//! Always: a key file is made with mode 0600 and never overwritten by `init`; files appear whole (rename).
+//! Not here: the use of certificates (`tls.rs`).
+
+use base_types::NodeId;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How long an authority lasts.
+pub const AUTHORITY_DAYS: u32 = 3650;
+/// How long a node's certificate lasts where nothing else is asked for.
+pub const NODE_DAYS_DEFAULT: u32 = 397;
+/// The longest a node's certificate may last.
+pub const NODE_DAYS_MAX: u32 = 3650;
+
+/// Why the authority refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum CaError {
+    #[error("{path}: {reason}")]
+    Io { path: String, reason: String },
+    #[error("{path} already has an authority; issue from it, rotate it, or name an empty directory")]
+    Exists { path: String },
+    #[error("{path} has no authority; make one with `hive ca init`")]
+    Absent { path: String },
+    #[error("{what} is {value:?}; {remedy}")]
+    Invalid { what: &'static str, value: String, remedy: &'static str },
+    #[error("certificate work failed: {0}")]
+    Crypto(String),
+}
+
+impl From<rcgen::Error> for CaError {
+    fn from(error: rcgen::Error) -> CaError {
+        CaError::Crypto(error.to_string())
+    }
+}
+
+/// Where an issued certificate and its key are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    pub authority: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// A certificate at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CertificateInfo {
+    pub file: String,
+    pub subject: String,
+    pub names: Vec<String>,
+    /// Seconds since 1970.
+    pub not_before: i64,
+    pub not_after: i64,
+    pub serial: String,
+    pub authority: bool,
+    pub expired: bool,
+}
+
+/// The name in a node's certificate: its identity.
+pub fn node_name(world: &str, node: NodeId) -> String {
+    format!("node-{node}.{world}.hive")
+}
+
+/// Makes an authority for a world.
+pub fn init(directory: &Path, world: &str) -> Result<(), CaError> {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if world.is_empty() || world.len() > 63 || !world.chars().all(legal) || world.starts_with('-') || world.ends_with('-') {
+        return Err(CaError::Invalid {
+            what: "world",
+            value: world.into(),
+            remedy: "use 1 to 63 lower-case letters, digits and hyphens, no hyphen at either end",
+        });
+    }
+    if directory.join("ca.key").exists() || directory.join("ca.pem").exists() {
+        return Err(CaError::Exists { path: directory.display().to_string() });
+    }
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| io(directory, &error))?;
+    let (certificate, key) = make_authority(world)?;
+    write_file(&directory.join("world"), world, 0o644)?;
+    write_file(&directory.join("ca.key"), &key, 0o600)?;
+    write_file(&directory.join("ca.pem"), &certificate, 0o644)
+}
+
+/// Issues (or renews) a node's certificate; `addresses` are hosts or IPs people may check it by.
+pub fn issue(directory: &Path, node: NodeId, addresses: &[String], days: u32) -> Result<Issued, CaError> {
+    if node.0 == 0 {
+        return Err(CaError::Invalid { what: "node id", value: "0".into(), remedy: "node ids begin with 1" });
+    }
+    if days == 0 || days > NODE_DAYS_MAX {
+        return Err(CaError::Invalid { what: "days", value: days.to_string(), remedy: "use 1 to 3650" });
+    }
+    let (world, issuer) = open(directory)?;
+    let mut names = vec![node_name(&world, node)];
+    names.extend(addresses.iter().cloned());
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, node_name(&world, node));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    // A node is both ends of peers' connections.
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    set_validity(&mut params, days);
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &issuer)?;
+    let issued = Issued {
+        authority: directory.join("ca.pem"),
+        certificate: directory.join(format!("node-{node}.pem")),
+        key: directory.join(format!("node-{node}.key")),
+    };
+    // The key first: a certificate without its key would be reloaded by a running node in vain.
+    write_file(&issued.key, &key.serialize_pem(), 0o600)?;
+    write_file(&issued.certificate, &certificate.pem(), 0o644)?;
+    Ok(issued)
+}
+
+/// What is in the directory: authorities first, then nodes.
+pub fn show(directory: &Path) -> Result<Vec<CertificateInfo>, CaError> {
+    if !directory.join("ca.pem").exists() {
+        return Err(CaError::Absent { path: directory.display().to_string() });
+    }
+    let mut found = inspect(&directory.join("ca.pem"))?;
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
+        .map_err(|error| io(directory, &error))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+            name.starts_with("node-") && name.ends_with(".pem")
+        })
+        .collect();
+    paths.sort();
+    for path in paths {
+        found.extend(inspect(&path)?);
+    }
+    Ok(found)
+}
+
+/// Makes a new authority that issues from now on; nodes that are handed the new `ca.pem` trust both,
+/// so certificates can be renewed one node after the other. The next rotation forgets the older one.
+pub fn rotate(directory: &Path) -> Result<(), CaError> {
+    let (world, _) = open(directory)?;
+    let trusted = read(&directory.join("ca.pem"))?;
+    let (certificate, key) = make_authority(&world)?;
+    let end = "-----END CERTIFICATE-----";
+    let newest = trusted.find(end).map(|at| &trusted[..at + end.len()]).unwrap_or(&trusted);
+    write_file(&directory.join("ca.pem"), &format!("{certificate}{newest}\n"), 0o644)?;
+    write_file(&directory.join("ca.key"), &key, 0o600)
+}
+
+fn make_authority(world: &str) -> Result<(String, String), CaError> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    // The number keeps the names of a rotated authority and its successor apart.
+    let number = crate::chance::draw().map_err(|error| CaError::Crypto(error.to_string()))?;
+    params.distinguished_name.push(DnType::CommonName, format!("hive {world} authority {number:016x}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    set_validity(&mut params, AUTHORITY_DAYS);
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+fn open(directory: &Path) -> Result<(String, Issuer<'static, KeyPair>), CaError> {
+    if !directory.join("ca.key").exists() {
+        return Err(CaError::Absent { path: directory.display().to_string() });
+    }
+    let world = read(&directory.join("world"))?.trim().to_string();
+    let key = KeyPair::from_pem(&read(&directory.join("ca.key"))?)?;
+    let issuer = Issuer::from_ca_cert_pem(&read(&directory.join("ca.pem"))?, key)?;
+    Ok((world, issuer))
+}
+
+/// The certificates of a PEM file.
+pub fn inspect(path: &Path) -> Result<Vec<CertificateInfo>, CaError> {
+    use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+    let text = read(path)?;
+    let now = seconds_now();
+    let mut found = Vec::new();
+    for pem in x509_parser::pem::Pem::iter_from_buffer(text.as_bytes()) {
+        let pem = pem.map_err(|error| CaError::Crypto(format!("{}: {error}", path.display())))?;
+        let (_, certificate) =
+            X509Certificate::from_der(&pem.contents).map_err(|error| CaError::Crypto(format!("{}: {error}", path.display())))?;
+        let alternative = certificate.subject_alternative_name().ok().flatten();
+        let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
+            GeneralName::DNSName(name) => (*name).to_string(),
+            GeneralName::IPAddress([a, b, c, d]) => format!("{a}.{b}.{c}.{d}"),
+            other => other.to_string(),
+        });
+        found.push(CertificateInfo {
+            file: path.display().to_string(),
+            subject: certificate.subject().to_string(),
+            names: names.collect(),
+            not_before: certificate.validity().not_before.timestamp(),
+            not_after: certificate.validity().not_after.timestamp(),
+            serial: certificate.raw_serial_as_string(),
+            authority: certificate.is_ca(),
+            expired: certificate.validity().not_after.timestamp() < now,
+        });
+    }
+    if found.is_empty() {
+        return Err(CaError::Crypto(format!("{} holds no certificate", path.display())));
+    }
+    Ok(found)
+}
+
+fn seconds_now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
+/// From yesterday (clocks differ) for `days` days, in whole UTC days.
+fn set_validity(params: &mut CertificateParams, days: u32) {
+    let today = seconds_now() / 86_400;
+    let (year, month, day) = civil(today - 1);
+    params.not_before = rcgen::date_time_ymd(year, month, day);
+    let (year, month, day) = civil(today + i64::from(days));
+    params.not_after = rcgen::date_time_ymd(year, month, day);
+}
+
+/// Days since 1970 to year, month, day (the proleptic Gregorian calendar; eras of 400 years from 1 March 0000).
+fn civil(days: i64) -> (i32, u8, u8) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year as i32, month as u8, day as u8)
+}
+
+fn io(path: &Path, error: &std::io::Error) -> CaError {
+    CaError::Io { path: path.display().to_string(), reason: error.to_string() }
+}
+
+fn read(path: &Path) -> Result<String, CaError> {
+    crate::config::read_bounded(path).map_err(|error| CaError::Io { path: path.display().to_string(), reason: error.to_string() })
+}
+
+/// Appears whole and synced, with this mode.
+fn write_file(path: &Path, text: &str, mode: u32) -> Result<(), CaError> {
+    let new = path.with_extension("new");
+    let _ = std::fs::remove_file(&new);
+    let written = std::fs::File::options().write(true).create_new(true).mode(mode).open(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    });
+    written.map_err(|error| io(path, &error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! `node.toml`: what a node is told by its operator.
+//!
+//! Always: an unknown key, a value out of its range or a file others could read refuses the start with
+//! the file, the line and the remedy; nothing is guessed. [`NodeFile`] is the file as written (and can
+//! be written back by `hive dev`), [`Config`] is the file after every check.
+//! Not here: the data directory (`data.rs`), what a certificate must say (`tls.rs`).
+
+pub mod check;
+pub mod topology;
+
+use base_types::NodeId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub use check::check;
+pub use topology::TopologyShard;
+
+/// A larger file is no node.toml.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// The most members a level-zero cluster may be configured with.
+pub const MEMBERS_MAX: usize = 9;
+/// The most lanes a data directory may be made with.
+pub const LANES_MAX: u16 = 256;
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {path}: {reason}")]
+    Unreadable { path: String, reason: String },
+    #[error("{path} has {bytes} bytes; a node.toml has at most {CONFIG_BYTES_MAX}")]
+    Huge { path: String, bytes: u64 },
+    #[error("{path} is not a node.toml: {reason}")]
+    Syntax { path: String, reason: String },
+    #[error("{path}: {what}; {remedy}")]
+    Invalid { path: String, what: String, remedy: String },
+}
+
+/// The file as it is written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeFile {
+    /// This node's id, unique in the world and never given to another node.
+    pub id: u64,
+    /// The data directory, relative to the file.
+    pub data: PathBuf,
+    /// Core threads; all of the machine's cores where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<usize>,
+    /// Lanes of a new data directory; as many as core threads where absent. Fixed at its making.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<u16>,
+    /// A static topology in the second paper's form, relative to the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<PathBuf>,
+    pub world: WorldSection,
+    pub region: RegionSection,
+    pub place: PlaceSection,
+    pub http: DoorSection,
+    pub peer: DoorSection,
+    pub certificates: CertificatesSection,
+    #[serde(default)]
+    pub engine: EngineSection,
+    #[serde(default)]
+    pub limits: LimitsSection,
+    #[serde(default)]
+    pub tuning: TuningSection,
+}
+
+/// The world and the members of its cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorldSection {
+    pub name: String,
+    pub members: Vec<MemberSection>,
+}
+
+/// This node's region and the members of its cluster (none: the region has no cluster of its own).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RegionSection {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberSection>,
+}
+
+/// A member: a node's id and where its peer port is.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct MemberSection {
+    pub id: u64,
+    pub address: String,
+}
+
+/// Where the node stands in its region.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceSection {
+    pub az: String,
+    pub rack: String,
+    pub chassis: String,
+}
+
+/// A port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DoorSection {
+    /// `ip:port` to listen on.
+    pub listen: String,
+    /// `host:port` others use; `listen` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+}
+
+/// Files in PEM, relative to node.toml.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificatesSection {
+    pub authority: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Engines.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineSection {
+    /// Where a rule names none: `lmdb` or `memory`.
+    pub default: String,
+    pub lmdb: LmdbSection,
+}
+
+/// LMDB.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LmdbSection {
+    /// The most bytes one lane's environment may grow to (the file is sparse).
+    pub map_bytes_max: u64,
+}
+
+/// Bounds of the doors.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSection {
+    /// The longest HTTP body.
+    pub body_bytes_max: usize,
+    /// HTTP connections at a time, over all cores.
+    pub connections_max: usize,
+    /// How long a client may take for a request's head, and stay silent between two.
+    pub header_timeout_ms: u64,
+    /// How long a client may take for a request's body.
+    pub body_timeout_ms: u64,
+    /// Below this many free bytes on the data directory's disk, client writes are refused.
+    pub disk_free_bytes_min: u64,
+}
+
+/// Times and sizes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TuningSection {
+    pub tick_ms: u64,
+    pub heartbeat_ticks: usize,
+    /// Election timeouts are drawn from one to two times this many ticks.
+    pub election_ticks: usize,
+    pub quiesce_after_ticks: u32,
+    pub flush_bytes: u64,
+    pub flush_after_ms: u64,
+    pub log_keep_bytes: u64,
+    pub snapshot_chunk_bytes: usize,
+    pub node_heartbeat_ms: u64,
+    pub node_down_ms: u64,
+    pub log_segment_bytes: u64,
+    pub log_spare_segments: usize,
+    pub log_segments_soft_max: usize,
+    /// A log write that takes longer is taken for a failed one.
+    pub log_stall_ms: u64,
+}
+
+impl Default for EngineSection {
+    fn default() -> Self {
+        EngineSection { default: "lmdb".into(), lmdb: LmdbSection::default() }
+    }
+}
+
+impl Default for LmdbSection {
+    fn default() -> Self {
+        LmdbSection { map_bytes_max: 64 << 30 }
+    }
+}
+
+impl Default for LimitsSection {
+    fn default() -> Self {
+        LimitsSection {
+            body_bytes_max: door_http::Limits::default().body_bytes_max,
+            connections_max: 10_000,
+            header_timeout_ms: 30_000,
+            body_timeout_ms: 30_000,
+            disk_free_bytes_min: 256 << 20,
+        }
+    }
+}
+
+impl Default for TuningSection {
+    fn default() -> Self {
+        let core = core_node::api::Tuning::default();
+        TuningSection {
+            tick_ms: core.tick_ms,
+            heartbeat_ticks: core.heartbeat_ticks,
+            election_ticks: core.election_ticks,
+            quiesce_after_ticks: core.quiesce_after_ticks,
+            flush_bytes: core.flush_bytes,
+            flush_after_ms: core.flush_after_ms,
+            log_keep_bytes: core.log_keep_bytes,
+            snapshot_chunk_bytes: core.snapshot_chunk_bytes,
+            node_heartbeat_ms: core.node_heartbeat_ms,
+            node_down_ms: core.node_down_ms,
+            log_segment_bytes: core.log.segment_bytes,
+            log_spare_segments: core.log.spare_segments,
+            log_segments_soft_max: core.log.segments_soft_max,
+            log_stall_ms: 5_000,
+        }
+    }
+}
+
+impl TuningSection {
+    /// What the core is handed.
+    pub fn to_core(&self) -> core_node::api::Tuning {
+        core_node::api::Tuning {
+            tick_ms: self.tick_ms,
+            heartbeat_ticks: self.heartbeat_ticks,
+            election_ticks: self.election_ticks,
+            quiesce_after_ticks: self.quiesce_after_ticks,
+            flush_bytes: self.flush_bytes,
+            flush_after_ms: self.flush_after_ms,
+            log_keep_bytes: self.log_keep_bytes,
+            snapshot_chunk_bytes: self.snapshot_chunk_bytes,
+            node_heartbeat_ms: self.node_heartbeat_ms,
+            node_down_ms: self.node_down_ms,
+            log: core_log::LogConfig {
+                segment_bytes: self.log_segment_bytes,
+                spare_segments: self.log_spare_segments,
+                segments_soft_max: self.log_segments_soft_max,
+                ..core_log::LogConfig::default()
+            },
+            ..core_node::api::Tuning::default()
+        }
+    }
+}
+
+/// A configuration that has passed every check; paths are absolute or relative to the process.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub world: String,
+    pub node: NodeId,
+    pub data: PathBuf,
+    pub cores: usize,
+    pub lanes: u16,
+    pub labels: core_placement::Labels,
+    pub http_listen: std::net::SocketAddr,
+    pub http_advertise: String,
+    pub peer_listen: std::net::SocketAddr,
+    pub peer_advertise: String,
+    pub world_members: BTreeMap<NodeId, String>,
+    pub region_members: BTreeMap<NodeId, String>,
+    pub certificates: CertificatesSection,
+    pub engine: EngineSection,
+    pub limits: LimitsSection,
+    pub tuning: TuningSection,
+    /// Shards of a static topology; empty where none is named.
+    pub topology: Vec<TopologyShard>,
+}
+
+impl NodeFile {
+    /// The file's text, as `hive dev` writes it.
+    pub fn to_toml(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// Reads a file's text; the error names line and column.
+    pub fn parse(path: &str, text: &str) -> Result<NodeFile, ConfigError> {
+        toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax { path: path.into(), reason: error.to_string().trim_end().into() })
+    }
+}
+
+impl Config {
+    /// Reads, parses and checks `node.toml`.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = read_bounded(path)?;
+        let file = NodeFile::parse(&path.display().to_string(), &text)?;
+        check(path, &text, file)
+    }
+}
+
+/// A text file of bounded size.
+pub(crate) fn read_bounded(path: &Path) -> Result<String, ConfigError> {
+    use std::io::Read;
+    let name = path.display().to_string();
+    let unreadable = |reason: String| ConfigError::Unreadable { path: name.clone(), reason };
+    let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let mut bytes = Vec::new();
+    // One more byte than allowed: a device or a growing file has no honest length.
+    file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
+        let bytes = std::fs::metadata(path).map(|data| data.len()).unwrap_or(0).max(bytes.len() as u64);
+        return Err(ConfigError::Huge { path: name, bytes });
+    }
+    String::from_utf8(bytes).map_err(|error| ConfigError::Syntax {
+        path: name,
+        reason: format!("byte {} is not UTF-8", error.utf8_error().valid_up_to()),
+    })
+}
+
+#[cfg(test)]
+mod tests;

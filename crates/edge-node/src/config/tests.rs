@@ -1,0 +1,155 @@
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+const GOOD: &str = r#"id = 1
+data = "data"
+cores = 1
+
+[world]
+name = "dev"
+
+[[world.members]]
+id = 1
+address = "127.0.0.1:7601"
+
+[[world.members]]
+id = 2
+address = "127.0.0.1:7602"
+
+[region]
+name = "fr-par"
+
+[place]
+az = "1"
+rack = "r1"
+chassis = "c1"
+
+[http]
+listen = "127.0.0.1:7101"
+
+[peer]
+listen = "127.0.0.1:7601"
+
+[certificates]
+authority = "ca.pem"
+certificate = "node.pem"
+key = "node.key"
+"#;
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        let home = Home(tempfile::tempdir().unwrap());
+        home.write("node.key", "x");
+        home.mode("node.key", 0o600);
+        home
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.0.path().join(name), text).unwrap();
+    }
+
+    fn mode(&self, name: &str, mode: u32) {
+        std::fs::set_permissions(self.0.path().join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn load(&self, text: &str) -> Result<Config, ConfigError> {
+        self.write("node.toml", text);
+        Config::load(&self.0.path().join("node.toml"))
+    }
+
+    /// The error's text, the directory's own name replaced.
+    fn error(&self, text: &str) -> String {
+        let error = self.load(text).expect_err("must be refused").to_string();
+        error.replace(&self.0.path().display().to_string(), "~")
+    }
+}
+
+#[test]
+fn a_good_file_is_taken_and_written_back() {
+    let home = Home::new();
+    let config = home.load(GOOD).unwrap();
+    assert_eq!((config.node, config.world.as_str(), config.lanes), (NodeId(1), "dev", 1));
+    assert_eq!(config.peer_advertise, "127.0.0.1:7601");
+    assert_eq!(config.data, home.0.path().join("data"));
+    assert_eq!(config.labels.region, "fr-par");
+    let file = NodeFile::parse("node.toml", GOOD).unwrap();
+    let again = home.load(&file.to_toml().unwrap()).unwrap();
+    assert_eq!(format!("{config:?}"), format!("{again:?}"));
+}
+
+#[test]
+fn each_mistake_is_named_with_line_and_remedy() {
+    let home = Home::new();
+    let cases: &[(&str, &str, &str)] = &[
+        ("name = \"dev\"", "name = \"Dev!\"", "~/node.toml: line 6: world.name is \"Dev!\"; use 1 to 63 lower-case letters, digits and hyphens, no hyphen at either end"),
+        ("id = 2", "id = 1", "~/node.toml: line 12: node id 1 is used twice in world.members; give every node an id of its own"),
+        ("id = 2", "id = 0", "~/node.toml: line 12: member of [world] has id 0; node ids begin with 1"),
+        ("7602\"", "nine\"", "~/node.toml: line 12: node 2 in world.members has the address \"127.0.0.1:nine\"; write host:port with a port from 1 to 65535"),
+        ("7602\"", "7601\"", "~/node.toml: line 12: nodes 1 and 2 in world.members have the same address 127.0.0.1:7601; give every node a peer address of its own"),
+        ("id = 1\ndata", "id = 3\ndata", "~/node.toml: line 10: world.members lists this node's address 127.0.0.1:7601 as node 1, but id is 3; correct id, or the member's address"),
+        ("listen = \"127.0.0.1:7601\"", "listen = \"127.0.0.1:7609\"", "~/node.toml: line 10: world.members lists this node 1 at 127.0.0.1:7601, but it advertises 127.0.0.1:7609; make peer.advertise (or peer.listen) and the member's address equal"),
+        ("listen = \"127.0.0.1:7101\"", "listen = \"localhost\"", "~/node.toml: line 25: http.listen is \"localhost\"; write ip:port, for example 127.0.0.1:7101 or [::]:7101"),
+        ("listen = \"127.0.0.1:7101\"", "listen = \"0.0.0.0:7101\"", "~/node.toml: http.listen is 0.0.0.0:7101, which nobody else can connect to, and http.advertise is absent; set advertise to the host:port other nodes and clients reach this node at"),
+        ("cores = 1", "cores = 0", "~/node.toml: line 3: cores is 0; use 1 to 256, or leave it out for all cores"),
+        ("az = \"1\"", "az = \"\"", "~/node.toml: line 20: place.az is \"\"; use 1 to 63 letters, digits, hyphens, underscores and dots"),
+        ("[region]", "[engine]\ndefault = \"rocksdb\"\n[region]", "~/node.toml: line 17: engine.default is \"rocksdb\"; use lmdb or memory"),
+        ("[region]", "[limits]\nbody_bytes_max = 1\n[region]", "~/node.toml: line 17: body_bytes_max is 1; use 1024 to 67108864"),
+        ("[region]", "[tuning]\nlog_segment_bytes = 8388609\n[region]", "~/node.toml: line 17: log_segment_bytes is 8388609; use a multiple of 4096"),
+    ];
+    for (from, to, expected) in cases {
+        assert!(GOOD.contains(from), "{from}");
+        assert_eq!(&home.error(&GOOD.replacen(from, to, 1)), expected);
+    }
+}
+
+#[test]
+fn syntax_and_unknown_keys_come_with_their_place() {
+    let home = Home::new();
+    let unknown = home.error(&GOOD.replacen("cores = 1", "corse = 1", 1));
+    assert!(unknown.contains("line 3") && unknown.contains("corse"), "{unknown}");
+    let nested = home.error(&GOOD.replacen("rack = \"r1\"", "rack = \"r1\"\nshelf = \"s\"", 1));
+    assert!(nested.contains("line 22") && nested.contains("shelf"), "{nested}");
+    assert!(home.error("id = \n").contains("line 1"));
+    assert!(home.error(&GOOD.replacen("id = 1", "id = -1", 1)).contains("line 1"));
+    let missing = home.error(&GOOD.replacen("[peer]\nlisten = \"127.0.0.1:7601\"\n", "", 1));
+    assert!(missing.contains("peer"), "{missing}");
+}
+
+#[test]
+fn files_that_are_too_open_or_too_big_are_refused() {
+    let home = Home::new();
+    home.mode("node.key", 0o640);
+    assert_eq!(
+        home.error(GOOD),
+        "~/node.toml: the key file ~/node.key has mode 0640: others than its owner can reach it; run `chmod 600 ~/node.key`"
+    );
+    home.mode("node.key", 0o600);
+    std::fs::create_dir(home.0.path().join("data")).unwrap();
+    home.mode("data", 0o770);
+    assert_eq!(
+        home.error(GOOD),
+        "~/node.toml: the data directory ~/data has mode 0770: others than its owner can write to it; run `chmod go-w ~/data`"
+    );
+    home.mode("data", 0o700);
+    home.load(GOOD).unwrap();
+    let huge = format!("{GOOD}#{}", " ".repeat(CONFIG_BYTES_MAX as usize));
+    assert!(home.error(&huge).contains("a node.toml has at most 1048576"));
+    std::fs::write(home.0.path().join("node.toml"), [0xff, 0xfe]).unwrap();
+    assert!(matches!(Config::load(&home.0.path().join("node.toml")), Err(ConfigError::Syntax { .. })));
+    assert!(matches!(Config::load(Path::new("/dev/zero")), Err(ConfigError::Huge { .. })));
+}
+
+#[test]
+fn a_topology_of_the_second_paper_is_read() {
+    let text = "Shard:\n  Name: shard1\n  Index: 1\n  Address: 127.0.0.3:8080\n  Replicas: [127.0.0.33:8080]\n---\nShard:\n  Name: shard0\n  Index: 0\n  Address: 127.0.0.2:8080\n  Replicas: [127.0.0.22:8080]\n";
+    let shards = topology::parse("config.yaml", text).unwrap();
+    assert_eq!(shards.len(), 2);
+    assert_eq!((shards[0].name.as_str(), shards[0].replicas[0].as_str()), ("shard0", "127.0.0.22:8080"));
+    let gap = topology::parse("config.yaml", &text.replacen("Index: 1", "Index: 2", 1)).unwrap_err().to_string();
+    assert_eq!(gap, "config.yaml: shard \"shard1\" has index 2 where 1 is next; number the shards 0, 1, 2 … without a gap or a double");
+    assert!(topology::parse("config.yaml", &text.replacen("Name", "Nmae", 1)).is_err());
+    assert!(topology::parse("config.yaml", &text.replacen("shard1", "shard0", 1)).unwrap_err().to_string().contains("two shards are named"));
+    assert!(topology::parse("config.yaml", "Shard: [").is_err());
+}

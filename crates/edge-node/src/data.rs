@@ -1,0 +1,210 @@
+//! The data directory: whose it is, who has it open, and how it is laid out.
+//!
+//! ```text
+//! <data>/hive-node.json      {"format":1,"world":"dev","node":1,"disk":…,"lanes":2}
+//! <data>/hive-node.lock      held (flock) by the process that has it open
+//! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
+//! <data>/lane-<n>/log/reserve        a prewritten segment for the day the disk is full
+//! <data>/lane-<n>/lmdb/
+//! ```
+//!
+//! Always: a directory of another world, another node or a newer format is refused and left as it is;
+//! the disk id is drawn when the directory is made and lost with it, so that a node that lost its disk
+//! is known by its new one. Names become durable (directory synced) before anything relies on them.
+//! Not here: what the log and the engines keep in their files.
+
+use crate::chance;
+use base_types::{DiskId, NodeId};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The format this build writes and the newest it reads.
+pub const FORMAT: u32 = 1;
+/// A longer marker is none.
+const MARKER_BYTES_MAX: u64 = 64 << 10;
+
+/// Why a data directory is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    #[error("data directory {path}: {reason}")]
+    Io { path: String, reason: String },
+    #[error("data directory {path} is in use by another process; stop it, or name another directory")]
+    InUse { path: String },
+    #[error("data directory {path} is not empty and has no hive-node.json; name an empty directory or a node's own")]
+    Foreign { path: String },
+    #[error("data directory {path} has a damaged hive-node.json ({reason}); restore it from a backup, or move the directory away and let the node come back blank")]
+    Damaged { path: String, reason: String },
+    #[error("data directory {path} has format {found}, this build knows up to {FORMAT}; start a newer build")]
+    NewerFormat { path: String, found: u32 },
+    #[error("data directory {path} belongs to world {found:?}, not {expected:?}; correct world.name or data")]
+    OtherWorld { path: String, found: String, expected: String },
+    #[error("data directory {path} belongs to node {found}, not {expected}; correct id or data")]
+    OtherNode { path: String, found: u64, expected: u64 },
+}
+
+/// The marker file. Unknown fields are let through: only `format` says whether we may read it.
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    format: u32,
+    world: String,
+    node: u64,
+    disk: u64,
+    lanes: u16,
+}
+
+/// An open data directory; the lock lives as long as this.
+#[derive(Debug)]
+pub struct DataDirectory {
+    pub path: PathBuf,
+    pub disk: DiskId,
+    pub lanes: u16,
+    /// Made just now: this node remembers nothing.
+    pub fresh: bool,
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Opens the directory, or makes it with `lanes` lanes.
+    pub fn open(path: &Path, world: &str, node: NodeId, lanes: u16) -> Result<DataDirectory, DataError> {
+        let io = |error: std::io::Error| DataError::Io { path: path.display().to_string(), reason: error.to_string() };
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
+        // Looked at before the lock file is made, so that a refused directory stays untouched.
+        let marker = read_marker(path)?;
+        if let Some(marker) = &marker {
+            accept(path, marker, world, node)?;
+        } else if has_foreign_files(path).map_err(io)? {
+            return Err(DataError::Foreign { path: path.display().to_string() });
+        }
+        let lock = lock(path)?;
+        let fresh = marker.is_none();
+        let marker = match marker {
+            Some(marker) => marker,
+            None => {
+                let disk = chance::draw().map_err(io)?;
+                let marker = Marker { format: FORMAT, world: world.into(), node: node.0, disk, lanes };
+                write_marker(path, &marker).map_err(io)?;
+                marker
+            }
+        };
+        for lane in 0..marker.lanes {
+            make_directory(&path.join(format!("lane-{lane}"))).map_err(io)?;
+            make_directory(&path.join(format!("lane-{lane}/log"))).map_err(io)?;
+        }
+        Ok(DataDirectory { path: path.into(), disk: DiskId(marker.disk), lanes: marker.lanes, fresh, _lock: lock })
+    }
+
+    /// Where a lane's log segments are.
+    pub fn log(&self, lane: u16) -> PathBuf {
+        self.path.join(format!("lane-{lane}/log"))
+    }
+
+    /// Where a lane's LMDB environment is.
+    pub fn lmdb(&self, lane: u16) -> PathBuf {
+        self.path.join(format!("lane-{lane}/lmdb"))
+    }
+}
+
+fn read_marker(path: &Path) -> Result<Option<Marker>, DataError> {
+    use std::io::Read;
+    let name = path.display().to_string();
+    let file = match File::open(path.join("hive-node.json")) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(DataError::Io { path: name, reason: format!("hive-node.json: {error}") }),
+    };
+    let mut text = Vec::new();
+    file.take(MARKER_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(|error| DataError::Io { path: name.clone(), reason: format!("hive-node.json: {error}") })?;
+    // The format first, by itself: a newer one may mean anything by the rest.
+    #[derive(Deserialize)]
+    struct OnlyFormat {
+        format: u32,
+    }
+    let damaged = |error: serde_json::Error| DataError::Damaged { path: name.clone(), reason: error.to_string() };
+    let OnlyFormat { format } = serde_json::from_slice(&text).map_err(damaged)?;
+    if format > FORMAT {
+        return Err(DataError::NewerFormat { path: name, found: format });
+    }
+    let marker: Marker = serde_json::from_slice(&text).map_err(damaged)?;
+    if marker.lanes == 0 || marker.lanes > crate::config::LANES_MAX || marker.disk == 0 {
+        return Err(DataError::Damaged { path: name, reason: "lanes or disk is out of range".into() });
+    }
+    Ok(Some(marker))
+}
+
+fn accept(path: &Path, marker: &Marker, world: &str, node: NodeId) -> Result<(), DataError> {
+    let path = path.display().to_string();
+    if marker.world != world {
+        return Err(DataError::OtherWorld { path, found: marker.world.clone(), expected: world.into() });
+    }
+    if marker.node != node.0 {
+        return Err(DataError::OtherNode { path, found: marker.node, expected: node.0 });
+    }
+    Ok(())
+}
+
+/// Anything but what a start cut short before its marker may have left.
+fn has_foreign_files(path: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !["hive-node.lock", "hive-node.json.new", "lost+found"].iter().any(|ours| name == *ours) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn lock(path: &Path) -> Result<File, DataError> {
+    let io = |error: std::io::Error| DataError::Io { path: path.display().to_string(), reason: format!("hive-node.lock: {error}") };
+    let file = File::options().create(true).truncate(false).write(true).open(path.join("hive-node.lock")).map_err(io)?;
+    // SAFETY: flock on a descriptor we own; it has no memory effects.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        let error = std::io::Error::last_os_error();
+        return match error.kind() {
+            std::io::ErrorKind::WouldBlock => Err(DataError::InUse { path: path.display().to_string() }),
+            _ => Err(io(error)),
+        };
+    }
+    Ok(file)
+}
+
+fn write_marker(path: &Path, marker: &Marker) -> std::io::Result<()> {
+    let new = path.join("hive-node.json.new");
+    let mut file = File::create(&new)?;
+    let mut text = serde_json::to_vec(marker)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path.join("hive-node.json"))?;
+    sync_directory(path)?;
+    // The directory's own name, too.
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a directory if it is not there, and its name durable.
+pub fn make_directory(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    std::fs::DirBuilder::new().mode(0o700).create(path)?;
+    match path.parent() {
+        Some(parent) => sync_directory(parent),
+        None => Ok(()),
+    }
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_directory(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use super::*;
+
+fn open(path: &Path, world: &str, node: u64, lanes: u16) -> Result<DataDirectory, DataError> {
+    DataDirectory::open(path, world, NodeId(node), lanes)
+}
+
+fn listing(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_directory_is_made_once_and_known_again() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("node-1");
+    let made = open(&path, "dev", 1, 2).unwrap();
+    assert!(made.fresh && made.lanes == 2 && made.disk.0 != 0);
+    let disk = made.disk;
+    assert!(made.log(1).is_dir());
+    assert!(matches!(open(&path, "dev", 1, 2), Err(DataError::InUse { .. })));
+    drop(made);
+    // Lanes are the directory's, whatever the configuration says later.
+    let again = open(&path, "dev", 1, 8).unwrap();
+    assert!(!again.fresh && again.lanes == 2 && again.disk == disk);
+    let other = open(&root.path().join("node-2"), "dev", 2, 1).unwrap();
+    assert_ne!(other.disk, disk);
+}
+
+#[test]
+fn what_belongs_to_another_is_refused_and_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("d");
+    drop(open(&path, "dev", 1, 1).unwrap());
+    let before = std::fs::read(path.join("hive-node.json")).unwrap();
+    assert_eq!(
+        open(&path, "prod", 1, 1).unwrap_err().to_string(),
+        format!("data directory {} belongs to world \"dev\", not \"prod\"; correct world.name or data", path.display())
+    );
+    assert!(open(&path, "dev", 2, 1).unwrap_err().to_string().contains("belongs to node 1, not 2"));
+    std::fs::write(path.join("hive-node.json"), r#"{"format":2,"shape":"unheard of"}"#).unwrap();
+    assert!(open(&path, "dev", 1, 1).unwrap_err().to_string().contains("has format 2, this build knows up to 1; start a newer build"));
+    for damaged in ["", "{", "[]", r#"{"format":1}"#, r#"{"format":1,"world":"dev","node":1,"disk":0,"lanes":1}"#, "\u{1}\u{2}"] {
+        std::fs::write(path.join("hive-node.json"), damaged).unwrap();
+        assert!(matches!(open(&path, "dev", 1, 1), Err(DataError::Damaged { .. })), "{damaged:?}");
+    }
+    std::fs::write(path.join("hive-node.json"), before).unwrap();
+    open(&path, "dev", 1, 1).unwrap();
+}
+
+#[test]
+fn a_strangers_directory_stays_untouched() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("thesis.tex"), "x").unwrap();
+    assert!(matches!(open(root.path(), "dev", 1, 1), Err(DataError::Foreign { .. })));
+    assert_eq!(listing(root.path()), ["thesis.tex"]);
+    // A start that was cut short leaves only our own files behind: it may be repeated.
+    let cut = root.path().join("cut");
+    std::fs::create_dir(&cut).unwrap();
+    std::fs::write(cut.join("hive-node.json.new"), "{").unwrap();
+    assert!(open(&cut, "dev", 1, 1).unwrap().fresh);
+}

@@ -1,0 +1,207 @@
+//! The thread that makes segments: recycled under a new name, prewritten, or taken from the reserve.
+//!
+//! ```text
+//! Prepare ─▶ recycle? ─rename─▶ ready
+//!         └▶ prewrite ─ok─▶ ready
+//!              └ENOSPC─▶ DiskFull(true) ─▶ reserve? ─rename─▶ ready ─▶ (a new reserve, once a second,
+//!                                          └none─▶ tried again once a second      then DiskFull(false))
+//! ```
+//!
+//! Always: a full disk never loses a segment asked for; it comes later. The reserve is one segment
+//! that only a full disk opens, so that Raft (elections, deletes, compaction) goes on while clients'
+//! writes are refused.
+//! Not here: watching free space before it has run out (monitor.rs).
+
+use super::{segment_path, Report};
+use crate::data::sync_directory;
+use core_log::{LogAction, SegmentId};
+use core_node::api::Event;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often a full disk is tried again.
+const FULL_RETRY: Duration = Duration::from_secs(1);
+/// Zeros written at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Makes segments.
+pub struct Segments {
+    directory: PathBuf,
+    segment_bytes: u64,
+    /// Asked for while the disk was full.
+    waiting: VecDeque<SegmentId>,
+    full: bool,
+    /// The log has its first segments; a reserve is made only behind them.
+    started: bool,
+}
+
+impl Segments {
+    /// In this directory.
+    pub fn new(directory: &Path, segment_bytes: u64) -> Segments {
+        Segments { directory: directory.into(), segment_bytes, waiting: VecDeque::new(), full: false, started: false }
+    }
+
+    /// The disk has another size now (tests of a full disk).
+    #[cfg(test)]
+    pub(super) fn set_segment_bytes(&mut self, bytes: u64) {
+        self.segment_bytes = bytes;
+    }
+
+    /// Carries out actions until the queue's sender is gone.
+    pub fn run(&mut self, queue: Receiver<LogAction>, report: &Report) {
+        loop {
+            let pending = !self.waiting.is_empty() || self.full || (self.started && !self.reserve_path().exists());
+            let action = if pending {
+                match queue.recv_timeout(FULL_RETRY) {
+                    Ok(action) => Some(action),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            } else {
+                match queue.recv() {
+                    Ok(action) => Some(action),
+                    Err(_) => return,
+                }
+            };
+            let events = match action {
+                Some(action) => self.carry_out(action),
+                None => self.retry(),
+            };
+            events.into_iter().for_each(report);
+        }
+    }
+
+    /// One action; what to report.
+    pub fn carry_out(&mut self, action: LogAction) -> Vec<Event> {
+        match action {
+            LogAction::Prepare { segment, recycle } => self.prepare(segment, recycle),
+            LogAction::Remove { segment } => {
+                // Only room is lost if it stays: recovery finds it again and the log removes it again.
+                if let Err(error) = std::fs::remove_file(segment_path(&self.directory, segment)) {
+                    tracing::warn!(segment = segment.0, %error, "a log segment that is no longer wanted cannot be removed");
+                }
+                Vec::new()
+            }
+            LogAction::Write { .. } => Vec::new(),
+        }
+    }
+
+    fn prepare(&mut self, segment: SegmentId, recycle: Option<SegmentId>) -> Vec<Event> {
+        let made = match recycle {
+            Some(old) => self.recycle(old, segment),
+            None => self.prewrite(&segment_path(&self.directory, segment)),
+        };
+        match made {
+            Ok(()) => {
+                self.started = true;
+                vec![Event::LogSegmentReady { segment }]
+            }
+            Err(error) if is_full(&error) => self.prepare_when_full(segment),
+            Err(error) => vec![Event::LogFailed {
+                message: format!("making segment {} in {}: {error}", segment.0, self.directory.display()),
+            }],
+        }
+    }
+
+    fn prepare_when_full(&mut self, segment: SegmentId) -> Vec<Event> {
+        let mut events = Vec::new();
+        if !self.full {
+            self.full = true;
+            tracing::error!(directory = %self.directory.display(), "the disk is full: writes are refused until there is room for a log segment");
+            events.push(Event::DiskFull { full: true });
+        }
+        match self.rename(&self.reserve_path(), &segment_path(&self.directory, segment)) {
+            Ok(()) => events.push(Event::LogSegmentReady { segment }),
+            Err(_) => self.waiting.push_back(segment),
+        }
+        events
+    }
+
+    /// Segments still owed, then the reserve; room for both ends the full state.
+    pub fn retry(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(segment) = self.waiting.front().copied() {
+            match self.prewrite(&segment_path(&self.directory, segment)) {
+                Ok(()) => events.push(Event::LogSegmentReady { segment }),
+                Err(error) if is_full(&error) => return events,
+                Err(error) => {
+                    events.push(Event::LogFailed { message: format!("making segment {}: {error}", segment.0) });
+                    return events;
+                }
+            }
+            self.waiting.pop_front();
+        }
+        let reserve = self.reserve_path();
+        let made = if reserve.exists() { Ok(()) } else { self.prewrite(&reserve) };
+        match made {
+            Ok(()) if self.full => {
+                self.full = false;
+                tracing::info!(directory = %self.directory.display(), "the disk has room again");
+                events.push(Event::DiskFull { full: false });
+            }
+            Ok(()) => {}
+            Err(error) => tracing::debug!(%error, "no room for the log's reserve segment"),
+        }
+        events
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        self.directory.join("reserve")
+    }
+
+    /// Under a new name, at full size; what is in it stays (the log knows its own records).
+    fn recycle(&self, old: SegmentId, new: SegmentId) -> std::io::Result<()> {
+        let from = segment_path(&self.directory, old);
+        if std::fs::metadata(&from)?.len() != self.segment_bytes {
+            // Made under another configuration: not worth keeping.
+            self.prewrite(&segment_path(&self.directory, new))?;
+            return std::fs::remove_file(&from);
+        }
+        self.rename(&from, &segment_path(&self.directory, new))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        std::fs::rename(from, to)?;
+        sync_directory(&self.directory)
+    }
+
+    /// Written with zeros, so that later writes change no metadata and need no space.
+    fn prewrite(&self, path: &Path) -> std::io::Result<()> {
+        let new = path.with_extension("new");
+        let result = self.prewrite_at(&new).and_then(|()| self.rename(&new, path));
+        if result.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        result
+    }
+
+    fn prewrite_at(&self, path: &Path) -> std::io::Result<()> {
+        let mut file = File::options().write(true).create(true).truncate(true).open(path)?;
+        // Room first: told at once if there is none. File systems without it are written to all the same.
+        // SAFETY: a call on a descriptor we own.
+        let refused = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, self.segment_bytes as libc::off_t) };
+        if refused != 0 {
+            let error = std::io::Error::last_os_error();
+            if is_full(&error) {
+                return Err(error);
+            }
+        }
+        let zeros = vec![0u8; CHUNK_BYTES];
+        let mut left = self.segment_bytes;
+        while left > 0 {
+            let chunk = left.min(CHUNK_BYTES as u64) as usize;
+            file.write_all(&zeros[..chunk])?;
+            left -= chunk as u64;
+        }
+        file.sync_all()
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC) | Some(libc::EDQUOT) | Some(libc::EFBIG))
+}
