@@ -3,10 +3,20 @@
 //!
 //! Always: all state is in the space; the same commands give the same bytes on every member; `apply`
 //! cannot fail but for the engine's own damage: a refusal (a condition that does not hold) is a reply.
+//! A read within `apply` sees what the same command has written.
 //! Not here: Raft, overlays and engines (core-cluster), which cluster to ask (core-node).
 
+pub mod allocator;
+pub mod metadata;
+pub mod redis;
+pub mod reference;
+mod rows;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
 use base_engine::{Direction, EngineError, KeyRange, Visit};
-use base_types::{BackendKind, LogIndex, Refusal};
+use base_types::codec::{DecodeError, Encode};
+use base_types::{BackendKind, ErrorKind, LogIndex, Refusal, COMMAND_BYTES_MAX};
 use bytes::Bytes;
 
 /// Where an apply stands.
@@ -31,24 +41,90 @@ pub trait SpaceWrite: SpaceRead {
 }
 
 /// Refuses a command that could not be applied, before it reaches the log. Bad bytes are a refusal, never a panic.
-pub fn validate(_backend: BackendKind, _command: &Bytes) -> Result<(), Refusal> {
-    unimplemented!()
+pub fn validate(backend: BackendKind, command: &Bytes) -> Result<(), Refusal> {
+    match backend {
+        BackendKind::Allocator => allocator::validate(command),
+        BackendKind::Metadata => metadata::validate(command),
+        BackendKind::Redis => redis::validate(command),
+        BackendKind::Reference => reference::validate(command),
+        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => Err(unknown_backend(backend)),
+    }
 }
 
 /// Applies a command. The reply is `encode_reply` of the backend's own reply or refusal.
 /// `Err` only for the engine's damage: the replica then stops.
-pub fn apply(_backend: BackendKind, _at: ApplyContext, _space: &mut dyn SpaceWrite, _command: &Bytes) -> Result<Bytes, EngineError> {
-    unimplemented!()
+pub fn apply(
+    backend: BackendKind,
+    at: ApplyContext,
+    space: &mut dyn SpaceWrite,
+    command: &Bytes,
+) -> Result<Bytes, EngineError> {
+    match backend {
+        BackendKind::Allocator => allocator::apply(at, space, command),
+        BackendKind::Metadata => metadata::apply(at, space, command),
+        BackendKind::Redis => redis::apply(at, space, command),
+        BackendKind::Reference => reference::apply(at, space, command),
+        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => Ok(refuse(unknown_backend(backend))),
+    }
 }
 
 /// Answers a read. The reply is `encode_reply` of the backend's own reply or refusal.
-pub fn query(_backend: BackendKind, _cluster_time_ms: u64, _space: &dyn SpaceRead, _query: &Bytes) -> Result<Bytes, EngineError> {
-    unimplemented!()
+pub fn query(
+    backend: BackendKind,
+    cluster_time_ms: u64,
+    space: &dyn SpaceRead,
+    query: &Bytes,
+) -> Result<Bytes, EngineError> {
+    match backend {
+        BackendKind::Allocator => allocator::query(cluster_time_ms, space, query),
+        BackendKind::Metadata => metadata::query(cluster_time_ms, space, query),
+        BackendKind::Redis => redis::query(cluster_time_ms, space, query),
+        BackendKind::Reference => reference::query(cluster_time_ms, space, query),
+        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => Ok(refuse(unknown_backend(backend))),
+    }
+}
+
+fn unknown_backend(backend: BackendKind) -> Refusal {
+    let message = format!("backend {backend} is not in this build; create the cluster without it, or run a newer version");
+    Refusal::invalid("UnknownBackend", message)
+}
+
+fn refuse(refusal: Refusal) -> Bytes {
+    encode_reply::<NoReply>(&Err(refusal))
+}
+
+/// The payload of replies that are only ever refusals.
+enum NoReply {}
+
+impl Encode for NoReply {
+    fn encode(&self, _out: &mut base_types::codec::Writer) {
+        match *self {}
+    }
+
+    fn decode(_input: &mut base_types::codec::Reader) -> Result<Self, DecodeError> {
+        Err(DecodeError::Unknown("reply"))
+    }
+}
+
+/// Decodes a command or query whole, within its bound.
+pub(crate) fn decode<T: Encode>(what: &'static str, bytes: &Bytes) -> Result<T, Refusal> {
+    if bytes.len() > COMMAND_BYTES_MAX {
+        let message = format!("{what} is {} bytes long; at most {COMMAND_BYTES_MAX} are taken", bytes.len());
+        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+    }
+    T::from_bytes(bytes.clone()).map_err(|error| {
+        Refusal::invalid("CorruptCommand", format!("{what} does not decode: {error}; sender and receiver may differ in version"))
+    })
+}
+
+/// What a row that does not decode means: the engine gave back what was never written.
+pub(crate) fn corrupt_row(what: &'static str, error: DecodeError) -> EngineError {
+    EngineError::Corrupt(format!("{what} does not decode: {error}"))
 }
 
 /// A reply's byte form: 0 and the payload, or 1 and the refusal.
-pub fn encode_reply<T: base_types::codec::Encode>(reply: &Result<T, Refusal>) -> Bytes {
-    use base_types::codec::{Encode, Writer};
+pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
+    use base_types::codec::Writer;
     let mut out = Writer::new();
     match reply {
         Ok(payload) => payload.encode(out.u8(0)),
@@ -58,8 +134,8 @@ pub fn encode_reply<T: base_types::codec::Encode>(reply: &Result<T, Refusal>) ->
 }
 
 /// The counterpart of [`encode_reply`]; bytes that do not decode are an `Internal` refusal.
-pub fn decode_reply<T: base_types::codec::Encode>(reply: Bytes) -> Result<T, Refusal> {
-    use base_types::codec::{DecodeError, Encode, Reader};
+pub fn decode_reply<T: Encode>(reply: Bytes) -> Result<T, Refusal> {
+    use base_types::codec::Reader;
     let mut input = Reader::new(reply);
     let decoded: Result<Result<T, Refusal>, DecodeError> = (|| {
         Ok(match input.u8("reply kind")? {
@@ -69,6 +145,48 @@ pub fn decode_reply<T: base_types::codec::Encode>(reply: Bytes) -> Result<T, Ref
         })
     })();
     decoded.unwrap_or_else(|error| {
-        Err(Refusal::new(base_types::ErrorKind::Internal, "Internal", format!("a backend's reply does not decode: {error}")))
+        Err(Refusal::new(ErrorKind::Internal, "Internal", format!("a backend's reply does not decode: {error}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MapSpace;
+
+    #[test]
+    fn backends_of_later_builds_are_refused() {
+        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
+        for backend in [BackendKind::Multipart, BackendKind::ShardReference, BackendKind::Shard] {
+            let mut space = MapSpace::default();
+            assert_eq!(validate(backend, &Bytes::new()).unwrap_err().code, "UnknownBackend");
+            let applied = apply(backend, at, &mut space, &Bytes::new()).unwrap();
+            assert_eq!(decode_reply::<NoReply>(applied).err().unwrap().code, "UnknownBackend");
+            let read = query(backend, 0, &space, &Bytes::new()).unwrap();
+            assert_eq!(decode_reply::<NoReply>(read).err().unwrap().code, "UnknownBackend");
+        }
+    }
+
+    #[test]
+    fn bytes_that_do_not_decode_are_refusals_everywhere() {
+        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
+        let mut state = 1u64;
+        for round in 0..4000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let length = (state >> 33) % 24;
+            let bytes: Vec<u8> = (0..length).map(|place| (state >> (place % 8)) as u8 ^ place as u8).collect();
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = (round % 24) as u8;
+            }
+            let bytes = Bytes::from(bytes);
+            for backend in BackendKind::ALL {
+                let mut space = MapSpace::default();
+                let valid = validate(backend, &bytes).is_ok();
+                let reply = apply(backend, at, &mut space, &bytes).unwrap();
+                assert!(valid || reply[0] == 1, "{backend}: {bytes:?} is refused by validate, but applied");
+                let _ = query(backend, 0, &space, &bytes).unwrap();
+            }
+        }
+    }
 }

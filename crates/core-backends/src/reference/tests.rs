@@ -1,0 +1,208 @@
+use super::*;
+use crate::decode_reply;
+use crate::testing::MapSpace;
+use std::collections::BTreeMap;
+
+fn run(space: &mut MapSpace, command: Command) -> Result<Reply, Refusal> {
+    let bytes = command.to_bytes();
+    assert_eq!(Command::from_bytes(bytes.clone()).unwrap(), command);
+    validate(&bytes)?;
+    let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 77 };
+    decode_reply(apply(at, space, &bytes).unwrap())
+}
+
+fn ask(space: &MapSpace, asked: Query) -> Reply {
+    let bytes = asked.to_bytes();
+    assert_eq!(Query::from_bytes(bytes.clone()).unwrap(), asked);
+    decode_reply(query(0, space, &bytes).unwrap()).unwrap()
+}
+
+fn name(text: &str) -> ClusterName {
+    text.parse().unwrap()
+}
+
+fn member(id: u64) -> ClusterMember {
+    ClusterMember { replica: ReplicaId(id), node: NodeId(id), disk: DiskId(id * 7), learner: false }
+}
+
+fn create(text: &str) -> Command {
+    Command::Create {
+        name: name(text),
+        rule: "size=3 location=world".into(),
+        engine: "lmdb".into(),
+        consistency: WriteConsistency::Strong,
+        read_consistency: ReadConsistency::Eventual,
+        members: vec![member(1), member(2), member(3)],
+    }
+}
+
+fn record(reply: Result<Reply, Refusal>) -> ClusterRecord {
+    match reply {
+        Ok(Reply::Record { record }) => record,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn resolve(space: &MapSpace, text: &str) -> (Option<ClusterRecord>, u32) {
+    match ask(space, Query::Resolve { name: name(text) }) {
+        Reply::Resolved { record, last_generation } => (record, last_generation.0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cluster_lives_and_lives_again() {
+    let mut space = MapSpace::default();
+    let made = record(run(&mut space, create("metadata@a")));
+    assert_eq!((made.cluster, made.generation, made.state, made.created_ms), (ClusterId(1000), Generation(1), ClusterState::Creating, 77));
+    assert_eq!(run(&mut space, create("metadata@a")).unwrap_err().code, "ClusterExists");
+    let unfinished = |space: &MapSpace| match ask(space, Query::Unfinished { limit: 10 }) {
+        Reply::Records { records, more: false } => records.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(unfinished(&space), 1);
+    let set = |generation, state| Command::SetState { name: name("metadata@a"), generation: Generation(generation), state };
+    assert_eq!(run(&mut space, set(2, ClusterState::Active)).unwrap_err().code, "WrongGeneration");
+    let active = record(run(&mut space, set(1, ClusterState::Active)));
+    assert_eq!((active.state, active.version, unfinished(&space)), (ClusterState::Active, 2, 0));
+    assert_eq!(run(&mut space, set(1, ClusterState::Creating)).unwrap_err().code, "Conflict");
+    let purge = Command::Purge { name: name("metadata@a"), generation: Generation(1) };
+    assert_eq!(run(&mut space, purge.clone()).unwrap_err().code, "Conflict", "not while it serves");
+    record(run(&mut space, Command::Delete { name: name("metadata@a"), generation: Generation(1) }));
+    assert_eq!(run(&mut space, set(1, ClusterState::Active)).unwrap_err().code, "Conflict");
+    assert!(run(&mut space, create("metadata@a")).unwrap_err().message.contains("still being deleted"));
+    assert_eq!(unfinished(&space), 1);
+    assert_eq!(run(&mut space, purge.clone()), Ok(Reply::Done));
+    assert_eq!(run(&mut space, purge.clone()), Ok(Reply::Done), "a flow may come twice");
+    assert_eq!((resolve(&space, "metadata@a"), unfinished(&space)), ((None, 1), 0));
+    let again = record(run(&mut space, create("metadata@a")));
+    assert_eq!((again.cluster, again.generation), (ClusterId(1001), Generation(2)));
+    assert_eq!(run(&mut space, purge), Ok(Reply::Done), "of the earlier life: nothing happens");
+    assert_eq!(resolve(&space, "metadata@a"), (Some(again.clone()), 2));
+    assert_eq!(ask(&space, Query::ResolveId { cluster: ClusterId(1001) }), Reply::Resolved { record: Some(again), last_generation: Generation(2) });
+    assert_eq!(ask(&space, Query::ResolveId { cluster: ClusterId(1000) }), Reply::Resolved { record: None, last_generation: Generation(0) });
+    assert_eq!(run(&mut space, Command::Delete { name: name("redis@b"), generation: Generation(1) }).unwrap_err().code, "UnknownCluster");
+}
+
+#[test]
+fn members_follow_the_latest_membership_only() {
+    let mut space = MapSpace::default();
+    run(&mut space, create("redis@m")).unwrap();
+    let update = |members: &[u64], term, index| Command::UpdateMembers {
+        name: name("redis@m"),
+        generation: Generation(1),
+        members: members.iter().copied().map(member).collect(),
+        term: Term(term),
+        index: LogIndex(index),
+    };
+    assert_eq!(record(run(&mut space, update(&[1, 2, 4], 2, 10))).members.len(), 3);
+    let late = record(run(&mut space, update(&[1], 1, 99)));
+    assert_eq!((late.members[2].replica, late.version), (ReplicaId(4), 2));
+    assert_eq!(record(run(&mut space, update(&[1, 2, 4, 5], 2, 11))).members.len(), 4);
+    assert_eq!(run(&mut space, update(&[1, 1], 3, 1)).unwrap_err().code, "InvalidRequest");
+    assert_eq!(run(&mut space, update(&[], 3, 1)).unwrap_err().code, "TooManyMembers");
+    let levels = Command::SetLevels {
+        name: name("redis@m"),
+        generation: Generation(1),
+        consistency: Some(WriteConsistency::Absolute),
+        read_consistency: None,
+    };
+    let levels = record(run(&mut space, levels));
+    assert_eq!((levels.consistency, levels.read_consistency), (WriteConsistency::Absolute, ReadConsistency::Eventual));
+}
+
+#[test]
+fn clusters_are_listed_in_pages() {
+    let mut space = MapSpace::default();
+    let names: Vec<String> = (0..7).map(|n| format!("metadata@ks-{n}")).collect();
+    for text in names.iter().rev().chain(&["redis@x".to_string()]) {
+        run(&mut space, create(text)).unwrap();
+    }
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        match ask(&space, Query::List { prefix: "metadata@ks-".into(), start_after: after, limit: 3 }) {
+            Reply::Records { records, more } => {
+                listed.extend(records.iter().map(|record| record.name.to_string()));
+                after = listed.last().cloned();
+                if !more {
+                    break;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(listed, names);
+}
+
+#[test]
+fn bad_creations_are_refused() {
+    let mut space = MapSpace::default();
+    for (spoil, code) in [
+        ((|rule, _| *rule = "size=0".into()) as fn(&mut String, &mut String), "InvalidRule"),
+        (|_, engine| engine.clear(), "UnknownEngine"),
+        (|_, engine| *engine = "x".repeat(65), "UnknownEngine"),
+    ] {
+        let mut command = create("redis@m");
+        if let Command::Create { rule, engine, .. } = &mut command {
+            spoil(rule, engine);
+        }
+        assert_eq!(run(&mut space, command).unwrap_err().code, code);
+    }
+    let put = |key: &[u8], bytes: usize| Command::PutDocument { key: Bytes::copy_from_slice(key), expected_version: None, body: vec![0; bytes].into() };
+    assert_eq!(run(&mut space, put(b"", 1)).unwrap_err().code, "EmptyKey");
+    assert_eq!(run(&mut space, put(&[1; 1025], 1)).unwrap_err().code, "KeyTooLarge");
+    assert_eq!(run(&mut space, put(b"k", VALUE_BYTES_MAX + 1)).unwrap_err().code, "ValueTooLarge");
+    assert_eq!(space, MapSpace::default());
+}
+
+/// Random documents against a twin that is a map.
+#[test]
+fn documents_compare_and_set_as_a_map_would() {
+    let mut space = MapSpace::default();
+    let mut twin: BTreeMap<Bytes, (u64, Bytes)> = BTreeMap::new();
+    let (mut last, mut state, mut refused) = (0u64, 9u64, 0);
+    for round in 0..3000u64 {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let key = Bytes::from(format!("flow/{}", (state >> 33) % 12));
+        let is = twin.get(&key).map_or(0, |(version, _)| *version);
+        let expected = [None, Some(0), Some(is), Some(is), Some(is + 1)][(state >> 40) as usize % 5];
+        if (state >> 50) % 3 == 0 {
+            let reply = run(&mut space, Command::DeleteDocument { key: key.clone(), expected_version: expected });
+            if expected.is_none_or(|expected| expected == is) {
+                assert_eq!(reply, Ok(Reply::Deleted { existed: twin.remove(&key).is_some() }));
+                continue;
+            }
+            assert_eq!(reply.unwrap_err().code, "ConditionFailed");
+        } else {
+            let body = Bytes::from(round.to_string());
+            let reply = run(&mut space, Command::PutDocument { key: key.clone(), expected_version: expected, body: body.clone() });
+            if expected.unwrap_or(0) == is {
+                last += 1;
+                assert_eq!(reply, Ok(Reply::Version { version: last }));
+                twin.insert(key, (last, body));
+                continue;
+            }
+            assert_eq!(reply.unwrap_err().code, "ConditionFailed");
+        }
+        refused += 1;
+    }
+    assert!(refused > 300);
+    let (mut listed, mut after) = (Vec::new(), None);
+    loop {
+        match ask(&space, Query::ListDocuments { prefix: Bytes::from_static(b"flow/"), start_after: after, limit: 5 }) {
+            Reply::Documents { documents, more } => {
+                listed.extend(documents);
+                after = listed.last().map(|document: &Document| document.key.clone());
+                if !more {
+                    break;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let expected: Vec<Document> =
+        twin.into_iter().map(|(key, (version, body))| Document { key, version, body }).collect();
+    assert_eq!(listed, expected);
+    let one = ask(&space, Query::GetDocument { key: expected[0].key.clone() });
+    assert_eq!(one, Reply::Document { document: Some(expected[0].clone()) });
+}
