@@ -244,37 +244,3 @@ pub struct LaneStatistics {
     pub messages_sent: u64,
     pub flushes: u64,
 }
-
-/* What `Lane` offers (lane.rs):
-
-impl Lane {
-    /// Recovers the lane: log, catalog, replicas. Notes are for the operator.
-    pub fn open(config: LaneConfig, engines: Vec<Arc<dyn Engine>>, disk: &mut dyn LogDisk, now: Tick)
-        -> Result<(Lane, Vec<String>), LaneError>;
-    /// Makes a replica; `Ok(false)`: it is already there (same cluster). Durable with the next log batch.
-    pub fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal>;
-    /// Removes a replica and its data (space dropped in the background). False: not here.
-    pub fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool;
-    /// One operation; its completion comes out of a later `finish_turn`.
-    pub fn submit(&mut self, now: Tick, operation: LocalOperation);
-    pub fn on_peer_message(&mut self, now: Tick, from: NodeId, cluster: ClusterId, generation: Generation, payload: Bytes);
-    /// The node cannot be reached (or is known to be down): quiet clusters it leads wake up.
-    pub fn on_peer_down(&mut self, now: Tick, node: NodeId);
-    pub fn on_peer_up(&mut self, now: Tick, node: NodeId);
-    pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber);
-    pub fn on_log_segment_ready(&mut self, now: Tick, segment: SegmentId);
-    pub fn on_log_failed(&mut self, now: Tick, message: &str);
-    pub fn on_engine_done(&mut self, now: Tick, job: u64, result: Result<bool, EngineError>);
-    pub fn set_disk_full(&mut self, full: bool);
-    /// Time has passed.
-    pub fn on_timer(&mut self, now: Tick);
-    /// Ends a turn: proposals of the turn become one entry a cluster, Raft is made ready, the log
-    /// batch is handed out, replies leave together.
-    pub fn finish_turn(&mut self, now: Tick) -> LaneOutput;
-    pub fn next_wake(&self) -> Tick;
-    pub fn view(&self, cluster: ClusterId) -> Option<ReplicaView>;
-    /// Every replica, by cluster id.
-    pub fn views(&self) -> Vec<ReplicaView>;
-    pub fn statistics(&self) -> LaneStatistics;
-}
-*/

@@ -1,7 +1,34 @@
 //! The clusters of one lane: their replicas (one Raft group each), the shared log, the overlay in
 //! front of the engine, applying, reads, request ids, snapshots, membership, quiescence.
 //!
-//! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`].
-//! Not here: finding a cluster on other nodes, flows, the node map (core-node).
+//!   submit ─▶ staged ─▶ one entry a cluster a turn ─▶ log batch ─▶ synced ─▶ committed
+//!                                                                              │ apply
+//!   completions ◀──────────────── replies of one turn leave together ◀── overlay ─▶ engine (flush)
+//!
+//! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
+//! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
+//! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
+//! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, flush.
 
 pub mod api;
+mod admin;
+mod apply;
+mod entry;
+mod flush;
+mod lane;
+mod meta;
+mod overlay;
+mod reads;
+mod repair;
+mod replica;
+mod request_ids;
+mod snapshot;
+mod wire;
+
+pub use entry::COMMANDS_PER_ENTRY_MAX;
+pub use lane::{Lane, LaneError};
+pub use meta::FIRST_INDEX;
+pub use wire::fuzz_decode;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! Members: adding, removing, replacing a lost disk, handing leadership over. Leader only.
+//!
+//! A wish is a goal (`node 3 votes on disk d`), not a step: it is done when the configuration shows it,
+//! so asking twice is harmless and a new leader goes on where the old one stopped. Learners are always
+//! on their way to voting; the leader promotes one as soon as it has caught up.
+//!
+//! Always: one configuration change at a time (raft-rs would turn a second into nothing, silently); a
+//! change that would leave no reachable majority is refused.
+
+use crate::api::*;
+use crate::apply::SetDefaults;
+use crate::entry::BACKEND_CLUSTER;
+use crate::meta::{decode_members, encode_members, MEMBERS_MAX};
+use crate::replica::{Replica, Shared, Write};
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
+use core_raft::{ChangeError, ChangeKind, MembershipChange};
+
+/// A learner this many entries behind the commit index, or fewer, becomes a voter.
+const PROMOTE_LAG_MAX: u64 = 64;
+/// Wishes waiting in one replica.
+const ADMIN_WAITS_MAX: usize = 256;
+
+/// What a membership entry carries in its context: Raft's change and who the new replicas are.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ChangeContext {
+    pub changes: Vec<(ChangeKind, ReplicaId)>,
+    pub added: Vec<Member>,
+}
+
+impl Encode for ChangeContext {
+    fn encode(&self, out: &mut Writer) {
+        MembershipChange { changes: self.changes.clone() }.encode(out);
+        encode_members(out, &self.added);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(ChangeContext { changes: MembershipChange::decode(input)?.changes, added: decode_members(input)? })
+    }
+}
+
+/// What a wish waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Goal {
+    Voter { node: NodeId, disk: DiskId },
+    Absent { node: NodeId },
+    LeaderOn { node: NodeId },
+}
+
+struct Wait {
+    ticket: Ticket,
+    deadline: Tick,
+    goal: Goal,
+}
+
+/// Wishes under way.
+#[derive(Default)]
+pub struct AdminWaits {
+    list: Vec<Wait>,
+}
+
+impl AdminWaits {
+    pub fn is_idle(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl Replica {
+    pub fn submit_admin(&mut self, shared: &mut Shared, now: Tick, ticket: Ticket, deadline: Tick, command: AdminCommand) {
+        if !self.is_leader() || self.leading.is_none() {
+            return shared.complete(ticket, self.not_leader());
+        }
+        let result = match command {
+            AdminCommand::Describe => return shared.complete(ticket, LocalOutcome::Described(self.describe(now))),
+            AdminCommand::SetDefaultConsistency { consistency, read_consistency } => {
+                let defaults = SetDefaults { consistency, read_consistency };
+                let write = Write {
+                    backend: BACKEND_CLUSTER,
+                    command: defaults.to_bytes(),
+                    consistency: Some(WriteConsistency::Strong),
+                    // Setting a value twice is harmless, so the ticket serves as the request's id.
+                    request_id: RequestId((u128::from(ticket.0) << 64) | u128::from(now.0)),
+                    cluster_time_ms: self.cluster_time(now),
+                };
+                return self.submit_write(shared, now, ticket, deadline, write);
+            }
+            AdminCommand::AddMember { node, disk } | AdminCommand::ReplaceDisk { node, disk } => {
+                self.wish_voter(node, disk).map(|()| Goal::Voter { node, disk })
+            }
+            AdminCommand::RemoveMember { node } => self.wish_absent(shared, node).map(|()| Goal::Absent { node }),
+            AdminCommand::TransferLeader { node } => self.wish_leader(node).map(|()| Goal::LeaderOn { node }),
+        };
+        match result {
+            Ok(_) if self.admin.list.len() >= ADMIN_WAITS_MAX => {
+                let message = format!("cluster {} has {ADMIN_WAITS_MAX} changes waiting", self.spec.name);
+                let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
+                shared.complete(ticket, LocalOutcome::Refused(refusal));
+            }
+            Ok(goal) => self.admin.list.push(Wait { ticket, deadline, goal }),
+            Err(refusal) => shared.complete(ticket, LocalOutcome::Refused(refusal)),
+        }
+    }
+
+    /// A replica that cannot be mended asked to be replaced by a new one on its own disk.
+    pub fn replace_lost(&mut self, replica: ReplicaId) {
+        let Some(member) = self.meta.members.iter().copied().find(|member| member.replica == replica) else { return };
+        if self.leading.is_some() && replica != self.spec.replica {
+            // Refusals (a change under way, quorum at risk) are fine: the lost replica asks again.
+            let _asked_again = self.propose_replacement(Some(member), member.node, member.disk);
+        }
+    }
+
+    fn wish_voter(&mut self, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
+        match self.meta.member_on(node) {
+            Some(member) if member.disk == disk => Ok(()),
+            old => {
+                if self.meta.members.len() >= MEMBERS_MAX {
+                    let message = format!("cluster {} has {MEMBERS_MAX} members already", self.spec.name);
+                    return Err(Refusal::invalid("TooManyMembers", message));
+                }
+                self.propose_replacement(old, node, disk)
+            }
+        }
+    }
+
+    fn propose_replacement(&mut self, old: Option<Member>, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
+        let replica = self.meta.next_replica;
+        let mut changes = vec![(ChangeKind::AddLearner, replica)];
+        if let Some(old) = old {
+            self.check_quorum_without(old)?;
+            changes.push((ChangeKind::Remove, old.replica));
+        }
+        self.propose_members(ChangeContext { changes, added: vec![Member { replica, node, disk, learner: true }] })
+    }
+
+    fn wish_absent(&mut self, shared: &mut Shared, node: NodeId) -> Result<(), Refusal> {
+        let Some(member) = self.meta.member_on(node) else { return Ok(()) };
+        if self.meta.members.iter().filter(|member| !member.learner).count() == 1 && !member.learner {
+            let message = format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
+            return Err(Refusal::invalid("QuorumAtRisk", message));
+        }
+        self.check_quorum_without(member)?;
+        if node == shared.config.node {
+            return self.hand_over_to_best();
+        }
+        self.propose_members(ChangeContext { changes: vec![(ChangeKind::Remove, member.replica)], added: Vec::new() })
+    }
+
+    /// A leader that is to be removed first makes another one; the wish is met by that one, asked again.
+    fn hand_over_to_best(&mut self) -> Result<(), Refusal> {
+        let own = self.spec.replica;
+        let best = self
+            .group
+            .as_ref()
+            .into_iter()
+            .flat_map(|group| group.followers())
+            .filter(|follower| follower.replica != own && follower.active && self.meta.membership.is_voter(follower.replica))
+            .max_by_key(|follower| follower.matched);
+        let best = best.ok_or_else(|| {
+            let message = format!("cluster {} has no other voter to lead it just now", self.spec.name);
+            Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message)
+        })?;
+        self.end_lease_for_transfer();
+        self.group.as_mut().expect("a leader has a group").transfer_leader(best.replica);
+        Ok(())
+    }
+
+    fn wish_leader(&mut self, node: NodeId) -> Result<(), Refusal> {
+        let member = self.meta.member_on(node).filter(|member| !member.learner).ok_or_else(|| {
+            Refusal::invalid("NotAMember", format!("node {node} holds no voter of cluster {}", self.spec.name))
+        })?;
+        if member.replica != self.spec.replica {
+            self.end_lease_for_transfer();
+            self.group.as_mut().expect("a leader has a group").transfer_leader(member.replica);
+        }
+        Ok(())
+    }
+
+    fn check_quorum_without(&self, leaving: Member) -> Result<(), Refusal> {
+        let group = self.group.as_ref().expect("a leader has a group");
+        let voters: Vec<_> = group
+            .followers()
+            .into_iter()
+            .filter(|f| self.meta.membership.is_voter(f.replica) && f.replica != leaving.replica)
+            .collect();
+        let active = voters.iter().filter(|f| f.active || f.replica == self.spec.replica).count();
+        if active > voters.len() / 2 {
+            return Ok(());
+        }
+        let message = format!(
+            "without node {} only {active} of {} voters of cluster {} answer; bring more of them up first",
+            leaving.node,
+            voters.len(),
+            self.spec.name
+        );
+        Err(Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message))
+    }
+
+    fn propose_members(&mut self, context: ChangeContext) -> Result<(), Refusal> {
+        let change = MembershipChange { changes: context.changes.clone() };
+        let group = self.group.as_mut().expect("a leader has a group");
+        group.propose_change(&change, context.to_bytes()).map(drop).map_err(|error| match error {
+            ChangeError::Pending => Refusal::new(
+                ErrorKind::Unavailable,
+                "MembershipChangePending",
+                format!("cluster {} is changing its members already; retry when it is done", self.spec.name),
+            ),
+            other => Refusal::new(ErrorKind::Unavailable, "NoLeader", format!("cluster {}: {other}", self.spec.name)),
+        })
+    }
+
+    /// Learners that have caught up become voters.
+    pub fn promote_learners(&mut self) {
+        if self.leading.is_none() || self.meta.membership.is_joint() {
+            return;
+        }
+        let Some(group) = self.group.as_ref().filter(|group| !group.change_pending()) else { return };
+        let commit = group.commit().0;
+        let caught_up = group.followers().into_iter().find(|follower| {
+            self.meta.membership.learners.contains(&follower.replica)
+                && !follower.in_snapshot
+                && follower.matched.0 + PROMOTE_LAG_MAX >= commit
+                && follower.matched.0 > 0
+        });
+        if let Some(follower) = caught_up {
+            let changes = vec![(ChangeKind::AddVoter, follower.replica)];
+            // A refusal is fine: it is tried again with the next tick.
+            let _tried_again = self.propose_members(ChangeContext { changes, added: Vec::new() });
+        }
+    }
+
+    fn reached(&self, shared: &Shared, goal: Goal) -> bool {
+        if self.meta.membership.is_joint() {
+            return false;
+        }
+        match goal {
+            Goal::Voter { node, disk } => {
+                self.meta.member_on(node).is_some_and(|member| member.disk == disk && !member.learner)
+            }
+            Goal::Absent { node } => self.meta.member_on(node).is_none(),
+            Goal::LeaderOn { node } => {
+                node == shared.config.node && self.is_leader()
+                    || (!self.is_leader() && self.leader_node() == Some(node))
+            }
+        }
+    }
+
+    /// Answers wishes that are met.
+    pub fn advance_admin(&mut self, shared: &mut Shared, _now: Tick) {
+        if self.admin.list.is_empty() {
+            return;
+        }
+        let at = self.at(self.term(), self.meta.applied, 0);
+        for wait in std::mem::take(&mut self.admin.list) {
+            if self.reached(shared, wait.goal) {
+                shared.complete(wait.ticket, LocalOutcome::AdminDone { at });
+            } else {
+                self.admin.list.push(wait);
+            }
+        }
+    }
+
+    /// Leadership is gone: wishes go to the new leader. A handed-over leadership has met its wish.
+    pub fn fail_admin(&mut self, shared: &mut Shared) {
+        let at = self.at(self.term(), self.meta.applied, 0);
+        for wait in std::mem::take(&mut self.admin.list) {
+            let met = self.reached(shared, wait.goal);
+            let outcome = if met { LocalOutcome::AdminDone { at } } else { self.not_leader() };
+            shared.complete(wait.ticket, outcome);
+        }
+    }
+
+    pub fn expire_admin(&mut self, shared: &mut Shared, now: Tick) {
+        let (late, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.admin.list).into_iter().partition(|wait| wait.deadline <= now);
+        self.admin.list = kept;
+        for wait in late {
+            let message = format!(
+                "cluster {} has not finished the change before its deadline; it goes on, ask again to wait for it",
+                self.spec.name
+            );
+            shared.complete(wait.ticket, LocalOutcome::Unknown { message });
+        }
+    }
+
+    pub fn describe(&self, now: Tick) -> ClusterDescription {
+        let followers = self.group.as_ref().map(|group| group.followers()).unwrap_or_default();
+        let matched = |member: &Member| {
+            let found = followers.iter().find(|follower| follower.replica == member.replica);
+            found.map_or(base_types::LogIndex(0), |follower| follower.matched)
+        };
+        ClusterDescription {
+            cluster: self.spec.cluster,
+            generation: self.spec.generation,
+            name: self.spec.name.clone(),
+            rule: self.spec.rule.clone(),
+            engine: self.spec.engine.clone(),
+            leader: self.leader_node(),
+            term: self.term(),
+            commit: self.group.as_ref().map_or(base_types::LogIndex(0), |group| group.commit()),
+            applied: self.meta.applied,
+            consistency: self.meta.consistency,
+            read_consistency: self.meta.read_consistency,
+            members: self.meta.members.iter().map(|member| (*member, matched(member))).collect(),
+            quiesced: self.quiesced,
+            cluster_time_ms: self.cluster_time(now),
+        }
+    }
+}

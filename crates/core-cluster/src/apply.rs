@@ -1,0 +1,212 @@
+//! Applying committed entries to the overlay, and answering the writes that waited for them.
+//!
+//! Always: the same entries give the same bytes on every member; a request id applies at most once;
+//! nothing here reads a clock (time is the entries' own stamp).
+
+use crate::admin::ChangeContext;
+use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
+use crate::overlay::BackendSpace;
+use crate::replica::{Replica, Shared};
+use crate::request_ids::Row;
+use base_engine::EngineError;
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
+use base_types::{BackendKind, ReadConsistency, Refusal, Tick, WriteConsistency};
+use bytes::Bytes;
+use core_backends::{encode_reply, ApplyContext};
+use core_log::LogEntry;
+use core_raft::{entry_kind, MembershipChange};
+
+/// A command to the cluster itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetDefaults {
+    pub consistency: Option<WriteConsistency>,
+    pub read_consistency: Option<ReadConsistency>,
+}
+
+impl Encode for SetDefaults {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(1);
+        out.option(self.consistency, |w, level| {
+            w.u8(level as u8);
+        });
+        out.option(self.read_consistency, |w, level| {
+            w.u8(level as u8);
+        });
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        if input.u8("cluster command")? != 1 {
+            return Err(DecodeError::Unknown("cluster command"));
+        }
+        let consistency = input.option("level", |r| {
+            WriteConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level"))
+        })?;
+        let read_consistency = input.option("level", |r| {
+            ReadConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level"))
+        })?;
+        Ok(SetDefaults { consistency, read_consistency })
+    }
+}
+
+struct Done;
+
+impl Encode for Done {
+    fn encode(&self, _out: &mut Writer) {}
+    fn decode(_input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Done)
+    }
+}
+
+impl Replica {
+    /// Applies entries in order and tells Raft.
+    pub fn apply_all(&mut self, shared: &mut Shared, now: Tick, entries: Vec<LogEntry>) -> Result<(), EngineError> {
+        let Some(last) = entries.last().map(|entry| entry.index) else { return Ok(()) };
+        for entry in entries {
+            self.apply_entry(shared, now, entry)?;
+        }
+        self.dirty_since.get_or_insert(now);
+        if let Some(group) = self.group.as_mut() {
+            group.on_applied(last);
+        }
+        Ok(())
+    }
+
+    fn apply_entry(&mut self, shared: &mut Shared, now: Tick, entry: LogEntry) -> Result<(), EngineError> {
+        assert!(
+            entry.index.0 == self.meta.applied.0 + 1,
+            "cluster {} applies {} behind {}",
+            self.spec.name,
+            entry.index,
+            self.meta.applied
+        );
+        let replies = if entry.kind == entry_kind::MEMBERSHIP {
+            self.apply_membership(shared, &entry)?;
+            Vec::new()
+        } else if entry.data.is_empty() {
+            Vec::new()
+        } else {
+            self.apply_commands(shared, &entry)?
+        };
+        self.meta.applied = entry.index;
+        self.meta.applied_term = entry.term;
+        shared.statistics.entries_applied += 1;
+        self.answer_proposed(shared, now, &entry, replies);
+        Ok(())
+    }
+
+    fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Bytes>, EngineError> {
+        let payload = entry::decode(entry.data.clone())
+            .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
+        let time = payload.cluster_time_ms.max(self.meta.cluster_time_ms);
+        self.meta.cluster_time_ms = time;
+        self.request_ids.expire(time, &mut self.overlay);
+        let mut row = Row { term: entry.term, expires_ms: 0, ids: Vec::new() };
+        let mut replies = vec![Bytes::new(); payload.commands.len()];
+        let mut order: Vec<(usize, EntryCommand)> = payload.commands.into_iter().enumerate().collect();
+        if planted(Mutant::ApplyOutOfOrder) {
+            order.reverse();
+        }
+        for (position, command) in order {
+            let seen = self.request_ids.get(command.request_id).map(|applied| applied.reply.clone()).or_else(|| {
+                row.ids.iter().find(|(id, _, _)| *id == command.request_id).map(|(_, _, reply)| reply.clone())
+            });
+            if let Some(reply) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
+                shared.statistics.duplicates_suppressed += 1;
+                replies[position] = reply;
+                continue;
+            }
+            let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
+            let reply = self.apply_command(context, &command)?;
+            shared.statistics.commands_applied += 1;
+            row.expires_ms = row.expires_ms.max(time.saturating_add(command.keep_ms));
+            row.ids.push((command.request_id, position as u32, reply.clone()));
+            replies[position] = reply;
+        }
+        self.request_ids.remember(entry.index, row, &mut self.overlay);
+        Ok(replies)
+    }
+
+    fn apply_command(&mut self, context: ApplyContext, command: &EntryCommand) -> Result<Bytes, EngineError> {
+        if command.backend == BACKEND_CLUSTER {
+            return Ok(self.apply_defaults(&command.command));
+        }
+        let Some(backend) = BackendKind::from_byte(command.backend) else {
+            let refusal = Refusal::invalid("UnknownBackend", "the command names no backend of this version");
+            return Ok(encode_reply::<Done>(&Err(refusal)));
+        };
+        let mut space = BackendSpace {
+            overlay: &mut self.overlay,
+            engine: &*self.engine,
+            space: self.space,
+            backend: command.backend,
+        };
+        core_backends::apply(backend, context, &mut space, &command.command)
+    }
+
+    fn apply_defaults(&mut self, command: &Bytes) -> Bytes {
+        match SetDefaults::from_bytes(command.clone()) {
+            Ok(defaults) => {
+                self.meta.consistency = defaults.consistency.unwrap_or(self.meta.consistency);
+                self.meta.read_consistency = defaults.read_consistency.unwrap_or(self.meta.read_consistency);
+                encode_reply(&Ok(Done))
+            }
+            Err(error) => encode_reply::<Done>(&Err(Refusal::invalid("CorruptCommand", error.to_string()))),
+        }
+    }
+
+    fn apply_membership(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<(), EngineError> {
+        let corrupt = |text: String| EngineError::Corrupt(format!("membership entry {}: {text}", entry.index));
+        // An empty context is the library's own step out of a joint configuration.
+        let context = if entry.context.is_empty() {
+            ChangeContext::default()
+        } else {
+            ChangeContext::from_bytes(entry.context.clone()).map_err(|error| corrupt(error.to_string()))?
+        };
+        let change = MembershipChange { changes: context.changes.clone() };
+        let membership = self.group.as_mut().expect("applies").apply_change(&change).map_err(corrupt)?;
+        for member in &context.added {
+            self.meta.members.retain(|old| old.replica != member.replica);
+            self.meta.members.push(*member);
+            self.meta.next_replica = self.meta.next_replica.max(base_types::ReplicaId(member.replica.0 + 1));
+        }
+        self.meta.members.retain(|member| membership.contains(member.replica));
+        for member in &mut self.meta.members {
+            member.learner = !membership.is_voter(member.replica);
+        }
+        self.meta.members.sort_unstable();
+        let was_member = self.meta.membership.contains(self.spec.replica);
+        self.meta.membership = membership;
+        self.reads.forget_lease();
+        if was_member && !self.meta.membership.contains(self.spec.replica) {
+            self.removed = true;
+        }
+        let gone: Vec<_> =
+            self.senders.keys().copied().filter(|replica| !self.meta.membership.contains(*replica)).collect();
+        for replica in gone {
+            self.senders.remove(&replica);
+            shared.snapshot_senders -= 1;
+        }
+        Ok(())
+    }
+
+    fn answer_proposed(&mut self, shared: &mut Shared, now: Tick, entry: &LogEntry, replies: Vec<Bytes>) {
+        while self.proposed.front().is_some_and(|proposed| proposed.index <= entry.index) {
+            let proposed = self.proposed.pop_front().expect("a front was seen");
+            self.pending_writes = self.pending_writes.saturating_sub(proposed.writes.len());
+            let ours = proposed.index == entry.index && proposed.term == entry.term;
+            let time = self.cluster_time(now);
+            for (position, write) in proposed.writes.into_iter().enumerate() {
+                let at = self.at(entry.term, entry.index, position as u32);
+                match replies.get(position).filter(|_| ours) {
+                    Some(reply) => self.complete_applied(shared, write, at, reply.clone(), time),
+                    None if write.answered => {}
+                    None => {
+                        let message = format!("another leader of cluster {} replaced the write's entry", self.spec.name);
+                        shared.complete(write.ticket, crate::api::LocalOutcome::Unknown { message });
+                    }
+                }
+            }
+        }
+    }
+}

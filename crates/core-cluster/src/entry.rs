@@ -1,0 +1,81 @@
+//! What a normal log entry carries: the commands of one turn, stamped with the cluster's time.
+//!
+//! ```text
+//! u8 format (1) | varint cluster_time_ms | varint count | count × command
+//! command: u8 backend (0: the cluster itself) | u128 request id | varint keep_ms | varint length | bytes
+//! ```
+//! Always: commands are slices of the entry's memory. Drawn in docs/formats/entry.md.
+
+use base_types::codec::{DecodeError, Reader, Writer};
+use base_types::RequestId;
+use bytes::Bytes;
+
+const FORMAT: u8 = 1;
+/// The most commands one entry carries; the rest of a turn waits for the next entry.
+pub const COMMANDS_PER_ENTRY_MAX: usize = 1024;
+/// An entry is closed at this size, so that appending and applying stay in bounded steps.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// The backend byte of commands to the cluster itself (default levels).
+pub const BACKEND_CLUSTER: u8 = 0;
+
+/// One command in an entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryCommand {
+    /// `BackendKind` as a byte, or [`BACKEND_CLUSTER`].
+    pub backend: u8,
+    /// Equal ids apply once.
+    pub request_id: RequestId,
+    /// How long (cluster time) the id must be remembered.
+    pub keep_ms: u64,
+    /// The backend's own bytes.
+    pub command: Bytes,
+}
+
+/// A decoded entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryPayload {
+    /// The cluster's time when the leader proposed it.
+    pub cluster_time_ms: u64,
+    /// In order.
+    pub commands: Vec<EntryCommand>,
+}
+
+pub fn encode(cluster_time_ms: u64, commands: &[EntryCommand]) -> Bytes {
+    let bytes: usize = commands.iter().map(|command| command.command.len() + 32).sum();
+    let mut out = Writer::with_capacity(bytes + 16);
+    out.u8(FORMAT).varint(cluster_time_ms).varint(commands.len() as u64);
+    for command in commands {
+        out.u8(command.backend).u128(command.request_id.0).varint(command.keep_ms).bytes(&command.command);
+    }
+    out.finish()
+}
+
+pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
+    let mut input = Reader::new(data);
+    if input.u8("entry format")? != FORMAT {
+        return Err(DecodeError::Unknown("entry format"));
+    }
+    let cluster_time_ms = input.varint("cluster time")?;
+    let count = input.count("commands")?;
+    if count > COMMANDS_PER_ENTRY_MAX {
+        return Err(DecodeError::TooLarge("commands"));
+    }
+    let mut commands = Vec::with_capacity(count);
+    for _ in 0..count {
+        commands.push(EntryCommand {
+            backend: input.u8("backend")?,
+            request_id: RequestId(input.u128("request id")?),
+            keep_ms: input.varint("keep")?,
+            command: input.bytes("command")?,
+        });
+    }
+    input.end()?;
+    Ok(EntryPayload { cluster_time_ms, commands })
+}
+
+/// The stamp alone.
+pub fn cluster_time(data: &Bytes) -> Option<u64> {
+    let mut input = Reader::new(data.clone());
+    (input.u8("entry format").ok()? == FORMAT).then_some(())?;
+    input.varint("cluster time").ok()
+}

@@ -1,0 +1,223 @@
+//! Writing overlays out, and everything else an engine's thread does for the lane.
+//!
+//! One job an engine is out at a time, in order; a flush takes the overlays of all its dirty clusters in
+//! one atomic, durable batch. When it is done each cluster's durable index rises and its log may be cut.
+//!
+//! Always: the log is cut only up to what a finished flush holds; a flush that failed for want of room
+//! is repeated unchanged, writes being refused meanwhile; any other failure ends the lane.
+
+use crate::api::{EngineJob, EngineWork};
+use crate::meta::META_KEY;
+use crate::replica::{Replica, Shared};
+use base_engine::{BatchOperation, EngineError, WriteBatch};
+use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterId, LogIndex, SpaceId, Tick};
+use bytes::Bytes;
+use core_raft::SnapshotPoint;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pairs removed in one step when a space is dropped.
+const DROP_PAIRS: usize = 2_000;
+/// A flush that found the disk full is repeated after this long.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Whom a finished job concerns.
+#[derive(Clone, Debug)]
+pub enum JobTarget {
+    /// The overlays of these clusters: cluster, its space then, what is durable now.
+    Flush(Vec<(ClusterId, SpaceId, SnapshotPoint)>),
+    Staging { cluster: ClusterId, snapshot: u64 },
+    Drop(SpaceId),
+}
+
+struct Job {
+    number: u64,
+    target: JobTarget,
+    work: EngineWork,
+}
+
+#[derive(Default)]
+struct Queue {
+    out: Option<Job>,
+    waiting: VecDeque<Job>,
+    retry_at: Option<Tick>,
+    flushing: bool,
+}
+
+/// The jobs of a lane, one queue an engine.
+#[derive(Default)]
+pub struct Jobs {
+    queues: BTreeMap<String, Queue>,
+    next: u64,
+}
+
+/// A job that ended.
+pub struct Ended {
+    pub target: JobTarget,
+    pub written: bool,
+}
+
+impl Jobs {
+    fn push(&mut self, engine: &str, target: JobTarget, work: EngineWork) {
+        self.next += 1;
+        let number = self.next;
+        self.queues.entry(engine.to_string()).or_default().waiting.push_back(Job { number, target, work });
+    }
+
+    pub fn write(&mut self, engine: &str, target: JobTarget, batch: WriteBatch) {
+        self.push(engine, target, EngineWork::Write(Arc::new(batch)));
+    }
+
+    pub fn drop_space(&mut self, engine: &str, space: SpaceId) {
+        self.push(engine, JobTarget::Drop(space), EngineWork::DropSpace { space, limit: DROP_PAIRS });
+    }
+
+    pub fn is_flushing(&self, engine: &str) -> bool {
+        self.queues.get(engine).is_some_and(|queue| queue.flushing)
+    }
+
+    fn flush(&mut self, engine: &str, target: JobTarget, batch: WriteBatch) {
+        self.write(engine, target, batch);
+        self.queues.get_mut(engine).expect("just pushed").flushing = true;
+    }
+
+    /// The next job of each engine that is free.
+    pub fn poll(&mut self, now: Tick, out: &mut Vec<EngineJob>) {
+        for (engine, queue) in &mut self.queues {
+            if queue.retry_at.is_some_and(|at| at <= now) {
+                queue.retry_at = None;
+            }
+            if queue.out.is_some() || queue.retry_at.is_some() {
+                continue;
+            }
+            if let Some(job) = queue.waiting.pop_front() {
+                out.push(EngineJob { job: job.number, engine: engine.clone(), work: job.work.clone() });
+                queue.out = Some(job);
+            }
+        }
+    }
+
+    pub fn next_wake(&self) -> Tick {
+        self.queues.values().filter_map(|queue| queue.retry_at).min().unwrap_or(Tick::NEVER)
+    }
+
+    /// A job came back. `Err`: the engine failed in a way that cannot be gone on from.
+    pub fn on_done(
+        &mut self,
+        now: Tick,
+        number: u64,
+        result: Result<bool, EngineError>,
+    ) -> Result<Option<Ended>, EngineError> {
+        let found = self.queues.iter_mut().find(|(_, q)| q.out.as_ref().is_some_and(|job| job.number == number));
+        let Some((_, queue)) = found else { return Ok(None) };
+        let job = queue.out.take().expect("found by it");
+        match result {
+            Ok(more) => {
+                if matches!(job.target, JobTarget::Flush(_)) {
+                    queue.flushing = false;
+                }
+                if let (JobTarget::Drop(_), true) = (&job.target, more) {
+                    queue.waiting.push_back(job);
+                    return Ok(None);
+                }
+                Ok(Some(Ended { target: job.target, written: true }))
+            }
+            Err(EngineError::Full(_)) if matches!(job.target, JobTarget::Flush(_)) => {
+                queue.retry_at = Some(now + RETRY_AFTER);
+                queue.waiting.push_front(job);
+                Ok(None)
+            }
+            Err(EngineError::Full(_)) => Ok(Some(Ended { target: job.target, written: false })),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a flush waits for room.
+    pub fn is_starved(&self) -> bool {
+        self.queues.values().any(|queue| queue.retry_at.is_some())
+    }
+}
+
+impl Replica {
+    /// Whether there is anything to write out.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty_since.is_some() && !self.overlay.is_frozen() && !self.blank && self.damaged.is_none()
+    }
+
+    fn freeze_into(&mut self, operations: &mut Vec<BatchOperation>) -> SnapshotPoint {
+        let space = self.space;
+        for (key, value) in self.overlay.freeze() {
+            match value {
+                Some(value) => {
+                    operations.push(BatchOperation::Put { space, key: key.clone(), value: value.clone() });
+                }
+                None if planted(Mutant::DeleteLostInFlush) => {}
+                None => operations.push(BatchOperation::Delete { space, key: key.clone() }),
+            }
+        }
+        operations.push(BatchOperation::Put {
+            space,
+            key: Bytes::from_static(META_KEY),
+            value: self.meta.to_bytes(),
+        });
+        operations.push(BatchOperation::Durable { space, index: self.meta.applied });
+        self.dirty_since = None;
+        SnapshotPoint {
+            index: self.meta.applied,
+            term: self.meta.applied_term,
+            membership: self.meta.membership.clone(),
+        }
+    }
+
+    /// The engine holds the frozen overlay durably.
+    pub fn on_flushed(&mut self, shared: &mut Shared, space: SpaceId, point: SnapshotPoint) {
+        if space != self.space {
+            // A snapshot replaced the space meanwhile; the old one is being dropped.
+            return;
+        }
+        self.overlay.thaw();
+        self.durable = point.clone();
+        if let Some(group) = self.group.as_mut() {
+            group.set_snapshot_point(point);
+        }
+        self.compact_log(shared, false);
+    }
+
+    /// Cuts the log behind the durable index, keeping what lagging members may still need while it is
+    /// small; `pressed`: the log asks for room.
+    pub fn compact_log(&mut self, shared: &mut Shared, pressed: bool) {
+        let cluster = self.spec.cluster;
+        let mut target = self.durable.index;
+        if planted(Mutant::LogCutTooEarly) {
+            target = self.meta.applied;
+        }
+        let mut log = shared.log.borrow_mut();
+        let keep = log.bytes(cluster) <= shared.config.log_keep_bytes && !pressed;
+        if keep {
+            let Some(group) = self.group.as_ref().filter(|_| self.leading.is_some()) else { return };
+            let slowest = group.followers().iter().map(|follower| follower.matched).min();
+            target = target.min(slowest.unwrap_or(target));
+        }
+        if target < log.first_index(cluster) || target == LogIndex(0) {
+            return;
+        }
+        if let Some(term) = log.term(cluster, target) {
+            log.compact(cluster, target, term);
+        }
+    }
+}
+
+/// Freezes the dirty replicas of one engine and queues the batch.
+pub fn flush_engine(shared: &mut Shared, engine: &str, replicas: &mut [&mut Replica]) {
+    let mut operations = Vec::new();
+    let mut points = Vec::new();
+    for replica in replicas.iter_mut() {
+        let point = replica.freeze_into(&mut operations);
+        points.push((replica.spec.cluster, replica.space, point));
+    }
+    shared.statistics.flushes += 1;
+    shared.jobs.flush(engine, JobTarget::Flush(points), WriteBatch { operations });
+}

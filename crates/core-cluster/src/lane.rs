@@ -1,0 +1,773 @@
+//! The lane: all replicas of one core, their log, their engines, their clock.
+//!
+//! Always: time is handed on in ticks before anything else of a turn sees it (a follower's promise
+//! is counted in ticks, and must not start late and end early); only replicas that were touched are
+//! looked at; a quiet replica costs nothing.
+
+use crate::api::*;
+use crate::flush::{flush_engine, JobTarget, Jobs};
+use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, STATE_REPLICA, STATE_TOMBSTONES};
+use crate::reads::WaitingRead;
+use crate::replica::{Replica, Shared, Write};
+use crate::wire::Payload;
+use base_engine::{Direction, Engine, EngineError, KeyRange};
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
+use bytes::Bytes;
+use core_log::{BatchNumber, Damage, Log, LogDisk, LogError, SegmentId};
+use core_raft::{HardState, Membership, MessageKind, Role, STATE_HARD};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Destroyed clusters remembered, so that a late message cannot make a blank voter of one.
+const TOMBSTONES_MAX: usize = 1024;
+/// Ticks handed on at once after a pause; the rest of the pause is skipped.
+const TICKS_AT_ONCE_MAX: u64 = 64;
+
+/// Why a lane cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// The log cannot be read.
+    #[error("log: {0}")]
+    Log(#[from] LogError),
+    /// An engine cannot be read.
+    #[error("engine: {0}")]
+    Engine(#[from] EngineError),
+    /// A record of ours does not decode.
+    #[error("{what} of cluster {cluster} does not decode: {error}; the data directory is damaged or of a newer version")]
+    Record {
+        /// Which record.
+        what: &'static str,
+        /// Whose.
+        cluster: ClusterId,
+        /// Why.
+        error: DecodeError,
+    },
+}
+
+/// Clusters destroyed here, and the id below which all that are not here count as destroyed.
+#[derive(Default)]
+struct Tombstones {
+    floor: u64,
+    ids: BTreeSet<ClusterId>,
+}
+
+impl Encode for Tombstones {
+    fn encode(&self, out: &mut Writer) {
+        out.u64(self.floor).varint(self.ids.len() as u64);
+        for id in &self.ids {
+            out.u64(id.0);
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let floor = input.u64("floor")?;
+        let count = input.count("tombstones")?;
+        let ids = (0..count).map(|_| input.u64("cluster").map(ClusterId)).collect::<Result<_, _>>()?;
+        Ok(Tombstones { floor, ids })
+    }
+}
+
+impl Tombstones {
+    fn bury(&mut self, cluster: ClusterId) {
+        self.ids.insert(cluster);
+        while self.ids.len() > TOMBSTONES_MAX {
+            let oldest = self.ids.pop_first().expect("more than the bound");
+            self.floor = self.floor.max(oldest.0);
+        }
+    }
+
+    fn holds(&self, cluster: ClusterId) -> bool {
+        cluster.0 <= self.floor || self.ids.contains(&cluster)
+    }
+}
+
+/// All clusters of one core.
+pub struct Lane {
+    shared: Shared,
+    replicas: BTreeMap<ClusterId, Replica>,
+    tombstones: Tombstones,
+    /// To be looked at when the turn ends.
+    touched: BTreeSet<ClusterId>,
+    /// Not quiet: these are ticked.
+    awake: BTreeSet<ClusterId>,
+    /// With something to write out.
+    dirty: BTreeSet<ClusterId>,
+    next_tick: Tick,
+}
+
+impl Lane {
+    /// Recovers the lane: log, replicas. The notes are for the operator.
+    pub fn open(
+        config: LaneConfig,
+        engines: Vec<Arc<dyn Engine>>,
+        disk: &mut dyn LogDisk,
+        now: Tick,
+    ) -> Result<(Lane, Vec<String>), LaneError> {
+        let (log, report) = Log::recover(disk, config.log.clone(), config.log_identity)?;
+        let guard = Duration::from_millis(config.tick_ms * (config.election_ticks as u64 + 1));
+        let mut lane = Lane {
+            shared: Shared {
+                log: Rc::new(RefCell::new(log)),
+                engines: engines.into_iter().map(|engine| (engine.name().to_string(), engine)).collect(),
+                output: LaneOutput::default(),
+                statistics: LaneStatistics::default(),
+                awaiting_sync: VecDeque::new(),
+                jobs: Jobs::default(),
+                down: BTreeSet::new(),
+                no_vote_until: now + guard,
+                next_space: 0,
+                next_snapshot: 0,
+                disk_full: false,
+                storage_failed: false,
+                snapshot_senders: 0,
+                config,
+            },
+            replicas: BTreeMap::new(),
+            tombstones: Tombstones::default(),
+            touched: BTreeSet::new(),
+            awake: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            next_tick: Tick::NEVER,
+        };
+        if planted(Mutant::VoteAfterRestart) {
+            lane.shared.no_vote_until = now;
+        }
+        let mut notes = report.notes.clone();
+        lane.open_replicas(now, &mut notes)?;
+        lane.note_damage(&report.damage, &mut notes);
+        lane.drop_orphans()?;
+        Ok((lane, notes))
+    }
+
+    fn open_replicas(&mut self, now: Tick, notes: &mut Vec<String>) -> Result<(), LaneError> {
+        let clusters = self.shared.log.borrow().clusters();
+        for cluster in clusters {
+            let log = self.shared.log.borrow();
+            let record = log.state(cluster, STATE_REPLICA);
+            let buried = log.state(cluster, STATE_TOMBSTONES);
+            drop(log);
+            if let Some(bytes) = buried {
+                self.tombstones = Tombstones::from_bytes(bytes)
+                    .map_err(|error| LaneError::Record { what: "list of the destroyed", cluster, error })?;
+            }
+            let Some(bytes) = record else { continue };
+            let record = ReplicaRecord::from_bytes(bytes)
+                .map_err(|error| LaneError::Record { what: "replica record", cluster, error })?;
+            self.shared.next_space = self.shared.next_space.max(record.space.0);
+            let replica = Replica::open(&mut self.shared, record, now)?;
+            if let Some(repair) = &replica.repair {
+                let _shown_in_notes = repair;
+                notes.push(format!("cluster {}: entries rotted; asking the other members for them", replica.spec.name));
+            }
+            self.add(now, replica);
+        }
+        Ok(())
+    }
+
+    /// State that rotted in every copy cannot be mended: those replicas must be replaced.
+    fn note_damage(&mut self, damage: &[Damage], notes: &mut Vec<String>) {
+        for finding in damage {
+            let clusters = match finding {
+                Damage::Entry { .. } => continue,
+                Damage::State { cluster, .. } => vec![*cluster],
+                Damage::Unknown { clusters } => clusters.clone(),
+            };
+            for cluster in clusters {
+                if let Some(replica) = self.replicas.get_mut(&cluster) {
+                    notes.push(format!("cluster {}: its records rotted beyond repair", replica.spec.name));
+                    replica.damage(&mut self.shared, "its log records rotted beyond repair".into());
+                }
+            }
+        }
+    }
+
+    /// Spaces that no replica owns: left by a crash between staging and installing, or while being dropped.
+    fn drop_orphans(&mut self) -> Result<(), LaneError> {
+        let owned: BTreeSet<SpaceId> = self.replicas.values().map(|replica| replica.space).collect();
+        let engines: Vec<Arc<dyn Engine>> = self.shared.engines.values().cloned().collect();
+        for engine in engines {
+            for space in engine.spaces()? {
+                self.shared.next_space = self.shared.next_space.max(space.0);
+                if !owned.contains(&space) {
+                    self.shared.jobs.drop_space(engine.name(), space);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, now: Tick, replica: Replica) {
+        let cluster = replica.spec.cluster;
+        if replica.dirty_since.is_some() {
+            self.dirty.insert(cluster);
+        }
+        self.replicas.insert(cluster, replica);
+        self.wake(now, cluster);
+    }
+
+    /// Makes a replica; `Ok(false)`: it is already there. Durable with the next log batch.
+    pub fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal> {
+        if let Some(replica) = self.replicas.get(&spec.cluster) {
+            if replica.spec.generation == spec.generation && replica.spec.replica == spec.replica {
+                return Ok(false);
+            }
+            if replica.damaged.is_none() && replica.spec.replica >= spec.replica {
+                let message = format!("node holds replica {} of cluster {} already", replica.spec.replica, spec.name);
+                return Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message));
+            }
+            // A damaged or removed replica gives way to the new one that replaces it.
+            self.remove(now, spec.cluster);
+        } else if !spec.initial_members.is_empty() && self.tombstones.holds(spec.cluster) {
+            let message = format!("cluster {} (id {}) was destroyed on this node", spec.name, spec.cluster);
+            return Err(Refusal::new(ErrorKind::Conflict, "WrongGeneration", message));
+        }
+        if !self.shared.engines.contains_key(&spec.engine) {
+            let known: Vec<&str> = self.shared.engines.keys().map(String::as_str).collect();
+            let message = format!("engine '{}' is not in this node; it has {}", spec.engine, known.join(", "));
+            return Err(Refusal::invalid("UnknownEngine", message));
+        }
+        let blank = spec.initial_members.is_empty();
+        let record = ReplicaRecord { space: self.shared.new_space(), blank, spec };
+        self.stage_new(&record);
+        let refused = |error: EngineError| Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", error.to_string());
+        let replica = Replica::open(&mut self.shared, record, now).map_err(refused)?;
+        self.add(now, replica);
+        Ok(true)
+    }
+
+    fn stage_new(&self, record: &ReplicaRecord) {
+        let mut log = self.shared.log.borrow_mut();
+        let cluster = record.spec.cluster;
+        log.put_state(cluster, STATE_REPLICA, record.to_bytes());
+        if !record.blank {
+            let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, ..HardState::default() };
+            log.compact(cluster, FIRST_INDEX, FIRST_TERM);
+            log.put_state(cluster, STATE_HARD, hard_state.to_bytes());
+        }
+    }
+
+    /// Removes a replica and its data (the space is dropped in the background). False: not here.
+    pub fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool {
+        let here = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
+        if here {
+            self.remove(now, cluster);
+        }
+        here
+    }
+
+    fn remove(&mut self, _now: Tick, cluster: ClusterId) {
+        let Some(mut replica) = self.replicas.remove(&cluster) else { return };
+        replica.lose_leadership(&mut self.shared);
+        replica.drop_incoming(&mut self.shared);
+        self.shared.jobs.drop_space(&replica.spec.engine, replica.space);
+        self.shared.statistics.overlay_bytes -= replica.counted_bytes;
+        self.shared.awaiting_sync.retain(|wait| wait.cluster != cluster);
+        for set in [&mut self.touched, &mut self.awake, &mut self.dirty] {
+            set.remove(&cluster);
+        }
+        self.tombstones.bury(cluster);
+        let mut log = self.shared.log.borrow_mut();
+        log.forget(cluster);
+        log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
+        drop(log);
+        self.shared.output.notices.push(Notice::Gone { cluster, name: replica.spec.name });
+    }
+
+    fn wake(&mut self, now: Tick, cluster: ClusterId) {
+        self.touched.insert(cluster);
+        let Some(replica) = self.replicas.get_mut(&cluster) else { return };
+        replica.idle_ticks = 0;
+        if self.awake.insert(cluster) {
+            if self.next_tick == Tick::NEVER {
+                self.next_tick = now + Duration::from_millis(self.shared.config.tick_ms);
+            }
+            if std::mem::take(&mut replica.quiesced) && replica.is_leader() {
+                replica.group.as_mut().expect("a leader has a group").ping();
+            }
+        }
+    }
+
+    /// One operation; its completion comes out of a later `finish_turn`.
+    pub fn submit(&mut self, now: Tick, operation: LocalOperation) {
+        self.run_ticks(now);
+        let LocalOperation { ticket, cluster, generation, deadline, kind } = operation;
+        if self.shared.storage_failed {
+            let node = self.shared.config.node;
+            let message = format!("node {node} has lost its log's disk and answers nothing more");
+            let refusal = Refusal::new(ErrorKind::Unavailable, "DiskFailed", message);
+            return self.shared.complete(ticket, LocalOutcome::Refused(refusal));
+        }
+        let here = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
+        if !here {
+            return self.shared.complete(ticket, LocalOutcome::NoSuchCluster);
+        }
+        let eventual_read =
+            matches!(&kind, LocalKind::Read { consistency: Some(base_types::ReadConsistency::Eventual), .. });
+        if eventual_read {
+            // Served from what is applied: a quiet cluster stays quiet.
+            self.touched.insert(cluster);
+        } else {
+            self.wake(now, cluster);
+        }
+        let replica = self.replicas.get_mut(&cluster).expect("looked up above");
+        let shared = &mut self.shared;
+        match kind {
+            LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms } => {
+                let write = Write { backend: backend as u8, command, consistency, request_id, cluster_time_ms };
+                replica.submit_write(shared, now, ticket, deadline, write);
+            }
+            LocalKind::Read { backend, query, consistency } => {
+                replica.submit_read(shared, now, WaitingRead { ticket, deadline, backend, query }, consistency);
+            }
+            LocalKind::Admin(command) => replica.submit_admin(shared, now, ticket, deadline, command),
+        }
+    }
+
+    /// A payload from a peer's replica.
+    pub fn on_peer_message(
+        &mut self,
+        now: Tick,
+        from: NodeId,
+        cluster: ClusterId,
+        generation: Generation,
+        payload: Bytes,
+    ) {
+        self.run_ticks(now);
+        let known = self.replicas.get(&cluster).is_some_and(|replica| {
+            replica.spec.generation == generation || planted(Mutant::GenerationIgnored)
+        });
+        if !known {
+            self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
+            return;
+        }
+        // What does not decode is dropped: the sender repeats it or is at fault.
+        if let Ok(payload) = Payload::from_bytes(payload) {
+            self.on_payload(now, from, cluster, payload);
+        }
+    }
+
+    fn on_payload(&mut self, now: Tick, from: NodeId, cluster: ClusterId, payload: Payload) {
+        if let Payload::Quiesce { from: leader, to, term, commit } = payload {
+            return self.on_quiesce(cluster, leader, to, term, commit);
+        }
+        self.wake(now, cluster);
+        let replica = self.replicas.get_mut(&cluster).expect("known");
+        let shared = &mut self.shared;
+        match payload {
+            Payload::Raft(message) => Lane::on_raft(shared, replica, now, from, message),
+            Payload::SnapshotChunk { to, snapshot, sequence, data, last } => {
+                if to == replica.spec.replica && replica.group.is_some() {
+                    replica.on_snapshot_chunk(shared, now, from, (snapshot, sequence, data, last));
+                }
+            }
+            Payload::SnapshotAck { from: follower, snapshot, next, done } => {
+                replica.on_snapshot_ack(shared, now, follower, snapshot, next, done);
+            }
+            Payload::RepairRequest { holes, .. } => replica.on_repair_request(shared, from, holes),
+            Payload::RepairReply { from: member, answers } => replica.on_repair_reply(shared, now, member, answers),
+            Payload::Lost { from: lost } => replica.replace_lost(lost),
+            Payload::Removed { replica: removed } => {
+                if removed == replica.spec.replica && !replica.is_leader() {
+                    replica.removed = true;
+                }
+            }
+            Payload::Quiesce { .. } => unreachable!("handled above"),
+        }
+    }
+
+    fn on_raft(shared: &mut Shared, replica: &mut Replica, now: Tick, from: NodeId, message: core_raft::Message) {
+        let to = message.to();
+        if to != replica.spec.replica {
+            // Meant for the replica that was here before, or will be: it does not exist.
+            if to > replica.spec.replica {
+                let (cluster, generation) = (replica.spec.cluster, replica.spec.generation);
+                shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
+            }
+            return;
+        }
+        let sender = message.from();
+        let votes = matches!(message.kind(), MessageKind::RequestVote | MessageKind::RequestPreVote);
+        if votes {
+            let stranger = !replica.meta.membership.contains(sender) && sender < replica.meta.next_replica;
+            if stranger && !replica.blank {
+                // It was removed and has not noticed; its elections would disturb for ever.
+                return replica.send(shared, from, &Payload::Removed { replica: sender });
+            }
+            if now < shared.no_vote_until && !message.is_forced_campaign() {
+                return;
+            }
+        }
+        if message.kind() == MessageKind::Snapshot {
+            // Snapshots come in chunks; a bare one would install nothing.
+            return;
+        }
+        if replica.meta.node_of(sender).is_none() {
+            replica.heard_from.insert(sender, from);
+            while replica.heard_from.len() > crate::meta::MEMBERS_MAX {
+                replica.heard_from.pop_first();
+            }
+        }
+        if let Some(group) = replica.group.as_mut() {
+            group.step(message);
+        }
+    }
+
+    fn on_quiesce(
+        &mut self,
+        cluster: ClusterId,
+        leader: base_types::ReplicaId,
+        to: base_types::ReplicaId,
+        term: base_types::Term,
+        commit: LogIndex,
+    ) {
+        let Some(replica) = self.replicas.get_mut(&cluster) else { return };
+        let Some(group) = replica.group.as_ref() else { return };
+        let agrees = to == replica.spec.replica
+            && group.role() == Role::Follower
+            && group.term() == term
+            && group.leader() == Some(leader)
+            && group.commit() == commit
+            && group.last_index() == commit
+            && !replica.is_busy();
+        let leader_up = replica.leader_node().is_some_and(|node| !self.shared.down.contains(&node));
+        if agrees && leader_up {
+            replica.quiesced = true;
+            self.awake.remove(&cluster);
+        }
+    }
+
+    /// The node cannot be reached: quiet clusters it leads wake up and elect.
+    pub fn on_peer_down(&mut self, now: Tick, node: NodeId) {
+        self.run_ticks(now);
+        if !self.shared.down.insert(node) {
+            return;
+        }
+        let led: Vec<ClusterId> = self
+            .replicas
+            .iter()
+            .filter(|(_, replica)| replica.quiesced && replica.leader_node() == Some(node))
+            .map(|(cluster, _)| *cluster)
+            .collect();
+        for cluster in led {
+            self.wake(now, cluster);
+        }
+    }
+
+    /// The node answers again: clusters that fell quiet without it have it catch up.
+    pub fn on_peer_up(&mut self, now: Tick, node: NodeId) {
+        self.run_ticks(now);
+        self.shared.down.remove(&node);
+        let with_it: Vec<ClusterId> = self
+            .replicas
+            .iter()
+            .filter(|(_, replica)| replica.quiesced && replica.is_leader() && replica.meta.member_on(node).is_some())
+            .map(|(cluster, _)| *cluster)
+            .collect();
+        for cluster in with_it {
+            self.wake(now, cluster);
+        }
+    }
+
+    /// A log batch is durable.
+    pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber) {
+        self.run_ticks(now);
+        self.shared.log.borrow_mut().on_written(batch);
+        let synced = self.shared.log.borrow().synced();
+        while self.shared.awaiting_sync.front().is_some_and(|wait| wait.batch <= synced) {
+            let wait = self.shared.awaiting_sync.pop_front().expect("a front was seen");
+            let Some(replica) = self.replicas.get_mut(&wait.cluster).filter(|r| r.life == wait.life) else { continue };
+            replica.on_synced(&mut self.shared, now, wait.number, wait.messages);
+            self.touched.insert(wait.cluster);
+        }
+    }
+
+    /// A segment is prewritten.
+    pub fn on_log_segment_ready(&mut self, now: Tick, segment: SegmentId) {
+        self.run_ticks(now);
+        self.shared.log.borrow_mut().on_segment_ready(segment);
+    }
+
+    /// A log write failed: nothing is acknowledged any more.
+    pub fn on_log_failed(&mut self, now: Tick, message: &str) {
+        self.run_ticks(now);
+        self.shared.log.borrow_mut().on_failed();
+        self.shared.fail_storage(format!("log: {message}"));
+        for replica in self.replicas.values_mut() {
+            replica.lose_leadership(&mut self.shared);
+        }
+    }
+
+    /// An engine job ended.
+    pub fn on_engine_done(&mut self, now: Tick, job: u64, result: Result<bool, EngineError>) {
+        self.run_ticks(now);
+        let ended = match self.shared.jobs.on_done(now, job, result) {
+            Ok(ended) => ended,
+            Err(error) => return self.shared.fail_storage(format!("engine: {error}")),
+        };
+        match ended {
+            None | Some(crate::flush::Ended { target: JobTarget::Drop(_), .. }) => {}
+            Some(crate::flush::Ended { target: JobTarget::Flush(points), .. }) => {
+                for (cluster, space, point) in points {
+                    if let Some(replica) = self.replicas.get_mut(&cluster) {
+                        replica.on_flushed(&mut self.shared, space, point);
+                        self.touched.insert(cluster);
+                    }
+                }
+            }
+            Some(crate::flush::Ended { target: JobTarget::Staging { cluster, snapshot }, written }) => {
+                if let Some(replica) = self.replicas.get_mut(&cluster) {
+                    replica.on_staged(&mut self.shared, now, snapshot, written);
+                    self.touched.insert(cluster);
+                }
+            }
+        }
+    }
+
+    /// The disk is (no longer) too full for writes.
+    pub fn set_disk_full(&mut self, full: bool) {
+        self.shared.disk_full = full;
+    }
+
+    /// Time has passed.
+    pub fn on_timer(&mut self, now: Tick) {
+        self.run_ticks(now);
+    }
+
+    fn run_ticks(&mut self, now: Tick) {
+        let tick = Duration::from_millis(self.shared.config.tick_ms);
+        let mut handed_on = 0;
+        while self.next_tick <= now {
+            if handed_on >= TICKS_AT_ONCE_MAX {
+                self.next_tick = now + tick;
+                break;
+            }
+            let at = self.next_tick;
+            self.next_tick = at + tick;
+            handed_on += 1;
+            self.tick_all(now);
+        }
+        if self.awake.is_empty() {
+            self.next_tick = Tick::NEVER;
+        }
+    }
+
+    fn tick_all(&mut self, now: Tick) {
+        let awake: Vec<ClusterId> = self.awake.iter().copied().collect();
+        for cluster in awake {
+            let Some(replica) = self.replicas.get_mut(&cluster) else { continue };
+            let shared = &mut self.shared;
+            if let Some(group) = replica.group.as_mut() {
+                group.tick();
+            }
+            replica.expire(shared, now);
+            replica.promote_learners();
+            replica.tick_snapshots(shared, now);
+            replica.tick_repair(shared, now);
+            self.touched.insert(cluster);
+            Lane::maybe_quiesce(shared, replica, &mut self.awake);
+        }
+    }
+
+    /// A leader whose members all have everything falls silent and tells them.
+    fn maybe_quiesce(shared: &mut Shared, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
+        replica.idle_ticks = if replica.is_busy() { 0 } else { replica.idle_ticks.saturating_add(1) };
+        if replica.leading.is_none() || replica.idle_ticks < shared.config.quiesce_after_ticks {
+            return;
+        }
+        let Some(group) = replica.group.as_ref() else { return };
+        let commit = group.commit();
+        let whole = replica.meta.membership.learners.is_empty()
+            && !replica.meta.membership.is_joint()
+            && !group.change_pending()
+            && !group.is_transferring()
+            && group.last_index() == commit
+            && replica.meta.applied == commit
+            && group.committed_in_own_term();
+        let down = &shared.down;
+        let caught_up = replica.meta.members.iter().all(|member| {
+            down.contains(&member.node)
+                || planted(Mutant::QuiesceWhileBehind)
+                || group.matched_on_all(&[member.replica]) >= commit
+        });
+        if !whole || !caught_up {
+            return;
+        }
+        let (own, term) = (replica.spec.replica, group.term());
+        let others: Vec<Member> = replica.meta.members.iter().copied().filter(|m| m.replica != own).collect();
+        for member in others {
+            let payload = Payload::Quiesce { from: own, to: member.replica, term, commit };
+            replica.send(shared, member.node, &payload);
+        }
+        replica.quiesced = true;
+        awake.remove(&replica.spec.cluster);
+    }
+
+    /// Ends a turn: proposals become entries, Raft is made ready, log and engine get their work.
+    pub fn finish_turn(&mut self, now: Tick) -> LaneOutput {
+        self.run_ticks(now);
+        let touched = std::mem::take(&mut self.touched);
+        for cluster in touched {
+            self.finish_replica(now, cluster);
+        }
+        self.flush_if_due(now);
+        let mut output = std::mem::take(&mut self.shared.output);
+        output.log = self.shared.log.borrow_mut().poll(now);
+        self.shared.jobs.poll(now, &mut output.engine);
+        output
+    }
+
+    fn finish_replica(&mut self, now: Tick, cluster: ClusterId) {
+        let Some(replica) = self.replicas.get_mut(&cluster) else { return };
+        if !self.shared.storage_failed {
+            replica.process(&mut self.shared, now);
+        }
+        let bytes = replica.overlay.bytes();
+        let total = &mut self.shared.statistics.overlay_bytes;
+        *total = *total + bytes - replica.counted_bytes;
+        replica.counted_bytes = bytes;
+        if replica.dirty_since.is_some() {
+            self.dirty.insert(cluster);
+        }
+        if replica.has_more() {
+            self.touched.insert(cluster);
+        }
+        if replica.removed {
+            self.remove(now, cluster);
+        }
+    }
+
+    fn flush_if_due(&mut self, now: Tick) {
+        if self.dirty.is_empty() {
+            return;
+        }
+        let pressed = self.shared.log.borrow().wants_compaction();
+        for cluster in &pressed {
+            if let Some(replica) = self.replicas.get_mut(cluster) {
+                replica.compact_log(&mut self.shared, true);
+            }
+        }
+        let age = Duration::from_millis(self.shared.config.flush_after_ms);
+        let due = self.shared.statistics.overlay_bytes >= self.shared.config.flush_bytes
+            || pressed.iter().any(|cluster| self.dirty.contains(cluster))
+            || self.oldest_dirty().is_some_and(|since| now.since(since) >= age);
+        if !due {
+            return;
+        }
+        let engines: Vec<String> = self.shared.engines.keys().cloned().collect();
+        for engine in engines {
+            if self.shared.jobs.is_flushing(&engine) {
+                continue;
+            }
+            let mut replicas: Vec<&mut Replica> = self
+                .replicas
+                .iter_mut()
+                .filter(|(cluster, replica)| {
+                    self.dirty.contains(cluster) && replica.spec.engine == engine && replica.is_dirty()
+                })
+                .map(|(_, replica)| replica)
+                .collect();
+            if replicas.is_empty() {
+                continue;
+            }
+            flush_engine(&mut self.shared, &engine, &mut replicas);
+        }
+        self.dirty.retain(|cluster| self.replicas.get(cluster).is_some_and(|replica| replica.dirty_since.is_some()));
+    }
+
+    fn oldest_dirty(&self) -> Option<Tick> {
+        self.dirty.iter().filter_map(|cluster| self.replicas.get(cluster)?.dirty_since).min()
+    }
+
+    /// When `on_timer` should be called at the latest.
+    pub fn next_wake(&self) -> Tick {
+        if !self.touched.is_empty() {
+            return Tick(0);
+        }
+        let age = Duration::from_millis(self.shared.config.flush_after_ms);
+        let flush = self.oldest_dirty().map_or(Tick::NEVER, |since| since + age);
+        // A flush that is out already is not waited for by the clock.
+        let flushing = self.shared.engines.keys().any(|engine| self.shared.jobs.is_flushing(engine));
+        let flush = if flushing { Tick::NEVER } else { flush };
+        let log = self.shared.log.borrow().next_wake();
+        self.next_tick.min(flush).min(log).min(self.shared.jobs.next_wake())
+    }
+
+    /// Whether an engine found no room for a flush.
+    pub fn is_starved(&self) -> bool {
+        self.shared.jobs.is_starved()
+    }
+
+    /// A replica at a glance.
+    pub fn view(&self, cluster: ClusterId) -> Option<ReplicaView> {
+        self.replicas.get(&cluster).map(view_of)
+    }
+
+    /// Every replica, by cluster id.
+    pub fn views(&self) -> Vec<ReplicaView> {
+        self.replicas.values().map(view_of).collect()
+    }
+
+    /// What a replica of this cluster was made of, for a new member: the same but for the replica.
+    pub fn spec(&self, cluster: ClusterId) -> Option<ReplicaSpec> {
+        self.replicas.get(&cluster).map(|replica| replica.spec.clone())
+    }
+
+    /// Counters and gauges.
+    pub fn statistics(&self) -> LaneStatistics {
+        let replicas = self.replicas.values();
+        LaneStatistics {
+            replicas: self.replicas.len() as u64,
+            leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
+            quiesced: replicas.filter(|replica| replica.quiesced).count() as u64,
+            log_segments: self.shared.log.borrow().segments_in_use() as u64,
+            log_batches: self.shared.log.borrow().synced().0,
+            ..self.shared.statistics
+        }
+    }
+
+    /// A hash of everything a replica has applied, with the index it stands at: equal on all members
+    /// at equal index. For the simulator and `hive ctl verify`; walks the whole space.
+    pub fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {
+        let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
+        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+        let walked = replica.view().range_raw(KeyRange::ALL.start, None, Direction::Forward, &mut |key, value| {
+            if key != crate::meta::META_KEY {
+                hasher.update(&(key.len() as u64).to_le_bytes());
+                hasher.update(key);
+                hasher.update(&(value.len() as u64).to_le_bytes());
+                hasher.update(value);
+            }
+            ControlFlow::Continue(())
+        });
+        walked.ok()?;
+        let meta = ClusterMeta { membership: Membership::default(), ..replica.meta.clone() };
+        hasher.update(&meta.to_bytes());
+        Some((replica.meta.applied, hasher.digest()))
+    }
+}
+
+fn view_of(replica: &Replica) -> ReplicaView {
+    ReplicaView {
+        cluster: replica.spec.cluster,
+        generation: replica.spec.generation,
+        name: replica.spec.name.clone(),
+        replica: replica.spec.replica,
+        leader: replica.leader_node(),
+        is_leader: replica.is_leader(),
+        is_learner: replica.meta.membership.learners.contains(&replica.spec.replica),
+        term: replica.term(),
+        commit: replica.group.as_ref().map_or(LogIndex(0), |group| group.commit()),
+        applied: replica.meta.applied,
+        quiesced: replica.quiesced,
+        damaged: replica.damaged.is_some(),
+        blank: replica.blank,
+        members: replica.meta.members.clone(),
+        cluster_time_ms: replica.meta.cluster_time_ms,
+    }
+}

@@ -1,0 +1,179 @@
+//! What a cluster knows of itself: replicated, kept in its space under one key, part of every snapshot.
+
+use crate::api::{Member, ReplicaSpec};
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::{
+    ClusterId, DiskId, Generation, LogIndex, NodeId, ReadConsistency, ReplicaId, SpaceId, Term, WriteConsistency,
+};
+use core_raft::Membership;
+
+/// The log of a new cluster starts as if entry 1 had been its creation: a replica that joins later
+/// can then never be fed from the log alone, it always starts from a snapshot.
+pub const FIRST_INDEX: LogIndex = LogIndex(1);
+/// The term of the creation.
+pub const FIRST_TERM: Term = Term(1);
+/// The log's state record that makes a replica: its specification and its space.
+pub const STATE_REPLICA: u8 = 2;
+/// The log's state record (cluster 0) of clusters destroyed here.
+pub const STATE_TOMBSTONES: u8 = 3;
+/// The key of the meta record in the cluster's space (first byte: the cluster itself, no backend).
+pub const META_KEY: &[u8] = b"\x00meta";
+/// The most members a cluster has (voters, learners).
+pub const MEMBERS_MAX: usize = 32;
+const FORMAT: u8 = 1;
+
+impl Encode for Member {
+    fn encode(&self, out: &mut Writer) {
+        out.varint(self.replica.0).varint(self.node.0).u64(self.disk.0).bool(self.learner);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Member {
+            replica: ReplicaId(input.varint("replica")?),
+            node: NodeId(input.varint("node")?),
+            disk: DiskId(input.u64("disk")?),
+            learner: input.bool("learner")?,
+        })
+    }
+}
+
+pub fn encode_members(out: &mut Writer, members: &[Member]) {
+    out.varint(members.len() as u64);
+    for member in members {
+        member.encode(out);
+    }
+}
+
+pub fn decode_members(input: &mut Reader) -> Result<Vec<Member>, DecodeError> {
+    let count = input.count("members")?;
+    if count > MEMBERS_MAX {
+        return Err(DecodeError::TooLarge("members"));
+    }
+    (0..count).map(|_| Member::decode(input)).collect()
+}
+
+impl Encode for ReplicaSpec {
+    fn encode(&self, out: &mut Writer) {
+        out.u64(self.cluster.0).u32(self.generation.0).string(self.name.as_str());
+        out.string(&self.rule).string(&self.engine);
+        out.u8(self.consistency as u8).u8(self.read_consistency as u8).varint(self.replica.0);
+        encode_members(out, &self.initial_members);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(ReplicaSpec {
+            cluster: ClusterId(input.u64("cluster")?),
+            generation: Generation(input.u32("generation")?),
+            name: input.string("name")?.parse().map_err(|_| DecodeError::Unknown("cluster name"))?,
+            rule: input.string("rule")?,
+            engine: input.string("engine")?,
+            consistency: WriteConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
+            read_consistency: ReadConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
+            replica: ReplicaId(input.varint("replica")?),
+            initial_members: decode_members(input)?,
+        })
+    }
+}
+
+/// The `STATE_REPLICA` record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicaRecord {
+    pub spec: ReplicaSpec,
+    pub space: SpaceId,
+    /// No snapshot has arrived yet: it holds nothing and is nothing.
+    pub blank: bool,
+}
+
+impl Encode for ReplicaRecord {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(FORMAT);
+        self.spec.encode(out);
+        out.u64(self.space.0).bool(self.blank);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        if input.u8("replica record format")? != FORMAT {
+            return Err(DecodeError::Unknown("replica record format"));
+        }
+        Ok(ReplicaRecord {
+            spec: ReplicaSpec::decode(input)?,
+            space: SpaceId(input.u64("space")?),
+            blank: input.bool("blank")?,
+        })
+    }
+}
+
+/// The cluster's own replicated state at one index.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterMeta {
+    pub applied: LogIndex,
+    pub applied_term: Term,
+    pub membership: Membership,
+    /// Sorted by replica.
+    pub members: Vec<Member>,
+    /// The next replica id to give.
+    pub next_replica: ReplicaId,
+    pub consistency: WriteConsistency,
+    pub read_consistency: ReadConsistency,
+    /// The stamp of the last applied entry.
+    pub cluster_time_ms: u64,
+}
+
+impl ClusterMeta {
+    /// A cluster as it is created; a blank replica has no members.
+    pub fn initial(spec: &ReplicaSpec) -> ClusterMeta {
+        let blank = spec.initial_members.is_empty();
+        let mut members = spec.initial_members.clone();
+        members.sort_unstable();
+        let next = members.iter().map(|member| member.replica.0).max().unwrap_or(0) + 1;
+        ClusterMeta {
+            applied: if blank { LogIndex(0) } else { FIRST_INDEX },
+            applied_term: if blank { Term(0) } else { FIRST_TERM },
+            membership: Membership {
+                voters: members.iter().map(|member| member.replica).collect(),
+                ..Membership::default()
+            },
+            members,
+            next_replica: ReplicaId(next),
+            consistency: spec.consistency,
+            read_consistency: spec.read_consistency,
+            cluster_time_ms: 0,
+        }
+    }
+
+    /// Who runs on a node.
+    pub fn member_on(&self, node: NodeId) -> Option<Member> {
+        self.members.iter().copied().find(|member| member.node == node)
+    }
+
+    /// Where a replica runs.
+    pub fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {
+        self.members.iter().find(|member| member.replica == replica).map(|member| member.node)
+    }
+}
+
+impl Encode for ClusterMeta {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(FORMAT).varint(self.applied.0).varint(self.applied_term.0);
+        self.membership.encode(out);
+        encode_members(out, &self.members);
+        out.varint(self.next_replica.0).u8(self.consistency as u8).u8(self.read_consistency as u8);
+        out.varint(self.cluster_time_ms);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        if input.u8("meta format")? != FORMAT {
+            return Err(DecodeError::Unknown("meta format"));
+        }
+        Ok(ClusterMeta {
+            applied: LogIndex(input.varint("applied")?),
+            applied_term: Term(input.varint("applied term")?),
+            membership: Membership::decode(input)?,
+            members: decode_members(input)?,
+            next_replica: ReplicaId(input.varint("next replica")?),
+            consistency: WriteConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
+            read_consistency: ReadConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
+            cluster_time_ms: input.varint("cluster time")?,
+        })
+    }
+}

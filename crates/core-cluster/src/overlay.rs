@@ -1,0 +1,279 @@
+//! The ordered in-memory layer in front of the engine: what is applied and not yet written out.
+//!
+//!   reads:  active ─▶ frozen (being written) ─▶ engine
+//!
+//! Always: applying touches only `active`; `frozen` does not change until the engine has it durably;
+//! a deletion is a tombstone until then. Keys start with the backend's byte.
+//! Not here: when to freeze (flush.rs).
+
+use base_engine::{Direction, Engine, EngineError, EngineRead, KeyRange, Visit};
+use base_types::mutant::{planted, Mutant};
+use base_types::SpaceId;
+use bytes::Bytes;
+use core_backends::{SpaceRead, SpaceWrite};
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+/// Bytes counted for a pair beside its key and value.
+const PAIR_OVERHEAD_BYTES: u64 = 96;
+
+type Layer = BTreeMap<Bytes, Option<Bytes>>;
+
+/// The layers of one replica.
+#[derive(Default, Debug)]
+pub struct Overlay {
+    active: Layer,
+    frozen: Option<Layer>,
+    active_bytes: u64,
+    frozen_bytes: u64,
+}
+
+impl Overlay {
+    pub fn bytes(&self) -> u64 {
+        self.active_bytes + self.frozen_bytes
+    }
+
+    pub fn is_clean(&self) -> bool {
+        self.active.is_empty() && self.frozen.is_none()
+    }
+
+    pub fn is_frozen(&self) -> bool {
+        self.frozen.is_some()
+    }
+
+    /// Moves the active layer aside to be written out, and shows it.
+    pub fn freeze(&mut self) -> &BTreeMap<Bytes, Option<Bytes>> {
+        assert!(self.frozen.is_none(), "a layer is being written already");
+        self.frozen_bytes = std::mem::take(&mut self.active_bytes);
+        self.frozen.insert(std::mem::take(&mut self.active))
+    }
+
+    pub fn frozen(&self) -> Option<&BTreeMap<Bytes, Option<Bytes>>> {
+        self.frozen.as_ref()
+    }
+
+    /// The frozen layer is durable in the engine.
+    pub fn thaw(&mut self) {
+        if planted(Mutant::OverlayLost) {
+            self.active.clear();
+            self.active_bytes = 0;
+        }
+        self.frozen = None;
+        self.frozen_bytes = 0;
+    }
+
+    /// Everything is replaced (a snapshot was installed).
+    pub fn clear(&mut self) {
+        *self = Overlay::default();
+    }
+
+    fn set(&mut self, key: Bytes, value: Option<Bytes>) {
+        let added = key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64) + PAIR_OVERHEAD_BYTES;
+        let key_bytes = key.len() as u64;
+        self.active_bytes += added;
+        if let Some(old) = self.active.insert(key, value) {
+            let removed = key_bytes + old.map_or(0, |old| old.len() as u64) + PAIR_OVERHEAD_BYTES;
+            self.active_bytes = self.active_bytes.saturating_sub(removed);
+        }
+    }
+
+    fn lookup(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        self.active.get(key).or_else(|| self.frozen.as_ref().and_then(|frozen| frozen.get(key)))
+    }
+}
+
+/// The whole space of a replica, read through its overlay.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub overlay: &'a Overlay,
+    pub engine: &'a dyn Engine,
+    pub space: SpaceId,
+}
+
+/// What an overlay range yields: key, and value or tombstone; nearer layers first decided.
+struct LayerWalk<'a> {
+    sources: [std::iter::Peekable<Box<dyn Iterator<Item = (&'a Bytes, &'a Option<Bytes>)> + 'a>>; 2],
+    direction: Direction,
+}
+
+impl<'a> LayerWalk<'a> {
+    fn new(overlay: &'a Overlay, start: &[u8], end: Option<&[u8]>, direction: Direction) -> LayerWalk<'a> {
+        let walk = |layer: Option<&'a Layer>| {
+            let iterator: Box<dyn Iterator<Item = (&'a Bytes, &'a Option<Bytes>)> + 'a> = match layer {
+                Some(layer) if end.is_none_or(|end| start < end) => {
+                    let range = layer.range::<[u8], _>((
+                        Bound::Included(start),
+                        end.map_or(Bound::Unbounded, Bound::Excluded),
+                    ));
+                    match direction {
+                        Direction::Forward => Box::new(range),
+                        Direction::Backward => Box::new(range.rev()),
+                    }
+                }
+                _ => Box::new(std::iter::empty()),
+            };
+            iterator.peekable()
+        };
+        let frozen = if planted(Mutant::ScanSkipsOverlay) { None } else { overlay.frozen.as_ref() };
+        LayerWalk { sources: [walk(Some(&overlay.active)), walk(frozen)], direction }
+    }
+
+    fn before(&self, left: &[u8], right: &[u8]) -> bool {
+        match self.direction {
+            Direction::Forward => left < right,
+            Direction::Backward => left > right,
+        }
+    }
+
+    fn peek(&mut self) -> Option<&'a Bytes> {
+        let first = self.sources[0].peek().map(|(key, _)| *key);
+        let second = self.sources[1].peek().map(|(key, _)| *key);
+        match (first, second) {
+            (Some(a), Some(b)) => Some(if self.before(b, a) { b } else { a }),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn next(&mut self) -> Option<(&'a Bytes, &'a Option<Bytes>)> {
+        let key = self.peek()?;
+        let nearer = self.sources[0].next_if(|(candidate, _)| *candidate == key);
+        let farther = self.sources[1].next_if(|(candidate, _)| *candidate == key);
+        nearer.or(farther)
+    }
+}
+
+impl View<'_> {
+    /// A key of the whole space (backend byte in front).
+    pub fn get_raw(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        match self.overlay.lookup(key) {
+            Some(value) => Ok(value.clone()),
+            None => self.engine.get(self.space, key),
+        }
+    }
+
+    /// A range of the whole space: engine and overlay merged.
+    pub fn range_raw(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let mut layers = LayerWalk::new(self.overlay, start, end, direction);
+        let mut stopped = false;
+        let mut on_engine = |key: &[u8], value: &[u8]| {
+            while layers.peek().is_some_and(|near| layers.before(near, key)) {
+                let (near, new) = layers.next().expect("peeked");
+                if let Some(new) = new {
+                    if visit(near, new).is_break() {
+                        stopped = true;
+                        return ControlFlow::Break(());
+                    }
+                }
+            }
+            let flow = match layers.peek() {
+                Some(near) if near == key => match layers.next().expect("peeked").1 {
+                    Some(new) => visit(key, new),
+                    None => ControlFlow::Continue(()),
+                },
+                _ => visit(key, value),
+            };
+            stopped = flow.is_break();
+            flow
+        };
+        self.engine.range(self.space, KeyRange { start, end }, direction, &mut on_engine)?;
+        if stopped {
+            return Ok(());
+        }
+        while let Some((key, value)) = layers.next() {
+            if let Some(value) = value {
+                if visit(key, value).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn prefixed(backend: u8, key: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(key.len() + 1);
+    out.push(backend);
+    out.extend_from_slice(key);
+    out
+}
+
+fn backend_range(
+    view: &View<'_>,
+    backend: u8,
+    range: KeyRange<'_>,
+    direction: Direction,
+    visit: Visit<'_>,
+) -> Result<(), EngineError> {
+    let start = prefixed(backend, range.start);
+    let end = range.end.map_or_else(|| vec![backend + 1], |end| prefixed(backend, end));
+    view.range_raw(&start, Some(&end), direction, &mut |key, value| visit(&key[1..], value))
+}
+
+/// One backend's part of the space, to be read.
+pub struct BackendView<'a> {
+    pub view: View<'a>,
+    pub backend: u8,
+}
+
+impl SpaceRead for BackendView<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.view.get_raw(&prefixed(self.backend, key))
+    }
+
+    fn range(&self, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+        backend_range(&self.view, self.backend, range, direction, visit)
+    }
+}
+
+/// One backend's part of the space, to be changed by applying.
+pub struct BackendSpace<'a> {
+    pub overlay: &'a mut Overlay,
+    pub engine: &'a dyn Engine,
+    pub space: SpaceId,
+    pub backend: u8,
+}
+
+impl BackendSpace<'_> {
+    fn view(&self) -> View<'_> {
+        View { overlay: self.overlay, engine: self.engine, space: self.space }
+    }
+}
+
+impl SpaceRead for BackendSpace<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.view().get_raw(&prefixed(self.backend, key))
+    }
+
+    fn range(&self, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+        backend_range(&self.view(), self.backend, range, direction, visit)
+    }
+}
+
+impl SpaceWrite for BackendSpace<'_> {
+    fn put(&mut self, key: Bytes, value: Bytes) {
+        self.overlay.set(Bytes::from(prefixed(self.backend, &key)), Some(value));
+    }
+
+    fn delete(&mut self, key: Bytes) {
+        self.overlay.set(Bytes::from(prefixed(self.backend, &key)), None);
+    }
+}
+
+impl Overlay {
+    /// Sets a key of the whole space.
+    pub fn put_raw(&mut self, key: Bytes, value: Bytes) {
+        self.set(key, Some(value));
+    }
+
+    /// Removes a key of the whole space.
+    pub fn delete_raw(&mut self, key: Bytes) {
+        self.set(key, None);
+    }
+}
+

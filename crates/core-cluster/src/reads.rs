@@ -1,0 +1,247 @@
+//! Reads. Eventual: from what this member has applied. Strong: the leader, inside its lease, else
+//! after a ReadIndex round (Ongaro's thesis, 6.4).
+//!
+//! A lease is what a finished ReadIndex round proves: a majority heard this leader after the round was
+//! asked for, and none of them votes for another within its election timeout. It runs from the moment
+//! of asking, shorter than the election timeout by a margin for clocks that run up to 5 % apart and
+//! for ticks. It ends when leadership is being handed over (the forced vote ignores leases) and when
+//! the configuration changes.
+//!
+//! Always: a read waits only on a round asked for after the read arrived; it is answered only when its
+//! index is applied.
+
+use crate::api::LocalOutcome;
+use crate::overlay::BackendView;
+use crate::replica::{Replica, Shared};
+use base_types::mutant::{planted, Mutant};
+use base_types::{BackendKind, ErrorKind, LogIndex, ReadConsistency, Refusal, Term, Tick, Ticket};
+use bytes::Bytes;
+use core_raft::Group;
+use std::time::Duration;
+
+/// Reads waiting in one replica; beyond it: overloaded.
+const WAITING_READS_MAX: usize = 65_536;
+/// The lease, in hundredths of what the followers promise.
+const LEASE_PERCENT: u64 = 85;
+
+/// A strong read that waits.
+pub struct WaitingRead {
+    pub ticket: Ticket,
+    pub deadline: Tick,
+    pub backend: BackendKind,
+    pub query: Bytes,
+}
+
+struct Round {
+    context: u64,
+    asked: Tick,
+    /// Whether it may still prove a lease: not once the configuration has changed under it.
+    proves_lease: bool,
+    reads: Vec<WaitingRead>,
+}
+
+/// What waits to be read, and until when the leader may answer by itself.
+#[derive(Default)]
+pub struct Reads {
+    lease_until: Tick,
+    /// Leadership was being handed over in this term: no lease any more in it.
+    no_lease_in: Option<Term>,
+    next_context: u64,
+    round: Option<Round>,
+    waiting: Vec<WaitingRead>,
+    /// Rounds that came back, waiting for their index to be applied.
+    confirmed: Vec<(LogIndex, Vec<WaitingRead>)>,
+    count: usize,
+}
+
+impl Reads {
+    pub fn is_idle(&self) -> bool {
+        self.round.is_none() && self.waiting.is_empty() && self.confirmed.is_empty()
+    }
+
+    pub fn forget_lease(&mut self) {
+        self.lease_until = Tick(0);
+        if let Some(round) = self.round.as_mut() {
+            round.proves_lease = false;
+        }
+    }
+}
+
+impl Replica {
+    pub fn submit_read(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        read: WaitingRead,
+        consistency: Option<ReadConsistency>,
+    ) {
+        if self.blank || self.damaged.is_some() || self.repair.is_some() {
+            return shared.complete(read.ticket, self.not_leader());
+        }
+        if !self.spec.name.has(read.backend) {
+            let message = format!("cluster {} has no backend {}", self.spec.name, read.backend);
+            return shared.complete(read.ticket, LocalOutcome::Refused(Refusal::invalid("UnknownBackend", message)));
+        }
+        let level = consistency.unwrap_or(self.meta.read_consistency);
+        if level == ReadConsistency::Eventual {
+            shared.statistics.reads_eventual += 1;
+            return self.answer_read(shared, now, read, ReadConsistency::Eventual);
+        }
+        if planted(Mutant::EventualReadAsStrong) {
+            return self.answer_read(shared, now, read, ReadConsistency::Strong);
+        }
+        if !self.is_leader() {
+            return shared.complete(read.ticket, self.not_leader());
+        }
+        if self.lease_holds(now) || planted(Mutant::LocalLeaderRead) {
+            shared.statistics.reads_lease += 1;
+            self.renew_lease_early(shared, now);
+            return self.answer_read(shared, now, read, ReadConsistency::Strong);
+        }
+        if self.reads.count >= WAITING_READS_MAX {
+            let message = format!("cluster {} has {} reads waiting; back off and retry", self.spec.name, self.reads.count);
+            let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
+            return shared.complete(read.ticket, LocalOutcome::Refused(refusal));
+        }
+        self.reads.count += 1;
+        match self.reads.round.as_mut().filter(|_| planted(Mutant::StaleReadIndex)) {
+            Some(round) => round.reads.push(read),
+            None => self.reads.waiting.push(read),
+        }
+    }
+
+    fn lease_holds(&mut self, now: Tick) -> bool {
+        let Some(term) = self.leading else { return false };
+        if self.group.as_ref().is_some_and(Group::is_transferring) && !planted(Mutant::LeaseAfterTransfer) {
+            self.reads.no_lease_in = Some(term);
+        }
+        self.reads.no_lease_in != Some(term) && now < self.reads.lease_until
+    }
+
+    /// Leadership is about to be handed over: the lease must end before the request leaves.
+    pub fn end_lease_for_transfer(&mut self) {
+        if !planted(Mutant::LeaseAfterTransfer) {
+            self.reads.no_lease_in = self.leading;
+            self.reads.forget_lease();
+        }
+    }
+
+    fn lease_duration(shared: &Shared) -> Duration {
+        let config = &shared.config;
+        if planted(Mutant::LeaseWithoutMargin) {
+            return Duration::from_millis(config.tick_ms * config.election_ticks as u64 * 4);
+        }
+        // A follower's promise may be two ticks shorter than its election timeout: one partly gone when
+        // it heard the leader, one counted early.
+        let ticks = (config.election_ticks as u64).saturating_sub(2);
+        Duration::from_micros(config.tick_ms * 1000 * ticks * LEASE_PERCENT / 100)
+    }
+
+    /// Under steady reads the next round is asked for at half time, so that none waits for it.
+    fn renew_lease_early(&mut self, shared: &Shared, now: Tick) {
+        let half = Replica::lease_duration(shared) / 2;
+        if self.reads.round.is_none() && self.reads.lease_until.since(now) < half {
+            self.ask_read_index(now, Vec::new());
+        }
+    }
+
+    fn ask_read_index(&mut self, now: Tick, reads: Vec<WaitingRead>) {
+        let Some(group) = self.group.as_mut() else { return };
+        self.reads.next_context += 1;
+        let context = self.reads.next_context;
+        group.read_index(context);
+        self.reads.round = Some(Round { context, asked: now, proves_lease: true, reads });
+    }
+
+    /// A round came back: its reads may be answered once its index is applied, and the lease runs from
+    /// the moment the round was asked for.
+    pub fn on_read_index(&mut self, shared: &Shared, context: u64, index: LogIndex) {
+        let Some(round) = self.reads.round.take_if(|round| round.context == context) else { return };
+        self.reads.confirmed.push((index, round.reads));
+        if round.proves_lease {
+            let until = round.asked + Replica::lease_duration(shared);
+            self.reads.lease_until = self.reads.lease_until.max(until);
+        }
+    }
+
+    /// Asks for a round if reads wait, answers what may be answered.
+    pub fn advance_reads(&mut self, shared: &mut Shared, now: Tick) {
+        if !self.is_leader() {
+            if !self.reads.is_idle() {
+                self.fail_reads(shared);
+            }
+            return;
+        }
+        let applied = self.meta.applied;
+        let (ready, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reads.confirmed)
+            .into_iter()
+            .partition(|(index, _)| *index <= applied || planted(Mutant::ReadBeforeApply));
+        self.reads.confirmed = later;
+        for read in ready.into_iter().flat_map(|(_, reads)| reads) {
+            self.reads.count -= 1;
+            shared.statistics.reads_index += 1;
+            self.answer_read(shared, now, read, ReadConsistency::Strong);
+        }
+        let may_ask = self.reads.round.is_none()
+            && !self.reads.waiting.is_empty()
+            && self.group.as_ref().is_some_and(Group::committed_in_own_term);
+        if may_ask {
+            let reads = std::mem::take(&mut self.reads.waiting);
+            self.ask_read_index(now, reads);
+        }
+    }
+
+    pub fn answer_read(&self, shared: &mut Shared, now: Tick, read: WaitingRead, level: ReadConsistency) {
+        let space = BackendView { view: self.view(), backend: read.backend as u8 };
+        let time = self.cluster_time(now);
+        let outcome = match core_backends::query(read.backend, time, &space, &read.query) {
+            Ok(reply) => {
+                let at = self.at(self.term(), self.meta.applied, u32::MAX);
+                LocalOutcome::Read { reply, at, level, cluster_time_ms: time }
+            }
+            Err(error) => {
+                let message = format!("cluster {} on node {}: {error}", self.spec.name, shared.config.node);
+                LocalOutcome::Refused(Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", message))
+            }
+        };
+        shared.complete(read.ticket, outcome);
+    }
+
+    fn take_reads(&mut self) -> Vec<WaitingRead> {
+        let mut reads = std::mem::take(&mut self.reads.waiting);
+        reads.extend(self.reads.round.take().into_iter().flat_map(|round| round.reads));
+        reads.extend(std::mem::take(&mut self.reads.confirmed).into_iter().flat_map(|(_, reads)| reads));
+        self.reads.count = 0;
+        reads
+    }
+
+    /// Leadership is gone: the reads go elsewhere.
+    pub fn fail_reads(&mut self, shared: &mut Shared) {
+        self.reads.forget_lease();
+        for read in self.take_reads() {
+            shared.complete(read.ticket, self.not_leader());
+        }
+    }
+
+    pub fn expire_reads(&mut self, shared: &mut Shared, now: Tick) {
+        let mut late = Vec::new();
+        let mut sweep = |reads: &mut Vec<WaitingRead>| {
+            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(reads).into_iter().partition(|r| r.deadline <= now);
+            *reads = kept;
+            late.extend(gone);
+        };
+        sweep(&mut self.reads.waiting);
+        if let Some(round) = self.reads.round.as_mut() {
+            sweep(&mut round.reads);
+        }
+        for (_, reads) in &mut self.reads.confirmed {
+            sweep(reads);
+        }
+        self.reads.count -= late.len();
+        for read in late {
+            let message = format!("cluster {} could not confirm its leader before the read's deadline", self.spec.name);
+            let refusal = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message);
+            shared.complete(read.ticket, LocalOutcome::Refused(refusal));
+        }
+    }
+}

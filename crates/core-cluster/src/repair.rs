@@ -1,0 +1,165 @@
+//! Mending rot: entries that a disk lost are fetched from the other members (CTRL, FAST'18).
+//!
+//! While it has holes, a replica is no member: it does not vote, acknowledge or answer, because it
+//! cannot know what it promised. Entry `i` of term `t` is the same on every member that has it (Raft's
+//! log matching), so any copy with the known term mends; where the term rotted too, only a copy that
+//! is committed. A hole that a majority surely lacks was never committed: the log may end before it.
+//! What the others have compacted comes by snapshot to a new replica: this one asks to be replaced.
+//!
+//! Not here: telling rot from a torn tail (core-log).
+
+use crate::replica::{Replica, Shared};
+use crate::wire::{Payload, RepairAnswer, REPAIR_INDEXES_MAX};
+use base_types::{LogIndex, NodeId, ReplicaId, Term, Tick};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The others are asked again after this long.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// How often a damaged replica asks to be replaced.
+const LOST_EVERY: Duration = Duration::from_secs(1);
+/// Bytes of entries in one reply.
+const REPLY_BYTES_MAX: usize = 1 << 20;
+
+/// What is known of the holes.
+pub struct Repair {
+    holes: BTreeMap<LogIndex, Hole>,
+    asked: Tick,
+}
+
+#[derive(Default)]
+struct Hole {
+    term: Option<Term>,
+    lacking: BTreeSet<ReplicaId>,
+    compacted: bool,
+}
+
+impl Repair {
+    pub fn new(holes: Vec<(LogIndex, Option<Term>)>) -> Repair {
+        let holes = holes.into_iter().map(|(index, term)| (index, Hole { term, ..Hole::default() })).collect();
+        Repair { holes, asked: Tick(0) }
+    }
+}
+
+impl Replica {
+    /// Asks, or asks to be replaced.
+    pub fn tick_repair(&mut self, shared: &mut Shared, now: Tick) {
+        if self.damaged.is_some() {
+            if now.since(self.damage_told) >= LOST_EVERY {
+                self.damage_told = now;
+                self.tell_members(shared, &Payload::Lost { from: self.spec.replica });
+            }
+            return;
+        }
+        let Some(repair) = self.repair.as_mut() else { return };
+        if now.since(repair.asked) < ASK_EVERY && repair.asked != Tick(0) {
+            return;
+        }
+        repair.asked = now;
+        let holes = repair.holes.iter().take(REPAIR_INDEXES_MAX).map(|(index, hole)| (*index, hole.term)).collect();
+        self.tell_members(shared, &Payload::RepairRequest { from: self.spec.replica, holes });
+    }
+
+    fn tell_members(&self, shared: &mut Shared, payload: &Payload) {
+        for member in self.meta.members.iter().filter(|member| member.replica != self.spec.replica) {
+            self.send(shared, member.node, payload);
+        }
+    }
+
+    /// Another member has lost entries.
+    pub fn on_repair_request(
+        &mut self,
+        shared: &mut Shared,
+        from: NodeId,
+        holes: Vec<(LogIndex, Option<Term>)>,
+    ) {
+        let mut answers = Vec::new();
+        let mut bytes = 0;
+        for (index, term) in holes {
+            let answer = self.repair_answer(shared, index, term);
+            if let RepairAnswer::Have { entry, .. } = &answer {
+                bytes += entry.data.len();
+                if bytes > REPLY_BYTES_MAX && !answers.is_empty() {
+                    break;
+                }
+            }
+            answers.push((index, answer));
+        }
+        let reply = Payload::RepairReply { from: self.spec.replica, answers };
+        self.send(shared, from, &reply);
+    }
+
+    fn repair_answer(&self, shared: &Shared, index: LogIndex, term: Option<Term>) -> RepairAnswer {
+        let log = shared.log.borrow();
+        let cluster = self.spec.cluster;
+        if index < log.first_index(cluster) {
+            return if self.blank || self.damaged.is_some() { RepairAnswer::Unknown } else { RepairAnswer::Compacted };
+        }
+        let commit = self.group.as_ref().map(|group| group.commit());
+        match log.entry(cluster, index) {
+            Some(entry) if term.is_none_or(|term| term == entry.term) => {
+                let committed = commit.is_some_and(|commit| index <= commit);
+                RepairAnswer::Have { entry, committed }
+            }
+            // A whole log that has another entry there, or none, lacks the one that is asked for.
+            _ if self.group.is_some() => RepairAnswer::Lack,
+            _ => RepairAnswer::Unknown,
+        }
+    }
+
+    pub fn on_repair_reply(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        from: ReplicaId,
+        answers: Vec<(LogIndex, RepairAnswer)>,
+    ) {
+        let Some(repair) = self.repair.as_mut() else { return };
+        let mut mended = false;
+        for (index, answer) in answers {
+            let Some(hole) = repair.holes.get_mut(&index) else { continue };
+            match answer {
+                RepairAnswer::Have { entry, committed } => {
+                    let same = entry.index == index && hole.term.map_or(committed, |term| term == entry.term);
+                    if same && shared.log.borrow_mut().fill(self.spec.cluster, entry) {
+                        shared.statistics.entries_repaired += 1;
+                        repair.holes.remove(&index);
+                        mended = true;
+                    }
+                }
+                RepairAnswer::Lack => drop(hole.lacking.insert(from)),
+                RepairAnswer::Compacted => hole.compacted = true,
+                RepairAnswer::Unknown => {}
+            }
+        }
+        if mended {
+            // More holes than one request names: the next are asked for with the next tick.
+            repair.asked = Tick(0);
+        }
+        self.finish_repair(shared, now);
+    }
+
+    fn finish_repair(&mut self, shared: &mut Shared, _now: Tick) {
+        // What cannot be mended is never cut off under the same replica id: its acknowledgement may still
+        // be counted by a leader. A new replica takes its place instead.
+        let Some(repair) = self.repair.as_ref() else { return };
+        if repair.holes.values().any(|hole| hole.compacted) {
+            return self.damage(shared, "entries it lost are compacted everywhere else".into());
+        }
+        let voters = &self.meta.membership.voters;
+        // Uncommitted for sure: those that may have it are too few for a majority.
+        let never_committed = repair.holes.iter().find(|(_, hole)| {
+            let may_have = voters.iter().filter(|voter| !hole.lacking.contains(voter)).count();
+            may_have <= voters.len() / 2
+        });
+        if let Some(index) = never_committed.map(|(index, _)| *index) {
+            // The voters' answers say that it was not committed; this replica's promise of it (its
+            // acknowledgement) went to a leader that did not reach a majority with it.
+            return self.damage(shared, format!("entry {index} rotted and no other member has it"));
+        }
+        if repair.holes.is_empty() {
+            self.repair = None;
+            self.make_group(shared);
+        }
+    }
+}

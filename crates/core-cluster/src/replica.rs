@@ -1,0 +1,773 @@
+//! One replica: its Raft member, its applied state, and what waits on it.
+//!
+//!   blank ──snapshot──▶ running ──rot──▶ repairing ──mended──▶ running
+//!                          │                 └──cannot──▶ damaged (asks to be replaced)
+//!                          └──idle──▶ quiesced ──anything──▶ running
+//!
+//! Always: `group` is there exactly while running (or blank); a proposed write is in `proposed` until
+//! its entry is applied or leadership is lost; persisted messages wait in `Shared::awaiting_sync`.
+//! Not here: applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs).
+
+use crate::admin::AdminWaits;
+use crate::api::*;
+use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
+use crate::meta::{ClusterMeta, ReplicaRecord, META_KEY, STATE_REPLICA};
+use crate::overlay::{Overlay, View};
+use crate::reads::Reads;
+use crate::repair::Repair;
+use crate::request_ids::{RequestIds, REQUEST_IDS_MAX};
+use crate::snapshot::{Incoming, Sender};
+use crate::wire::Payload;
+use base_engine::{Engine, EngineError};
+use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
+use base_types::{
+    BackendKind, ClusterId, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, SpaceId, Term,
+    Tick, Ticket, WriteConsistency,
+};
+use bytes::Bytes;
+use core_log::{BatchNumber, Log};
+use core_raft::{Group, GroupConfig, GroupReady, Message, MessageKind, ProposeError, Role, SnapshotPoint};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A forwarded write whose route's clock lies further behind than this is refused (it was long under way).
+pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
+/// A route's clock further ahead than this must be rebased.
+pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
+/// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
+pub const PENDING_WRITES_MAX: usize = 65_536;
+/// Rounds of make-ready in one turn; what is left goes on in the next.
+const READY_ROUNDS_MAX: usize = 16;
+
+/// What the replicas of a lane share.
+pub struct Shared {
+    pub config: LaneConfig,
+    pub log: Rc<RefCell<Log>>,
+    pub engines: BTreeMap<String, Arc<dyn Engine>>,
+    pub output: LaneOutput,
+    pub statistics: LaneStatistics,
+    /// Readies whose staged records are not yet durable, in batch order.
+    pub awaiting_sync: VecDeque<AwaitingSync>,
+    /// Work for engine threads, and whom to tell.
+    pub jobs: crate::flush::Jobs,
+    /// Nodes known to be down.
+    pub down: BTreeSet<NodeId>,
+    /// No vote is given before this time: a restarted member may have been inside a leader's lease.
+    pub no_vote_until: Tick,
+    pub next_space: u64,
+    pub next_snapshot: u64,
+    pub disk_full: bool,
+    pub storage_failed: bool,
+    pub snapshot_senders: usize,
+}
+
+/// A ready that waits for a log batch.
+pub struct AwaitingSync {
+    pub batch: BatchNumber,
+    pub cluster: ClusterId,
+    pub number: u64,
+    pub messages: Vec<Message>,
+    /// A failed or recreated group must not be told of an earlier one's readies.
+    pub life: u64,
+}
+
+impl Shared {
+    pub fn complete(&mut self, ticket: Ticket, outcome: LocalOutcome) {
+        self.output.completions.push(Completion { ticket, outcome });
+    }
+
+    pub fn fail_storage(&mut self, message: String) {
+        if !self.storage_failed {
+            self.storage_failed = true;
+            self.output.notices.push(Notice::LogFailed { message });
+        }
+    }
+
+    pub fn new_space(&mut self) -> SpaceId {
+        self.next_space += 1;
+        SpaceId(self.next_space)
+    }
+}
+
+/// A write that waits for the turn's entry.
+pub struct StagedWrite {
+    pub waiting: WaitingWrite,
+    pub command: EntryCommand,
+}
+
+/// A write's client side.
+#[derive(Clone, Debug)]
+pub struct WaitingWrite {
+    pub ticket: Ticket,
+    pub deadline: Tick,
+    pub level: WriteConsistency,
+    /// Already answered (hopeful, eventual).
+    pub answered: bool,
+}
+
+/// An entry of ours on its way to being committed.
+pub struct Proposed {
+    pub index: LogIndex,
+    pub term: Term,
+    /// Durable here once this batch is.
+    pub batch: BatchNumber,
+    pub writes: Vec<WaitingWrite>,
+    pub cluster_time_ms: u64,
+}
+
+/// An applied write that waits for every member.
+pub struct AbsoluteWait {
+    pub waiting: WaitingWrite,
+    pub at: OrderedAt,
+    pub reply: Bytes,
+}
+
+/// One replica.
+pub struct Replica {
+    pub spec: ReplicaSpec,
+    pub space: SpaceId,
+    pub blank: bool,
+    pub engine: Arc<dyn Engine>,
+    pub group: Option<Group>,
+    /// Counts the groups made for this replica.
+    pub life: u64,
+    pub meta: ClusterMeta,
+    pub overlay: Overlay,
+    pub request_ids: RequestIds,
+    pub staged: Vec<StagedWrite>,
+    pub proposed: VecDeque<Proposed>,
+    pub pending_writes: usize,
+    pub absolute: Vec<AbsoluteWait>,
+    pub reads: Reads,
+    pub admin: AdminWaits,
+    pub senders: BTreeMap<ReplicaId, Sender>,
+    pub incoming: Option<Incoming>,
+    pub repair: Option<Repair>,
+    pub damaged: Option<String>,
+    pub damage_told: Tick,
+    pub quiesced: bool,
+    pub idle_ticks: u32,
+    /// What the engine holds durably.
+    pub durable: SnapshotPoint,
+    /// The term it leads in, once it has noticed.
+    pub leading: Option<Term>,
+    /// The cluster's time while leading: this much at that moment.
+    pub time_base: (u64, Tick),
+    /// Where replicas that are not (yet) in `meta.members` were heard from.
+    pub heard_from: BTreeMap<ReplicaId, NodeId>,
+    pub told: Option<(Option<NodeId>, Vec<Member>)>,
+    /// Removed from the configuration: to be destroyed by the lane.
+    pub removed: bool,
+    /// When the overlay first became dirty.
+    pub dirty_since: Option<Tick>,
+    /// What this replica last added to the lane's overlay total.
+    pub counted_bytes: u64,
+}
+
+impl Replica {
+    /// A replica of a record; its state is read from the engine, its group made if the log is whole.
+    pub fn open(shared: &mut Shared, record: ReplicaRecord, now: Tick) -> Result<Replica, EngineError> {
+        let engine = shared.engines.get(&record.spec.engine).cloned().ok_or_else(|| {
+            EngineError::WrongFormat(format!(
+                "cluster {} is kept in engine {}, which this build does not have",
+                record.spec.name, record.spec.engine
+            ))
+        })?;
+        let stored = engine.get(record.space, META_KEY)?;
+        let meta = match stored {
+            Some(bytes) => ClusterMeta::from_bytes(bytes)
+                .map_err(|error| EngineError::Corrupt(format!("meta of cluster {}: {error}", record.spec.name)))?,
+            None => ClusterMeta::initial(&record.spec),
+        };
+        let durable = SnapshotPoint {
+            index: if engine.durable_index(record.space)? == meta.applied { meta.applied } else { LogIndex(0) },
+            term: meta.applied_term,
+            membership: meta.membership.clone(),
+        };
+        let mut replica = Replica::empty(record, engine, meta, durable, now);
+        replica.load_request_ids()?;
+        let holes = shared.log.borrow().holes(replica.spec.cluster);
+        if holes.is_empty() {
+            replica.make_group(shared);
+        } else {
+            replica.repair = Some(Repair::new(holes));
+        }
+        if replica.durable.index.0 == 0 && !replica.blank {
+            replica.dirty_since = Some(now);
+        }
+        Ok(replica)
+    }
+
+    fn empty(
+        record: ReplicaRecord,
+        engine: Arc<dyn Engine>,
+        meta: ClusterMeta,
+        durable: SnapshotPoint,
+        now: Tick,
+    ) -> Replica {
+        Replica {
+            spec: record.spec,
+            space: record.space,
+            blank: record.blank,
+            engine,
+            group: None,
+            life: 0,
+            meta,
+            overlay: Overlay::default(),
+            request_ids: RequestIds::default(),
+            staged: Vec::new(),
+            proposed: VecDeque::new(),
+            pending_writes: 0,
+            absolute: Vec::new(),
+            reads: Reads::default(),
+            admin: AdminWaits::default(),
+            senders: BTreeMap::new(),
+            incoming: None,
+            repair: None,
+            damaged: None,
+            damage_told: Tick(0),
+            quiesced: false,
+            idle_ticks: 0,
+            durable,
+            leading: None,
+            time_base: (0, now),
+            heard_from: BTreeMap::new(),
+            told: None,
+            removed: false,
+            dirty_since: None,
+            counted_bytes: 0,
+        }
+    }
+
+    pub fn load_request_ids(&mut self) -> Result<(), EngineError> {
+        self.request_ids = if planted(Mutant::RequestIdsForgottenOnRestart) {
+            RequestIds::default()
+        } else {
+            RequestIds::load(self.view())?
+        };
+        Ok(())
+    }
+
+    pub fn make_group(&mut self, shared: &mut Shared) {
+        let config = GroupConfig {
+            cluster: self.spec.cluster,
+            replica: self.spec.replica,
+            election_ticks: shared.config.election_ticks,
+            heartbeat_ticks: shared.config.heartbeat_ticks,
+            seed: shared.config.seed,
+            applied: self.meta.applied,
+            membership: self.meta.membership.clone(),
+            snapshot_point: self.durable.clone(),
+        };
+        self.life += 1;
+        match Group::new(config, shared.log.clone()) {
+            Ok(group) => self.group = Some(group),
+            Err(message) => self.damage(shared, format!("its Raft state cannot be restored: {message}")),
+        }
+    }
+
+    /// The `STATE_REPLICA` record as it should be now.
+    pub fn record(&self) -> ReplicaRecord {
+        ReplicaRecord { spec: self.spec.clone(), space: self.space, blank: self.blank }
+    }
+
+    pub fn stage_record(&self, shared: &Shared) {
+        shared.log.borrow_mut().put_state(self.spec.cluster, STATE_REPLICA, self.record().to_bytes());
+    }
+
+    pub fn view(&self) -> View<'_> {
+        View { overlay: &self.overlay, engine: &*self.engine, space: self.space }
+    }
+
+    pub fn is_leader(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| group.role() == Role::Leader)
+    }
+
+    pub fn term(&self) -> Term {
+        self.group.as_ref().map_or(Term(0), Group::term)
+    }
+
+    pub fn leader_node(&self) -> Option<NodeId> {
+        let leader = self.group.as_ref()?.leader()?;
+        self.meta.node_of(leader).or_else(|| self.heard_from.get(&leader).copied())
+    }
+
+    /// The cluster's time as this member knows it: a leader lets it run, others know the last stamp.
+    pub fn cluster_time(&self, now: Tick) -> u64 {
+        if self.leading.is_some() {
+            self.time_base.0 + now.since(self.time_base.1).as_millis() as u64
+        } else {
+            self.meta.cluster_time_ms
+        }
+    }
+
+    pub fn at(&self, term: Term, index: LogIndex, position: u32) -> OrderedAt {
+        OrderedAt { cluster: self.spec.cluster, generation: self.spec.generation, term, index, position }
+    }
+
+    pub fn not_leader(&self) -> LocalOutcome {
+        let leader = if self.is_leader() { None } else { self.leader_node() };
+        LocalOutcome::NotLeader { leader, term: self.term(), members: self.meta.members.clone() }
+    }
+
+    /// The replica cannot go on: it stops voting, acknowledging and answering, and asks to be replaced.
+    pub fn damage(&mut self, shared: &mut Shared, message: String) {
+        self.lose_leadership(shared);
+        self.group = None;
+        self.life += 1;
+        self.repair = None;
+        shared.output.notices.push(Notice::Damaged {
+            cluster: self.spec.cluster,
+            name: self.spec.name.clone(),
+            message: message.clone(),
+        });
+        self.damaged = Some(message);
+    }
+
+    pub fn send(&self, shared: &mut Shared, to: NodeId, payload: &Payload) {
+        shared.statistics.messages_sent += 1;
+        shared.output.messages.push(PeerMessage {
+            to,
+            cluster: self.spec.cluster,
+            generation: self.spec.generation,
+            payload: payload.to_bytes(),
+        });
+    }
+
+    fn send_raft(&mut self, shared: &mut Shared, now: Tick, messages: Vec<Message>) {
+        for message in messages {
+            let to = message.to();
+            if message.kind() == MessageKind::Snapshot {
+                self.start_sender(shared, now, message);
+                continue;
+            }
+            let node = self.meta.node_of(to).or_else(|| self.heard_from.get(&to).copied());
+            if let Some(node) = node {
+                self.send(shared, node, &Payload::Raft(message));
+            }
+        }
+    }
+
+    /// Takes a write, or completes it at once. The reply comes when its level is reached.
+    pub fn submit_write(&mut self, shared: &mut Shared, now: Tick, ticket: Ticket, deadline: Tick, write: Write) {
+        if planted(Mutant::HopefulUnordered) && write.level(self) == WriteConsistency::Hopeful && !self.is_leader() {
+            let at = self.at(self.term(), self.meta.applied, 0);
+            let outcome = LocalOutcome::Written {
+                reply: Bytes::new(),
+                at,
+                level: WriteConsistency::Hopeful,
+                cluster_time_ms: self.meta.cluster_time_ms,
+            };
+            return shared.complete(ticket, outcome);
+        }
+        if !self.is_leader() || self.group.as_ref().is_some_and(Group::is_transferring) {
+            return shared.complete(ticket, self.not_leader());
+        }
+        if let Some(refused) = self.write_refusal(shared, &write) {
+            return shared.complete(ticket, LocalOutcome::Refused(refused));
+        }
+        let time = self.cluster_time(now);
+        let hint = write.cluster_time_ms;
+        let stale = hint + ROUTE_BEHIND_MS_MAX < time || hint > time + ROUTE_AHEAD_MS_MAX;
+        if stale && !planted(Mutant::StaleRouteAccepted) {
+            return shared.complete(ticket, LocalOutcome::StaleRoute { cluster_time_ms: time });
+        }
+        let waiting = WaitingWrite { ticket, deadline, level: write.level(self), answered: false };
+        if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
+            let at = self.at(applied.term, applied.index, applied.position);
+            let reply = applied.reply.clone();
+            shared.statistics.duplicates_suppressed += 1;
+            return self.complete_applied(shared, waiting, at, reply, time);
+        }
+        let remaining = deadline.since(now).as_millis() as u64;
+        let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
+        self.pending_writes += 1;
+        self.staged.push(StagedWrite {
+            waiting,
+            command: EntryCommand {
+                backend: write.backend,
+                request_id: write.request_id,
+                keep_ms,
+                command: write.command,
+            },
+        });
+    }
+
+    fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
+        if shared.disk_full {
+            return Some(Refusal::new(
+                ErrorKind::Full,
+                "DiskFull",
+                format!("node {} has no room on its disk; free space or add a node", shared.config.node),
+            ));
+        }
+        let overlay_max = shared.config.flush_bytes.saturating_mul(4);
+        let busy = self.pending_writes >= PENDING_WRITES_MAX
+            || self.request_ids.len() >= REQUEST_IDS_MAX
+            || shared.statistics.overlay_bytes > overlay_max;
+        if busy {
+            return Some(Refusal::new(
+                ErrorKind::Overloaded,
+                "Overloaded",
+                format!("cluster {} has {} writes waiting; back off and retry", self.spec.name, self.pending_writes),
+            ));
+        }
+        if write.backend == entry::BACKEND_CLUSTER {
+            return None;
+        }
+        let Some(backend) = BackendKind::from_byte(write.backend).filter(|kind| self.spec.name.has(*kind)) else {
+            return Some(Refusal::invalid(
+                "UnknownBackend",
+                format!("cluster {} has no such backend; its name lists the ones it has", self.spec.name),
+            ));
+        };
+        core_backends::validate(backend, &write.command).err()
+    }
+
+    /// Answers a write that is applied, or lets it wait for every member.
+    pub fn complete_applied(
+        &mut self,
+        shared: &mut Shared,
+        waiting: WaitingWrite,
+        at: OrderedAt,
+        reply: Bytes,
+        cluster_time_ms: u64,
+    ) {
+        if waiting.answered {
+            return;
+        }
+        let absolute = waiting.level == WriteConsistency::Absolute && !planted(Mutant::AbsoluteIsStrong);
+        if absolute && !self.everywhere(at.index) {
+            self.absolute.push(AbsoluteWait { waiting, at, reply });
+            return;
+        }
+        // A write that is applied has reached at least `strong`, whatever was asked.
+        let level = waiting.level.max(WriteConsistency::Strong);
+        shared.complete(waiting.ticket, LocalOutcome::Written { reply, at, level, cluster_time_ms });
+    }
+
+    fn everywhere(&self, index: LogIndex) -> bool {
+        let replicas: Vec<ReplicaId> = self.meta.members.iter().map(|member| member.replica).collect();
+        self.group.as_ref().is_some_and(|group| group.matched_on_all(&replicas) >= index)
+    }
+
+    /// Absolute writes that every member has by now.
+    pub fn complete_absolute(&mut self, shared: &mut Shared, now: Tick) {
+        if self.absolute.is_empty() {
+            return;
+        }
+        let time = self.cluster_time(now);
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.absolute).into_iter().partition(|wait| self.everywhere(wait.at.index));
+        self.absolute = waiting;
+        for wait in done {
+            let outcome = LocalOutcome::Written {
+                reply: wait.reply,
+                at: wait.at,
+                level: WriteConsistency::Absolute,
+                cluster_time_ms: time,
+            };
+            shared.complete(wait.waiting.ticket, outcome);
+        }
+    }
+
+    /// The turn's writes become entries.
+    pub fn propose_staged(&mut self, shared: &mut Shared, now: Tick) {
+        if self.staged.is_empty() {
+            return;
+        }
+        let staged = std::mem::take(&mut self.staged);
+        if self.leading.is_none() {
+            self.pending_writes -= staged.len();
+            for write in staged {
+                shared.complete(write.waiting.ticket, self.not_leader());
+            }
+            return;
+        }
+        let mut rest = staged.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut bytes = 0;
+            let mut commands = Vec::new();
+            let mut writes = Vec::new();
+            while let Some(write) = rest.next_if(|write| {
+                commands.len() < COMMANDS_PER_ENTRY_MAX
+                    && (commands.is_empty() || bytes + write.command.command.len() <= ENTRY_BYTES_MAX)
+            }) {
+                bytes += write.command.command.len();
+                commands.push(write.command);
+                writes.push(write.waiting);
+            }
+            self.propose_entry(shared, now, &commands, writes);
+        }
+    }
+
+    fn propose_entry(&mut self, shared: &mut Shared, now: Tick, commands: &[EntryCommand], mut writes: Vec<WaitingWrite>) {
+        let time = self.cluster_time(now);
+        let group = self.group.as_mut().expect("a leader has a group");
+        match group.propose(entry::encode(time, commands)) {
+            Ok(index) => {
+                let term = group.term();
+                shared.statistics.proposals += 1;
+                for (position, write) in writes.iter_mut().enumerate() {
+                    let early = write.level == WriteConsistency::Hopeful
+                        || (write.level == WriteConsistency::Eventual && planted(Mutant::EventualIsHopeful));
+                    if early {
+                        write.answered = true;
+                        let at = self.at(term, index, position as u32);
+                        let level = write.level;
+                        let outcome =
+                            LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms: time };
+                        shared.complete(write.ticket, outcome);
+                    }
+                }
+                // The batch is known when the ready is made; `stage_ready` fills it in.
+                let batch = BatchNumber(u64::MAX);
+                self.proposed.push_back(Proposed { index, term, batch, writes, cluster_time_ms: time });
+            }
+            Err(error) => {
+                self.pending_writes -= writes.len();
+                for write in writes {
+                    let outcome = match error {
+                        ProposeError::NotLeader => self.not_leader(),
+                        ProposeError::Dropped => LocalOutcome::Refused(Refusal::new(
+                            ErrorKind::Overloaded,
+                            "Overloaded",
+                            format!("cluster {} takes no more writes just now; back off and retry", self.spec.name),
+                        )),
+                    };
+                    shared.complete(write.ticket, outcome);
+                }
+            }
+        }
+    }
+
+    /// Everything this turn led to: ready after ready until there is none.
+    pub fn process(&mut self, shared: &mut Shared, now: Tick) {
+        for _ in 0..READY_ROUNDS_MAX {
+            let Some(ready) = self.group.as_mut().and_then(Group::make_ready) else { break };
+            self.handle_ready(shared, now, ready);
+        }
+        self.propose_staged(shared, now);
+        for _ in 0..READY_ROUNDS_MAX {
+            let Some(ready) = self.group.as_mut().and_then(Group::make_ready) else { break };
+            self.handle_ready(shared, now, ready);
+        }
+        self.complete_absolute(shared, now);
+        self.advance_reads(shared, now);
+        self.advance_admin(shared, now);
+        self.tell_changes(shared);
+    }
+
+    pub fn has_more(&self) -> bool {
+        self.group.as_ref().is_some_and(Group::has_ready) || !self.staged.is_empty()
+    }
+
+    fn handle_ready(&mut self, shared: &mut Shared, now: Tick, mut ready: GroupReady) {
+        if ready.role_changed {
+            self.on_role_change(shared, now);
+        }
+        if let Some(point) = ready.snapshot.take() {
+            if let Err(error) = self.install(shared, point) {
+                return self.damage(shared, format!("a snapshot cannot be installed: {error}"));
+            }
+        }
+        let batch = shared.log.borrow().staged();
+        for proposed in self.proposed.iter_mut().rev().take_while(|p| p.batch == BatchNumber(u64::MAX)) {
+            proposed.batch = batch;
+        }
+        let early = planted(Mutant::AckBeforeSync)
+            || (planted(Mutant::VoteNotPersisted)
+                && ready.persisted_messages.iter().any(|m| m.kind() == MessageKind::RequestVoteResponse));
+        let mut held = std::mem::take(&mut ready.persisted_messages);
+        if early {
+            ready.messages.append(&mut held);
+        }
+        self.send_raft(shared, now, std::mem::take(&mut ready.messages));
+        let leader_early = planted(Mutant::LeaderAckBeforeSync) && self.is_leader();
+        let waits = ready.staged || self.has_unsynced(shared);
+        let (cluster, life, number) = (self.spec.cluster, self.life, ready.number);
+        if waits && !leader_early {
+            shared.awaiting_sync.push_back(AwaitingSync { batch, cluster, number, messages: held, life });
+        } else {
+            self.send_raft(shared, now, held);
+            if let Some(group) = self.group.as_mut() {
+                group.on_persisted(number);
+            }
+        }
+        if let Err(error) = self.apply_all(shared, now, std::mem::take(&mut ready.committed)) {
+            return self.damage(shared, format!("applying failed: {error}"));
+        }
+        for (context, index) in ready.reads {
+            self.on_read_index(shared, context, index);
+        }
+    }
+
+    fn has_unsynced(&self, shared: &Shared) -> bool {
+        shared.awaiting_sync.iter().rev().any(|wait| wait.cluster == self.spec.cluster && wait.life == self.life)
+    }
+
+    /// A batch with a ready of this replica is durable.
+    pub fn on_synced(&mut self, shared: &mut Shared, now: Tick, number: u64, messages: Vec<Message>) {
+        self.send_raft(shared, now, messages);
+        if let Some(group) = self.group.as_mut() {
+            group.on_persisted(number);
+        }
+        let synced = shared.log.borrow().synced();
+        let mut answers = Vec::new();
+        for proposed in self.proposed.iter_mut().take_while(|proposed| proposed.batch <= synced) {
+            for (position, write) in proposed.writes.iter_mut().enumerate() {
+                if write.level == WriteConsistency::Eventual && !write.answered {
+                    write.answered = true;
+                    answers.push((write.ticket, proposed.term, proposed.index, position as u32, proposed.cluster_time_ms));
+                }
+            }
+        }
+        for (ticket, term, index, position, cluster_time_ms) in answers {
+            let at = self.at(term, index, position);
+            let level = WriteConsistency::Eventual;
+            shared.complete(ticket, LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms });
+        }
+    }
+
+    fn on_role_change(&mut self, shared: &mut Shared, now: Tick) {
+        let (role, term) = match self.group.as_ref() {
+            Some(group) => (group.role(), group.term()),
+            None => return,
+        };
+        if matches!(role, Role::PreCandidate) {
+            shared.statistics.elections_started += 1;
+        }
+        if role == Role::Leader && self.leading != Some(term) {
+            self.lose_leadership(shared);
+            shared.statistics.elections_won += 1;
+            self.time_base = (self.last_stamp(shared), now);
+            self.leading = Some(term);
+            self.idle_ticks = 0;
+        } else if role != Role::Leader && self.leading.is_some() {
+            self.lose_leadership(shared);
+        }
+    }
+
+    /// The latest stamp in the log: the cluster's time must not go back when leadership moves.
+    fn last_stamp(&self, shared: &Shared) -> u64 {
+        if planted(Mutant::ClockStepsBack) {
+            return 0;
+        }
+        let log = shared.log.borrow();
+        let mut index = log.last_index(self.spec.cluster);
+        while index > self.meta.applied {
+            let stamp = log.entry(self.spec.cluster, index).and_then(|entry| crate::entry::cluster_time(&entry.data));
+            if let Some(stamp) = stamp {
+                return stamp.max(self.meta.cluster_time_ms);
+            }
+            index = LogIndex(index.0 - 1);
+        }
+        self.meta.cluster_time_ms
+    }
+
+    /// Leadership is gone: what was proposed may still be committed by another leader.
+    pub fn lose_leadership(&mut self, shared: &mut Shared) {
+        self.leading = None;
+        let hidden = planted(Mutant::UnknownAsRefused);
+        for proposed in std::mem::take(&mut self.proposed) {
+            for write in proposed.writes.into_iter().filter(|write| !write.answered) {
+                let message = format!("leadership of cluster {} moved before the write was committed", self.spec.name);
+                let outcome = if hidden {
+                    LocalOutcome::Refused(Refusal::new(ErrorKind::Unavailable, "NotLeader", message))
+                } else {
+                    LocalOutcome::Unknown { message }
+                };
+                shared.complete(write.ticket, outcome);
+            }
+        }
+        for wait in std::mem::take(&mut self.absolute) {
+            let missing = Vec::new();
+            shared.complete(wait.waiting.ticket, LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing });
+        }
+        for write in std::mem::take(&mut self.staged) {
+            shared.complete(write.waiting.ticket, self.not_leader());
+        }
+        self.pending_writes = 0;
+        self.fail_reads(shared);
+        self.fail_admin(shared);
+        for (replica, _) in std::mem::take(&mut self.senders) {
+            shared.snapshot_senders -= 1;
+            if let Some(group) = self.group.as_mut() {
+                group.report_snapshot(replica, false);
+            }
+        }
+    }
+
+    /// Gives up what is past its deadline.
+    pub fn expire(&mut self, shared: &mut Shared, now: Tick) {
+        for proposed in &mut self.proposed {
+            for write in proposed.writes.iter_mut().filter(|write| !write.answered && write.deadline <= now) {
+                write.answered = true;
+                let message = format!("cluster {} did not commit the write before its deadline", self.spec.name);
+                shared.complete(write.ticket, LocalOutcome::Unknown { message });
+            }
+        }
+        let (late, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.absolute).into_iter().partition(|wait| wait.waiting.deadline <= now);
+        self.absolute = waiting;
+        for wait in late {
+            let missing = self.lacking(wait.at.index);
+            let outcome = LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing };
+            shared.complete(wait.waiting.ticket, outcome);
+        }
+        self.expire_reads(shared, now);
+        self.expire_admin(shared, now);
+    }
+
+    fn lacking(&self, index: LogIndex) -> Vec<NodeId> {
+        let Some(group) = self.group.as_ref() else { return Vec::new() };
+        let lacks = |member: &&Member| group.matched_on_all(&[member.replica]) < index;
+        self.meta.members.iter().filter(lacks).map(|member| member.node).collect()
+    }
+
+    fn tell_changes(&mut self, shared: &mut Shared) {
+        let now_is = (self.leader_node(), self.meta.members.clone());
+        if self.told.as_ref() == Some(&now_is) {
+            return;
+        }
+        shared.output.notices.push(Notice::Changed {
+            cluster: self.spec.cluster,
+            generation: self.spec.generation,
+            name: self.spec.name.clone(),
+            leader: now_is.0,
+            members: now_is.1.clone(),
+        });
+        self.told = Some(now_is);
+    }
+
+    /// Whether anything waits on this replica (it must then not fall quiet).
+    pub fn is_busy(&self) -> bool {
+        !self.staged.is_empty()
+            || !self.proposed.is_empty()
+            || !self.absolute.is_empty()
+            || !self.reads.is_idle()
+            || !self.admin.is_idle()
+            || !self.senders.is_empty()
+            || self.incoming.is_some()
+            || self.repair.is_some()
+            || self.damaged.is_some()
+    }
+}
+
+/// What a write brings along.
+pub struct Write {
+    pub backend: u8,
+    pub command: Bytes,
+    pub consistency: Option<WriteConsistency>,
+    pub request_id: RequestId,
+    pub cluster_time_ms: u64,
+}
+
+impl Write {
+    fn level(&self, replica: &Replica) -> WriteConsistency {
+        self.consistency.unwrap_or(replica.meta.consistency)
+    }
+}

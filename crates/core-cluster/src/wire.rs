@@ -1,0 +1,162 @@
+//! What replicas of one cluster say to each other: Raft's messages, and ours beside them
+//! (docs/formats/frames.md, "replica payload").
+
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::{LogIndex, ReplicaId, Term};
+use bytes::Bytes;
+use core_log::LogEntry;
+use core_raft::Message;
+
+/// The most indexes one repair request names.
+pub const REPAIR_INDEXES_MAX: usize = 64;
+
+/// One payload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Payload {
+    Raft(Message),
+    /// The leader has nothing to say and will fall silent; so may a follower that agrees.
+    Quiesce { from: ReplicaId, to: ReplicaId, term: Term, commit: LogIndex },
+    /// A piece of a snapshot, in order. The last one carries Raft's own snapshot message.
+    SnapshotChunk { to: ReplicaId, snapshot: u64, sequence: u64, data: Bytes, last: Option<Message> },
+    /// The next sequence the receiver wants; done: everything has been handed to Raft.
+    SnapshotAck { from: ReplicaId, snapshot: u64, next: u64, done: bool },
+    /// Entries that rotted here; a term where it is known.
+    RepairRequest { from: ReplicaId, holes: Vec<(LogIndex, Option<Term>)> },
+    RepairReply { from: ReplicaId, answers: Vec<(LogIndex, RepairAnswer)> },
+    /// This replica cannot be mended and asks to be replaced by a new one.
+    Lost { from: ReplicaId },
+    /// The sender holds no such replica: it was removed. To a replica that still talks.
+    Removed { replica: ReplicaId },
+}
+
+/// What a member knows of an entry that another has lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RepairAnswer {
+    /// Here it is; committed as far as the sender knows.
+    Have { entry: LogEntry, committed: bool },
+    /// Its log is whole and has no such entry.
+    Lack,
+    /// Committed, applied and compacted: only a snapshot has it.
+    Compacted,
+    /// It cannot tell (damaged itself).
+    Unknown,
+}
+
+fn encode_entry(out: &mut Writer, entry: &LogEntry) {
+    out.varint(entry.term.0).varint(entry.index.0).u8(entry.kind).bytes(&entry.context).bytes(&entry.data);
+}
+
+fn decode_entry(input: &mut Reader) -> Result<LogEntry, DecodeError> {
+    let term = Term(input.varint("entry term")?);
+    let index = LogIndex(input.varint("entry index")?);
+    let kind = input.u8("entry kind")?;
+    let context = input.bytes("entry context")?;
+    let data = input.bytes("entry data")?;
+    Ok(LogEntry { term, index, kind, data, context })
+}
+
+fn decode_holes(input: &mut Reader) -> Result<Vec<(LogIndex, Option<Term>)>, DecodeError> {
+    let count = input.count("holes")?;
+    if count > REPAIR_INDEXES_MAX {
+        return Err(DecodeError::TooLarge("holes"));
+    }
+    (0..count)
+        .map(|_| Ok((LogIndex(input.varint("index")?), input.option("term", |r| r.varint("term").map(Term))?)))
+        .collect()
+}
+
+fn decode_answers(input: &mut Reader) -> Result<Vec<(LogIndex, RepairAnswer)>, DecodeError> {
+    let count = input.count("answers")?;
+    if count > REPAIR_INDEXES_MAX {
+        return Err(DecodeError::TooLarge("answers"));
+    }
+    let mut answers = Vec::with_capacity(count);
+    for _ in 0..count {
+        let index = LogIndex(input.varint("index")?);
+        let answer = match input.u8("answer")? {
+            0 => RepairAnswer::Have { committed: input.bool("committed")?, entry: decode_entry(input)? },
+            1 => RepairAnswer::Lack,
+            2 => RepairAnswer::Compacted,
+            3 => RepairAnswer::Unknown,
+            _ => return Err(DecodeError::Unknown("answer")),
+        };
+        answers.push((index, answer));
+    }
+    Ok(answers)
+}
+
+impl Encode for Payload {
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            Payload::Raft(message) => message.encode(out.u8(0)),
+            Payload::Quiesce { from, to, term, commit } => {
+                out.u8(1).varint(from.0).varint(to.0).varint(term.0).varint(commit.0);
+            }
+            Payload::SnapshotChunk { to, snapshot, sequence, data, last } => {
+                out.u8(2).varint(to.0).u64(*snapshot).varint(*sequence).bytes(data);
+                out.option(last.as_ref(), |w, message| message.encode(w));
+            }
+            Payload::SnapshotAck { from, snapshot, next, done } => {
+                out.u8(3).varint(from.0).u64(*snapshot).varint(*next).bool(*done);
+            }
+            Payload::RepairRequest { from, holes } => {
+                out.u8(4).varint(from.0).varint(holes.len() as u64);
+                for (index, term) in holes {
+                    out.varint(index.0).option(*term, |w, term| {
+                        w.varint(term.0);
+                    });
+                }
+            }
+            Payload::RepairReply { from, answers } => {
+                out.u8(5).varint(from.0).varint(answers.len() as u64);
+                for (index, answer) in answers {
+                    out.varint(index.0);
+                    match answer {
+                        RepairAnswer::Have { entry, committed } => encode_entry(out.u8(0).bool(*committed), entry),
+                        RepairAnswer::Lack => drop(out.u8(1)),
+                        RepairAnswer::Compacted => drop(out.u8(2)),
+                        RepairAnswer::Unknown => drop(out.u8(3)),
+                    }
+                }
+            }
+            Payload::Lost { from } => drop(out.u8(6).varint(from.0)),
+            Payload::Removed { replica } => drop(out.u8(7).varint(replica.0)),
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match input.u8("payload")? {
+            0 => Payload::Raft(Message::decode(input)?),
+            1 => Payload::Quiesce {
+                from: ReplicaId(input.varint("from")?),
+                to: ReplicaId(input.varint("to")?),
+                term: Term(input.varint("term")?),
+                commit: LogIndex(input.varint("commit")?),
+            },
+            2 => Payload::SnapshotChunk {
+                to: ReplicaId(input.varint("to")?),
+                snapshot: input.u64("snapshot")?,
+                sequence: input.varint("sequence")?,
+                data: input.bytes("chunk")?,
+                last: input.option("last", Message::decode)?,
+            },
+            3 => Payload::SnapshotAck {
+                from: ReplicaId(input.varint("from")?),
+                snapshot: input.u64("snapshot")?,
+                next: input.varint("next")?,
+                done: input.bool("done")?,
+            },
+            4 => Payload::RepairRequest { from: ReplicaId(input.varint("from")?), holes: decode_holes(input)? },
+            5 => Payload::RepairReply { from: ReplicaId(input.varint("from")?), answers: decode_answers(input)? },
+            6 => Payload::Lost { from: ReplicaId(input.varint("from")?) },
+            7 => Payload::Removed { replica: ReplicaId(input.varint("replica")?) },
+            _ => return Err(DecodeError::Unknown("payload")),
+        })
+    }
+}
+
+/// Fuzzing's way in: any bytes decode or are refused.
+pub fn fuzz_decode(bytes: &[u8]) {
+    let _either_is_fine = Payload::from_bytes(Bytes::copy_from_slice(bytes));
+    let _either_is_fine = crate::entry::decode(Bytes::copy_from_slice(bytes));
+}

@@ -1,0 +1,467 @@
+//! One Raft group's member: the library's node, fed with checked messages and seeded timeouts.
+//!
+//! Always: every call that may change the library's state ends with `seed_timeout`; `make_ready` has
+//! staged entries and hard state in the log before it returns; persisted messages leave only after
+//! `on_persisted` has been told of the batch that holds what they promise (the caller holds them).
+
+use crate::membership::{Membership, MembershipChange};
+use crate::message::{context_bytes, context_number, entry_from_library, is_well_formed, Message, MessageKind};
+use crate::storage::{GroupStorage, HardState, SnapshotPoint, STATE_HARD};
+use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterId, LogIndex, ReplicaId, Term};
+use bytes::Bytes;
+use core_log::{Log, LogEntry};
+use raft::eraftpb::MessageType;
+use raft::{Config, ProgressState, RawNode, SnapshotStatus, StateRole};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Bytes of entries in one append message; a follower far behind is fed in such pieces.
+const APPEND_BYTES_MAX: u64 = 1 << 20;
+/// Append messages under way to one follower.
+const INFLIGHT_MESSAGES_MAX: usize = 256;
+/// Bytes proposed and not yet committed; beyond it proposals are refused (overloaded).
+const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of committed entries handed out at once, so that one group cannot hold a turn.
+const COMMITTED_BYTES_MAX: u64 = 4 << 20;
+
+/// The Raft paper's roles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Role {
+    Follower,
+    PreCandidate,
+    Candidate,
+    Leader,
+}
+
+/// How a member is set up.
+#[derive(Clone, Debug)]
+pub struct GroupConfig {
+    /// The cluster: its part of the log.
+    pub cluster: ClusterId,
+    /// This member.
+    pub replica: ReplicaId,
+    /// Election timeouts are drawn from `[election_ticks, 2 × election_ticks)`.
+    pub election_ticks: usize,
+    /// Ticks between heartbeats.
+    pub heartbeat_ticks: usize,
+    /// Seeds the election timeouts.
+    pub seed: u64,
+    /// The last index the state machine holds.
+    pub applied: LogIndex,
+    /// The configuration at `applied`.
+    pub membership: Membership,
+    /// What the engine holds durably.
+    pub snapshot_point: SnapshotPoint,
+}
+
+/// Why a proposal was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProposeError {
+    /// This member does not lead.
+    #[error("not the leader")]
+    NotLeader,
+    /// Too much is proposed and not committed, or leadership is being handed over.
+    #[error("the leader takes no proposals just now")]
+    Dropped,
+}
+
+/// Why a membership change was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// This member does not lead.
+    #[error("not the leader")]
+    NotLeader,
+    /// Another change is not finished.
+    #[error("another membership change is under way")]
+    Pending,
+    /// The library refused it.
+    #[error("the leader takes no proposals just now")]
+    Dropped,
+}
+
+/// What the leader knows of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Follower {
+    /// The member.
+    pub replica: ReplicaId,
+    /// The last index known to be durable in its log.
+    pub matched: LogIndex,
+    /// Heard from within the last election timeout.
+    pub active: bool,
+    /// Waiting for a snapshot.
+    pub in_snapshot: bool,
+}
+
+/// What came out of a turn. Entries and hard state are already staged in the log.
+#[derive(Debug, Default)]
+pub struct GroupReady {
+    /// To be told to `on_persisted` when what was staged is durable.
+    pub number: u64,
+    /// Whether anything was staged that messages or acknowledgements wait for.
+    pub staged: bool,
+    /// May leave at once.
+    pub messages: Vec<Message>,
+    /// May leave once this ready (and every earlier one) is durable.
+    pub persisted_messages: Vec<Message>,
+    /// To be applied, in order.
+    pub committed: Vec<LogEntry>,
+    /// Finished ReadIndex rounds: the context and the index to wait for.
+    pub reads: Vec<(u64, LogIndex)>,
+    /// A snapshot to be installed: its data is in the staging space. Handled before `committed`.
+    pub snapshot: Option<SnapshotPoint>,
+    /// The leader or this member's role is another than before.
+    pub role_changed: bool,
+}
+
+/// A member of a Raft group.
+pub struct Group {
+    node: RawNode<GroupStorage>,
+    config: GroupConfig,
+    campaigns: u64,
+}
+
+impl Group {
+    /// Restores the member from the log. `log` must hold the entries behind `config.applied`.
+    pub fn new(config: GroupConfig, log: Rc<RefCell<Log>>) -> Result<Group, String> {
+        let stored = log.borrow().state(config.cluster, STATE_HARD);
+        let mut hard_state = match stored {
+            Some(bytes) => HardState::from_bytes(bytes).map_err(|error| format!("hard state {error}"))?,
+            None => HardState::default(),
+        };
+        let last = log.borrow().last_index(config.cluster);
+        hard_state.commit = hard_state.commit.max(config.applied).min(last);
+        if let Some(term) = log.borrow().term(config.cluster, last) {
+            hard_state.term = hard_state.term.max(term);
+        }
+        let storage = GroupStorage {
+            log,
+            cluster: config.cluster,
+            hard_state,
+            membership: config.membership.clone(),
+            snapshot_point: config.snapshot_point.clone(),
+        };
+        let library_config = Config {
+            id: config.replica.0,
+            election_tick: config.election_ticks,
+            heartbeat_tick: config.heartbeat_ticks,
+            applied: config.applied.0,
+            max_size_per_msg: APPEND_BYTES_MAX,
+            max_inflight_msgs: INFLIGHT_MESSAGES_MAX,
+            check_quorum: true,
+            pre_vote: true,
+            batch_append: true,
+            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+            max_committed_size_per_ready: COMMITTED_BYTES_MAX,
+            ..Config::default()
+        };
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let node = RawNode::new(&library_config, storage, &logger).map_err(|error| error.to_string())?;
+        let mut group = Group { node, config, campaigns: 0 };
+        group.seed_timeout();
+        Ok(group)
+    }
+
+    /// The library draws timeouts from a thread generator whenever it resets; ours depend only on
+    /// seed, member, term and how often it has campaigned. Set after every call, never compared.
+    fn seed_timeout(&mut self) {
+        let mut mixed = self.config.seed
+            ^ self.config.cluster.0.rotate_left(17)
+            ^ self.config.replica.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.node.raft.term.rotate_left(32)
+            ^ self.campaigns.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let ticks = self.config.election_ticks;
+        self.node.raft.set_randomized_election_timeout(ticks + (mixed % ticks as u64) as usize);
+    }
+
+    /// One tick of time.
+    pub fn tick(&mut self) {
+        let raft = &self.node.raft;
+        if raft.state != StateRole::Leader && raft.election_elapsed + 1 >= raft.randomized_election_timeout() {
+            self.campaigns += 1;
+        }
+        self.node.tick();
+        self.seed_timeout();
+    }
+
+    /// A message from a peer. Messages that could not have come from a correct member are dropped.
+    pub fn step(&mut self, message: Message) {
+        if !self.acceptable(&message) {
+            return;
+        }
+        let kind = message.kind();
+        let from = message.inner.from;
+        let _dropped_is_fine = self.node.step(message.inner);
+        if kind == MessageKind::AppendResponse {
+            self.mend_next_index(from);
+        }
+        self.seed_timeout();
+    }
+
+    /// Checks what the library would `fatal!` on.
+    fn acceptable(&self, message: &Message) -> bool {
+        let m = &message.inner;
+        if m.to != self.config.replica.0 || m.from == m.to || !is_well_formed(m) {
+            return false;
+        }
+        let log = &self.node.raft.raft_log;
+        match m.get_msg_type() {
+            MessageType::MsgHeartbeat => m.commit <= log.last_index(),
+            MessageType::MsgAppendResponse => m.reject || m.index <= log.last_index(),
+            MessageType::MsgAppend => {
+                m.entries.iter().take_while(|entry| entry.index <= log.committed).all(|entry| {
+                    // A compacted entry was committed here; only one still held can be compared.
+                    entry.index < log.first_index() || log.term(entry.index) == Ok(entry.term)
+                })
+            }
+            _ => true,
+        }
+    }
+
+    /// raft-rs 0.7.0 may let `next_idx` fall to `matched` on a stale rejection (mended upstream later);
+    /// the follower would then be sent an entry it has acknowledged, or from behind the log's start.
+    fn mend_next_index(&mut self, replica: u64) {
+        if let Some(progress) = self.node.raft.mut_prs().get_mut(replica) {
+            if progress.next_idx <= progress.matched {
+                progress.next_idx = progress.matched + 1;
+            }
+        }
+    }
+
+    /// Proposes a batch of commands as one entry; its index.
+    pub fn propose(&mut self, data: Bytes) -> Result<LogIndex, ProposeError> {
+        if self.node.raft.state != StateRole::Leader {
+            return Err(ProposeError::NotLeader);
+        }
+        let before = self.node.raft.raft_log.last_index();
+        let mut entry = raft::eraftpb::Entry { data, ..Default::default() };
+        entry.set_entry_type(raft::eraftpb::EntryType::EntryNormal);
+        let mut message = raft::eraftpb::Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.config.replica.0;
+        message.set_entries(vec![entry].into());
+        self.node.raft.step(message).map_err(|_| ProposeError::Dropped)?;
+        let after = self.node.raft.raft_log.last_index();
+        if after == before {
+            return Err(ProposeError::Dropped);
+        }
+        Ok(LogIndex(after))
+    }
+
+    /// Proposes a membership change; `context` is carried by the entry and comes back when it is applied.
+    pub fn propose_change(&mut self, change: &MembershipChange, context: Bytes) -> Result<LogIndex, ChangeError> {
+        if self.node.raft.state != StateRole::Leader {
+            return Err(ChangeError::NotLeader);
+        }
+        if self.node.raft.has_pending_conf() || self.membership().is_joint() {
+            return Err(ChangeError::Pending);
+        }
+        self.node.propose_conf_change(context.to_vec(), change.to_library()).map_err(|_| ChangeError::Dropped)?;
+        Ok(LogIndex(self.node.raft.raft_log.last_index()))
+    }
+
+    /// Applies a committed membership change (empty: leaves the joint state).
+    pub fn apply_change(&mut self, change: &MembershipChange) -> Result<Membership, String> {
+        let state = self.node.apply_conf_change(&change.to_library()).map_err(|error| error.to_string())?;
+        self.seed_timeout();
+        Ok(Membership::from_library(&state))
+    }
+
+    /// Starts a ReadIndex round (Ongaro's thesis, 6.4). Leader only, and only once an entry of its own
+    /// term is committed; the result comes with a later `make_ready`.
+    pub fn read_index(&mut self, context: u64) {
+        self.node.read_index(context_bytes(context));
+    }
+
+    /// Starts handing leadership to a member.
+    pub fn transfer_leader(&mut self, to: ReplicaId) {
+        self.node.transfer_leader(to.0);
+        self.seed_timeout();
+    }
+
+    /// Starts an election now.
+    pub fn campaign(&mut self) {
+        self.campaigns += 1;
+        let _dropped_is_fine = self.node.campaign();
+        self.seed_timeout();
+    }
+
+    /// Sends heartbeats now (leader only).
+    pub fn ping(&mut self) {
+        self.node.ping();
+    }
+
+    /// A message to this member could not be sent.
+    pub fn report_unreachable(&mut self, replica: ReplicaId) {
+        self.node.report_unreachable(replica.0);
+    }
+
+    /// A snapshot's sending ended.
+    pub fn report_snapshot(&mut self, replica: ReplicaId, delivered: bool) {
+        let status = if delivered { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
+        self.node.report_snapshot(replica.0, status);
+    }
+
+    /// What the turn came to; `None` if nothing did. Stages entries and hard state in the log.
+    pub fn make_ready(&mut self) -> Option<GroupReady> {
+        if !self.node.has_ready() {
+            return None;
+        }
+        let mut ready = self.node.ready();
+        let mut out = GroupReady {
+            number: ready.number(),
+            staged: ready.must_sync(),
+            role_changed: ready.ss().is_some(),
+            ..GroupReady::default()
+        };
+        if !raft::is_empty_snap(ready.snapshot()) {
+            let metadata = ready.snapshot().get_metadata();
+            out.snapshot = Some(SnapshotPoint {
+                index: LogIndex(metadata.index),
+                term: Term(metadata.term),
+                membership: Membership::from_library(metadata.get_conf_state()),
+            });
+        }
+        self.stage(&mut ready, out.snapshot.as_ref());
+        out.messages = ready.take_messages().into_iter().filter_map(Message::from_library).collect();
+        out.persisted_messages = ready.take_persisted_messages().into_iter().filter_map(Message::from_library).collect();
+        out.committed = ready.take_committed_entries().into_iter().map(entry_from_library).collect();
+        out.reads = ready
+            .take_read_states()
+            .into_iter()
+            .filter_map(|state| Some((context_number(&state.request_ctx)?, LogIndex(state.index))))
+            .collect();
+        self.node.advance_append_async(ready);
+        Some(out)
+    }
+
+    fn stage(&mut self, ready: &mut raft::Ready, snapshot: Option<&SnapshotPoint>) {
+        let hard_state = ready.hs().map(|hs| HardState {
+            term: Term(hs.term),
+            vote: ReplicaId(hs.vote),
+            commit: LogIndex(hs.commit),
+        });
+        let entries: Vec<LogEntry> = ready.take_entries().into_iter().map(entry_from_library).collect();
+        let must_sync = ready.must_sync();
+        let storage = self.node.mut_store();
+        let mut log = storage.log.borrow_mut();
+        if let Some(point) = snapshot {
+            log.compact(storage.cluster, point.index, point.term);
+        }
+        if !entries.is_empty() {
+            log.append(storage.cluster, &entries);
+        }
+        if let Some(hard_state) = hard_state {
+            storage.hard_state = hard_state;
+            // The commit index alone need not be remembered: it is only a hint, written when something else is.
+            if must_sync && !planted(Mutant::TermNotPersisted) {
+                log.put_state(storage.cluster, STATE_HARD, hard_state.to_bytes());
+            }
+        }
+    }
+
+    /// Everything staged up to this ready is durable.
+    pub fn on_persisted(&mut self, number: u64) {
+        self.node.on_persist_ready(number);
+    }
+
+    /// The state machine has applied up to here.
+    pub fn on_applied(&mut self, index: LogIndex) {
+        self.node.advance_apply_to(index.0);
+    }
+
+    /// The engine now holds this much durably.
+    pub fn set_snapshot_point(&mut self, point: SnapshotPoint) {
+        self.node.mut_store().snapshot_point = point;
+    }
+
+    /// This member.
+    pub fn replica(&self) -> ReplicaId {
+        self.config.replica
+    }
+
+    /// Its role.
+    pub fn role(&self) -> Role {
+        match self.node.raft.state {
+            StateRole::Follower => Role::Follower,
+            StateRole::PreCandidate => Role::PreCandidate,
+            StateRole::Candidate => Role::Candidate,
+            StateRole::Leader => Role::Leader,
+        }
+    }
+
+    /// Its term.
+    pub fn term(&self) -> Term {
+        Term(self.node.raft.term)
+    }
+
+    /// Whom it follows (itself if it leads).
+    pub fn leader(&self) -> Option<ReplicaId> {
+        (self.node.raft.leader_id != raft::INVALID_ID).then_some(ReplicaId(self.node.raft.leader_id))
+    }
+
+    /// The commit index it knows.
+    pub fn commit(&self) -> LogIndex {
+        LogIndex(self.node.raft.raft_log.committed)
+    }
+
+    /// The last index in its log.
+    pub fn last_index(&self) -> LogIndex {
+        LogIndex(self.node.raft.raft_log.last_index())
+    }
+
+    /// Whether an entry of its own term is committed (a leader's reads wait for that).
+    pub fn committed_in_own_term(&self) -> bool {
+        self.node.raft.commit_to_current_term()
+    }
+
+    /// Whether leadership is being handed over.
+    pub fn is_transferring(&self) -> bool {
+        self.node.raft.lead_transferee.is_some()
+    }
+
+    /// Whether a membership change is not yet applied.
+    pub fn change_pending(&self) -> bool {
+        self.node.raft.has_pending_conf()
+    }
+
+    /// The configuration in force.
+    pub fn membership(&self) -> Membership {
+        Membership::from_library(&self.node.raft.prs().conf().to_conf_state())
+    }
+
+    /// What the leader knows of each member, by replica id; itself included.
+    pub fn followers(&self) -> Vec<Follower> {
+        let own = self.config.replica.0;
+        let mut followers: Vec<Follower> = self
+            .node
+            .raft
+            .prs()
+            .iter()
+            .map(|(id, progress)| Follower {
+                replica: ReplicaId(*id),
+                matched: LogIndex(progress.matched),
+                active: progress.recent_active || *id == own,
+                in_snapshot: progress.state == ProgressState::Snapshot,
+            })
+            .collect();
+        followers.sort_unstable_by_key(|follower| follower.replica);
+        followers
+    }
+
+    /// The last index known to be durable on every one of these members.
+    pub fn matched_on_all(&self, replicas: &[ReplicaId]) -> LogIndex {
+        let matched = |id: &ReplicaId| self.node.raft.prs().get(id.0).map_or(0, |progress| progress.matched);
+        LogIndex(replicas.iter().map(matched).min().unwrap_or(0))
+    }
+
+    /// Whether the library has anything to hand out.
+    pub fn has_ready(&self) -> bool {
+        self.node.has_ready()
+    }
+}
