@@ -1,1 +1,280 @@
 //! The default engine: one LMDB environment a lane, spaces apart by key prefix.
+//!
+//! LMDB is a B+tree in a memory-mapped file, copied on write: readers take no locks and see one
+//! instant, one writer at a time, and a commit is pages, sync, then one meta page. So a crash leaves
+//! the last finished write, without a log of its own to replay.
+//!
+//!   core thread ──get, range──▶ pooled read transaction ─┐
+//!   stream      ──snapshot────▶ its own, expiring        ├─▶ the map
+//!   writer thread ──write─────▶ the one write transaction ┘
+//!
+//! It opens its own files (LMDB cannot be handed a disk), so it is proved by the contract, crash
+//! images and damaged files, not by the simulator.
+//!
+//! Always: `write` is synced when it returns; every value carries a checksum that covers its key; the
+//! map is never resized.
+//! Not here: the overlay that makes writes large (core-cluster). Bytes: docs/formats/engine-lmdb.md;
+//! limits and figures: docs/engines/lmdb.md.
+#![deny(missing_docs)]
+
+mod directory;
+mod failure;
+mod format;
+mod open;
+mod readers;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod writer;
+
+use base_engine::{
+    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WriteBatch,
+};
+use base_types::{LogIndex, SpaceId};
+use bytes::Bytes;
+use failure::lmdb_failure;
+use heed::{AnyTls, RoTxn};
+use open::Environment;
+use readers::{Readers, SnapshotSlot};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+use writer::Writer;
+
+/// How an engine is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LmdbConfig {
+    /// The most bytes the file may grow to. Address space, not memory or disk, is taken up front.
+    pub map_bytes_max: u64,
+    /// The age at which a snapshot expires.
+    pub snapshot_age_max: Duration,
+    /// The bytes written since at which a snapshot expires: what it may make the file grow by.
+    pub snapshot_bytes_behind_max: u64,
+    /// Whose data it is (for example world, disk and lane): written when the directory is made and
+    /// compared when it is opened. Empty: not compared.
+    pub identity: String,
+}
+
+impl Default for LmdbConfig {
+    fn default() -> LmdbConfig {
+        LmdbConfig {
+            map_bytes_max: 64 << 30,
+            snapshot_age_max: Duration::from_secs(600),
+            snapshot_bytes_behind_max: 4 << 30,
+            identity: String::new(),
+        }
+    }
+}
+
+/// The engine.
+pub struct LmdbEngine {
+    environment: Environment,
+    readers: Readers,
+    writer: Writer,
+    directory: PathBuf,
+    map_bytes_max: u64,
+    batches: AtomicU64,
+    puts: AtomicU64,
+}
+
+impl LmdbEngine {
+    /// The name in rules.
+    pub const NAME: &'static str = "lmdb";
+
+    /// Opens a directory, or makes it. A directory of something else, of a newer format or of another
+    /// identity is refused untouched (`WrongFormat`); a damaged one is `Corrupt`.
+    pub fn open(directory: impl AsRef<Path>, config: LmdbConfig) -> Result<LmdbEngine, EngineError> {
+        let directory = directory.as_ref();
+        let environment = open::open(directory, &config)?;
+        let map_bytes_max = environment.env.info().map_size as u64;
+        Ok(LmdbEngine {
+            readers: Readers::new(environment.env.clone(), config.snapshot_age_max, config.snapshot_bytes_behind_max),
+            environment,
+            writer: Writer::default(),
+            directory: directory.to_path_buf(),
+            map_bytes_max,
+            batches: AtomicU64::new(0),
+            puts: AtomicU64::new(0),
+        })
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Reads everything and tries every checksum; the number of pairs. Slow: for operators and tests.
+    pub fn verify(&self) -> Result<u64, EngineError> {
+        verify::whole(&self.environment)
+    }
+}
+
+/// Reads inside one read transaction.
+struct View<'a> {
+    environment: &'a Environment,
+    reader: &'a RoTxn<'a, AnyTls>,
+}
+
+impl View<'_> {
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        if key.len() > base_engine::ENGINE_KEY_BYTES_MAX {
+            return Ok(None); // Never written; LMDB would take it for damage.
+        }
+        let whole_key = format::pair_key(space, key);
+        let stored = self.environment.spaces.get(self.reader, &whole_key).map_err(|error| lmdb_failure("reading a key", error))?;
+        let value = stored.map(|stored| format::unseal(&whole_key, stored)).transpose()?;
+        Ok(value.map(Bytes::copy_from_slice))
+    }
+
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
+        let key = format::durable_key(space);
+        let stored = self.environment.meta.get(self.reader, &key).map_err(|error| lmdb_failure("reading a durable index", error))?;
+        stored.map_or(Ok(LogIndex(0)), |stored| format::decode_index(&key, stored))
+    }
+
+    /// `go_on` is asked before each pair.
+    fn range(
+        &self,
+        space: SpaceId,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+        go_on: impl Fn() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        if range.end.is_some_and(|end| end <= range.start) {
+            return Ok(());
+        }
+        let failed = |error: heed::Error| lmdb_failure("reading a range", error);
+        let start = format::pair_key(space, range.start);
+        let end = match range.end {
+            Some(end) => Some(format::pair_key(space, end)),
+            None => format::space_end(space).map(|end| end.to_vec()),
+        };
+        let bounds = (Bound::Included(&start[..]), end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..])));
+        let mut each = |pair: heed::Result<(&[u8], &[u8])>| -> Result<bool, EngineError> {
+            go_on()?;
+            let (whole_key, stored) = pair.map_err(failed)?;
+            let value = format::unseal(whole_key, stored)?;
+            let key = whole_key.get(format::SPACE_BYTES..).unwrap_or_default();
+            Ok(visit(key, value).is_continue())
+        };
+        let spaces = &self.environment.spaces;
+        if direction == Direction::Forward {
+            for pair in spaces.range(self.reader, &bounds).map_err(failed)? {
+                if !each(pair)? {
+                    return Ok(());
+                }
+            }
+        } else {
+            for pair in spaces.rev_range(self.reader, &bounds).map_err(failed)? {
+                if !each(pair)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EngineRead for LmdbEngine {
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.readers.read(|reader| View { environment: &self.environment, reader }.get(space, key))
+    }
+
+    fn range(&self, space: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+        self.readers.read(|reader| View { environment: &self.environment, reader }.range(space, range, direction, visit, || Ok(())))
+    }
+
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
+        self.readers.read(|reader| View { environment: &self.environment, reader }.durable_index(space))
+    }
+}
+
+impl Engine for LmdbEngine {
+    fn name(&self) -> &'static str {
+        LmdbEngine::NAME
+    }
+
+    fn write(&self, batch: &WriteBatch) -> Result<(), EngineError> {
+        self.readers.expire();
+        let written = self.writer.write(&self.environment, batch)?;
+        self.readers.on_written(written.bytes);
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.puts.fetch_add(written.puts, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn EngineSnapshot>, EngineError> {
+        let slot = self.readers.snapshot()?;
+        Ok(Box::new(LmdbSnapshot { environment: self.environment.clone(), slot, not_shared: PhantomData }))
+    }
+
+    fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError> {
+        self.readers.expire();
+        let left = self.writer.drop_space(&self.environment, space, limit.max(1))?;
+        self.readers.on_written(0);
+        Ok(left)
+    }
+
+    fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
+        self.readers.read(|reader| list_spaces(&self.environment, reader))
+    }
+
+    fn statistics(&self) -> EngineStatistics {
+        EngineStatistics {
+            bytes_used: self.readers.read(|reader| self.environment.bytes_in_use(reader)).unwrap_or_default(),
+            bytes_limit: self.map_bytes_max,
+            batches: self.batches.load(Ordering::Relaxed),
+            puts: self.puts.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// One seek a space, and a walk over the durable indexes.
+fn list_spaces(environment: &Environment, reader: &RoTxn<'_, AnyTls>) -> Result<Vec<SpaceId>, EngineError> {
+    let failed = |error: heed::Error| lmdb_failure("listing spaces", error);
+    let mut found = Vec::new();
+    let mut next = Some(SpaceId(0));
+    while let Some(space) = next {
+        let pair = environment.spaces.get_greater_than_or_equal_to(reader, &space.0.to_be_bytes()).map_err(failed)?;
+        let Some((key, _)) = pair else { break };
+        let space = format::space_of(key)?;
+        found.push(space);
+        next = space.0.checked_add(1).map(SpaceId);
+    }
+    for pair in environment.meta.prefix_iter(reader, &[format::DURABLE_TAG]).map_err(failed)? {
+        found.push(format::durable_space(pair.map_err(failed)?.0)?);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// One instant of an [`LmdbEngine`], until it expires.
+struct LmdbSnapshot {
+    environment: Environment,
+    slot: Arc<SnapshotSlot>,
+    /// Not `Sync`: one thread at a time uses the transaction (`readers.rs` relies on it).
+    not_shared: PhantomData<Cell<()>>,
+}
+
+impl EngineRead for LmdbSnapshot {
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.slot.read(|reader| View { environment: &self.environment, reader }.get(space, key))
+    }
+
+    fn range(&self, space: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+        let go_on = || if self.slot.is_marked_expired() { Err(EngineError::SnapshotExpired) } else { Ok(()) };
+        self.slot.read(|reader| View { environment: &self.environment, reader }.range(space, range, direction, visit, go_on))
+    }
+
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
+        self.slot.read(|reader| View { environment: &self.environment, reader }.durable_index(space))
+    }
+}
+
+impl EngineSnapshot for LmdbSnapshot {}

@@ -15,7 +15,7 @@ mod snapshots;
 mod spaces;
 
 pub use crash::{a_crash_keeps_what_was_acknowledged, a_failed_write_leaves_nothing};
-pub use model::{Model, Random};
+pub use model::{batch, collect, delete, durable, put, Model, Random};
 pub use points::{
     a_batch_with_a_key_too_long_writes_nothing, a_batch_is_atomic_and_its_last_operation_wins, keys_and_values_of_every_size,
     points_are_put_read_and_deleted, reopening_keeps_everything,
