@@ -210,9 +210,14 @@ impl Replica {
     }
 
     /// Learners that have caught up become voters.
-    pub fn promote_learners(&mut self) {
-        if self.leading.is_none() || self.meta.membership.is_joint() {
+    pub fn promote_learners(&mut self, shared: &mut Shared) {
+        let membership = &self.meta.membership;
+        if self.leading.is_none() || membership.learners.is_empty() || membership.is_joint() {
             return;
+        }
+        if self.durable.index.0 == 0 {
+            // A learner starts from a snapshot, and there is none before the first flush.
+            shared.flush_soon = true;
         }
         let Some(group) = self.group.as_ref().filter(|group| !group.change_pending()) else { return };
         let commit = group.commit().0;

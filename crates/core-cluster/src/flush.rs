@@ -30,7 +30,7 @@ pub enum JobTarget {
     /// The overlays of these clusters: cluster, its space then, what is durable now.
     Flush(Vec<(ClusterId, SpaceId, SnapshotPoint)>),
     Staging { cluster: ClusterId, snapshot: u64 },
-    Drop(SpaceId),
+    Drop,
 }
 
 struct Job {
@@ -72,7 +72,7 @@ impl Jobs {
     }
 
     pub fn drop_space(&mut self, engine: &str, space: SpaceId) {
-        self.push(engine, JobTarget::Drop(space), EngineWork::DropSpace { space, limit: DROP_PAIRS });
+        self.push(engine, JobTarget::Drop, EngineWork::DropSpace { space, limit: DROP_PAIRS });
     }
 
     pub fn is_flushing(&self, engine: &str) -> bool {
@@ -119,7 +119,7 @@ impl Jobs {
                 if matches!(job.target, JobTarget::Flush(_)) {
                     queue.flushing = false;
                 }
-                if let (JobTarget::Drop(_), true) = (&job.target, more) {
+                if let (JobTarget::Drop, true) = (&job.target, more) {
                     queue.waiting.push_back(job);
                     return Ok(None);
                 }

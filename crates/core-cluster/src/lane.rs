@@ -126,6 +126,7 @@ impl Lane {
                 disk_full: false,
                 storage_failed: false,
                 snapshot_senders: 0,
+                flush_soon: false,
                 config,
             },
             replicas: BTreeMap::new(),
@@ -511,7 +512,7 @@ impl Lane {
             Err(error) => return self.shared.fail_storage(format!("engine: {error}")),
         };
         match ended {
-            None | Some(crate::flush::Ended { target: JobTarget::Drop(_), .. }) => {}
+            None | Some(crate::flush::Ended { target: JobTarget::Drop, .. }) => {}
             Some(crate::flush::Ended { target: JobTarget::Flush(points), .. }) => {
                 for (cluster, space, point) in points {
                     if let Some(replica) = self.replicas.get_mut(&cluster) {
@@ -566,7 +567,7 @@ impl Lane {
                 group.tick();
             }
             replica.expire(shared, now);
-            replica.promote_learners();
+            replica.promote_learners(shared);
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
             self.touched.insert(cluster);
@@ -643,6 +644,7 @@ impl Lane {
     }
 
     fn flush_if_due(&mut self, now: Tick) {
+        let soon = std::mem::take(&mut self.shared.flush_soon);
         if self.dirty.is_empty() {
             return;
         }
@@ -653,7 +655,8 @@ impl Lane {
             }
         }
         let age = Duration::from_millis(self.shared.config.flush_after_ms);
-        let due = self.shared.statistics.overlay_bytes >= self.shared.config.flush_bytes
+        let due = soon
+            || self.shared.statistics.overlay_bytes >= self.shared.config.flush_bytes
             || pressed.iter().any(|cluster| self.dirty.contains(cluster))
             || self.oldest_dirty().is_some_and(|since| now.since(since) >= age);
         if !due {

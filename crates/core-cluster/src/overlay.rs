@@ -6,7 +6,7 @@
 //! a deletion is a tombstone until then. Keys start with the backend's byte.
 //! Not here: when to freeze (flush.rs).
 
-use base_engine::{Direction, Engine, EngineError, EngineRead, KeyRange, Visit};
+use base_engine::{Direction, Engine, EngineError, KeyRange, Visit};
 use base_types::mutant::{planted, Mutant};
 use base_types::SpaceId;
 use bytes::Bytes;
@@ -33,10 +33,6 @@ impl Overlay {
         self.active_bytes + self.frozen_bytes
     }
 
-    pub fn is_clean(&self) -> bool {
-        self.active.is_empty() && self.frozen.is_none()
-    }
-
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
     }
@@ -46,10 +42,6 @@ impl Overlay {
         assert!(self.frozen.is_none(), "a layer is being written already");
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
         self.frozen.insert(std::mem::take(&mut self.active))
-    }
-
-    pub fn frozen(&self) -> Option<&BTreeMap<Bytes, Option<Bytes>>> {
-        self.frozen.as_ref()
     }
 
     /// The frozen layer is durable in the engine.

@@ -172,6 +172,9 @@ impl Replica {
             }
             return;
         }
+        if self.reads.is_idle() {
+            return;
+        }
         let applied = self.meta.applied;
         let (ready, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reads.confirmed)
             .into_iter()

@@ -62,6 +62,8 @@ pub struct Shared {
     pub disk_full: bool,
     pub storage_failed: bool,
     pub snapshot_senders: usize,
+    /// Something waits for the next flush (a learner's first snapshot).
+    pub flush_soon: bool,
 }
 
 /// A ready that waits for a log batch.
@@ -134,6 +136,8 @@ pub struct Replica {
     pub group: Option<Group>,
     /// Counts the groups made for this replica.
     pub life: u64,
+    /// Readies of this life that wait for the log.
+    pub unsynced: usize,
     pub meta: ClusterMeta,
     pub overlay: Overlay,
     pub request_ids: RequestIds,
@@ -215,6 +219,7 @@ impl Replica {
             engine,
             group: None,
             life: 0,
+            unsynced: 0,
             meta,
             overlay: Overlay::default(),
             request_ids: RequestIds::default(),
@@ -263,6 +268,7 @@ impl Replica {
             snapshot_point: self.durable.clone(),
         };
         self.life += 1;
+        self.unsynced = 0;
         match Group::new(config, shared.log.clone()) {
             Ok(group) => self.group = Some(group),
             Err(message) => self.damage(shared, format!("its Raft state cannot be restored: {message}")),
@@ -318,6 +324,7 @@ impl Replica {
         self.lose_leadership(shared);
         self.group = None;
         self.life += 1;
+        self.unsynced = 0;
         self.repair = None;
         shared.output.notices.push(Notice::Damaged {
             cluster: self.spec.cluster,
@@ -587,9 +594,10 @@ impl Replica {
         }
         self.send_raft(shared, now, std::mem::take(&mut ready.messages));
         let leader_early = planted(Mutant::LeaderAckBeforeSync) && self.is_leader();
-        let waits = ready.staged || self.has_unsynced(shared);
+        let waits = ready.staged || self.unsynced > 0;
         let (cluster, life, number) = (self.spec.cluster, self.life, ready.number);
         if waits && !leader_early {
+            self.unsynced += 1;
             shared.awaiting_sync.push_back(AwaitingSync { batch, cluster, number, messages: held, life });
         } else {
             self.send_raft(shared, now, held);
@@ -605,12 +613,9 @@ impl Replica {
         }
     }
 
-    fn has_unsynced(&self, shared: &Shared) -> bool {
-        shared.awaiting_sync.iter().rev().any(|wait| wait.cluster == self.spec.cluster && wait.life == self.life)
-    }
-
     /// A batch with a ready of this replica is durable.
     pub fn on_synced(&mut self, shared: &mut Shared, now: Tick, number: u64, messages: Vec<Message>) {
+        self.unsynced -= 1;
         self.send_raft(shared, now, messages);
         if let Some(group) = self.group.as_mut() {
             group.on_persisted(number);
@@ -729,10 +734,11 @@ impl Replica {
     }
 
     fn tell_changes(&mut self, shared: &mut Shared) {
-        let now_is = (self.leader_node(), self.meta.members.clone());
-        if self.told.as_ref() == Some(&now_is) {
+        let leader = self.leader_node();
+        if self.told.as_ref().is_some_and(|(told, members)| *told == leader && *members == self.meta.members) {
             return;
         }
+        let now_is = (leader, self.meta.members.clone());
         shared.output.notices.push(Notice::Changed {
             cluster: self.spec.cluster,
             generation: self.spec.generation,

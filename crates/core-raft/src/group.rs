@@ -319,7 +319,7 @@ impl Group {
             role_changed: ready.ss().is_some(),
             ..GroupReady::default()
         };
-        if !raft::is_empty_snap(ready.snapshot()) {
+        if !ready.snapshot().is_empty() {
             let metadata = ready.snapshot().get_metadata();
             out.snapshot = Some(SnapshotPoint {
                 index: LogIndex(metadata.index),
