@@ -1,0 +1,39 @@
+# The one runner. Every command works on a fresh machine: `setup` installs what is missing.
+#   make run | test | check | bench | sim SEEDS=n | sim SEED=n | fuzz | real
+SHELL := /bin/bash
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+export CARGO_TERM_COLOR ?= auto
+HIVE := $(CARGO_TARGET_DIR)/release/hive
+SEEDS ?= 6000
+
+.PHONY: run build test check bench sim fuzz real setup clean
+
+setup:
+	@scripts/setup.sh
+
+build: setup
+	@cargo build --release --package edge-cli
+
+run: build
+	@exec $(HIVE) dev
+
+test: setup
+	@scripts/test.sh
+
+check: setup
+	@scripts/check.sh
+
+bench: build
+	@$(HIVE) bench all --out target/bench
+
+sim: setup
+	@scripts/sim.sh "$(SEED)" "$(SEEDS)"
+
+fuzz: setup
+	@scripts/fuzz.sh
+
+real: build
+	@scripts/real.sh
+
+clean:
+	@cargo clean
