@@ -4,6 +4,7 @@
 //! Names follow the HTTP JSON API: action `KvPut` is [`Action::KvPut`], its fields are these fields.
 //! Not here: how an action is carried out (`core-node`), bytes on the wire (`door-*`).
 
+use crate::codec::{DecodeError, Encode, Reader, Writer};
 use crate::{
     ClusterName, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId, RequestId, WriteConsistency,
 };
@@ -74,7 +75,15 @@ pub enum Action {
     KvDelete { target: KvTarget, key: Bytes },
     /// Reads keys in order. `start_after` is exclusive; `end` is exclusive; `prefix` narrows both.
     /// `reverse` walks from the end down (`start_after` is then the exclusive upper bound).
-    KvScan { target: KvTarget, prefix: Bytes, start_after: Option<Bytes>, end: Option<Bytes>, limit: u32, reverse: bool, keys_only: bool },
+    KvScan {
+        target: KvTarget,
+        prefix: Bytes,
+        start_after: Option<Bytes>,
+        end: Option<Bytes>,
+        limit: u32,
+        reverse: bool,
+        keys_only: bool,
+    },
     /// Several steps, all or none, in one cluster.
     KvBatch { target: KvTarget, steps: Vec<BatchStep> },
     /// Sets (`value: Some`) or removes (`None`) a key if its value is `expected` (`None`: absent).
@@ -82,7 +91,15 @@ pub enum Action {
 
     /// Makes a keyspace of `partitions` virtual partitions over `clusters` clusters. `split_keys`
     /// (range only) are the lower bounds of partitions 1…; evenly cut by the first byte where absent.
-    CreateKeyspace { keyspace: String, partitioning: Partitioning, partitions: u16, clusters: u16, split_keys: Vec<Bytes>, rule: String, engine: Option<String> },
+    CreateKeyspace {
+        keyspace: String,
+        partitioning: Partitioning,
+        partitions: u16,
+        clusters: u16,
+        split_keys: Vec<Bytes>,
+        rule: String,
+        engine: Option<String>,
+    },
     /// Removes a keyspace and its clusters.
     DeleteKeyspace { keyspace: String },
     /// Tells a keyspace's partitions and clusters.
@@ -109,7 +126,11 @@ pub enum Action {
     /// Removes a node's replica.
     RemoveMember { name: ClusterName, node: NodeId },
     /// Changes a cluster's default levels.
-    SetDefaultConsistency { name: ClusterName, consistency: Option<WriteConsistency>, read_consistency: Option<ReadConsistency> },
+    SetDefaultConsistency {
+        name: ClusterName,
+        consistency: Option<WriteConsistency>,
+        read_consistency: Option<ReadConsistency>,
+    },
 
     /// Runs a command of the `redis` backend, for example `["SET", "k", "v", "NX"]`.
     Redis { cluster: ClusterName, command: Vec<Bytes> },
@@ -196,18 +217,34 @@ pub enum ActionResult {
     /// Nothing to say but that it was done.
     Done,
     /// A key's value, if it is there.
-    Value { value: Option<Bytes> },
+    Value {
+        value: Option<Bytes>,
+    },
     /// Whether the key was there.
-    Deleted { existed: bool },
+    Deleted {
+        existed: bool,
+    },
     /// A page; `next` is the `start_after` of the next one where there is more.
-    Page { entries: Vec<(Bytes, Bytes)>, next: Option<Bytes> },
+    Page {
+        entries: Vec<(Bytes, Bytes)>,
+        next: Option<Bytes>,
+    },
     /// A Redis reply.
-    Redis { reply: RedisReply },
+    Redis {
+        reply: RedisReply,
+    },
     Keyspace(KeyspaceInfo),
-    Keyspaces { keyspaces: Vec<KeyspaceInfo> },
+    Keyspaces {
+        keyspaces: Vec<KeyspaceInfo>,
+    },
     Cluster(ClusterInfo),
-    Clusters { clusters: Vec<ClusterInfo>, next: Option<String> },
-    Nodes { nodes: Vec<NodeInfo> },
+    Clusters {
+        clusters: Vec<ClusterInfo>,
+        next: Option<String>,
+    },
+    Nodes {
+        nodes: Vec<NodeInfo>,
+    },
     Status(StatusInfo),
 }
 
@@ -222,6 +259,56 @@ pub enum RedisReply {
     Array(Vec<RedisReply>),
     /// An error of Redis's own kind, for example `WRONGTYPE …`; the command had no effect.
     Error(String),
+}
+
+/// How deep the arrays of a reply nest at most (`SCAN`: an array in an array).
+const REDIS_REPLY_DEPTH_MAX: usize = 4;
+
+impl Encode for RedisReply {
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            RedisReply::Ok => {
+                out.u8(1);
+            }
+            RedisReply::Nil => {
+                out.u8(2);
+            }
+            RedisReply::Integer(value) => {
+                out.u8(3).u64(*value as u64);
+            }
+            RedisReply::Bulk(value) => {
+                out.u8(4).bytes(value);
+            }
+            RedisReply::Array(items) => {
+                out.u8(5).varint(items.len() as u64);
+                items.iter().for_each(|item| item.encode(out));
+            }
+            RedisReply::Error(text) => {
+                out.u8(6).string(text);
+            }
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        decode_redis_reply(input, REDIS_REPLY_DEPTH_MAX)
+    }
+}
+
+fn decode_redis_reply(input: &mut Reader, depth: usize) -> Result<RedisReply, DecodeError> {
+    Ok(match input.u8("redis reply")? {
+        1 => RedisReply::Ok,
+        2 => RedisReply::Nil,
+        3 => RedisReply::Integer(input.u64("redis integer")? as i64),
+        4 => RedisReply::Bulk(input.bytes("redis bulk")?),
+        5 if depth == 0 => return Err(DecodeError::TooLarge("depth of a redis reply")),
+        5 => {
+            let count = input.count("redis array")?;
+            let items = (0..count).map(|_| decode_redis_reply(input, depth - 1));
+            RedisReply::Array(items.collect::<Result<_, _>>()?)
+        }
+        6 => RedisReply::Error(input.string("redis error")?),
+        _ => return Err(DecodeError::Unknown("redis reply")),
+    })
 }
 
 /// A keyspace.

@@ -150,9 +150,10 @@ impl FromStr for ClusterName {
         }
         let mut backends: Vec<BackendKind> = Vec::new();
         for part in head.split('/') {
-            let kind = BackendKind::ALL.into_iter().find(|kind| kind.name() == part).ok_or_else(|| {
-                NameError::UnknownBackend { name: text.to_string(), backend: part.to_string() }
-            })?;
+            let kind = BackendKind::ALL
+                .into_iter()
+                .find(|kind| kind.name() == part)
+                .ok_or_else(|| NameError::UnknownBackend { name: text.to_string(), backend: part.to_string() })?;
             if backends.contains(&kind) {
                 return Err(NameError::RepeatedBackend(text.to_string()));
             }

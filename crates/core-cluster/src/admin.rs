@@ -66,7 +66,14 @@ impl AdminWaits {
 }
 
 impl Replica {
-    pub fn submit_admin(&mut self, shared: &mut Shared, now: Tick, ticket: Ticket, deadline: Tick, command: AdminCommand) {
+    pub fn submit_admin(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        ticket: Ticket,
+        deadline: Tick,
+        command: AdminCommand,
+    ) {
         if !self.is_leader() || self.leading.is_none() {
             return shared.complete(ticket, self.not_leader());
         }
@@ -136,7 +143,8 @@ impl Replica {
     fn wish_absent(&mut self, shared: &mut Shared, node: NodeId) -> Result<(), Refusal> {
         let Some(member) = self.meta.member_on(node) else { return Ok(()) };
         if self.meta.members.iter().filter(|member| !member.learner).count() == 1 && !member.learner {
-            let message = format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
+            let message =
+                format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
             return Err(Refusal::invalid("QuorumAtRisk", message));
         }
         self.check_quorum_without(member)?;
@@ -154,7 +162,9 @@ impl Replica {
             .as_ref()
             .into_iter()
             .flat_map(|group| group.followers())
-            .filter(|follower| follower.replica != own && follower.active && self.meta.membership.is_voter(follower.replica))
+            .filter(|follower| {
+                follower.replica != own && follower.active && self.meta.membership.is_voter(follower.replica)
+            })
             .max_by_key(|follower| follower.matched);
         let best = best.ok_or_else(|| {
             let message = format!("cluster {} has no other voter to lead it just now", self.spec.name);

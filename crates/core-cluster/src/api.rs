@@ -59,7 +59,11 @@ pub enum LocalKind {
         /// rebases and sends again.
         cluster_time_ms: u64,
     },
-    Read { backend: BackendKind, query: Bytes, consistency: Option<ReadConsistency> },
+    Read {
+        backend: BackendKind,
+        query: Bytes,
+        consistency: Option<ReadConsistency>,
+    },
     Admin(AdminCommand),
 }
 
@@ -67,12 +71,25 @@ pub enum LocalKind {
 #[derive(Clone, PartialEq, Debug)]
 pub enum AdminCommand {
     /// Learner, snapshot, voter. Idempotent: done when the node is a voter on this disk.
-    AddMember { node: NodeId, disk: DiskId },
-    RemoveMember { node: NodeId },
+    AddMember {
+        node: NodeId,
+        disk: DiskId,
+    },
+    RemoveMember {
+        node: NodeId,
+    },
     /// A node came back with a new disk: removes its old replica and adds a new one, jointly.
-    ReplaceDisk { node: NodeId, disk: DiskId },
-    TransferLeader { node: NodeId },
-    SetDefaultConsistency { consistency: Option<WriteConsistency>, read_consistency: Option<ReadConsistency> },
+    ReplaceDisk {
+        node: NodeId,
+        disk: DiskId,
+    },
+    TransferLeader {
+        node: NodeId,
+    },
+    SetDefaultConsistency {
+        consistency: Option<WriteConsistency>,
+        read_consistency: Option<ReadConsistency>,
+    },
     /// The leader's view of members and progress.
     Describe,
 }
@@ -87,22 +104,46 @@ pub struct Completion {
 #[derive(Clone, PartialEq, Debug)]
 pub enum LocalOutcome {
     /// A write reached its level. `reply` is the backend's (empty for hopeful and eventual: not applied yet).
-    Written { reply: Bytes, at: OrderedAt, level: WriteConsistency, cluster_time_ms: u64 },
-    Read { reply: Bytes, at: OrderedAt, level: ReadConsistency, cluster_time_ms: u64 },
+    Written {
+        reply: Bytes,
+        at: OrderedAt,
+        level: WriteConsistency,
+        cluster_time_ms: u64,
+    },
+    Read {
+        reply: Bytes,
+        at: OrderedAt,
+        level: ReadConsistency,
+        cluster_time_ms: u64,
+    },
     Described(ClusterDescription),
-    AdminDone { at: OrderedAt },
+    AdminDone {
+        at: OrderedAt,
+    },
     /// An absolute write committed, but its deadline came before every member had it.
-    CommittedNotAbsolute { reply: Bytes, at: OrderedAt, missing: Vec<NodeId> },
+    CommittedNotAbsolute {
+        reply: Bytes,
+        at: OrderedAt,
+        missing: Vec<NodeId>,
+    },
     /// Not led here. The router asks `leader`, or another member.
-    NotLeader { leader: Option<NodeId>, term: Term, members: Vec<Member> },
+    NotLeader {
+        leader: Option<NodeId>,
+        term: Term,
+        members: Vec<Member>,
+    },
     /// No such replica here (any more), or another generation.
     NoSuchCluster,
     /// The route's clock estimate is too far off: rebase to `cluster_time_ms` and send again.
-    StaleRoute { cluster_time_ms: u64 },
+    StaleRoute {
+        cluster_time_ms: u64,
+    },
     /// Definitely not applied.
     Refused(Refusal),
     /// Proposed, and then the outcome was lost from sight (deadline, leadership lost).
-    Unknown { message: String },
+    Unknown {
+        message: String,
+    },
 }
 
 /// What `Describe` tells.
@@ -167,7 +208,13 @@ pub enum EngineWork {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// Leadership or members as seen here changed; for caches and the config cluster.
-    Changed { cluster: ClusterId, generation: Generation, name: ClusterName, leader: Option<NodeId>, members: Vec<Member> },
+    Changed {
+        cluster: ClusterId,
+        generation: Generation,
+        name: ClusterName,
+        leader: Option<NodeId>,
+        members: Vec<Member>,
+    },
     /// The replica is gone from this node (removed, or the cluster deleted).
     Gone { cluster: ClusterId, name: ClusterName },
     /// This replica lost what it promised (rot that no peer could mend): it waits to be replaced.

@@ -39,12 +39,10 @@ impl Encode for SetDefaults {
         if input.u8("cluster command")? != 1 {
             return Err(DecodeError::Unknown("cluster command"));
         }
-        let consistency = input.option("level", |r| {
-            WriteConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level"))
-        })?;
-        let read_consistency = input.option("level", |r| {
-            ReadConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level"))
-        })?;
+        let consistency = input
+            .option("level", |r| WriteConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level")))?;
+        let read_consistency = input
+            .option("level", |r| ReadConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level")))?;
         Ok(SetDefaults { consistency, read_consistency })
     }
 }
@@ -202,7 +200,8 @@ impl Replica {
                     Some(reply) => self.complete_applied(shared, write, at, reply.clone(), time),
                     None if write.answered => {}
                     None => {
-                        let message = format!("another leader of cluster {} replaced the write's entry", self.spec.name);
+                        let message =
+                            format!("another leader of cluster {} replaced the write's entry", self.spec.name);
                         shared.complete(write.ticket, crate::api::LocalOutcome::Unknown { message });
                     }
                 }

@@ -29,7 +29,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub enum JobTarget {
     /// The overlays of these clusters: cluster, its space then, what is durable now.
     Flush(Vec<(ClusterId, SpaceId, SnapshotPoint)>),
-    Staging { cluster: ClusterId, snapshot: u64 },
+    Staging {
+        cluster: ClusterId,
+        snapshot: u64,
+    },
     Drop,
 }
 
@@ -158,11 +161,7 @@ impl Replica {
                 None => operations.push(BatchOperation::Delete { space, key: key.clone() }),
             }
         }
-        operations.push(BatchOperation::Put {
-            space,
-            key: Bytes::from_static(META_KEY),
-            value: self.meta.to_bytes(),
-        });
+        operations.push(BatchOperation::Put { space, key: Bytes::from_static(META_KEY), value: self.meta.to_bytes() });
         operations.push(BatchOperation::Durable { space, index: self.meta.applied });
         self.dirty_since = None;
         SnapshotPoint {

@@ -39,7 +39,9 @@ pub enum LaneError {
     #[error("engine: {0}")]
     Engine(#[from] EngineError),
     /// A record of ours does not decode.
-    #[error("{what} of cluster {cluster} does not decode: {error}; the data directory is damaged or of a newer version")]
+    #[error(
+        "{what} of cluster {cluster} does not decode: {error}; the data directory is damaged or of a newer version"
+    )]
     Record {
         /// Which record.
         what: &'static str,
@@ -154,12 +156,18 @@ impl Lane {
             let buried = log.state(cluster, STATE_TOMBSTONES);
             drop(log);
             if let Some(bytes) = buried {
-                self.tombstones = Tombstones::from_bytes(bytes)
-                    .map_err(|error| LaneError::Record { what: "list of the destroyed", cluster, error })?;
+                self.tombstones = Tombstones::from_bytes(bytes).map_err(|error| LaneError::Record {
+                    what: "list of the destroyed",
+                    cluster,
+                    error,
+                })?;
             }
             let Some(bytes) = record else { continue };
-            let record = ReplicaRecord::from_bytes(bytes)
-                .map_err(|error| LaneError::Record { what: "replica record", cluster, error })?;
+            let record = ReplicaRecord::from_bytes(bytes).map_err(|error| LaneError::Record {
+                what: "replica record",
+                cluster,
+                error,
+            })?;
             self.shared.next_space = self.shared.next_space.max(record.space.0);
             let replica = Replica::open(&mut self.shared, record, now)?;
             if let Some(repair) = &replica.repair {
@@ -340,9 +348,10 @@ impl Lane {
         payload: Bytes,
     ) {
         self.run_ticks(now);
-        let known = self.replicas.get(&cluster).is_some_and(|replica| {
-            replica.spec.generation == generation || planted(Mutant::GenerationIgnored)
-        });
+        let known = self
+            .replicas
+            .get(&cluster)
+            .is_some_and(|replica| replica.spec.generation == generation || planted(Mutant::GenerationIgnored));
         if !known {
             self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
             return;

@@ -10,8 +10,8 @@
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
 //! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, flush.
 
-pub mod api;
 mod admin;
+pub mod api;
 mod apply;
 mod entry;
 mod flush;

@@ -93,10 +93,8 @@ impl<'a> LayerWalk<'a> {
         let walk = |layer: Option<&'a Layer>| {
             let iterator: Box<dyn Iterator<Item = (&'a Bytes, &'a Option<Bytes>)> + 'a> = match layer {
                 Some(layer) if end.is_none_or(|end| start < end) => {
-                    let range = layer.range::<[u8], _>((
-                        Bound::Included(start),
-                        end.map_or(Bound::Unbounded, Bound::Excluded),
-                    ));
+                    let range =
+                        layer.range::<[u8], _>((Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded)));
                     match direction {
                         Direction::Forward => Box::new(range),
                         Direction::Backward => Box::new(range.rev()),
@@ -268,4 +266,3 @@ impl Overlay {
         self.set(key, None);
     }
 }
-

@@ -99,7 +99,8 @@ impl Replica {
             return self.answer_read(shared, now, read, ReadConsistency::Strong);
         }
         if self.reads.count >= WAITING_READS_MAX {
-            let message = format!("cluster {} has {} reads waiting; back off and retry", self.spec.name, self.reads.count);
+            let message =
+                format!("cluster {} has {} reads waiting; back off and retry", self.spec.name, self.reads.count);
             let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
             return shared.complete(read.ticket, LocalOutcome::Refused(refusal));
         }

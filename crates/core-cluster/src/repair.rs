@@ -67,12 +67,7 @@ impl Replica {
     }
 
     /// Another member has lost entries.
-    pub fn on_repair_request(
-        &mut self,
-        shared: &mut Shared,
-        from: NodeId,
-        holes: Vec<(LogIndex, Option<Term>)>,
-    ) {
+    pub fn on_repair_request(&mut self, shared: &mut Shared, from: NodeId, holes: Vec<(LogIndex, Option<Term>)>) {
         let mut answers = Vec::new();
         let mut bytes = 0;
         for (index, term) in holes {

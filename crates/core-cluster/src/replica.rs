@@ -22,8 +22,8 @@ use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ClusterId, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, SpaceId, Term,
-    Tick, Ticket, WriteConsistency,
+    BackendKind, ClusterId, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, SpaceId, Term, Tick,
+    Ticket, WriteConsistency,
 };
 use bytes::Bytes;
 use core_log::{BatchNumber, Log};
@@ -511,7 +511,13 @@ impl Replica {
         }
     }
 
-    fn propose_entry(&mut self, shared: &mut Shared, now: Tick, commands: &[EntryCommand], mut writes: Vec<WaitingWrite>) {
+    fn propose_entry(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        commands: &[EntryCommand],
+        mut writes: Vec<WaitingWrite>,
+    ) {
         let time = self.cluster_time(now);
         let group = self.group.as_mut().expect("a leader has a group");
         match group.propose(entry::encode(time, commands)) {
@@ -525,8 +531,7 @@ impl Replica {
                         write.answered = true;
                         let at = self.at(term, index, position as u32);
                         let level = write.level;
-                        let outcome =
-                            LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms: time };
+                        let outcome = LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms: time };
                         shared.complete(write.ticket, outcome);
                     }
                 }
@@ -626,7 +631,13 @@ impl Replica {
             for (position, write) in proposed.writes.iter_mut().enumerate() {
                 if write.level == WriteConsistency::Eventual && !write.answered {
                     write.answered = true;
-                    answers.push((write.ticket, proposed.term, proposed.index, position as u32, proposed.cluster_time_ms));
+                    answers.push((
+                        write.ticket,
+                        proposed.term,
+                        proposed.index,
+                        position as u32,
+                        proposed.cluster_time_ms,
+                    ));
                 }
             }
         }
@@ -690,7 +701,10 @@ impl Replica {
         }
         for wait in std::mem::take(&mut self.absolute) {
             let missing = Vec::new();
-            shared.complete(wait.waiting.ticket, LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing });
+            shared.complete(
+                wait.waiting.ticket,
+                LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing },
+            );
         }
         for write in std::mem::take(&mut self.staged) {
             shared.complete(write.waiting.ticket, self.not_leader());

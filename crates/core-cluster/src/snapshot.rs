@@ -233,9 +233,10 @@ impl Replica {
         for (node, chunk) in again {
             self.send(shared, node, &chunk);
         }
-        let forgotten = self.incoming.as_ref().is_some_and(|incoming| {
-            !incoming.writing && now.since(incoming.heard) > STALLED_AFTER * 2
-        });
+        let forgotten = self
+            .incoming
+            .as_ref()
+            .is_some_and(|incoming| !incoming.writing && now.since(incoming.heard) > STALLED_AFTER * 2);
         if forgotten {
             self.drop_incoming(shared);
         }
@@ -321,7 +322,9 @@ impl Replica {
             .engine
             .get(incoming.staging, META_KEY)?
             .ok_or_else(|| EngineError::Corrupt("it has no meta record".into()))
-            .and_then(|bytes| ClusterMeta::from_bytes(bytes).map_err(|error| EngineError::Corrupt(error.to_string())))?;
+            .and_then(|bytes| {
+                ClusterMeta::from_bytes(bytes).map_err(|error| EngineError::Corrupt(error.to_string()))
+            })?;
         if meta.applied != point.index && !planted(Mutant::SnapshotWrongIndex) {
             let text = format!("it claims index {} and holds {}", point.index, meta.applied);
             return Err(EngineError::Corrupt(text));

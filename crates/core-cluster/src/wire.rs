@@ -15,18 +15,44 @@ pub const REPAIR_INDEXES_MAX: usize = 64;
 pub enum Payload {
     Raft(Message),
     /// The leader has nothing to say and will fall silent; so may a follower that agrees.
-    Quiesce { from: ReplicaId, to: ReplicaId, term: Term, commit: LogIndex },
+    Quiesce {
+        from: ReplicaId,
+        to: ReplicaId,
+        term: Term,
+        commit: LogIndex,
+    },
     /// A piece of a snapshot, in order. The last one carries Raft's own snapshot message.
-    SnapshotChunk { to: ReplicaId, snapshot: u64, sequence: u64, data: Bytes, last: Option<Message> },
+    SnapshotChunk {
+        to: ReplicaId,
+        snapshot: u64,
+        sequence: u64,
+        data: Bytes,
+        last: Option<Message>,
+    },
     /// The next sequence the receiver wants; done: everything has been handed to Raft.
-    SnapshotAck { from: ReplicaId, snapshot: u64, next: u64, done: bool },
+    SnapshotAck {
+        from: ReplicaId,
+        snapshot: u64,
+        next: u64,
+        done: bool,
+    },
     /// Entries that rotted here; a term where it is known.
-    RepairRequest { from: ReplicaId, holes: Vec<(LogIndex, Option<Term>)> },
-    RepairReply { from: ReplicaId, answers: Vec<(LogIndex, RepairAnswer)> },
+    RepairRequest {
+        from: ReplicaId,
+        holes: Vec<(LogIndex, Option<Term>)>,
+    },
+    RepairReply {
+        from: ReplicaId,
+        answers: Vec<(LogIndex, RepairAnswer)>,
+    },
     /// This replica cannot be mended and asks to be replaced by a new one.
-    Lost { from: ReplicaId },
+    Lost {
+        from: ReplicaId,
+    },
     /// The sender holds no such replica: it was removed. To a replica that still talks.
-    Removed { replica: ReplicaId },
+    Removed {
+        replica: ReplicaId,
+    },
 }
 
 /// What a member knows of an entry that another has lost.

@@ -329,7 +329,8 @@ impl Group {
         }
         self.stage(&mut ready, out.snapshot.as_ref());
         out.messages = ready.take_messages().into_iter().filter_map(Message::from_library).collect();
-        out.persisted_messages = ready.take_persisted_messages().into_iter().filter_map(Message::from_library).collect();
+        out.persisted_messages =
+            ready.take_persisted_messages().into_iter().filter_map(Message::from_library).collect();
         out.committed = ready.take_committed_entries().into_iter().map(entry_from_library).collect();
         out.reads = ready
             .take_read_states()

@@ -223,4 +223,3 @@ pub(crate) fn context_bytes(context: u64) -> Vec<u8> {
 pub(crate) fn context_number(context: &[u8]) -> Option<u64> {
     <[u8; 8]>::try_from(context).ok().map(u64::from_le_bytes)
 }
-
