@@ -4,9 +4,9 @@
 //! instant, one writer at a time, and a commit is pages, sync, then one meta page. So a crash leaves
 //! the last finished write, without a log of its own to replay.
 //!
-//!   core thread ──get, range──▶ pooled read transaction ─┐
-//!   stream      ──snapshot────▶ its own, expiring        ├─▶ the map
-//!   writer thread ──write─────▶ the one write transaction ┘
+//!   core thread   ──get, range──▶ a read transaction       ─┐
+//!   stream        ──snapshot────▶ one of its own, expiring ─┼─▶ the map
+//!   writer thread ──write───────▶ the one write transaction ┘
 //!
 //! It opens its own files (LMDB cannot be handed a disk), so it is proved by the contract, crash
 //! images and damaged files, not by the simulator.
@@ -216,7 +216,6 @@ impl Engine for LmdbEngine {
     fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError> {
         self.readers.expire();
         let left = self.writer.drop_space(&self.environment, space, limit.max(1))?;
-        self.readers.on_written(0);
         Ok(left)
     }
 

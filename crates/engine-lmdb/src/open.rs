@@ -41,7 +41,7 @@ impl Environment {
     }
 }
 
-/// Readers at once: pooled ones, snapshots, and those of visits within visits.
+/// Readers at once: snapshots, and visits within visits.
 const READERS_MAX: u32 = 1024;
 /// The map is a multiple of this on every machine we know.
 const MAP_ALIGNMENT: usize = 65_536;

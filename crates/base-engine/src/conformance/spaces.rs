@@ -38,6 +38,8 @@ pub fn spaces_are_listed<F: EngineFactory>(factory: &F) {
     engine.write(&batch([delete(A, "k")])).unwrap();
     assert_eq!(engine.spaces(), Ok(vec![B, C]));
     assert_eq!(engine.drop_space(B, 10), Ok(false));
+    engine.write(&batch([durable(A, 0)])).unwrap();
+    assert_eq!(engine.spaces(), Ok(vec![C]), "an index of zero is none");
     let engine = factory.reopen(engine);
     assert_eq!(engine.spaces(), Ok(vec![C]));
     let many: Vec<BatchOperation> = (0..300).map(|i| put(SpaceId(i * 3), "k", "v")).collect();
