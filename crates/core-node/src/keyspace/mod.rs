@@ -1,1 +1,86 @@
-//! Keyspaces (placeholder: helper "keyspaces" writes this module).
+//! Keyspaces: keys spread over many clusters by a fixed number of virtual partitions, and moved
+//! between clusters while they serve (second paper; Hive paper, 2.7).
+//!
+//!   document (world cluster, `keyspace/<name>`) ──▶ KeyspaceMap (cached) ──route──▶ cluster + scope
+//!        ▲ compare-and-set
+//!   CreateKeyspace · DeleteKeyspace · StartReshard · ReshardRun (planners, in rounds of calls)
+//!
+//! Always: the document is the only truth about owners and is changed by compare-and-set alone; every
+//! step of every planner may be repeated, by two runners at once or after a crash at any point; a
+//! partition has one owner per epoch, which its cluster checks for every single command.
+//! Not here: retries and leaders (the router), bytes of pairs (core-backends, metadata).
+//! Why it is done so: docs/decisions/0007-keyspaces-and-resharding.md.
+
+mod create;
+mod delete;
+mod document;
+mod map;
+mod read;
+mod reshard;
+mod rounds;
+mod run;
+mod scan;
+mod store;
+#[cfg(test)]
+mod tests;
+mod topology;
+
+pub use create::CreateKeyspace;
+pub use delete::DeleteKeyspace;
+pub use document::{cluster_name, document_key, validate_name, Document, KeyspaceSpec, KeyspaceState, KEYSPACE_NAME_BYTES_MAX};
+pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Payload, Retry, Routed};
+pub use read::{DescribeKeyspace, ListKeyspaces};
+pub use reshard::StartReshard;
+pub use run::ReshardRun;
+pub use scan::{ScanKeyspace, ScanRequest};
+pub use topology::{from_static_topology, ShapeClusters, StaticPlan, StaticShard, TopologyError};
+
+use crate::planner::{DocumentNews, Planner};
+use base_types::action::Action;
+
+/// The planner of a keyspace action; `None` for actions that need none (`KvPut`, `KvGet`, …: see
+/// [`KeyspaceMap::route`]) or are none of ours. `map` is the cached one of the keyspace, if any.
+pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<dyn Planner>> {
+    Some(match action {
+        Action::CreateKeyspace { keyspace, partitioning, partitions, clusters, split_keys, rule, engine } => {
+            Box::new(CreateKeyspace::new(KeyspaceSpec {
+                name: keyspace.clone(),
+                partitioning: *partitioning,
+                partitions: *partitions,
+                clusters: *clusters,
+                split_keys: split_keys.clone(),
+                rule: rule.clone(),
+                engine: engine.clone(),
+            }))
+        }
+        Action::DeleteKeyspace { keyspace } => Box::new(DeleteKeyspace::new(keyspace.clone())),
+        Action::DescribeKeyspace { keyspace } => Box::new(DescribeKeyspace::new(keyspace.clone())),
+        Action::ListKeyspaces => Box::new(ListKeyspaces::new()),
+        Action::Reshard { keyspace, clusters } => Box::new(StartReshard::new(keyspace.clone(), *clusters)),
+        Action::KvScan { target: base_types::action::KvTarget::Keyspace(keyspace), .. } => {
+            Box::new(ScanKeyspace::new(keyspace.clone(), ScanRequest::from_action(action)?, map.cloned()))
+        }
+        _ => return None,
+    })
+}
+
+/// What to run in the background once an action was answered well.
+pub fn follow_up(action: &Action) -> Option<Box<dyn Planner>> {
+    match action {
+        Action::Reshard { keyspace, .. } => Some(Box::new(ReshardRun::new(keyspace.clone()))),
+        _ => None,
+    }
+}
+
+/// What a document still needs, if its runner is gone: run it in the background when a sweep (a
+/// `ListKeyspaces` plan without client; it leaves the documents in `PlanContext::documents`) finds the
+/// document unfinished at the same version as the sweep before. Running it twice does no harm.
+pub fn work_left(news: &DocumentNews) -> Option<Box<dyn Planner>> {
+    let document = Document::decode_body(news.body.clone()?).ok()?;
+    match document.state {
+        KeyspaceState::Creating => Some(Box::new(CreateKeyspace::resume(document, news.version))),
+        KeyspaceState::Deleting => Some(Box::new(DeleteKeyspace::new(document.name))),
+        KeyspaceState::Ready if document.reshard.is_some() => Some(Box::new(ReshardRun::new(document.name))),
+        KeyspaceState::Ready => None,
+    }
+}

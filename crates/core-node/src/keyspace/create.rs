@@ -1,0 +1,261 @@
+//! Making a keyspace: document (creating), clusters, partitions adopted, document (ready).
+//!
+//!   Put ──▶ Clusters ──▶ Adopt ──▶ Finish ──▶ done
+//!    │ exists: Look        └─ refused for good ─▶ Undo (document deleting, then `delete.rs`)
+//!
+//! Always: whoever finds a document `creating` may carry it on from the start: each step done already
+//! is as good as done now. A client that goes away leaves a document that a sweep finishes.
+//! Not here: moving partitions (`run.rs`).
+
+use super::delete::Delete;
+use super::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState};
+use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
+use super::store;
+use crate::planner::{Call, CallResult, PlanContext, Step};
+use base_types::action::{ActionResult, Failure};
+use base_types::{ErrorKind, PartitionId, Refusal};
+use core_backends::metadata::{Command, Scope};
+
+/// Clusters made or removed at a time.
+pub(super) const CLUSTERS_AT_A_TIME: u16 = 8;
+/// Failed rounds in a row after which a plan gives up (a sweep takes it up again).
+pub(super) const TRIES_MAX: u32 = 30;
+
+/// Makes a keyspace; answers with its [`ActionResult::Keyspace`].
+pub struct CreateKeyspace(InRounds<Create>);
+planner_in_rounds!(CreateKeyspace, InRounds<Create>);
+
+impl CreateKeyspace {
+    /// For a client.
+    pub fn new(spec: KeyspaceSpec) -> CreateKeyspace {
+        CreateKeyspace(InRounds::new(Create { spec: Some(spec), document: None, version: None, stage: Stage::Begin, tries: 0 }))
+    }
+
+    /// For a document found `creating`.
+    pub fn resume(document: Document, version: u64) -> CreateKeyspace {
+        let stage = Stage::Resume;
+        CreateKeyspace(InRounds::new(Create { spec: None, document: Some(document), version: Some(version), stage, tries: 0 }))
+    }
+}
+
+enum Stage {
+    Begin,
+    Resume,
+    Put,
+    Look,
+    /// The number of the first cluster of the round.
+    Clusters(u16),
+    Adopt,
+    Finish,
+    /// The document is to say `deleting`; then the clusters go.
+    Undo(Failure),
+    Deleting(Box<Delete>, Failure),
+}
+
+struct Create {
+    spec: Option<KeyspaceSpec>,
+    document: Option<Document>,
+    version: Option<u64>,
+    stage: Stage,
+    tries: u32,
+}
+
+impl Rounds for Create {
+    fn name(&self) -> &'static str {
+        "create keyspace"
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        let Some(mut document) = self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(KeyspaceSpec::document)) else {
+            return refuse(Refusal::new(ErrorKind::Internal, "Internal", "a keyspace is to be made from nothing"));
+        };
+        let step = match &mut document {
+            Err(refusal) => return refuse(refusal.clone()),
+            Ok(document) => self.turn(context, document, answers),
+        };
+        self.document = document.ok();
+        step
+    }
+}
+
+impl Create {
+    fn turn(&mut self, context: &mut PlanContext<'_>, document: &mut Document, answers: Vec<CallResult>) -> Step {
+        if answers.is_empty() && !matches!(self.stage, Stage::Deleting(..)) {
+            return self.ask(document);
+        }
+        match core::mem::replace(&mut self.stage, Stage::Look) {
+            Stage::Begin | Stage::Resume => self.ask(document),
+            Stage::Put => match store::document_written(context, document, only(answers)) {
+                Ok(version) => {
+                    self.version = Some(version);
+                    self.go(Stage::Clusters(0), document)
+                }
+                Err(failure) => self.retry_or(context, failure, Stage::Put, |this, failure| {
+                    if store::is_conflict(&failure) {
+                        this.go(Stage::Look, document)
+                    } else {
+                        Step::Done(Err(failure))
+                    }
+                }),
+            },
+            Stage::Look => self.looked(context, document, only(answers)),
+            Stage::Clusters(first) => self.clusters_made(context, document, first, answers),
+            Stage::Adopt => match answers.into_iter().find_map(|a| store::backend_reply::<core_backends::metadata::Reply>(a).err()) {
+                None => self.go(Stage::Finish, document),
+                Some(failure) => self.retry_or(context, failure, Stage::Adopt, |_, failure| Step::Done(Err(failure))),
+            },
+            Stage::Finish => {
+                let ready = Document { state: KeyspaceState::Ready, ..document.clone() };
+                match store::document_written(context, &ready, only(answers)) {
+                    Ok(_) => done(&ready),
+                    Err(failure) if store::is_conflict(&failure) => self.go(Stage::Look, document),
+                    Err(failure) => self.retry_or(context, failure, Stage::Finish, |_, failure| Step::Done(Err(failure))),
+                }
+            }
+            Stage::Undo(reason) => {
+                let deleting = Document { state: KeyspaceState::Deleting, ..document.clone() };
+                if let Err(failure) = store::document_written(context, &deleting, only(answers)) {
+                    return match is_passing(&failure) {
+                        true => self.retry_or(context, failure, Stage::Undo(reason), |_, failure| Step::Done(Err(failure))),
+                        false => Step::Done(Err(reason)),
+                    };
+                }
+                let mut delete = Delete::new(document.name.clone());
+                let step = delete.next(context, Vec::new());
+                self.stage = Stage::Deleting(Box::new(delete), reason);
+                step
+            }
+            Stage::Deleting(mut delete, reason) => match delete.next(context, answers) {
+                Step::Done(_) => Step::Done(Err(reason)),
+                step => {
+                    self.stage = Stage::Deleting(delete, reason);
+                    step
+                }
+            },
+        }
+    }
+
+    fn go(&mut self, stage: Stage, document: &Document) -> Step {
+        self.stage = stage;
+        self.tries = 0;
+        self.ask(document)
+    }
+
+    /// The calls of the present stage.
+    fn ask(&mut self, document: &Document) -> Step {
+        match &mut self.stage {
+            Stage::Begin => {
+                self.stage = Stage::Put;
+                one(store::write_document(document, None))
+            }
+            Stage::Put => one(store::write_document(document, None)),
+            Stage::Resume => {
+                self.stage = Stage::Look;
+                one(store::read_document(&document.name))
+            }
+            Stage::Look => one(store::read_document(&document.name)),
+            Stage::Clusters(first) => create_clusters(document, *first, document.clusters),
+            Stage::Adopt => adopt(document),
+            Stage::Finish => one(store::write_document(&Document { state: KeyspaceState::Ready, ..document.clone() }, self.version)),
+            Stage::Undo(_) => {
+                one(store::write_document(&Document { state: KeyspaceState::Deleting, ..document.clone() }, self.version))
+            }
+            Stage::Deleting(..) => one(store::read_document(&document.name)),
+        }
+    }
+
+    /// A document is there (or was): carry it on if it is ours, else say so.
+    fn looked(&mut self, context: &mut PlanContext<'_>, document: &mut Document, result: CallResult) -> Step {
+        match store::document_read(context, &document.name, result) {
+            Ok(Some((version, found))) if found.state == KeyspaceState::Creating && found.is_of(document) => {
+                self.version = Some(version);
+                self.go(Stage::Clusters(0), document)
+            }
+            // Finished by another runner of this same plan: ours lost only the race to say so.
+            Ok(Some((_, found))) if self.version.is_some() && found.state == KeyspaceState::Ready => done(&found),
+            Ok(Some((_, found))) => {
+                let name = &found.name;
+                let message = format!("keyspace '{name}' exists already; delete it first or choose another name");
+                refuse(Refusal::new(ErrorKind::Conflict, "KeyspaceExists", message))
+            }
+            Ok(None) if self.spec.is_none() || self.version.is_some() => {
+                refuse(Refusal::new(ErrorKind::Conflict, "Conflict", format!("keyspace '{}' was deleted while it was made", document.name)))
+            }
+            Ok(None) => {
+                self.stage = Stage::Begin;
+                self.tries += 1;
+                if self.tries > TRIES_MAX {
+                    return Step::Done(Err(Failure::from(super::map::unknown_keyspace(&document.name))));
+                }
+                pause(context, self.tries)
+            }
+            Err(failure) => self.retry_or(context, failure, Stage::Look, |_, failure| Step::Done(Err(failure))),
+        }
+    }
+
+    fn clusters_made(&mut self, context: &mut PlanContext<'_>, document: &mut Document, first: u16, answers: Vec<CallResult>) -> Step {
+        match first_failure(answers, "ClusterExists") {
+            None => {
+                let next = first.saturating_add(CLUSTERS_AT_A_TIME);
+                let stage = if next < document.clusters { Stage::Clusters(next) } else { Stage::Adopt };
+                self.go(stage, document)
+            }
+            Some(failure) => self.retry_or(context, failure, Stage::Clusters(first), |this, failure| this.go(Stage::Undo(failure), document)),
+        }
+    }
+
+    /// Waits and asks again where that may help, else `otherwise`.
+    fn retry_or(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        failure: Failure,
+        stage: Stage,
+        otherwise: impl FnOnce(&mut Self, Failure) -> Step,
+    ) -> Step {
+        self.tries += 1;
+        if is_passing(&failure) && self.tries <= TRIES_MAX {
+            self.stage = stage;
+            return pause(context, self.tries);
+        }
+        if is_passing(&failure) {
+            return Step::Done(Err(failure));
+        }
+        otherwise(self, failure)
+    }
+}
+
+/// The first answer that is neither well nor the expected refusal.
+pub(super) fn first_failure(answers: Vec<CallResult>, as_good: &str) -> Option<Failure> {
+    answers.into_iter().filter_map(Result::err).find(|failure| failure.refusal.code != as_good)
+}
+
+/// Asks for some of the clusters `first…end`.
+pub(super) fn create_clusters(document: &Document, first: u16, end: u16) -> Step {
+    let rule = document.cluster_rule();
+    let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
+    let calls: Result<Vec<Call>, Refusal> = round
+        .map(|number| Ok(Call::CreateCluster { cluster: cluster_name(&document.name, number)?, rule: rule.clone() }))
+        .collect();
+    calls.map_or_else(refuse, Step::Calls)
+}
+
+/// Every cluster takes its partitions.
+fn adopt(document: &Document) -> Step {
+    let mut calls = Vec::new();
+    for number in 0..document.clusters {
+        let owned = document.owners.iter().zip(&document.epochs).enumerate().filter(|(_, (owner, _))| **owner == number);
+        let scopes = owned.map(|(p, (_, epoch))| Scope { partition: PartitionId(p as u16), epoch: *epoch }).collect();
+        match cluster_name(&document.name, number) {
+            Ok(cluster) => calls.push(store::metadata_write(cluster, &Command::Adopt { scopes })),
+            Err(refusal) => return refuse(refusal),
+        }
+    }
+    Step::Calls(calls)
+}
+
+fn done(document: &Document) -> Step {
+    match document.info() {
+        Ok(info) => answer(ActionResult::Keyspace(info), None),
+        Err(refusal) => refuse(refusal),
+    }
+}

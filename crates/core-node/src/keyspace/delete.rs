@@ -1,0 +1,121 @@
+//! Removing a keyspace: document (deleting), clusters gone, document gone.
+//!
+//! Always: may be repeated and taken up by anybody who finds the document `deleting`; the document
+//! goes last, so no cluster is left that nobody knows of.
+//! Not here: how a cluster is removed (the router's own flow).
+
+use super::create::{first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
+use super::document::{cluster_name, Document, KeyspaceState};
+use super::map::unknown_keyspace;
+use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
+use super::store;
+use crate::planner::{Call, CallResult, PlanContext, Step};
+use base_types::action::{ActionResult, Failure};
+use base_types::Refusal;
+
+/// Removes a keyspace and its clusters.
+pub struct DeleteKeyspace(InRounds<Delete>);
+planner_in_rounds!(DeleteKeyspace, InRounds<Delete>);
+
+impl DeleteKeyspace {
+    /// For a client, or for a document found `deleting`.
+    pub fn new(keyspace: String) -> DeleteKeyspace {
+        DeleteKeyspace(InRounds::new(Delete::new(keyspace)))
+    }
+}
+
+enum Stage {
+    Read,
+    Mark(Document),
+    Clusters { first: u16, version: u64, document: Document },
+    Remove,
+}
+
+pub(super) struct Delete {
+    keyspace: String,
+    stage: Stage,
+    /// We have seen it: that it is gone now is what was wanted.
+    seen: bool,
+    tries: u32,
+}
+
+impl Delete {
+    pub fn new(keyspace: String) -> Delete {
+        Delete { keyspace, stage: Stage::Read, seen: false, tries: 0 }
+    }
+
+    /// Anything unexpected: pause, then begin again with what the document says.
+    fn again(&mut self, context: &mut PlanContext<'_>, failure: Failure) -> Step {
+        self.tries += 1;
+        self.stage = Stage::Read;
+        if self.tries > TRIES_MAX || !(is_passing(&failure) || store::is_conflict(&failure)) {
+            return Step::Done(Err(failure));
+        }
+        pause(context, self.tries)
+    }
+
+    fn read(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Step {
+        match store::document_read(context, &self.keyspace, result) {
+            Ok(None) if self.seen => answer(ActionResult::Done, None),
+            Ok(None) => refuse(unknown_keyspace(&self.keyspace)),
+            Ok(Some((version, document))) if document.state == KeyspaceState::Deleting => {
+                self.seen = true;
+                self.delete_clusters(0, version, document)
+            }
+            Ok(Some((version, mut document))) => {
+                self.seen = true;
+                document.state = KeyspaceState::Deleting;
+                let call = store::write_document(&document, Some(version));
+                self.stage = Stage::Mark(document);
+                one(call)
+            }
+            Err(failure) => self.again(context, failure),
+        }
+    }
+
+    fn delete_clusters(&mut self, first: u16, version: u64, document: Document) -> Step {
+        if first >= document.clusters_most() {
+            self.stage = Stage::Remove;
+            return one(store::delete_document(&self.keyspace, version));
+        }
+        let step = delete_clusters(&document, first, document.clusters_most());
+        self.stage = Stage::Clusters { first, version, document };
+        step
+    }
+}
+
+/// Asks for the removal of some of the clusters `first…end`.
+pub(super) fn delete_clusters(document: &Document, first: u16, end: u16) -> Step {
+    let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
+    let calls: Result<Vec<Call>, Refusal> =
+        round.map(|number| Ok(Call::DeleteCluster { cluster: cluster_name(&document.name, number)? })).collect();
+    calls.map_or_else(refuse, Step::Calls)
+}
+
+impl Rounds for Delete {
+    fn name(&self) -> &'static str {
+        "delete keyspace"
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        if answers.is_empty() {
+            self.stage = Stage::Read;
+            return one(store::read_document(&self.keyspace));
+        }
+        match core::mem::replace(&mut self.stage, Stage::Read) {
+            Stage::Read => self.read(context, only(answers)),
+            Stage::Mark(document) => match store::document_written(context, &document, only(answers)) {
+                Ok(version) => self.delete_clusters(0, version, document),
+                Err(failure) => self.again(context, failure),
+            },
+            Stage::Clusters { first, version, document } => match first_failure(answers, "UnknownCluster") {
+                None => self.delete_clusters(first.saturating_add(CLUSTERS_AT_A_TIME), version, document),
+                Some(failure) => self.again(context, failure),
+            },
+            Stage::Remove => match store::document_deleted(context, &self.keyspace, only(answers)) {
+                Ok(()) => answer(ActionResult::Done, None),
+                Err(failure) => self.again(context, failure),
+            },
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Carrying out a reshard: one partition after the other, while clients read and write.
+//!
+//! For each move, decided anew from what the two clusters say (`decide`), so a runner that crashed, or
+//! a second one beside it, goes on where the clusters are:
+//!
+//!   new owner: PrepareImport ─▶ old owner: BeginMove ─▶ pages copied ─▶ changed keys copied, again and
+//!   again until few ─▶ old owner: Freeze ─▶ last changed keys ─▶ old owner: Handover (only if nothing
+//!   changed since) ─▶ new owner: Activate ─▶ document: owner and epoch ─▶ old owner: Release
+//!
+//! Always: the old owner has given the partition up before the new one takes it, so at no moment do two
+//! serve it; `Handover` is refused if one change was not copied; clients see at most `PartitionMoving`
+//! between Freeze and Handover, and `WrongPartition` until the document is switched.
+//! Not here: the plan (`reshard.rs`), what each command does to a cluster (core-backends, metadata).
+
+use super::create::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
+use super::delete::delete_clusters;
+use super::document::{cluster_name, Document, KeyspaceState, Move, MovePhase};
+use super::map::unknown_keyspace;
+use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
+use super::store;
+use crate::planner::{CallResult, PlanContext, Step};
+use base_types::action::{ActionResult, Failure};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ErrorKind, ReadConsistency, Refusal};
+use bytes::Bytes;
+use core_backends::metadata::{
+    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, Scope, FREEZE_LEASE_MS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
+};
+
+/// How many changed keys may be left when the partition is frozen: what copying them takes is what
+/// a writer waits.
+const DIRTY_SMALL: usize = if cfg!(test) { 2 } else { 64 };
+/// Rounds of changed keys after which it is frozen however many are left.
+const DIRTY_ROUNDS_MAX: u32 = 50;
+/// How long the first freeze may last; each further try doubles it up to `FREEZE_LEASE_MS_MAX`.
+const FREEZE_LEASE_MS: u32 = 1_000;
+/// Pairs removed at a time after a move.
+const RELEASE_PAIRS: u32 = if cfg!(test) { 7 } else { 1_000 };
+/// Bytes copied at a time. (Tests cut everything small, so that each page has a next one.)
+const PAGE_BYTES: u32 = if cfg!(test) { 64 } else { MOVE_PAGE_BYTES_MAX as u32 };
+/// Changed keys copied at a time.
+const CHANGES: u32 = if cfg!(test) { 3 } else { MOVE_PAIRS_MAX as u32 };
+
+/// Carries out the reshard a keyspace's document tells of; done when there is none. Answers with the
+/// keyspace; runs in the background, without a deadline.
+pub struct ReshardRun(InRounds<Run>);
+planner_in_rounds!(ReshardRun, InRounds<Run>);
+
+impl ReshardRun {
+    /// By name.
+    pub fn new(keyspace: String) -> ReshardRun {
+        ReshardRun(InRounds::new(Run {
+            keyspace,
+            version: 0,
+            document: None,
+            asked: Asked::Document,
+            old: None,
+            new: None,
+            dirty_rounds: 0,
+            freezes: 0,
+            tries: 0,
+        }))
+    }
+}
+
+/// What the round that is out has asked for.
+enum Asked {
+    Document,
+    /// Clusters from this number on.
+    Create(u16),
+    Remove(u16),
+    /// Writing this document.
+    Write(Box<Document>),
+    /// As `Write`, and then end with the failure.
+    GiveUp(Box<Document>, Failure),
+    /// Where the partition stands at the old and the new owner.
+    States,
+    /// A command to the old owner.
+    Old,
+    /// A command to the new owner.
+    New,
+    /// A page of pairs for the new owner.
+    Page(ImportCursor),
+    /// A page of changed keys.
+    Changes(ImportCursor),
+    /// The removal of what was moved.
+    Release,
+    /// The removal of what an earlier, broken move left at the new owner.
+    Sweep,
+}
+
+struct Run {
+    keyspace: String,
+    version: u64,
+    document: Option<Document>,
+    asked: Asked,
+    /// Where the partition on the move stands at the old owner, and at the new one; forgotten after
+    /// every failure, and then asked for.
+    old: Option<Option<PartitionInfo>>,
+    new: Option<Option<PartitionInfo>>,
+    dirty_rounds: u32,
+    freezes: u32,
+    tries: u32,
+}
+
+/// The next step of a move.
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    ToOld(Command),
+    ToNew(Command),
+    Sweep(Scope),
+    Export(ImportCursor),
+    Changes(ImportCursor),
+    Switch { keys: u64 },
+    Impossible(&'static str),
+}
+
+/// What a move needs next, by what its two clusters say and nothing else.
+fn decide(step: &Move, old: Option<&PartitionInfo>, new: Option<&PartitionInfo>, lease_ms: u32, freeze_now: bool) -> Next {
+    use PartitionState::*;
+    let old_scope = Scope { partition: step.partition, epoch: step.epoch };
+    let new_scope = Scope { epoch: step.epoch + 1, ..old_scope };
+    let new = match new {
+        Some(info) if info.scope.epoch == new_scope.epoch && info.state.serves() => return Next::Switch { keys: info.keys },
+        Some(info) if info.state == Dropping => return Next::Sweep(info.scope),
+        Some(info) if info.state == Importing && info.scope != new_scope => return Next::ToNew(Command::AbortImport { scope: info.scope }),
+        Some(info) if info.state == Importing => info,
+        Some(info) if info.state != Released => return Next::Impossible("the new owner serves another epoch of it"),
+        _ => return Next::ToNew(Command::PrepareImport { scope: new_scope }),
+    };
+    let Some(old) = old.filter(|info| info.scope == old_scope) else { return Next::Impossible("the old owner does not know its epoch") };
+    match old.state {
+        Importing => Next::Impossible("the old owner has not got it yet"),
+        Dropping | Released => Next::ToNew(Command::Activate { scope: new_scope }),
+        Owned => Next::ToOld(Command::BeginMove { scope: old_scope }),
+        Moving | Frozen if !new.cursor.copied => Next::Export(new.cursor.clone()),
+        Frozen if planted(Mutant::MoveLosesDirty) => Next::ToOld(Command::Handover { scope: old_scope, dirty: old.dirty }),
+        Frozen if old.dirty == new.cursor.dirty => Next::ToOld(Command::Handover { scope: old_scope, dirty: new.cursor.dirty }),
+        Moving if freeze_now && planted(Mutant::MoveWithoutFreeze) => {
+            Next::ToOld(Command::Handover { scope: old_scope, dirty: new.cursor.dirty })
+        }
+        Moving if freeze_now => Next::ToOld(Command::Freeze { scope: old_scope, lease_ms }),
+        Moving | Frozen => Next::Changes(new.cursor.clone()),
+    }
+}
+
+impl Rounds for Run {
+    fn name(&self) -> &'static str {
+        "reshard"
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        let asked = core::mem::replace(&mut self.asked, Asked::Document);
+        if answers.is_empty() {
+            return one(store::read_document(&self.keyspace));
+        }
+        match self.heard(context, asked, answers) {
+            Ok(step) => step,
+            Err(failure) => self.again(context, failure),
+        }
+    }
+}
+
+impl Run {
+    /// Whatever went wrong: forget what was known, pause, begin with the document.
+    fn again(&mut self, context: &mut PlanContext<'_>, failure: Failure) -> Step {
+        self.tries += 1;
+        (self.old, self.new, self.document) = (None, None, None);
+        let may_pass = is_passing(&failure) || store::is_conflict(&failure);
+        if !may_pass || self.tries > TRIES_MAX {
+            return Step::Done(Err(failure));
+        }
+        pause(context, self.tries)
+    }
+
+    fn heard(&mut self, context: &mut PlanContext<'_>, asked: Asked, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        match asked {
+            Asked::Document => match store::document_read(context, &self.keyspace, only(answers))? {
+                None => Ok(refuse(unknown_keyspace(&self.keyspace))),
+                Some((version, document)) => self.begin(version, document),
+            },
+            Asked::Create(first) => match first_failure(answers, "ClusterExists") {
+                None => self.prepare(first.saturating_add(CLUSTERS_AT_A_TIME)),
+                Some(failure) if is_passing(&failure) => Err(failure),
+                Some(failure) => self.give_up(failure),
+            },
+            Asked::Remove(first) => match first_failure(answers, "UnknownCluster") {
+                None => self.finish(first.saturating_add(CLUSTERS_AT_A_TIME)),
+                Some(failure) => Err(failure),
+            },
+            Asked::Write(document) => {
+                let version = store::document_written(context, &document, only(answers))?;
+                self.tries = 0;
+                self.begin(version, *document)
+            }
+            Asked::GiveUp(document, reason) => {
+                store::document_written(context, &document, only(answers))?;
+                Ok(Step::Done(Err(reason)))
+            }
+            Asked::States => {
+                let mut answers = answers.into_iter();
+                let mut state = || match store::backend_reply(answers.next().unwrap_or_else(|| only(Vec::new())))? {
+                    Reply::Partitions(mut list) => Ok(list.pop()),
+                    other => Err(odd(&other)),
+                };
+                (self.old, self.new) = (Some(state()?), Some(state()?));
+                self.go_on()
+            }
+            Asked::Old => {
+                self.old = Some(Some(partition_reply(only(answers))?));
+                self.go_on()
+            }
+            Asked::New => {
+                self.new = Some(Some(partition_reply(only(answers))?));
+                self.go_on()
+            }
+            Asked::Page(cursor) => match store::backend_reply(only(answers))? {
+                Reply::Export { pairs, more } => self.import_page(cursor, pairs, more),
+                other => Err(odd(&other)),
+            },
+            Asked::Changes(cursor) => match store::backend_reply(only(answers))? {
+                Reply::Dirty { pairs, reached, more } => self.import_changes(cursor, pairs, reached, more),
+                other => Err(odd(&other)),
+            },
+            Asked::Release => self.released(only(answers)),
+            Asked::Sweep => {
+                let _: Reply = store::backend_reply(only(answers))?;
+                self.new = None;
+                self.go_on()
+            }
+        }
+    }
+
+    /// With a fresh document: what is left to do?
+    fn begin(&mut self, version: u64, document: Document) -> Result<Step, Failure> {
+        self.version = version;
+        (self.old, self.new) = (None, None);
+        (self.dirty_rounds, self.freezes) = (0, 0);
+        let Some(reshard) = document.reshard.clone().filter(|_| document.state == KeyspaceState::Ready) else {
+            return Ok(document.info().map_or_else(refuse, |info| answer(ActionResult::Keyspace(info), None)));
+        };
+        let clusters = document.clusters;
+        self.document = Some(document);
+        if !reshard.prepared {
+            return self.prepare(clusters);
+        }
+        match reshard.moves.first() {
+            None => self.finish(reshard.target),
+            Some(first) if first.phase == MovePhase::Waiting => self.write(|document| start_next(document)),
+            Some(first) if first.phase == MovePhase::Releasing && first.from >= reshard.target => {
+                // The whole cluster goes in the end, and its pairs with it.
+                self.write(|document| end_first(document))
+            }
+            Some(first) if first.phase == MovePhase::Releasing => self.release(*first),
+            Some(_) => self.go_on(),
+        }
+    }
+
+    fn known(&self) -> Result<&Document, Failure> {
+        self.document.as_ref().ok_or_else(|| {
+            Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", "the keyspace's document is to be read again"))
+        })
+    }
+
+    /// Changes the document by compare-and-set.
+    fn write(&mut self, change: impl FnOnce(&mut Document)) -> Result<Step, Failure> {
+        let mut document = self.known()?.clone();
+        change(&mut document);
+        let call = store::write_document(&document, Some(self.version));
+        self.asked = Asked::Write(Box::new(document));
+        Ok(one(call))
+    }
+
+    /// Makes the clusters that are missing, from number `first` on.
+    fn prepare(&mut self, first: u16) -> Result<Step, Failure> {
+        let document = self.known()?;
+        let target = document.reshard.as_ref().map_or(0, |reshard| reshard.target);
+        if first < target {
+            let step = create_clusters(document, first, target);
+            self.asked = Asked::Create(first);
+            return Ok(step);
+        }
+        self.write(|document| {
+            document.clusters = document.clusters_most();
+            if let Some(reshard) = &mut document.reshard {
+                reshard.prepared = true;
+            }
+        })
+    }
+
+    /// The clusters cannot be made: nothing has moved yet, so the reshard is called off. What was made
+    /// of them stays empty and unused, and is taken up by the next try.
+    fn give_up(&mut self, reason: Failure) -> Result<Step, Failure> {
+        let mut document = self.known()?.clone();
+        document.reshard = None;
+        let call = store::write_document(&document, Some(self.version));
+        self.asked = Asked::GiveUp(Box::new(document), reason);
+        Ok(one(call))
+    }
+
+    /// All is moved: removes the clusters that are left over, then the reshard from the document.
+    fn finish(&mut self, first: u16) -> Result<Step, Failure> {
+        let document = self.known()?;
+        let target = document.reshard.as_ref().map_or(document.clusters, |reshard| reshard.target);
+        if first < document.clusters {
+            let step = delete_clusters(document, first, document.clusters);
+            self.asked = Asked::Remove(first);
+            return Ok(step);
+        }
+        self.write(|document| {
+            document.clusters = target;
+            document.reshard = None;
+        })
+    }
+
+    fn first_move(&self) -> Result<Move, Failure> {
+        let first = self.known()?.reshard.as_ref().and_then(|reshard| reshard.moves.first().copied());
+        first.ok_or_else(|| Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", "no partition is moving any more")))
+    }
+
+    /// The next step of the move under way.
+    fn go_on(&mut self) -> Result<Step, Failure> {
+        let step = self.first_move()?;
+        let (from, to) = (cluster_name(&self.keyspace, step.from)?, cluster_name(&self.keyspace, step.to)?);
+        let (Some(old), Some(new)) = (&self.old, &self.new) else {
+            self.asked = Asked::States;
+            let query = Query::Partition { partition: step.partition };
+            let strong = Some(ReadConsistency::Strong);
+            return Ok(Step::Calls(vec![store::metadata_read(from, &query, strong), store::metadata_read(to, &query, strong)]));
+        };
+        let lease_ms = FREEZE_LEASE_MS.saturating_mul(1 << self.freezes.min(8)).min(FREEZE_LEASE_MS_MAX);
+        let freeze_now = self.dirty_rounds == u32::MAX;
+        let scope = Scope { partition: step.partition, epoch: step.epoch };
+        let strong = Some(ReadConsistency::Strong);
+        Ok(match decide(&step, old.as_ref(), new.as_ref(), lease_ms, freeze_now) {
+            Next::ToOld(command) => {
+                if matches!(command, Command::Freeze { .. }) {
+                    self.freezes += 1;
+                    self.dirty_rounds = 0;
+                }
+                self.asked = Asked::Old;
+                one(store::metadata_write(from, &command))
+            }
+            Next::ToNew(command) => {
+                self.asked = Asked::New;
+                one(store::metadata_write(to, &command))
+            }
+            Next::Sweep(scope) => {
+                self.asked = Asked::Sweep;
+                one(store::metadata_write(to, &Command::Release { scope, limit: RELEASE_PAIRS }))
+            }
+            Next::Export(cursor) => {
+                let query = Query::ExportPage { scope, after: cursor.after.clone(), bytes_max: PAGE_BYTES };
+                self.asked = Asked::Page(cursor);
+                one(store::metadata_read(from, &query, strong))
+            }
+            Next::Changes(cursor) => {
+                let query = Query::Dirty { scope, after: cursor.dirty, limit: CHANGES };
+                self.asked = Asked::Changes(cursor);
+                one(store::metadata_read(from, &query, strong))
+            }
+            Next::Switch { keys } => return self.write(|document| switch_first(document, keys)),
+            Next::Impossible(why) => {
+                let message = format!(
+                    "partition {} of keyspace '{}' cannot move from {from} to {to} at epoch {}: {why}; call the operator",
+                    step.partition, self.keyspace, step.epoch
+                );
+                return Err(Failure::from(Refusal::new(ErrorKind::Corrupt, "Internal", message)));
+            }
+        })
+    }
+
+    fn import(&mut self, expected: ImportCursor, cursor: ImportCursor, pairs: Vec<(Bytes, Option<Bytes>)>) -> Result<Step, Failure> {
+        let step = self.first_move()?;
+        let scope = Scope { partition: step.partition, epoch: step.epoch + 1 };
+        self.asked = Asked::New;
+        self.tries = 0;
+        let to = cluster_name(&self.keyspace, step.to)?;
+        Ok(one(store::metadata_write(to, &Command::Import { scope, expected, cursor, pairs })))
+    }
+
+    fn import_page(&mut self, expected: ImportCursor, pairs: Vec<(Bytes, Bytes)>, more: bool) -> Result<Step, Failure> {
+        let after = pairs.last().map(|(key, _)| key.clone()).or_else(|| expected.after.clone());
+        let cursor = ImportCursor { after, copied: !more, dirty: expected.dirty };
+        self.import(expected, cursor, pairs.into_iter().map(|(key, value)| (key, Some(value))).collect())
+    }
+
+    fn import_changes(
+        &mut self,
+        expected: ImportCursor,
+        pairs: Vec<(Bytes, Option<Bytes>)>,
+        reached: u64,
+        more: bool,
+    ) -> Result<Step, Failure> {
+        self.dirty_rounds = self.dirty_rounds.saturating_add(1);
+        let few = !more && pairs.len() <= DIRTY_SMALL;
+        if few || self.dirty_rounds >= DIRTY_ROUNDS_MAX {
+            // The next step freezes, unless it is frozen already.
+            self.dirty_rounds = u32::MAX;
+        }
+        if pairs.is_empty() {
+            let frozen = matches!(&self.old, Some(Some(old)) if old.state == PartitionState::Frozen);
+            if frozen {
+                // Frozen, nothing left, and yet the sequences differ: ask both again.
+                (self.old, self.new) = (None, None);
+            }
+            return self.go_on();
+        }
+        let cursor = ImportCursor { dirty: reached, ..expected.clone() };
+        self.import(expected, cursor, pairs)
+    }
+
+    fn release(&mut self, step: Move) -> Result<Step, Failure> {
+        self.asked = Asked::Release;
+        let scope = Scope { partition: step.partition, epoch: step.epoch };
+        let from = cluster_name(&self.keyspace, step.from)?;
+        Ok(one(store::metadata_write(from, &Command::Release { scope, limit: RELEASE_PAIRS })))
+    }
+
+    fn released(&mut self, result: CallResult) -> Result<Step, Failure> {
+        match store::backend_reply(result)? {
+            Reply::Released { more: true, .. } => {
+                let step = self.first_move()?;
+                self.release(step)
+            }
+            Reply::Released { .. } => self.write(|document| end_first(document)),
+            other => Err(odd(&other)),
+        }
+    }
+}
+
+fn odd(reply: &Reply) -> Failure {
+    Failure::from(Refusal::new(ErrorKind::Internal, "Internal", format!("a mover was answered {reply:?}")))
+}
+
+fn partition_reply(result: CallResult) -> Result<PartitionInfo, Failure> {
+    match store::backend_reply(result)? {
+        Reply::Partition(info) => Ok(info),
+        other => Err(odd(&other)),
+    }
+}
+
+fn start_next(document: &mut Document) {
+    if let Some(first) = document.reshard.as_mut().and_then(|reshard| reshard.moves.first_mut()) {
+        first.phase = MovePhase::Copying;
+    }
+}
+
+/// The new owner has it: from now on clients are sent there.
+fn switch_first(document: &mut Document, keys: u64) {
+    let Some(first) = document.reshard.as_mut().and_then(|reshard| reshard.moves.first_mut()) else { return };
+    first.phase = MovePhase::Releasing;
+    let at = usize::from(first.partition.0);
+    document.owners[at] = first.to;
+    document.epochs[at] = first.epoch + 1;
+    document.epoch += 1;
+    document.moved_partitions += 1;
+    document.moved_keys += keys;
+}
+
+/// The old owner has nothing of it any more: the next move begins in the same change.
+fn end_first(document: &mut Document) {
+    if let Some(reshard) = &mut document.reshard {
+        reshard.moves.remove(0);
+        reshard.done += 1;
+    }
+    start_next(document);
+}

@@ -1,0 +1,338 @@
+//! Reading keys in order over all clusters of a keyspace.
+//!
+//! Range keyspaces: the partitions in order, those of one cluster that follow each other in one call,
+//! only those that can hold an answer. Hash keyspaces: every cluster at once, pages merged by key.
+//!
+//! Always: a page ascends (or descends) strictly, misses nothing between its first and last key, and
+//! never holds a key twice, for each cluster answers only for partitions it owns at the epoch asked
+//! for. A page may be shorter than the limit where `next` says that there is more.
+//! Not one instant: clusters are read one after the other or side by side.
+
+use super::document::KeyspaceState;
+use super::map::{retry_of, unknown_keyspace, KeyspaceMap, Retry};
+use super::rounds::{one, only, pause, planner_in_rounds, refuse, respond, InRounds, Rounds};
+use super::store;
+use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
+use base_types::action::{Action, ActionResult, Failure, Level, Partitioning};
+use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
+use bytes::Bytes;
+use core_backends::metadata::{Query, Reply, ScanScopes, Scope};
+use std::collections::BTreeMap;
+
+/// Rounds of calls after which a page is answered as it is.
+const ROUNDS_MAX: u32 = 64;
+/// How often a scan may find that partitions have moved under it.
+const RELOCATIONS_MAX: u32 = 40;
+/// The least a cluster is asked for, however many share a page.
+const SHARE_LEAST: u32 = 16;
+const SHARE_BYTES_LEAST: usize = 64 << 10;
+
+/// The range a scan covers: `start` inclusive, `end` exclusive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct ScanRequest {
+    pub start: Bytes,
+    pub end: Option<Bytes>,
+    pub limit: u32,
+    pub reverse: bool,
+    pub keys_only: bool,
+}
+
+impl ScanRequest {
+    /// From a `KvScan`.
+    pub fn from_action(action: &Action) -> Option<ScanRequest> {
+        let Action::KvScan { prefix, start_after, end, limit, reverse, keys_only, .. } = action else { return None };
+        let mut start = prefix.clone();
+        let mut bound = earlier(prefix_end(prefix), end.clone());
+        match start_after {
+            Some(after) if *reverse => bound = earlier(bound, Some(after.clone())),
+            Some(after) => start = start.max(behind(after)),
+            None => {}
+        }
+        Some(ScanRequest { start, end: bound, limit: *limit, reverse: *reverse, keys_only: *keys_only })
+    }
+
+    /// Refuses a limit out of range.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.limit == 0 || self.limit > SCAN_LIMIT_MAX {
+            return Err(Refusal::invalid("LimitOutOfRange", format!("scan limit is {}; give 1 to {SCAN_LIMIT_MAX}", self.limit)));
+        }
+        Ok(())
+    }
+
+    /// The query one cluster is asked.
+    pub(super) fn query(&self, scopes: ScanScopes, limit: u32, bytes_max: u32) -> Query {
+        Query::Scan {
+            scopes,
+            start: self.start.clone(),
+            end: self.end.clone(),
+            reverse: self.reverse,
+            limit,
+            bytes_max,
+            keys_only: self.keys_only,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| *end <= self.start)
+    }
+
+    /// Leaves out everything up to and including `key`.
+    fn go_behind(&mut self, key: &Bytes) {
+        if self.reverse {
+            self.end = Some(key.clone());
+        } else {
+            self.start = behind(key);
+        }
+    }
+}
+
+/// The first key behind `key`.
+fn behind(key: &Bytes) -> Bytes {
+    Bytes::from([key.as_ref(), &[0]].concat())
+}
+
+/// The first key behind all that begin with `prefix`; none where there is no such key.
+fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
+    let kept = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut end = prefix[..=kept].to_vec();
+    end[kept] += 1;
+    Some(Bytes::from(end))
+}
+
+fn earlier(one: Option<Bytes>, other: Option<Bytes>) -> Option<Bytes> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Reads a page of a keyspace.
+pub struct ScanKeyspace(InRounds<Scan>);
+planner_in_rounds!(ScanKeyspace, InRounds<Scan>);
+
+impl ScanKeyspace {
+    /// `map` is the cached one, if any; strong reads.
+    pub fn new(keyspace: String, request: ScanRequest, map: Option<KeyspaceMap>) -> ScanKeyspace {
+        ScanKeyspace::with_consistency(keyspace, request, map, None)
+    }
+
+    /// As `new`, at a level of the client's choice.
+    pub fn with_consistency(
+        keyspace: String,
+        request: ScanRequest,
+        map: Option<KeyspaceMap>,
+        consistency: Option<ReadConsistency>,
+    ) -> ScanKeyspace {
+        let scan = Scan { keyspace, request, consistency, map, found: Vec::new(), bytes: 0, asked: Vec::new(), rounds: 0, relocations: 0, at: None, level: None };
+        ScanKeyspace(InRounds::new(scan))
+    }
+}
+
+/// One cluster's share of a round.
+struct Share {
+    cluster: ClusterName,
+    scopes: Vec<Scope>,
+}
+
+struct Scan {
+    keyspace: String,
+    /// What is left to read.
+    request: ScanRequest,
+    consistency: Option<ReadConsistency>,
+    map: Option<KeyspaceMap>,
+    found: Vec<(Bytes, Bytes)>,
+    bytes: usize,
+    /// Range: where the part asked for ends, in the direction of the scan (`None`: it is the last).
+    asked: Vec<Option<Bytes>>,
+    rounds: u32,
+    relocations: u32,
+    at: Option<OrderedAt>,
+    level: Option<Level>,
+}
+
+impl Rounds for Scan {
+    fn name(&self) -> &'static str {
+        "scan"
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        if let Err(refusal) = self.request.check() {
+            return refuse(refusal);
+        }
+        if answers.is_empty() {
+            return self.ask();
+        }
+        if self.map.is_none() {
+            return match store::document_read(context, &self.keyspace, only(answers)) {
+                Ok(Some((version, document))) => match KeyspaceMap::new(version, document) {
+                    Ok(map) => {
+                        self.map = Some(map);
+                        self.ask()
+                    }
+                    Err(refusal) => refuse(refusal),
+                },
+                Ok(None) => refuse(unknown_keyspace(&self.keyspace)),
+                Err(failure) => Step::Done(Err(failure)),
+            };
+        }
+        match self.pages(answers) {
+            Ok(pages) => self.merge(pages),
+            Err(failure) => self.failed(context, failure),
+        }
+    }
+}
+
+impl Scan {
+    fn ask(&mut self) -> Step {
+        let Some(map) = self.map.clone() else { return one(store::read_document(&self.keyspace)) };
+        if map.document().state != KeyspaceState::Ready {
+            if let Err(refusal) = map.check_serves() {
+                return refuse(refusal);
+            }
+        }
+        if self.request.is_empty() {
+            return self.finish(false);
+        }
+        let shares = match map.document().partitioning {
+            Partitioning::Hash => self.all_clusters(&map),
+            Partitioning::Range => self.next_cluster(&map),
+        };
+        let count = shares.len().max(1) as u32;
+        let wanted = self.request.limit - self.found.len() as u32;
+        let limit = (wanted / count * 2 + SHARE_LEAST).min(wanted);
+        let room = SCAN_PAGE_BYTES_MAX.saturating_sub(self.bytes).max(1);
+        let bytes_max = if count == 1 { room } else { (room / count as usize * 2).max(SHARE_BYTES_LEAST).min(room) };
+        let calls: Vec<Call> = shares
+            .into_iter()
+            .map(|share| {
+                let query = self.request.query(ScanScopes::Partitions(share.scopes), limit, bytes_max as u32);
+                store::metadata_read(share.cluster, &query, self.consistency)
+            })
+            .collect();
+        if calls.is_empty() {
+            return self.finish(false);
+        }
+        Step::Calls(calls)
+    }
+
+    fn all_clusters(&mut self, map: &KeyspaceMap) -> Vec<Share> {
+        let mut by_cluster: BTreeMap<u16, Share> = BTreeMap::new();
+        for p in 0..map.document().partitions() {
+            if let Some((number, cluster, scope)) = map.owner_of(PartitionId(p as u16)) {
+                let share = by_cluster.entry(number).or_insert_with(|| Share { cluster: cluster.clone(), scopes: Vec::new() });
+                share.scopes.push(scope);
+            }
+        }
+        self.asked = vec![None];
+        by_cluster.into_values().collect()
+    }
+
+    /// The next partitions in the scan's direction that follow each other in one cluster.
+    fn next_cluster(&mut self, map: &KeyspaceMap) -> Vec<Share> {
+        let document = map.document();
+        let first = usize::from(map.partition_of(&self.request.start).0);
+        // The last partition that holds a key below `end`: the one in which `end` itself would be
+        // the first key holds none.
+        let last = match &self.request.end {
+            Some(end) => document.split_keys.partition_point(|split| split < end),
+            None => document.partitions() - 1,
+        };
+        let order: Vec<usize> = if self.request.reverse { (first..=last).rev().collect() } else { (first..=last).collect() };
+        let mut share: Option<(u16, Share)> = None;
+        let mut edge = None;
+        for p in order {
+            let Some((number, cluster, scope)) = map.owner_of(PartitionId(p as u16)) else { break };
+            match &mut share {
+                None => share = Some((number, Share { cluster: cluster.clone(), scopes: vec![scope] })),
+                Some((owner, share)) if *owner == number => share.scopes.push(scope),
+                Some(_) => {
+                    // The next part begins at this split key (forward), or ends at it (backward).
+                    edge = document.split_keys.get(if self.request.reverse { p } else { p - 1 }).cloned();
+                    break;
+                }
+            }
+        }
+        self.asked = vec![edge];
+        share.map(|(_, share)| share).into_iter().collect()
+    }
+
+    fn pages(&mut self, answers: Vec<CallResult>) -> Result<Vec<(Vec<(Bytes, Bytes)>, bool)>, Failure> {
+        let mut pages = Vec::new();
+        let one_cluster = answers.len() == 1;
+        for result in answers {
+            if let Ok(CallReply::Backend { at, level, .. }) = &result {
+                // Many clusters have no one place where the page was ordered.
+                self.at = if one_cluster && (self.rounds == 0 || self.at.is_some_and(|seen| seen.cluster == at.cluster)) { Some(*at) } else { None };
+                self.level = Some(*level);
+            }
+            match store::backend_reply(result)? {
+                Reply::Page { entries, more, .. } => pages.push((entries, more)),
+                other => {
+                    let message = format!("a scan was answered {other:?}");
+                    return Err(Failure::from(Refusal::new(base_types::ErrorKind::Internal, "Internal", message)));
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Takes of the clusters' pages what is certain to be complete, then goes on or ends.
+    fn merge(&mut self, pages: Vec<(Vec<(Bytes, Bytes)>, bool)>) -> Step {
+        self.rounds += 1;
+        let reverse = self.request.reverse;
+        let lasts = pages.iter().filter(|(_, more)| *more).filter_map(|(entries, _)| entries.last().map(|(key, _)| key.clone()));
+        // Behind the first of the cut pages' ends, that cluster may have keys nobody has seen yet.
+        let sure_up_to = if reverse { lasts.max() } else { lasts.min() };
+        let mut merged: Vec<(Bytes, Bytes)> = pages.into_iter().flat_map(|(entries, _)| entries).collect();
+        merged.sort_by(|(a, _), (b, _)| if reverse { b.cmp(a) } else { a.cmp(b) });
+        if let Some(edge) = &sure_up_to {
+            merged.retain(|(key, _)| if reverse { key >= edge } else { key <= edge });
+        }
+        for (key, value) in merged {
+            let bytes = key.len() + value.len();
+            if self.found.len() as u32 >= self.request.limit || (self.bytes + bytes > SCAN_PAGE_BYTES_MAX && !self.found.is_empty()) {
+                return self.finish(true);
+            }
+            self.bytes += bytes;
+            self.found.push((key, value));
+        }
+        match (sure_up_to, self.asked.first().cloned().flatten()) {
+            (Some(edge), _) => self.request.go_behind(&edge),
+            (None, Some(edge)) if reverse => self.request.end = Some(edge),
+            (None, Some(edge)) => self.request.start = self.request.start.clone().max(edge),
+            (None, None) => return self.finish(false),
+        }
+        if self.request.is_empty() {
+            return self.finish(false);
+        }
+        if self.found.len() as u32 >= self.request.limit || (self.rounds >= ROUNDS_MAX && !self.found.is_empty()) {
+            return self.finish(true);
+        }
+        self.ask()
+    }
+
+    fn failed(&mut self, context: &mut PlanContext<'_>, failure: Failure) -> Step {
+        self.relocations += 1;
+        if retry_of(&failure.refusal) == Retry::No || self.relocations > RELOCATIONS_MAX {
+            return Step::Done(Err(failure));
+        }
+        // Read the document anew; what has been found stays found.
+        self.map = None;
+        if self.relocations == 1 {
+            self.ask()
+        } else {
+            pause(context, self.relocations.min(4))
+        }
+    }
+
+    fn finish(&mut self, more: bool) -> Step {
+        let entries = core::mem::take(&mut self.found);
+        let next = if more { entries.last().map(|(key, _)| key.clone()) } else { None };
+        let mut response = respond(ActionResult::Page { entries, next }, self.at);
+        if let Ok(answer) = &mut response {
+            answer.level = self.level;
+        }
+        Step::Done(response)
+    }
+}
