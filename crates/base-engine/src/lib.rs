@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 
 pub mod chunk;
 #[cfg(feature = "conformance")]
+#[allow(clippy::disallowed_methods, reason = "checks readers beside a writer")]
 pub mod conformance;
 
 pub use chunk::{export, import, Chunk};
@@ -77,7 +78,13 @@ pub trait EngineRead {
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
     /// Visits the range's pairs in order until `visit` breaks.
-    fn range(&self, space: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError>;
+    fn range(
+        &self,
+        space: SpaceId,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError>;
 
     /// The index up to which the space is durable; zero for a space never written.
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError>;

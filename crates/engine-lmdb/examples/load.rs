@@ -3,6 +3,8 @@
 //! Writes 2 KB values in batches, keys ascending and in random order, then reads them back at random,
 //! alone and beside a writer. The figures in docs/engines/lmdb.md come from here.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // It measures time.
+
 use base_engine::{BatchOperation, Engine, EngineRead, WriteBatch};
 use base_types::SpaceId;
 use bytes::Bytes;

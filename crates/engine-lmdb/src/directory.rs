@@ -71,7 +71,10 @@ pub fn inspect(directory: &Path) -> Result<Found, EngineError> {
     };
     if bytes == 0 {
         return if ours {
-            Err(EngineError::Corrupt(format!("{} is missing or empty, but {ENGINE_FILE} says it was filled; rebuild the replica", data.display())))
+            Err(EngineError::Corrupt(format!(
+                "{} is missing or empty, but {ENGINE_FILE} says it was filled; rebuild the replica",
+                data.display()
+            )))
         } else {
             Ok(Found::Nothing)
         };
@@ -91,7 +94,9 @@ fn inspect_data(data: &Path, bytes: u64, ours: bool) -> Result<Found, EngineErro
         if ours {
             EngineError::Corrupt(format!("{path}: {what}; rebuild the replica"))
         } else {
-            EngineError::WrongFormat(format!("{path}: {what}; it is not the file of this engine, give the engine an empty directory"))
+            EngineError::WrongFormat(format!(
+                "{path}: {what}; it is not the file of this engine, give the engine an empty directory"
+            ))
         }
     };
     let meta = newest_meta(&head).map_err(damaged)?;
@@ -111,7 +116,10 @@ fn newest_meta(head: &[u8]) -> Result<MetaPage, String> {
     let first = read_meta(head, 0)?;
     let second = read_meta(head, first.page_bytes as usize)?;
     if first.page_bytes != second.page_bytes {
-        return Err(format!("its two meta pages disagree on the page size: {} and {}", first.page_bytes, second.page_bytes));
+        return Err(format!(
+            "its two meta pages disagree on the page size: {} and {}",
+            first.page_bytes, second.page_bytes
+        ));
     }
     Ok(if second.transaction > first.transaction { second } else { first })
 }

@@ -19,10 +19,14 @@ pub fn lmdb_failure(what: &str, error: heed::Error) -> EngineError {
     };
     match error {
         MdbError::MapFull => EngineError::Full(format!("{what}: the map is full; raise map_bytes_max or delete")),
-        MdbError::PageNotFound | MdbError::Corrupted | MdbError::Invalid | MdbError::Incompatible | MdbError::BadValSize => {
-            EngineError::Corrupt(format!("{what}: {error}; rebuild the replica from a peer"))
+        MdbError::PageNotFound
+        | MdbError::Corrupted
+        | MdbError::Invalid
+        | MdbError::Incompatible
+        | MdbError::BadValSize => EngineError::Corrupt(format!("{what}: {error}; rebuild the replica from a peer")),
+        MdbError::VersionMismatch => {
+            EngineError::WrongFormat(format!("{what}: the file is of another LMDB version: {error}"))
         }
-        MdbError::VersionMismatch => EngineError::WrongFormat(format!("{what}: the file is of another LMDB version: {error}")),
         MdbError::Panic => EngineError::Io(format!("{what}: {error}; close the engine and open it again")),
         other => EngineError::Io(format!("{what}: {other}")),
     }

@@ -104,7 +104,11 @@ pub fn unseal<'a>(whole_key: &[u8], stored: &'a [u8]) -> Result<&'a [u8], Engine
 pub fn decode_index(whole_key: &[u8], stored: &[u8]) -> Result<LogIndex, EngineError> {
     let value = unseal(whole_key, stored)?;
     let bytes: [u8; 8] = value.try_into().map_err(|_| {
-        EngineError::Corrupt(format!("the durable index under key {} has {} bytes, not 8", whole_key.escape_ascii(), value.len()))
+        EngineError::Corrupt(format!(
+            "the durable index under key {} has {} bytes, not 8",
+            whole_key.escape_ascii(),
+            value.len()
+        ))
     })?;
     Ok(LogIndex(u64::from_le_bytes(bytes)))
 }

@@ -59,7 +59,10 @@ pub fn open(directory: &Path, config: &LmdbConfig) -> Result<Environment, Engine
     }
     if let Found::Data { ours: false, short: true, .. } = found {
         let path = directory.join(DATA_FILE);
-        return Err(EngineError::WrongFormat(format!("{} is shorter than its head says and not marked as ours", path.display())));
+        return Err(EngineError::WrongFormat(format!(
+            "{} is shorter than its head says and not marked as ours",
+            path.display()
+        )));
     }
     let env = map(directory, config)?;
     let environment = match attach(&env, directory, config, &found) {
@@ -92,7 +95,12 @@ fn map(directory: &Path, config: &LmdbConfig) -> Result<Env<WithoutTls>, EngineE
     env.map_err(|error| lmdb_failure(&format!("opening {}", directory.display()), error))
 }
 
-fn attach(env: &Env<WithoutTls>, directory: &Path, config: &LmdbConfig, found: &Found) -> Result<Environment, EngineError> {
+fn attach(
+    env: &Env<WithoutTls>,
+    directory: &Path,
+    config: &LmdbConfig,
+    found: &Found,
+) -> Result<Environment, EngineError> {
     if let Some(environment) = attach_existing(env)? {
         let marker = check_marker(&environment, directory, config)?;
         if !matches!(found, Found::Data { ours: true, .. }) && marker {
@@ -152,7 +160,11 @@ fn check_marker(environment: &Environment, directory: &Path, config: &LmdbConfig
     Ok(true)
 }
 
-fn read_meta(environment: &Environment, reader: &RoTxn<'_, AnyTls>, key: &[u8]) -> Result<Option<Vec<u8>>, EngineError> {
+fn read_meta(
+    environment: &Environment,
+    reader: &RoTxn<'_, AnyTls>,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, EngineError> {
     let stored = environment.meta.get(reader, key).map_err(|error| lmdb_failure("reading the format marker", error))?;
     stored.map(|stored| format::unseal(key, stored).map(<[u8]>::to_vec)).transpose()
 }

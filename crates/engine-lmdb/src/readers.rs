@@ -32,13 +32,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Readers {
     pub fn new(env: Env<WithoutTls>, age_max: Duration, bytes_behind_max: u64) -> Readers {
-        Readers {
-            env,
-            bytes_written: Arc::default(),
-            snapshots: Mutex::default(),
-            age_max,
-            bytes_behind_max,
-        }
+        Readers { env, bytes_written: Arc::default(), snapshots: Mutex::default(), age_max, bytes_behind_max }
     }
 
     /// Runs `read` on the newest state.
@@ -101,7 +95,8 @@ impl SnapshotSlot {
         if self.expired.load(Ordering::Relaxed) {
             return true;
         }
-        let expired = self.bytes_written.load(Ordering::Relaxed) > self.bytes_written_max || self.begun.elapsed() > self.age_max;
+        let expired =
+            self.bytes_written.load(Ordering::Relaxed) > self.bytes_written_max || self.begun.elapsed() > self.age_max;
         if expired {
             self.expired.store(true, Ordering::Relaxed);
         }

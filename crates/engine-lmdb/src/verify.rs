@@ -25,7 +25,9 @@ pub fn whole(environment: &Environment) -> Result<u64, EngineError> {
         let counted = database.len(&reader).map_err(failed)?;
         let found = visited[usize::from(is_meta)];
         if found != counted {
-            return Err(EngineError::Corrupt(format!("{found} pairs are found where LMDB counts {counted}; rebuild the replica")));
+            return Err(EngineError::Corrupt(format!(
+                "{found} pairs are found where LMDB counts {counted}; rebuild the replica"
+            )));
         }
     }
     Ok(visited[0])

@@ -26,9 +26,12 @@ use std::io::Write;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// A key and its new value; `None`: it goes.
+type Change<'a> = (SpaceId, &'a [u8], Option<&'a [u8]>);
+
 /// What a batch comes down to: of each key the last operation, in key order.
 struct Plan<'a> {
-    pairs: Vec<(SpaceId, &'a [u8], Option<&'a [u8]>)>,
+    pairs: Vec<Change<'a>>,
     durable: BTreeMap<SpaceId, LogIndex>,
 }
 
@@ -100,7 +103,8 @@ impl Writer {
             None => None,
         };
         let end = stays.as_ref().map_or(space_end, |key| Bound::Excluded(&key[..]));
-        let removed = environment.spaces.delete_range(&mut transaction, &(Bound::Included(&start[..]), end)).map_err(failed)?;
+        let removed =
+            environment.spaces.delete_range(&mut transaction, &(Bound::Included(&start[..]), end)).map_err(failed)?;
         let mut index_removed = false;
         if stays.is_none() {
             index_removed = environment.meta.delete(&mut transaction, &format::durable_key(space)).map_err(failed)?;
@@ -113,7 +117,9 @@ impl Writer {
 
     fn begin<'e>(&self, environment: &'e Environment) -> Result<RwTxn<'e>, EngineError> {
         if self.failed.load(Ordering::Acquire) {
-            return Err(EngineError::Io("an earlier write could not be synced; no more are taken, restart the node".into()));
+            return Err(EngineError::Io(
+                "an earlier write could not be synced; no more are taken, restart the node".into(),
+            ));
         }
         environment.env.write_txn().map_err(|error| lmdb_failure("beginning a write", error))
     }

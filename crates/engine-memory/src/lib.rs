@@ -9,6 +9,8 @@
 //! while a snapshot or an image of them lives; values are shared, never copied.
 //! Not here: when things fail (proof-sim decides), persistence (engine-lmdb and its like).
 #![deny(missing_docs)]
+// One lock, held for moments, never across a visit; the wall this lint builds is around core-*.
+#![allow(clippy::disallowed_types)]
 
 mod state;
 #[cfg(test)]
@@ -130,7 +132,13 @@ impl EngineRead for MemoryEngine {
         self.lock().state.get(space, key)
     }
 
-    fn range(&self, space: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+    fn range(
+        &self,
+        space: SpaceId,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
         self.state().range(space, range, direction, visit)
     }
 
@@ -197,7 +205,13 @@ impl EngineRead for MemorySnapshot {
         self.live()?.get(space, key)
     }
 
-    fn range(&self, space: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+    fn range(
+        &self,
+        space: SpaceId,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
         self.live()?.range(space, range, direction, visit)
     }
 

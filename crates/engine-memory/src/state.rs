@@ -133,7 +133,13 @@ impl State {
     }
 
     /// Visits a range in order.
-    pub fn range(&self, id: SpaceId, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+    pub fn range(
+        &self,
+        id: SpaceId,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
         let Some(space) = self.spaces.get(&id) else { return Ok(()) };
         if range.end.is_some_and(|end| end <= range.start) {
             return Ok(());

@@ -62,7 +62,11 @@ fn an_image_stays_as_it_was() {
 fn values_are_shared_not_copied() {
     let engine = MemoryEngine::new();
     let value = Bytes::from(vec![7; 1000]);
-    engine.write(&WriteBatch { operations: vec![BatchOperation::Put { space: A, key: "k".into(), value: value.clone() }] }).unwrap();
+    engine
+        .write(&WriteBatch {
+            operations: vec![BatchOperation::Put { space: A, key: "k".into(), value: value.clone() }],
+        })
+        .unwrap();
     assert_eq!(engine.get(A, b"k").unwrap().unwrap().as_ptr(), value.as_ptr());
 }
 

@@ -21,7 +21,7 @@ pub fn a_crash_keeps_what_was_acknowledged<F: EngineFactory>(factory: &F) {
             let one = random.batch(&SPACES, 120, &mut index);
             let mut after = model.clone();
             after.apply(&one);
-            for image in factory.crash_during(&engine, &one, random.next()) {
+            for image in factory.crash_during(&engine, &one, random.draw()) {
                 let whole = after.matches(&image, &SPACES);
                 assert!(whole || model.matches(&image, &SPACES), "{when}: a crash left part of a batch");
                 goes_on(&image, if whole { &after } else { &model }, &when);

@@ -17,11 +17,11 @@ mod spaces;
 pub use crash::{a_crash_keeps_what_was_acknowledged, a_failed_write_leaves_nothing};
 pub use model::{batch, collect, delete, durable, put, Model, Random};
 pub use points::{
-    a_batch_with_a_key_too_long_writes_nothing, a_batch_is_atomic_and_its_last_operation_wins, keys_and_values_of_every_size,
-    points_are_put_read_and_deleted, reopening_keeps_everything,
+    a_batch_is_atomic_and_its_last_operation_wins, a_batch_with_a_key_too_long_writes_nothing,
+    keys_and_values_of_every_size, points_are_put_read_and_deleted, reopening_keeps_everything,
 };
 pub use ranges::{a_broken_visit_stops, random_histories_match_the_twin, ranges_match_the_twin};
-pub use snapshots::{a_snapshot_is_one_instant, readers_never_see_half_a_batch, a_snapshot_outlives_its_engine_handle};
+pub use snapshots::{a_snapshot_is_one_instant, a_snapshot_outlives_its_engine_handle, readers_never_see_half_a_batch};
 pub use spaces::{
     dropping_a_space_is_bounded, export_and_import_carry_a_space, spaces_are_listed, the_durable_index_is_kept,
 };

@@ -60,7 +60,8 @@ impl Model {
     /// Whether a reader shows exactly this.
     pub fn matches(&self, read: &dyn EngineRead, spaces: &[SpaceId]) -> bool {
         spaces.iter().all(|space| {
-            collect(read, *space, KeyRange::ALL, Direction::Forward) == self.range(*space, KeyRange::ALL, Direction::Forward)
+            collect(read, *space, KeyRange::ALL, Direction::Forward)
+                == self.range(*space, KeyRange::ALL, Direction::Forward)
                 && read.durable_index(*space) == Ok(self.durable.get(space).copied().unwrap_or_default())
         })
     }
@@ -72,7 +73,11 @@ impl Model {
             let expected = self.range(*space, KeyRange::ALL, Direction::Forward);
             assert_eq!(seen.len(), expected.len(), "{when}: pairs of space {space}");
             let differing = seen.iter().zip(&expected).find(|(left, right)| left != right);
-            assert!(differing.is_none(), "{when}: space {space} differs at key {:?}", differing.map(|(left, _)| &left.0));
+            assert!(
+                differing.is_none(),
+                "{when}: space {space} differs at key {:?}",
+                differing.map(|(left, _)| &left.0)
+            );
             let index = self.durable.get(space).copied().unwrap_or_default();
             assert_eq!(read.durable_index(*space), Ok(index), "{when}: durable index of space {space}");
         }
@@ -92,7 +97,11 @@ pub fn collect(read: &dyn EngineRead, space: SpaceId, range: KeyRange<'_>, direc
 
 /// A put.
 pub fn put(space: SpaceId, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> BatchOperation {
-    BatchOperation::Put { space, key: Bytes::copy_from_slice(key.as_ref()), value: Bytes::copy_from_slice(value.as_ref()) }
+    BatchOperation::Put {
+        space,
+        key: Bytes::copy_from_slice(key.as_ref()),
+        value: Bytes::copy_from_slice(value.as_ref()),
+    }
 }
 
 /// A delete.
@@ -121,7 +130,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -131,7 +140,7 @@ impl Random {
 
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
+        self.draw() % bound.max(1)
     }
 
     /// A key out of few, so that choices meet: made of the bytes that trip up encodings.
@@ -144,7 +153,7 @@ impl Random {
     /// A value of up to `bytes_max`, mostly small.
     pub fn value(&mut self, bytes_max: u64) -> Bytes {
         let length = if self.below(10) == 0 { self.below(bytes_max) } else { self.below(40) };
-        let byte = self.next() as u8;
+        let byte = self.draw() as u8;
         vec![byte; length as usize].into()
     }
 

@@ -80,8 +80,18 @@ pub fn a_batch_is_atomic_and_its_last_operation_wins<F: EngineFactory>(factory: 
     let engine = factory.open();
     engine.write(&batch([put(A, "old", "0")])).unwrap();
     let steps = [
-        put(A, "k", "1"), durable(A, 5), put(B, "k", "other"), delete(A, "k"), put(A, "gone", "1"), put(A, "k", "2"),
-        delete(A, "gone"), delete(A, "old"), put(A, "old", "new"), put(A, "k", "3"), durable(A, 9), delete(A, "gone"),
+        put(A, "k", "1"),
+        durable(A, 5),
+        put(B, "k", "other"),
+        delete(A, "k"),
+        put(A, "gone", "1"),
+        put(A, "k", "2"),
+        delete(A, "gone"),
+        delete(A, "old"),
+        put(A, "old", "new"),
+        put(A, "k", "3"),
+        durable(A, 9),
+        delete(A, "gone"),
     ];
     let mut model = Model::default();
     model.apply(&batch(steps.clone()));

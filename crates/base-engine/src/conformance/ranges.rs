@@ -51,16 +51,21 @@ pub fn a_broken_visit_stops<F: EngineFactory>(factory: &F) {
             let mut calls = 0;
             let visited = engine.range(space, KeyRange::ALL, direction, &mut |_, _| {
                 calls += 1;
-                if calls == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if calls == stop_at {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
             });
             assert_eq!((visited, calls), (Ok(()), stop_at));
         }
     }
     let mut inner = 0;
-    let nested = engine.range(space, KeyRange { start: b"050", end: Some(b"060") }, Direction::Forward, &mut |key, _| {
-        inner += usize::from(engine.get(space, key) == Ok(Some("v".into())));
-        ControlFlow::Continue(())
-    });
+    let nested =
+        engine.range(space, KeyRange { start: b"050", end: Some(b"060") }, Direction::Forward, &mut |key, _| {
+            inner += usize::from(engine.get(space, key) == Ok(Some("v".into())));
+            ControlFlow::Continue(())
+        });
     assert_eq!((nested, inner), (Ok(()), 10), "a visit may read");
 }
 

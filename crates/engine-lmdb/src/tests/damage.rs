@@ -68,7 +68,8 @@ fn another_programs_lmdb_is_refused_untouched() {
         let env = unsafe { heed::EnvOpenOptions::new().max_dbs(4).open(&directory).unwrap() };
         let writer = env.write_txn().unwrap();
         env.create_databases_and_commit(writer, |opener, writer| -> Result<_, heed::Error> {
-            let database = opener.create_database::<heed::types::Str, heed::types::Str>(writer, Some(SPACES_DATABASE))?;
+            let database =
+                opener.create_database::<heed::types::Str, heed::types::Str>(writer, Some(SPACES_DATABASE))?;
             database.put(writer, "theirs", "value")?;
             Ok(heed::CommitOrAbort::<_, ()>::Commit(database))
         })
@@ -92,7 +93,10 @@ fn newer_formats_and_other_identities_are_refused_untouched() {
     let before = contents(&directory);
     let other = LmdbConfig { identity: "node 7".into(), ..factory.config() };
     let error = LmdbEngine::open(&directory, other).err().unwrap();
-    assert!(matches!(&error, EngineError::WrongFormat(text) if text.contains("\"test\"") && text.contains("node 7")), "{error}");
+    assert!(
+        matches!(&error, EngineError::WrongFormat(text) if text.contains("\"test\"") && text.contains("node 7")),
+        "{error}"
+    );
     assert_eq!(contents(&directory), before);
 
     let engine = factory.open_at(&directory);

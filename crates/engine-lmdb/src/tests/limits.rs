@@ -24,7 +24,12 @@ fn a_batch_beyond_the_map_leaves_nothing() {
 fn a_full_engine_reads_deletes_and_recovers() {
     let engine = LmdbFactory::new(SMALL_MAP_BYTES);
     let engine = engine.open();
-    engine.write(&batch([put(A, "kept", "v"), base_engine::BatchOperation::Durable { space: A, index: base_types::LogIndex(1) }])).unwrap();
+    engine
+        .write(&batch([
+            put(A, "kept", "v"),
+            base_engine::BatchOperation::Durable { space: A, index: base_types::LogIndex(1) },
+        ]))
+        .unwrap();
     let refused = (0..20).find_map(|round| engine.write(&megabyte(B, round)).err()).expect("20 MB do not fit 4");
     assert!(matches!(&refused, EngineError::Full(text) if text.contains("map_bytes_max")), "{refused}");
     assert_eq!(engine.get(A, b"kept"), Ok(Some("v".into())));
@@ -41,7 +46,8 @@ fn a_full_engine_reads_deletes_and_recovers() {
 }
 
 fn with_snapshot_limits(factory: &LmdbFactory, age_max: Duration, bytes_behind_max: u64) -> LmdbEngine {
-    let limits = LmdbConfig { snapshot_age_max: age_max, snapshot_bytes_behind_max: bytes_behind_max, ..factory.config() };
+    let limits =
+        LmdbConfig { snapshot_age_max: age_max, snapshot_bytes_behind_max: bytes_behind_max, ..factory.config() };
     LmdbEngine::open(factory.new_directory(), limits).unwrap()
 }
 
