@@ -266,20 +266,27 @@ impl Replica {
             return;
         }
         let at = self.at(self.term(), self.meta.applied, 0);
+        let elsewhere = !self.is_leader() && self.leader_node().is_some();
         for wait in std::mem::take(&mut self.admin.list) {
             if self.reached(shared, wait.goal) {
                 shared.complete(wait.ticket, LocalOutcome::AdminDone { at });
+            } else if elsewhere {
+                shared.complete(wait.ticket, self.not_leader());
             } else {
                 self.admin.list.push(wait);
             }
         }
     }
 
-    /// Leadership is gone: wishes go to the new leader. A handed-over leadership has met its wish.
+    /// Leadership is gone: wishes go to the new leader. One for a leader waits until there is one.
     pub fn fail_admin(&mut self, shared: &mut Shared) {
         let at = self.at(self.term(), self.meta.applied, 0);
         for wait in std::mem::take(&mut self.admin.list) {
             let met = self.reached(shared, wait.goal);
+            if !met && matches!(wait.goal, Goal::LeaderOn { .. }) && self.leader_node().is_none() {
+                self.admin.list.push(wait);
+                continue;
+            }
             let outcome = if met { LocalOutcome::AdminDone { at } } else { self.not_leader() };
             shared.complete(wait.ticket, outcome);
         }

@@ -291,8 +291,8 @@ impl Lane {
     fn wake(&mut self, now: Tick, cluster: ClusterId) {
         self.touched.insert(cluster);
         let Some(replica) = self.replicas.get_mut(&cluster) else { return };
-        replica.idle_ticks = 0;
         if self.awake.insert(cluster) {
+            replica.idle_ticks = 0;
             if self.next_tick == Tick::NEVER {
                 self.next_tick = now + Duration::from_millis(self.shared.config.tick_ms);
             }
@@ -325,6 +325,7 @@ impl Lane {
             self.wake(now, cluster);
         }
         let replica = self.replicas.get_mut(&cluster).expect("looked up above");
+        replica.idle_ticks = 0;
         let shared = &mut self.shared;
         match kind {
             LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms } => {
@@ -366,7 +367,11 @@ impl Lane {
         if let Payload::Quiesce { from: leader, to, term, commit } = payload {
             return self.on_quiesce(cluster, leader, to, term, commit);
         }
-        self.wake(now, cluster);
+        if self.is_late_answer(cluster, &payload) {
+            self.touched.insert(cluster);
+        } else {
+            self.wake(now, cluster);
+        }
         let replica = self.replicas.get_mut(&cluster).expect("known");
         let shared = &mut self.shared;
         match payload {
@@ -389,6 +394,14 @@ impl Lane {
             }
             Payload::Quiesce { .. } => unreachable!("handled above"),
         }
+    }
+
+    /// Answers to a quiet leader's last heartbeats do not wake it.
+    fn is_late_answer(&self, cluster: ClusterId, payload: &Payload) -> bool {
+        let quiet = self.replicas.get(&cluster).is_some_and(|replica| replica.quiesced && replica.is_leader());
+        let Payload::Raft(message) = payload else { return false };
+        let answer = matches!(message.kind(), MessageKind::HeartbeatResponse | MessageKind::AppendResponse);
+        quiet && answer && !message.is_reject()
     }
 
     fn on_raft(shared: &mut Shared, replica: &mut Replica, now: Tick, from: NodeId, message: core_raft::Message) {
@@ -503,6 +516,12 @@ impl Lane {
         self.shared.log.borrow_mut().on_segment_ready(segment);
     }
 
+    /// A segment could not be made for want of room: the log waits, new writes are refused meanwhile.
+    pub fn on_log_segment_failed(&mut self, now: Tick, segment: SegmentId) {
+        self.run_ticks(now);
+        self.shared.log.borrow_mut().on_segment_failed(segment);
+    }
+
     /// A log write failed: nothing is acknowledged any more.
     pub fn on_log_failed(&mut self, now: Tick, message: &str) {
         self.run_ticks(now);
@@ -580,14 +599,13 @@ impl Lane {
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
             self.touched.insert(cluster);
-            Lane::maybe_quiesce(shared, replica, &mut self.awake);
+            replica.idle_ticks = if replica.is_busy() { 0 } else { replica.idle_ticks.saturating_add(1) };
         }
     }
 
     /// A leader whose members all have everything falls silent and tells them.
     fn maybe_quiesce(shared: &mut Shared, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
-        replica.idle_ticks = if replica.is_busy() { 0 } else { replica.idle_ticks.saturating_add(1) };
-        if replica.leading.is_none() || replica.idle_ticks < shared.config.quiesce_after_ticks {
+        if replica.quiesced || replica.leading.is_none() || replica.idle_ticks < shared.config.quiesce_after_ticks {
             return;
         }
         let Some(group) = replica.group.as_ref() else { return };
@@ -637,6 +655,8 @@ impl Lane {
         if !self.shared.storage_failed {
             replica.process(&mut self.shared, now);
         }
+        // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
+        Lane::maybe_quiesce(&mut self.shared, replica, &mut self.awake);
         let bytes = replica.overlay.bytes();
         let total = &mut self.shared.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;
