@@ -1,0 +1,214 @@
+//! Rot, torn tails, lost and misdirected writes, stale lives of segments: each told from the others.
+
+use super::*;
+use crate::{BatchNumber, Damage, SegmentId, BLOCK_BYTES};
+
+const A: ClusterId = ClusterId(1);
+const B: ClusterId = ClusterId(2);
+const FIRST: SegmentId = SegmentId(1);
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Three batches of one block each (A1, then B1 with A's vote, then A2), sealed.
+fn three_batches() -> (TestDisk, Log) {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &[entry(1, 1, &[1; 1500])]);
+    disk.drive(&mut log, Tick(0));
+    log.append(B, &[entry(1, 4, &[2; 1500])]);
+    log.put_state(A, 9, Bytes::from_static(b"vote"));
+    disk.drive(&mut log, Tick(0));
+    log.append(A, &[entry(2, 2, &[3; 1500])]);
+    disk.drive(&mut log, Tick(0));
+    idle(&mut disk, &mut log);
+    assert_eq!(log.synced(), BatchNumber(4));
+    (disk, log)
+}
+
+fn lost(cluster: ClusterId, index: u64, term: u64) -> Damage {
+    Damage::Entry { cluster, index: LogIndex(index), term: Some(Term(term)) }
+}
+
+#[test]
+fn a_rotted_payload_is_a_hole_with_its_term_and_can_be_filled() {
+    let (mut disk, _) = three_batches();
+    disk.rot(FIRST, BLOCK + 96 + 56 + 700, 3);
+    let (mut log, report) = open(&mut disk);
+    assert_eq!((&report.damage[..], report.torn_tail), (&[lost(B, 1, 4)][..], false));
+    assert_eq!(log.state(A, 9).unwrap(), "vote");
+    assert_eq!(entries(&log, B), vec![(1, None)]);
+    assert_eq!(log.holes(B), vec![(LogIndex(1), Some(Term(4)))]);
+    assert_eq!((log.term(B, LogIndex(1)), log.entries(B, LogIndex(1), LogIndex(2), 99)), (None, None));
+    assert!(!log.fill(B, entry(1, 5, b"another term's")) && !log.fill(A, entry(1, 1, b"no hole")));
+    assert!(log.fill(B, entry(1, 4, &[2; 1500])));
+    assert_eq!(log.holes(B), vec![]);
+    idle(&mut disk, &mut log);
+    let (log, report) = open(&mut disk);
+    assert_eq!((report.damage, log.entry(B, LogIndex(1)).unwrap()), (vec![], entry(1, 4, &[2; 1500])));
+}
+
+#[test]
+fn a_rotted_batch_header_takes_nothing_with_it() {
+    for (batch, at) in [(0, 8), (1, 40), (2, 90)] {
+        let (mut disk, _) = three_batches();
+        disk.rot(FIRST, batch * BLOCK + at, 1);
+        let (log, report) = open(&mut disk);
+        assert_eq!((report.damage, report.torn_tail), (vec![], false), "batch {batch}: {:?}", report.notes);
+        assert_eq!((log.last_index(A).0, log.last_index(B).0, log.synced()), (2, 1, BatchNumber(4)));
+    }
+}
+
+#[test]
+fn a_rotted_record_header_takes_nothing_with_it() {
+    let (mut disk, _) = three_batches();
+    disk.rot(FIRST, BLOCK + 96 + 20, 1);
+    let (log, report) = open(&mut disk);
+    assert_eq!((report.damage, log.entry(B, LogIndex(1))), (vec![], Some(entry(1, 4, &[2; 1500]))));
+}
+
+#[test]
+fn a_state_outlives_its_sector() {
+    let (mut disk, _) = three_batches();
+    // The vote stands behind B's entry.
+    disk.rot_sector(FIRST, BLOCK + 96 + 56 + 1504 + 56);
+    let (mut log, report) = open(&mut disk);
+    assert_eq!(log.state(A, 9).unwrap(), "vote");
+    assert!(report.damage.iter().all(|damage| *damage == lost(B, 1, 4)));
+    // What has one copy left is written again at once: the other may go too.
+    idle(&mut disk, &mut log);
+    for sector in 0..8 {
+        disk.rot_sector(FIRST, 2 * BLOCK + sector * 512);
+    }
+    assert_eq!(open(&mut disk).0.state(A, 9).unwrap(), "vote");
+}
+
+#[test]
+fn a_state_lost_in_every_copy_is_named() {
+    let (mut disk, _) = three_batches();
+    for sector in 0..16 {
+        disk.rot_sector(FIRST, BLOCK + sector * 512);
+    }
+    let (log, report) = open(&mut disk);
+    assert_eq!(log.state(A, 9), None);
+    // Both batches' headers are gone, so nobody can say what the first of them held.
+    assert!(report.damage.contains(&Damage::Unknown { clusters: vec![A] }), "{report:?}");
+    assert!(report.damage.contains(&lost(A, 2, 2)));
+}
+
+#[test]
+fn rot_of_a_whole_batch_and_of_the_last_before_the_seal() {
+    for batch in 0..3 {
+        let (mut disk, _) = three_batches();
+        for sector in 0..8 {
+            disk.rot_sector(FIRST, batch * BLOCK + sector * 512);
+        }
+        let (log, report) = open(&mut disk);
+        let expected = [vec![lost(A, 1, 1)], vec![lost(B, 1, 4)], vec![lost(A, 2, 2)]];
+        if batch > 0 {
+            assert_eq!(report.damage, expected[batch as usize], "{:?}", report.notes);
+            assert_eq!((log.last_index(A).0, log.last_index(B).0), (2, 1));
+        } else {
+            // Nothing tells whether the first batch of a log was the only one; A's gap shows all the same.
+            assert!(report.damage.contains(&Damage::Entry { cluster: A, index: LogIndex(1), term: None }));
+        }
+        assert_eq!(log.state(A, 9).unwrap(), "vote");
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &[entry(1, 1, &[1; 100])]);
+    disk.drive(&mut log, Tick(0));
+    log.append(A, &[entry(2, 1, &[2; 3500])]);
+    log.poll(Tick(0)).into_iter().for_each(|action| disk.start(action));
+    // Only the first sector arrives.
+    let mut sector = 0;
+    disk.crash(&mut |bound| {
+        sector += 1;
+        if sector == 1 { 2 } else { u64::from(sector != 2) % bound }
+    });
+    let (mut log, report) = open(&mut disk);
+    assert_eq!((report.torn_tail, &report.damage[..]), (true, &[][..]));
+    assert_eq!((log.last_index(A).0, log.synced()), (1, BatchNumber(1)));
+    log.append(A, &[entry(2, 2, b"instead")]);
+    idle(&mut disk, &mut log);
+    let (log, report) = open(&mut disk);
+    assert_eq!((report.torn_tail, report.damage, log.entry(A, LogIndex(2))), (false, vec![], Some(entry(2, 2, b"instead"))));
+}
+
+#[test]
+fn a_torn_tail_that_was_cut_off_in_a_full_segment_is_no_rot() {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &(1..=14).map(|index| entry(index, 1, &[1; 1800])).collect::<Vec<_>>());
+    disk.drive(&mut log, Tick(0));
+    assert_eq!(log.segments_in_use(), 1);
+    log.append(A, &[entry(15, 1, &[2; 300])]);
+    log.poll(Tick(0)).into_iter().for_each(|action| disk.start(action));
+    let mut calls = 0;
+    disk.crash(&mut |_| { calls += 1; if calls == 1 { 2 } else { u64::from(calls != 2) } });
+    let (mut log, report) = open(&mut disk);
+    assert!(report.torn_tail);
+    log.append(A, &[entry(15, 2, &[3; 9000])]);
+    idle(&mut disk, &mut log);
+    assert_eq!(log.segments_in_use(), 2, "the batch went to the next segment");
+    let (log, report) = open(&mut disk);
+    assert_eq!((report.damage, report.torn_tail, log.term(A, LogIndex(15))), (vec![], false, Some(Term(2))));
+}
+
+#[test]
+fn a_lost_write_is_named_from_the_next_batch() {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &[entry(1, 1, b"a")]);
+    disk.drive(&mut log, Tick(0));
+    log.append(A, &[entry(2, 1, b"b")]);
+    log.append(B, &[entry(1, 3, b"c")]);
+    log.put_state(B, 0, Bytes::from_static(b"vote"));
+    disk.lose_next = true;
+    disk.drive(&mut log, Tick(0));
+    idle(&mut disk, &mut log);
+    let (log, report) = open(&mut disk);
+    assert_eq!(report.damage, vec![lost(A, 2, 1), lost(B, 1, 3)]);
+    assert_eq!(log.state(B, 0).unwrap(), "vote");
+}
+
+#[test]
+fn a_misdirected_write_is_seen_at_both_ends() {
+    let (mut disk, mut log) = three_batches();
+    log.append(A, &[entry(3, 2, b"astray")]);
+    disk.misdirect_next = Some((FIRST, BLOCK));
+    disk.drive(&mut log, Tick(0));
+    disk.drive(&mut log, Tick::from_millis(5_000_000));
+    let (log, report) = open(&mut disk);
+    assert_eq!(report.damage, vec![lost(A, 3, 2), lost(B, 1, 4)], "{:?}", report.notes);
+    assert_eq!(log.state(A, 9).unwrap(), "vote");
+}
+
+#[test]
+fn unreadable_sectors_are_rot() {
+    let (mut disk, _) = three_batches();
+    disk.unreadable.insert(FIRST, vec![1]);
+    let (log, report) = open(&mut disk);
+    assert_eq!((report.damage, log.last_index(A).0), (vec![lost(B, 1, 4)], 2));
+    assert!(report.notes.iter().any(|note| note.contains("cannot be read")));
+}
+
+#[test]
+fn a_lost_segment_file_is_not_passed_over() {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &(1..=40).map(|index| entry(index, 1, &[1; 1800])).collect::<Vec<_>>());
+    idle(&mut disk, &mut log);
+    assert!(log.segments_in_use() >= 3);
+    disk.lose_file(SegmentId(2));
+    let (mut log, report) = open(&mut disk);
+    assert!(report.damage.contains(&Damage::Unknown { clusters: vec![A] }));
+    assert!(!log.holes(A).is_empty() && log.last_index(A).0 == 40);
+    assert!(report.notes.iter().any(|note| note.contains("[2] are missing")));
+    // The missing file is never handed to the host for recycling.
+    log.compact(A, LogIndex(40), Term(1));
+    idle(&mut disk, &mut log);
+    assert_eq!(open(&mut disk).1.damage, vec![]);
+}
