@@ -1,8 +1,14 @@
 //! The `allocator` backend: the nodes of the world, and elections of members among them (Hive
 //! paper, 2.4). It allocates nothing itself: an election is a read.
 //!
-//! Rows: `n` node → version, record · `v` version → node, or node and "forgotten" · `V` → last
-//! version · `N` → how many nodes. Drawn in docs/formats/backend-allocator.md.
+//! Rows (numbers in keys are 8 bytes, big-endian, so that they order):
+//!
+//! ```text
+//! n node     version u64 | NodeRecord (core-placement)
+//! v version  node u64 | forgotten u8        the latest change of each node
+//! V          last version, 8 bytes big-endian
+//! N          how many nodes, 8 bytes big-endian
+//! ```
 //!
 //! Always: every change of a node gets a new version, and `v` holds exactly its latest one, so
 //! `NodesSince` tells all that changed, each once.

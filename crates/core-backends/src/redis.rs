@@ -1,21 +1,217 @@
-//! placeholder while the module is written
+//! The `redis` backend: Redis commands as a replicated state machine (Hive paper, 2.7), above all
+//! set-if-not-exists. A command is its words, as a client sends them; the reply is what Redis says,
+//! texts of errors included (redis.io).
+//!
+//! Where it differs, because every member must come to the same bytes at any size: keys and members
+//! are at most `KEY_BYTES_MAX` long; a reply is bounded (`REPLY_ELEMENTS_MAX`); sets, hashes and keys
+//! are told in order; floats are 64 bits wide; time is the cluster's own clock, so there is no EXAT;
+//! random commands are missing. A deleted collection and a flushed database are swept by later
+//! writes, a bounded number of rows each (`store.rs`).
+//!
+//! Always: a command that is answered with an error changed nothing a client can see.
+//! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
+
+mod glob;
+mod hashes;
+mod keys;
+mod lists;
+mod numbers;
+mod sets;
+mod sorted;
+mod store;
+mod strings;
+mod table;
+#[cfg(test)]
+mod tests;
+
 use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::Refusal;
+use base_types::{ErrorKind, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
+use store::{Store, View};
+use table::Run;
+
 pub use base_types::action::RedisReply as Reply;
+
+/// The most words a command may have.
+pub const ARGUMENTS_MAX: usize = 65_536;
+/// The most elements of a reply; a command that would give more is an error.
+pub const REPLY_ELEMENTS_MAX: usize = 100_000;
+/// The most bytes of a reply.
+pub const REPLY_BYTES_MAX: usize = SCAN_PAGE_BYTES_MAX;
+
+/// The words of a command, its name first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command(pub Vec<Bytes>);
+
+/// A query is a command that only reads.
 pub type Query = Command;
+
 impl Encode for Command {
-    fn encode(&self, out: &mut Writer) { out.varint(self.0.len() as u64); for part in &self.0 { out.bytes(part); } }
-    fn decode(input: &mut Reader) -> Result<Self, DecodeError> { let n = input.count("arguments")?; Ok(Command((0..n).map(|_| input.bytes("argument")).collect::<Result<_, _>>()?)) }
+    fn encode(&self, out: &mut Writer) {
+        out.varint(self.0.len() as u64);
+        for word in &self.0 {
+            out.bytes(word);
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let count = input.count("redis words")?;
+        if count > ARGUMENTS_MAX {
+            return Err(DecodeError::TooLarge("redis words"));
+        }
+        Ok(Command((0..count).map(|_| input.bytes("redis word")).collect::<Result<_, _>>()?))
+    }
 }
-pub fn is_read(argv: &[Bytes]) -> Option<bool> { argv.first().map(|word| word.eq_ignore_ascii_case(b"GET")) }
-pub fn validate(command: &Bytes) -> Result<(), Refusal> { decode::<Command>("redis command", command).map(drop) }
-fn later() -> Bytes { encode_reply::<u8w>(&Err(Refusal::invalid("UnknownCommand", "the redis backend is being written"))) }
-#[allow(non_camel_case_types)] struct u8w;
-impl Encode for u8w { fn encode(&self, _o: &mut Writer) {} fn decode(_i: &mut Reader) -> Result<Self, DecodeError> { Ok(u8w) } }
-pub fn apply(_at: ApplyContext, _s: &mut dyn SpaceWrite, _c: &Bytes) -> Result<Bytes, EngineError> { Ok(later()) }
-pub fn query(_t: u64, _s: &dyn SpaceRead, _c: &Bytes) -> Result<Bytes, EngineError> { Ok(later()) }
+
+/// Whether a command only reads (goes to `query`) or writes (to `validate` and `apply`); `None`:
+/// there is no such command.
+pub fn is_read(argv: &[Bytes]) -> Option<bool> {
+    let spec = table::find(argv.first()?)?;
+    Some(matches!(spec.run, Run::Read(_)))
+}
+
+/// What a client is told where there is no such command.
+pub fn unknown_command(argv: &[Bytes]) -> Refusal {
+    let name = argv.first().map_or("", |word| std::str::from_utf8(word).unwrap_or("?"));
+    let name: String = name.chars().take(128).collect();
+    let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
+    for word in argv.iter().skip(1).take(10) {
+        let word: String = String::from_utf8_lossy(&word[..word.len().min(64)]).into_owned();
+        text.push_str(&format!("'{word}' "));
+    }
+    Refusal::invalid("UnknownCommand", text)
+}
+
+/// Refuses a command that could not be applied, before it reaches the log. The message is Redis's
+/// own error text.
+pub fn validate(command: &Bytes) -> Result<(), Refusal> {
+    let command: Command = decode("redis command", command)?;
+    check_write(&command.0).map(drop)
+}
+
+type WriteRun = fn(&mut Store<'_>, &[Bytes]) -> Done;
+type ReadRun = fn(&View<'_>, &[Bytes]) -> Done;
+
+fn check_write(argv: &[Bytes]) -> Result<WriteRun, Refusal> {
+    match check(argv)? {
+        Run::Write(run) => Ok(run),
+        Run::Read(_) => Err(Refusal::invalid("InvalidRequest", "ERR a command that only reads was sent as a write; query it")),
+    }
+}
+
+fn check_read(argv: &[Bytes]) -> Result<ReadRun, Refusal> {
+    match check(argv)? {
+        Run::Read(run) => Ok(run),
+        Run::Write(_) => Err(Refusal::invalid("InvalidRequest", "ERR a command that writes was sent as a query; propose it")),
+    }
+}
+
+fn check(argv: &[Bytes]) -> Result<Run, Refusal> {
+    let spec = argv.first().and_then(|name| table::find(name)).ok_or_else(|| unknown_command(argv))?;
+    if !spec.takes(argv.len()) {
+        return Err(Refusal::invalid("Syntax", wrong_count(spec.name)));
+    }
+    if let Some(word) = argv.iter().find(|word| word.len() > VALUE_BYTES_MAX) {
+        let message = format!("ERR a word is {} bytes long; at most {VALUE_BYTES_MAX} are taken", word.len());
+        return Err(Refusal::new(ErrorKind::TooLarge, "ValueTooLarge", message));
+    }
+    Ok(spec.run)
+}
+
+/// Applies a command; the reply is `encode_reply` of a [`Reply`] (Redis errors among them) or refusal.
+pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+    let decoded = decode::<Command>("redis command", command);
+    let reply = match decoded.and_then(|command| check_write(&command.0).map(|run| (run, command.0))) {
+        Err(refusal) => Err(refusal),
+        Ok((run, argv)) => {
+            let mut store = Store::open(space, at.cluster_time_ms)?;
+            let reply = reply_of(run(&mut store, &argv))?;
+            store.finish()?;
+            Ok(reply)
+        }
+    };
+    Ok(encode_reply(&reply))
+}
+
+/// Answers a command that only reads; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
+    let decoded = decode::<Command>("redis query", query);
+    let reply = match decoded.and_then(|command| check_read(&command.0).map(|run| (run, command.0))) {
+        Err(refusal) => Err(refusal),
+        Ok((run, argv)) => Ok(reply_of(run(&View::open(space, cluster_time_ms)?, &argv))?),
+    };
+    Ok(encode_reply(&reply))
+}
+
+fn reply_of(done: Done) -> Result<Reply, EngineError> {
+    match done {
+        Ok(reply) => Ok(reply),
+        Err(Fail::Redis(text)) => Ok(Reply::Error(text)),
+        Err(Fail::Engine(error)) => Err(error),
+    }
+}
+
+/// Why a command did not run to its end.
+#[derive(Debug)]
+enum Fail {
+    /// Redis's own error, for the client.
+    Redis(String),
+    /// Damage: the replica stops.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for Fail {
+    fn from(error: EngineError) -> Fail {
+        Fail::Engine(error)
+    }
+}
+
+type Done = Result<Reply, Fail>;
+
+fn fail<T>(text: impl Into<String>) -> Result<T, Fail> {
+    Err(Fail::Redis(text.into()))
+}
+
+const SYNTAX: &str = "ERR syntax error";
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+const NOT_A_FLOAT: &str = "ERR value is not a valid float";
+const WOULD_OVERFLOW: &str = "ERR increment or decrement would overflow";
+
+fn wrong_count(name: &str) -> String {
+    format!("ERR wrong number of arguments for '{name}' command")
+}
+
+fn integer(count: usize) -> Reply {
+    Reply::Integer(count as i64)
+}
+
+/// Gathers an array within the bounds of a reply.
+#[derive(Default)]
+struct Gather {
+    items: Vec<Reply>,
+    bytes: usize,
+    over: bool,
+}
+
+impl Gather {
+    /// False: the reply is too large, stop.
+    fn push(&mut self, value: &[u8]) -> bool {
+        self.bytes += value.len();
+        self.over = self.over || self.items.len() >= REPLY_ELEMENTS_MAX || self.bytes > REPLY_BYTES_MAX;
+        if !self.over {
+            self.items.push(Reply::Bulk(Bytes::copy_from_slice(value)));
+        }
+        !self.over
+    }
+
+    fn done(self) -> Done {
+        if self.over {
+            let (elements, bytes) = (REPLY_ELEMENTS_MAX, REPLY_BYTES_MAX);
+            return fail(format!("ERR reply is larger than {elements} elements or {bytes} bytes; read it in parts"));
+        }
+        Ok(Reply::Array(self.items))
+    }
+}

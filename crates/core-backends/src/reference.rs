@@ -9,9 +9,15 @@
 //!      └──────────── Deleting ◀─────────────────────┘
 //! ```
 //!
-//! Rows: `n` name → record · `c` id → name · `g` name → last generation, kept for ever · `u` name →
-//! unfinished (Creating or Deleting) · `I` → last id · `d` key → document · `D` → last document
-//! version. Drawn in docs/formats/backend-reference.md.
+//! Rows (numbers of their own are 8 bytes, big-endian):
+//!
+//! ```text
+//! n name  ClusterRecord             c id   name
+//! g name  last generation, kept for ever, so that no life of a name is taken for another
+//! u name  (empty) Creating or Deleting
+//! I       last id                   D      last document version
+//! d key   version u64 (little-endian) | body
+//! ```
 //!
 //! Always: an id and a (name, generation) are given once and never again; a document's versions only
 //! grow, over deletes too, so an old version never matches anew.

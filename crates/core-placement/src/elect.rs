@@ -51,6 +51,9 @@ pub struct PlacementRefusal {
 impl fmt::Display for PlacementRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (domain, place) = (self.domain, &self.place);
+        if self.wanted == 0 {
+            return f.write_str("rule's repartition is full in every region without the lost member; remove that member instead of replacing it");
+        }
         write!(f, "rule wants {} {domain} in {place}; only {} {domain} ", self.wanted, self.found)?;
         f.write_str(if self.found == 1 { "has a node that is up" } else { "have a node that is up" })?;
         if let Some(engine) = &self.engine {

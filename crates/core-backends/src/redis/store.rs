@@ -1,0 +1,428 @@
+//! The rows of the redis backend (docs/formats/backend-redis.md):
+//!
+//! ```text
+//! S                              state: epoch, next sequence, keys, garbage, expiring
+//! m epoch key                    a key: kind, sequence, expiry, and a string's value or a count
+//! q epoch sequence               the key with this sequence: what SCAN walks
+//! x epoch expiry key             keys that will expire, soonest first
+//! e sequence …                   elements: field, member, or list position
+//! o sequence score member        a sorted set's order
+//! g sequence                     elements nobody owns any more
+//! G epoch                        keys of a flushed database
+//! ```
+//!
+//! A key gets a sequence never used before when it is made; its elements live under the sequence, so
+//! deleting a key of a million elements is a few rows now and a sweep later. FLUSHDB moves on to the
+//! next epoch likewise. Each write sweeps at most `SWEEP_ROWS` rows and `EXPIRE_KEYS` expired keys.
+//!
+//! Always: an expired key is not there, whether or not it was swept; counts equal rows.
+
+use super::{fail, Fail, WRONG_TYPE};
+use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
+use crate::{corrupt_row, SpaceRead, SpaceWrite};
+use base_engine::{Direction, EngineError};
+use base_types::codec::{DecodeError, Reader, Writer};
+use base_types::KEY_BYTES_MAX;
+use bytes::Bytes;
+
+/// Rows of garbage that one write removes at most.
+const SWEEP_ROWS: usize = 64;
+/// Expired keys that one write removes at most.
+const EXPIRE_KEYS: usize = 4;
+
+const STATE: u8 = b'S';
+const META: u8 = b'm';
+const SEQUENCE: u8 = b'q';
+const EXPIRY: u8 = b'x';
+const ELEMENT: u8 = b'e';
+const ORDER: u8 = b'o';
+const GARBAGE: u8 = b'g';
+const GARBAGE_EPOCH: u8 = b'G';
+
+/// Where a list's first element goes: in the middle of what a position can be.
+pub(super) const LIST_MIDDLE: u64 = 1 << 63;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Kind {
+    String = 1,
+    Hash = 2,
+    List = 3,
+    Set = 4,
+    Sorted = 5,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 5] = [Kind::String, Kind::Hash, Kind::List, Kind::Set, Kind::Sorted];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::Hash => "hash",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::Sorted => "zset",
+        }
+    }
+}
+
+/// A key as it stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Meta {
+    pub kind: Kind,
+    pub sequence: u64,
+    /// Cluster time; zero: never.
+    pub expires_ms: u64,
+    /// What `x` says; `save` keeps both alike.
+    indexed_ms: u64,
+    /// A string's.
+    pub value: Bytes,
+    /// A collection's.
+    pub count: u64,
+    /// A list's first position; its last is `head + count - 1`.
+    pub head: u64,
+}
+
+impl Meta {
+    fn row(&self) -> Bytes {
+        let mut out = Writer::with_capacity(33 + self.value.len());
+        out.u8(self.kind as u8).u64(self.sequence).u64(self.expires_ms);
+        match self.kind {
+            Kind::String => out.raw(&self.value),
+            Kind::List => out.u64(self.count).u64(self.head),
+            _ => out.u64(self.count),
+        };
+        out.finish()
+    }
+
+    fn from_row(row: Bytes) -> Result<Meta, EngineError> {
+        let mut input = Reader::new(row);
+        let decoded = (|| {
+            let kind = input.u8("kind")?;
+            let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind).ok_or(DecodeError::Unknown("kind"))?;
+            let (sequence, expires_ms) = (input.u64("sequence")?, input.u64("expiry")?);
+            let mut meta =
+                Meta { kind, sequence, expires_ms, indexed_ms: expires_ms, value: Bytes::new(), count: 0, head: 0 };
+            match kind {
+                Kind::String => meta.value = input.rest(),
+                Kind::List => (meta.count, meta.head) = (input.u64("count")?, input.u64("head")?),
+                _ => meta.count = input.u64("count")?,
+            }
+            Ok(meta)
+        })();
+        decoded.map_err(|error| corrupt_row("redis key", error))
+    }
+
+    /// The row of an element; a list's element is its position.
+    pub fn element(&self, name: &[u8]) -> Bytes {
+        row_key(ELEMENT, &[&self.sequence.to_be_bytes(), name])
+    }
+
+    /// What every element's row begins with.
+    pub fn elements(&self) -> Bytes {
+        self.element(&[])
+    }
+
+    /// The row that keeps a sorted set's member in order.
+    pub fn order(&self, score: u64, member: &[u8]) -> Bytes {
+        row_key(ORDER, &[&self.sequence.to_be_bytes(), &score.to_be_bytes(), member])
+    }
+}
+
+/// The length of tag and sequence in an element's row.
+pub(super) const ELEMENT_AT: usize = 9;
+/// The length of tag, sequence and score in an order row.
+pub(super) const ORDER_AT: usize = 17;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct State {
+    epoch: u32,
+    next: u64,
+    keys: u64,
+    garbage: u64,
+    expiring: u64,
+}
+
+impl State {
+    fn read(space: &dyn SpaceRead) -> Result<State, EngineError> {
+        let Some(row) = space.get(&[STATE])? else { return Ok(State::default()) };
+        let mut input = Reader::new(row);
+        let decoded = (|| {
+            Ok(State {
+                epoch: input.u32("epoch")?,
+                next: input.u64("next sequence")?,
+                keys: input.u64("keys")?,
+                garbage: input.u64("garbage")?,
+                expiring: input.u64("expiring")?,
+            })
+        })();
+        decoded.map_err(|error| corrupt_row("redis state", error))
+    }
+
+    fn row(&self) -> Bytes {
+        let mut out = Writer::with_capacity(36);
+        out.u32(self.epoch).u64(self.next).u64(self.keys).u64(self.garbage).u64(self.expiring);
+        out.finish()
+    }
+}
+
+/// Reads at one moment.
+pub(super) struct View<'s> {
+    pub space: &'s dyn SpaceRead,
+    now: u64,
+    state: State,
+}
+
+impl<'s> View<'s> {
+    pub fn open(space: &'s dyn SpaceRead, now: u64) -> Result<View<'s>, EngineError> {
+        Ok(View { space, now, state: State::read(space)? })
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.state.keys
+    }
+
+    pub fn find(&self, key: &[u8]) -> Result<Option<Meta>, Fail> {
+        check_name("key", key)?;
+        let Some(row) = self.space.get(&meta_key(self.state.epoch, key))? else { return Ok(None) };
+        let meta = Meta::from_row(row)?;
+        Ok(if is_expired(&meta, self.now) { None } else { Some(meta) })
+    }
+
+    /// As `find`; a key of another kind is an error.
+    pub fn find_kind(&self, key: &[u8], kind: Kind) -> Result<Option<Meta>, Fail> {
+        of_kind(self.find(key)?, kind)
+    }
+
+    /// Keys with sequences behind `after`, in that order, and whether there are more.
+    pub fn walk(&self, after: u64, limit: usize) -> Result<(Vec<(u64, Bytes)>, bool), EngineError> {
+        let prefix = row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes()]);
+        let start = row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes(), &after.saturating_add(1).to_be_bytes()]);
+        let (rows, more) = page(self.space, &start, prefix_end(&prefix).as_deref(), Direction::Forward, limit)?;
+        let rows = rows.into_iter().map(|(row, key)| Ok((key_number(&row, 5)?, key)));
+        Ok((rows.collect::<Result<_, EngineError>>()?, more))
+    }
+}
+
+/// Reads and writes of one command.
+pub(super) struct Store<'s> {
+    pub space: &'s mut dyn SpaceWrite,
+    now: u64,
+    state: State,
+    stored: State,
+}
+
+impl<'s> Store<'s> {
+    pub fn open(space: &'s mut dyn SpaceWrite, now: u64) -> Result<Store<'s>, EngineError> {
+        let state = State::read(space)?;
+        Ok(Store { space, now, state, stored: state })
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// The key, if it is there; one that has expired is removed.
+    pub fn find(&mut self, key: &[u8]) -> Result<Option<Meta>, Fail> {
+        check_name("key", key)?;
+        let Some(row) = self.space.get(&meta_key(self.state.epoch, key))? else { return Ok(None) };
+        let meta = Meta::from_row(row)?;
+        if is_expired(&meta, self.now) {
+            self.remove(key, &meta);
+            return Ok(None);
+        }
+        Ok(Some(meta))
+    }
+
+    /// As `find`; a key of another kind is an error.
+    pub fn find_kind(&mut self, key: &[u8], kind: Kind) -> Result<Option<Meta>, Fail> {
+        of_kind(self.find(key)?, kind)
+    }
+
+    /// As `find_kind`, or a new and empty one (`save` puts it there).
+    pub fn find_or_new(&mut self, key: &[u8], kind: Kind) -> Result<Meta, Fail> {
+        Ok(match self.find_kind(key, kind)? {
+            Some(meta) => meta,
+            None => self.new_key(key, kind),
+        })
+    }
+
+    /// A key of which only its sequence is written yet.
+    pub fn new_key(&mut self, key: &[u8], kind: Kind) -> Meta {
+        self.state.next += 1;
+        self.state.keys += 1;
+        let sequence = self.state.next;
+        let row = row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes(), &sequence.to_be_bytes()]);
+        self.space.put(row, Bytes::copy_from_slice(key));
+        Meta { kind, sequence, expires_ms: 0, indexed_ms: 0, value: Bytes::new(), count: 0, head: LIST_MIDDLE }
+    }
+
+    /// Writes a key; a collection that has become empty is removed.
+    pub fn save(&mut self, key: &[u8], meta: &Meta) {
+        if meta.kind != Kind::String && meta.count == 0 {
+            return self.remove(key, meta);
+        }
+        if meta.expires_ms != meta.indexed_ms {
+            self.unindex(key, meta);
+            if meta.expires_ms != 0 {
+                self.state.expiring += 1;
+                self.space.put(expiry_key(self.state.epoch, meta.expires_ms, key), Bytes::new());
+            }
+        }
+        self.space.put(meta_key(self.state.epoch, key), meta.row());
+    }
+
+    fn unindex(&mut self, key: &[u8], meta: &Meta) {
+        if meta.indexed_ms != 0 {
+            self.state.expiring = self.state.expiring.saturating_sub(1);
+            self.space.delete(expiry_key(self.state.epoch, meta.indexed_ms, key));
+        }
+    }
+
+    /// Removes a key; its elements are left to the sweep.
+    pub fn remove(&mut self, key: &[u8], meta: &Meta) {
+        self.unindex(key, meta);
+        self.space.delete(meta_key(self.state.epoch, key));
+        self.space.delete(row_key(SEQUENCE, &[&self.state.epoch.to_be_bytes(), &meta.sequence.to_be_bytes()]));
+        self.state.keys = self.state.keys.saturating_sub(1);
+        if meta.kind != Kind::String && meta.count > 0 {
+            self.discard(meta.sequence);
+        }
+    }
+
+    fn discard(&mut self, sequence: u64) {
+        self.state.garbage += 1;
+        self.space.put(row_key(GARBAGE, &[&sequence.to_be_bytes()]), Bytes::new());
+    }
+
+    /// Removes every key: the database goes on in the next epoch.
+    pub fn flush(&mut self) -> Result<(), Fail> {
+        if self.state.keys == 0 {
+            return Ok(());
+        }
+        let Some(next) = self.state.epoch.checked_add(1) else {
+            return fail("ERR the database cannot be flushed any more; delete the cluster and create it again");
+        };
+        self.space.put(row_key(GARBAGE_EPOCH, &[&self.state.epoch.to_be_bytes()]), Bytes::new());
+        self.state = State { epoch: next, keys: 0, expiring: 0, garbage: self.state.garbage + 1, ..self.state };
+        Ok(())
+    }
+
+    /// Ends a command: sweeps a little, writes the state.
+    pub fn finish(mut self) -> Result<(), EngineError> {
+        self.sweep_expired()?;
+        self.sweep_garbage()?;
+        if self.state != self.stored {
+            self.space.put(row_key(STATE, &[]), self.state.row());
+        }
+        Ok(())
+    }
+
+    fn sweep_expired(&mut self) -> Result<(), EngineError> {
+        if self.state.expiring == 0 {
+            return Ok(());
+        }
+        let start = row_key(EXPIRY, &[&self.state.epoch.to_be_bytes()]);
+        let end = expiry_key(self.state.epoch, self.now.saturating_add(1), &[]);
+        let (rows, _) = page(self.space, &start, Some(&end), Direction::Forward, EXPIRE_KEYS)?;
+        for (row, _) in rows {
+            let key = row.slice(13..);
+            if let Some(meta) = self.space.get(&meta_key(self.state.epoch, &key))? {
+                self.remove(&key, &Meta::from_row(meta)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn sweep_garbage(&mut self) -> Result<(), EngineError> {
+        let mut budget = SWEEP_ROWS;
+        while budget > 0 && self.state.garbage > 0 {
+            let (heap, _) = prefix_page(self.space, &[GARBAGE], None, 1)?;
+            let used = match heap.first() {
+                Some((row, _)) => self.sweep_elements(row, budget)?,
+                None => self.sweep_epoch(budget)?,
+            };
+            budget -= used.clamp(1, budget);
+        }
+        Ok(())
+    }
+
+    /// Removes up to `budget` elements of a key that is gone; returns how many.
+    fn sweep_elements(&mut self, garbage: &Bytes, budget: usize) -> Result<usize, EngineError> {
+        let mut used = 0;
+        for tag in [ELEMENT, ORDER] {
+            let prefix = row_key(tag, &[&garbage[1..]]);
+            let (rows, more) = prefix_page(self.space, &prefix, None, budget - used)?;
+            used += rows.len();
+            for (row, _) in rows {
+                self.space.delete(row);
+            }
+            if more {
+                return Ok(used);
+            }
+        }
+        self.space.delete(garbage.clone());
+        self.state.garbage -= 1;
+        Ok(used)
+    }
+
+    /// Removes up to `budget` rows of a flushed epoch; returns how many.
+    fn sweep_epoch(&mut self, budget: usize) -> Result<usize, EngineError> {
+        let (heap, _) = prefix_page(self.space, &[GARBAGE_EPOCH], None, 1)?;
+        let Some((garbage, _)) = heap.into_iter().next() else {
+            return Err(EngineError::Corrupt("redis state counts garbage that is not there".into()));
+        };
+        let mut used = 0;
+        for tag in [META, SEQUENCE, EXPIRY] {
+            let prefix = row_key(tag, &[&garbage[1..]]);
+            let (rows, more) = prefix_page(self.space, &prefix, None, budget - used)?;
+            used += rows.len();
+            for (row, value) in rows {
+                if tag == META {
+                    let meta = Meta::from_row(value)?;
+                    if meta.kind != Kind::String {
+                        self.discard(meta.sequence);
+                    }
+                }
+                self.space.delete(row);
+            }
+            if more {
+                return Ok(used);
+            }
+        }
+        self.space.delete(garbage);
+        self.state.garbage -= 1;
+        Ok(used)
+    }
+}
+
+fn meta_key(epoch: u32, key: &[u8]) -> Bytes {
+    row_key(META, &[&epoch.to_be_bytes(), key])
+}
+
+fn expiry_key(epoch: u32, expires_ms: u64, key: &[u8]) -> Bytes {
+    row_key(EXPIRY, &[&epoch.to_be_bytes(), &expires_ms.to_be_bytes(), key])
+}
+
+fn is_expired(meta: &Meta, now: u64) -> bool {
+    meta.expires_ms != 0 && meta.expires_ms <= now
+}
+
+fn of_kind(meta: Option<Meta>, kind: Kind) -> Result<Option<Meta>, Fail> {
+    match meta {
+        Some(meta) if meta.kind != kind => fail(WRONG_TYPE),
+        meta => Ok(meta),
+    }
+}
+
+/// Keys, fields and members are parts of an engine's key, so they share its bound.
+pub(super) fn check_name(what: &str, name: &[u8]) -> Result<(), Fail> {
+    if name.len() > KEY_BYTES_MAX {
+        return fail(format!("ERR {what} is {} bytes long; at most {KEY_BYTES_MAX} are taken", name.len()));
+    }
+    Ok(())
+}

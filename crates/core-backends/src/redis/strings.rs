@@ -1,0 +1,283 @@
+//! Strings: GET, SET and theirs.
+
+use super::numbers::{clip, float_of, integer_of, parse_float, parse_integer, plain_float_text};
+use super::store::{Kind, Meta, Store, View};
+use super::{fail, integer, wrong_count, Done, Fail, Reply, NOT_AN_INTEGER, NOT_A_FLOAT, REPLY_BYTES_MAX, SYNTAX, WOULD_OVERFLOW};
+use base_types::VALUE_BYTES_MAX;
+use bytes::Bytes;
+
+const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+
+fn value_of(meta: Option<Meta>) -> Reply {
+    meta.map_or(Reply::Nil, |meta| Reply::Bulk(meta.value))
+}
+
+/// Makes the key a string with this value, whatever it was.
+fn put(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes, expires_ms: u64) {
+    let mut meta = match old {
+        Some(meta) if meta.kind == Kind::String => meta,
+        Some(other) => {
+            store.remove(key, &other);
+            store.new_key(key, Kind::String)
+        }
+        None => store.new_key(key, Kind::String),
+    };
+    (meta.value, meta.expires_ms) = (value, expires_ms);
+    store.save(key, &meta);
+}
+
+/// As `put`, keeping the expiry.
+fn edit(store: &mut Store<'_>, key: &[u8], old: Option<Meta>, value: Bytes) {
+    let expires_ms = old.as_ref().map_or(0, |meta| meta.expires_ms);
+    put(store, key, old, value, expires_ms);
+}
+
+pub(super) fn get(view: &View<'_>, argv: &[Bytes]) -> Done {
+    Ok(value_of(view.find_kind(&argv[1], Kind::String)?))
+}
+
+#[derive(Default)]
+struct SetOptions {
+    if_absent: bool,
+    if_present: bool,
+    get: bool,
+    keep: bool,
+    /// Cluster time.
+    expires_ms: Option<u64>,
+}
+
+fn set_options(now: u64, words: &[Bytes]) -> Result<SetOptions, Fail> {
+    let mut options = SetOptions::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let word = word.to_ascii_uppercase();
+        match &word[..] {
+            b"NX" if !options.if_present => options.if_absent = true,
+            b"XX" if !options.if_absent => options.if_present = true,
+            b"GET" => options.get = true,
+            b"KEEPTTL" if options.expires_ms.is_none() => options.keep = true,
+            b"EX" | b"PX" if options.expires_ms.is_none() && !options.keep => {
+                let Some(amount) = words.next() else { return fail(SYNTAX) };
+                let unit = if word == b"EX"[..] { 1000 } else { 1 };
+                options.expires_ms = Some(expiry("set", now, amount, unit)?);
+            }
+            _ => return fail(SYNTAX),
+        }
+    }
+    Ok(options)
+}
+
+/// Cluster time in `amount` units from now; only the future is taken.
+fn expiry(command: &str, now: u64, amount: &[u8], unit_ms: i64) -> Result<u64, Fail> {
+    let amount = parse_integer(amount)?;
+    let end = amount.checked_mul(unit_ms).filter(|ms| *ms > 0).and_then(|ms| now.checked_add(ms as u64));
+    // i64 as Redis has it, so that PTTL can always tell it.
+    match end.filter(|end| i64::try_from(*end).is_ok()) {
+        Some(end) => Ok(end),
+        None => fail(format!("ERR invalid expire time in '{command}' command")),
+    }
+}
+
+pub(super) fn set(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let options = set_options(store.now(), &argv[3..])?;
+    let old = store.find(&argv[1])?;
+    if options.get && old.as_ref().is_some_and(|meta| meta.kind != Kind::String) {
+        return fail(super::WRONG_TYPE);
+    }
+    let told = if options.get { value_of(old.clone()) } else { Reply::Nil };
+    if (options.if_absent && old.is_some()) || (options.if_present && old.is_none()) {
+        return Ok(told);
+    }
+    let kept = if options.keep { old.as_ref().map_or(0, |meta| meta.expires_ms) } else { 0 };
+    put(store, &argv[1], old, argv[2].clone(), options.expires_ms.unwrap_or(kept));
+    Ok(if options.get { told } else { Reply::Ok })
+}
+
+pub(super) fn setnx(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    if store.find(&argv[1])?.is_some() {
+        return Ok(integer(0));
+    }
+    put(store, &argv[1], None, argv[2].clone(), 0);
+    Ok(integer(1))
+}
+
+pub(super) fn setex(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    set_expiring("setex", 1000, store, argv)
+}
+
+pub(super) fn psetex(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    set_expiring("psetex", 1, store, argv)
+}
+
+fn set_expiring(name: &str, unit_ms: i64, store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let expires_ms = expiry(name, store.now(), &argv[2], unit_ms)?;
+    let old = store.find(&argv[1])?;
+    put(store, &argv[1], old, argv[3].clone(), expires_ms);
+    Ok(Reply::Ok)
+}
+
+pub(super) fn getset(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let old = store.find_kind(&argv[1], Kind::String)?;
+    let told = value_of(old.clone());
+    put(store, &argv[1], old, argv[2].clone(), 0);
+    Ok(told)
+}
+
+pub(super) fn getdel(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let old = store.find_kind(&argv[1], Kind::String)?;
+    if let Some(meta) = &old {
+        store.remove(&argv[1], meta);
+    }
+    Ok(value_of(old))
+}
+
+pub(super) fn mget(view: &View<'_>, argv: &[Bytes]) -> Done {
+    let (mut values, mut bytes) = (Vec::with_capacity(argv.len() - 1), 0);
+    for key in &argv[1..] {
+        let value = value_of(view.find(key)?.filter(|meta| meta.kind == Kind::String));
+        if let Reply::Bulk(value) = &value {
+            bytes += value.len();
+        }
+        if bytes > REPLY_BYTES_MAX {
+            return fail(format!("ERR reply is larger than {REPLY_BYTES_MAX} bytes; ask for fewer keys"));
+        }
+        values.push(value);
+    }
+    Ok(Reply::Array(values))
+}
+
+pub(super) fn mset(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_pairs("mset", argv)?;
+    for pair in argv[1..].chunks_exact(2) {
+        let old = store.find(&pair[0])?;
+        put(store, &pair[0], old, pair[1].clone(), 0);
+    }
+    Ok(Reply::Ok)
+}
+
+pub(super) fn msetnx(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    check_pairs("msetnx", argv)?;
+    for pair in argv[1..].chunks_exact(2) {
+        if store.find(&pair[0])?.is_some() {
+            return Ok(integer(0));
+        }
+    }
+    for pair in argv[1..].chunks_exact(2) {
+        // The same key twice: the later value wins, as in Redis.
+        let old = store.find(&pair[0])?;
+        put(store, &pair[0], old, pair[1].clone(), 0);
+    }
+    Ok(integer(1))
+}
+
+fn check_pairs(name: &str, argv: &[Bytes]) -> Result<(), Fail> {
+    if argv.len() % 2 == 0 {
+        return fail(wrong_count(name));
+    }
+    // All names before the first write: an error must leave nothing done.
+    argv[1..].chunks_exact(2).try_for_each(|pair| super::store::check_name("key", &pair[0]))
+}
+
+pub(super) fn append(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let old = store.find_kind(&argv[1], Kind::String)?;
+    let mut value = old.as_ref().map_or(Vec::new(), |meta| meta.value.to_vec());
+    if value.len() + argv[2].len() > VALUE_BYTES_MAX {
+        return fail(TOO_LONG);
+    }
+    value.extend_from_slice(&argv[2]);
+    let length = value.len();
+    edit(store, &argv[1], old, value.into());
+    Ok(integer(length))
+}
+
+pub(super) fn strlen(view: &View<'_>, argv: &[Bytes]) -> Done {
+    Ok(integer(view.find_kind(&argv[1], Kind::String)?.map_or(0, |meta| meta.value.len())))
+}
+
+pub(super) fn getrange(view: &View<'_>, argv: &[Bytes]) -> Done {
+    let (start, stop) = (parse_integer(&argv[2])?, parse_integer(&argv[3])?);
+    let value = view.find_kind(&argv[1], Kind::String)?.map_or(Bytes::new(), |meta| meta.value);
+    if start < 0 && stop < 0 && start > stop {
+        return Ok(Reply::Bulk(Bytes::new()));
+    }
+    // Unlike lists, a string's `stop` before its start is its first byte.
+    let stop = if stop < 0 { stop.saturating_add(value.len() as i64).max(0) } else { stop };
+    Ok(Reply::Bulk(match clip(start, stop, value.len() as u64) {
+        Some((from, to)) => value.slice(from as usize..=to as usize),
+        None => Bytes::new(),
+    }))
+}
+
+pub(super) fn setrange(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let offset = parse_integer(&argv[2])?;
+    let Ok(offset) = usize::try_from(offset) else { return fail("ERR offset is out of range") };
+    let old = store.find_kind(&argv[1], Kind::String)?;
+    let mut value = old.as_ref().map_or(Vec::new(), |meta| meta.value.to_vec());
+    if argv[3].is_empty() {
+        return Ok(integer(value.len()));
+    }
+    let end = match offset.checked_add(argv[3].len()) {
+        Some(end) if end <= VALUE_BYTES_MAX => end,
+        _ => return fail(TOO_LONG),
+    };
+    if value.len() < end {
+        value.resize(end, 0);
+    }
+    value[offset..end].copy_from_slice(&argv[3]);
+    let length = value.len();
+    edit(store, &argv[1], old, value.into());
+    Ok(integer(length))
+}
+
+pub(super) fn incr(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    add(store, &argv[1], 1)
+}
+
+pub(super) fn decr(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    add(store, &argv[1], -1)
+}
+
+pub(super) fn incrby(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let amount = parse_integer(&argv[2])?;
+    add(store, &argv[1], amount)
+}
+
+pub(super) fn decrby(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    match parse_integer(&argv[2])?.checked_neg() {
+        Some(amount) => add(store, &argv[1], amount),
+        None => fail("ERR decrement would overflow"),
+    }
+}
+
+fn add(store: &mut Store<'_>, key: &[u8], amount: i64) -> Done {
+    let old = store.find_kind(key, Kind::String)?;
+    let value = match &old {
+        None => 0,
+        Some(meta) => match integer_of(&meta.value) {
+            Some(value) => value,
+            None => return fail(NOT_AN_INTEGER),
+        },
+    };
+    let Some(sum) = value.checked_add(amount) else { return fail(WOULD_OVERFLOW) };
+    edit(store, key, old, sum.to_string().into());
+    Ok(Reply::Integer(sum))
+}
+
+pub(super) fn incrbyfloat(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let amount = parse_float(&argv[2])?;
+    let old = store.find_kind(&argv[1], Kind::String)?;
+    let value = match &old {
+        None => 0.0,
+        Some(meta) => match float_of(&meta.value) {
+            Some(value) => value,
+            None => return fail(NOT_A_FLOAT),
+        },
+    };
+    let sum = value + amount;
+    if !sum.is_finite() {
+        return fail("ERR increment would produce NaN or Infinity");
+    }
+    let text = Bytes::from(plain_float_text(sum));
+    edit(store, &argv[1], old, text.clone());
+    Ok(Reply::Bulk(text))
+}
