@@ -111,6 +111,9 @@ impl World {
         let engines: Vec<Arc<dyn Engine>> = vec![entry.engine.clone()];
         let (lane, notes) = Lane::open(config(node, entry.disk_id, keep), engines, &mut entry.disk, now).unwrap();
         entry.lane = Some(lane);
+        for lane in self.nodes.values_mut().filter_map(|other| other.lane.as_mut()) {
+            lane.on_peer_up(now, node);
+        }
         notes
     }
 
@@ -119,6 +122,10 @@ impl World {
         entry.lane = None;
         entry.disk.crash(&mut |_| 0);
         entry.engine = Arc::new(MemoryEngine::from_image(entry.engine.image()));
+        let now = self.now;
+        for lane in self.nodes.values_mut().filter_map(|other| other.lane.as_mut()) {
+            lane.on_peer_down(now, NodeId(node));
+        }
     }
 
     fn lane(&mut self, node: u64) -> &mut Lane {
@@ -389,10 +396,6 @@ fn an_idle_cluster_falls_quiet_and_wakes() {
     // The leader's node dies: the others are told and elect.
     let old = world.leader();
     world.kill(old);
-    let now = world.now;
-    for node in (1..=3).filter(|node| *node != old) {
-        world.lane(node).on_peer_down(now, NodeId(old));
-    }
     world.put("k", "x");
 }
 
