@@ -1,1 +1,69 @@
-//! The binary hive.
+//! The command line `hive`: a node, a local world, and the tools of an operator.
+//!
+//! Always: exit code 0 done, 1 refused, 2 wrong usage, 3 unavailable, 4 outcome unknown; errors on
+//! standard error, saying what to do; `--json` prints one JSON value on standard output.
+//! Not here: the node itself (edge-node), the protocol (hive-client), workloads (proof-bench).
+
+mod arguments;
+mod authority;
+mod bench;
+mod ctl;
+mod dev;
+mod failure;
+mod kv;
+mod load;
+mod node;
+mod output;
+mod text;
+
+pub use arguments::Arguments;
+
+use arguments::Command;
+use clap::{CommandFactory, Parser};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Parses the process's arguments and runs the command.
+pub fn main() -> ExitCode {
+    quiet_broken_pipes();
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("hive: {}", failure.message);
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    match arguments.command {
+        Command::Node(node) => node::run(&node),
+        Command::Dev(dev) => dev::run(dev),
+        Command::Ca(command) => authority::run(command),
+        Command::Kv(command) => on_runtime(kv::run(command)),
+        Command::Load(load) => on_runtime(load::run(load)),
+        Command::Ctl(command) => on_runtime(ctl::run(command)),
+        Command::Bench(bench) => bench::run(bench),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+/// Runs a command that talks to a world.
+fn on_runtime<F: std::future::Future<Output = Result<(), Failure>>>(command: F) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?.block_on(command)
+}
+
+/// `hive … | head` must end quietly, as other tools do, and not with a panic of `println!`.
+fn quiet_broken_pipes() {
+    // SAFETY: sets a signal's disposition before any thread exists; no handler of ours is involved.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}

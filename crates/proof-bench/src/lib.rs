@@ -1,1 +1,94 @@
-//! Benchmarks and their report.
+//! Benchmarks and their report: one command measures Hive and, where it is installed, etcd beside it.
+//!
+//!   workloads.rs ──▶ load.rs (clients) ──▶ measure.rs (percentiles, CPU) ──▶ report.rs (text, JSON, HTML) + plot.rs
+//!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader)
+//!
+//! Always: every figure says how many errors came with it and what it did not measure.
+//! Not here: correctness (proof-check, proof-sim). Ships in the program as `hive bench`.
+#![deny(missing_docs)]
+
+mod etcd;
+mod failover;
+mod load;
+mod measure;
+mod plot;
+mod report;
+mod request;
+mod workloads;
+mod world;
+
+pub use report::Report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program `hive`, which starts worlds.
+    pub program: PathBuf,
+    /// The world to measure; a fresh one is started where empty.
+    pub endpoints: Vec<String>,
+    /// That world's ready file, where there is one.
+    pub ready_file: Option<PathBuf>,
+    /// Connections.
+    pub clients: usize,
+    /// The length of a run.
+    pub duration: Duration,
+    /// Ends a run after so many operations instead.
+    pub operations: Option<u64>,
+    /// The size of a value.
+    pub value_bytes: usize,
+    /// Keys written and read.
+    pub keys: u64,
+    /// Runs of each measurement.
+    pub runs: usize,
+    /// Where the report goes.
+    pub out: PathBuf,
+    /// Nodes of a fresh world.
+    pub nodes: u16,
+    /// Ports of a fresh world.
+    pub base_port: u16,
+    /// The program's version, for the report.
+    pub version: String,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// A workload that needs more than it was given.
+    #[error("{0}")]
+    Usage(String),
+    /// The world did not start or does not answer.
+    #[error("the world to measure does not serve: {0}")]
+    World(String),
+    /// A file of the report.
+    #[error("{path}: {reason}")]
+    Report {
+        /// Which.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl BenchError {
+    /// 2 usage, 3 unavailable, 1 else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            BenchError::Usage(_) => 2,
+            BenchError::World(_) => 3,
+            BenchError::Report { .. } => 1,
+        }
+    }
+}
+
+/// Measures a workload (`all` for every one) and writes report.json and report.html.
+pub fn run(workload: &str, options: &Options) -> Result<Report, BenchError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| BenchError::World(error.to_string()))?;
+    let local = tokio::task::LocalSet::new();
+    let report = local.block_on(&runtime, workloads::run(workload, options))?;
+    report.write(&options.out)?;
+    Ok(report)
+}

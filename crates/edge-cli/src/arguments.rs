@@ -1,0 +1,506 @@
+//! The command line, as clap reads it. Its words are a promise (CONTRACT: commands).
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Where a local world's nodes listen.
+const ENDPOINTS_DEFAULT: &str =
+    "http://127.0.0.1:7101,http://127.0.0.1:7102,http://127.0.0.1:7103,http://127.0.0.1:7104,http://127.0.0.1:7105";
+
+/// Hive, a globally distributed key-value store.
+#[derive(Parser, Debug)]
+#[command(name = "hive", version, about, propagate_version = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Start a local world of several nodes and stay in the foreground
+    Dev(DevArguments),
+    /// Run one node
+    Node(NodeArguments),
+    /// The world's certificate authority
+    #[command(subcommand)]
+    Ca(CaCommand),
+    /// Look at the world and change it
+    #[command(subcommand)]
+    Ctl(CtlCommand),
+    /// Read and write keys
+    #[command(subcommand)]
+    Kv(KvCommand),
+    /// Load many keys from a file (TSV or JSON lines)
+    Load(LoadArguments),
+    /// Measure
+    Bench(BenchArguments),
+    /// Print the completions of a shell
+    Completions { shell: clap_complete::Shell },
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct DevArguments {
+    /// How many nodes
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
+    pub nodes: u16,
+    /// Where everything is kept
+    #[arg(long, default_value = "hive-data")]
+    pub data: PathBuf,
+    /// Node i's HTTP port is this plus 100 plus i, its peer port this plus 600 plus i
+    #[arg(long, default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=64000))]
+    pub base_port: u16,
+    /// The engine of rules that name none
+    #[arg(long, default_value = "lmdb")]
+    pub engine: String,
+    /// Core threads of each node
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub cores: u16,
+    /// Write ports and process ids here once every door serves
+    #[arg(long)]
+    pub ready_file: Option<PathBuf>,
+    /// Delete what an earlier world left in the data directory
+    #[arg(long)]
+    pub fresh: bool,
+    /// Leave a node that died dead
+    #[arg(long)]
+    pub no_restart: bool,
+    /// Print the ready file's JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct NodeArguments {
+    /// The node's configuration
+    #[arg(long)]
+    pub config: PathBuf,
+    /// Only check the configuration
+    #[arg(long)]
+    pub check: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum CaCommand {
+    /// Make a new authority for a world
+    Init {
+        /// Where its certificate and key go
+        #[arg(long)]
+        dir: PathBuf,
+        /// The world's name
+        #[arg(long)]
+        world: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Issue a node's certificate
+    Issue {
+        /// The authority's directory
+        #[arg(long)]
+        dir: PathBuf,
+        /// The node's id
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+        node: u64,
+        /// Names or addresses others reach the node by
+        #[arg(long = "address", value_delimiter = ',')]
+        addresses: Vec<String>,
+        /// How long it is valid
+        #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+        days: u32,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the authority and what it issued
+    Show {
+        #[arg(long)]
+        dir: PathBuf,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a new authority key; nodes trust the old one too until it expires
+    Rotate {
+        #[arg(long)]
+        dir: PathBuf,
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// How to reach a world.
+#[derive(Args, Debug, Clone)]
+pub struct World {
+    /// HTTP endpoints, tried in turn
+    #[arg(long = "endpoint", env = "HIVE_ENDPOINT", value_delimiter = ',', default_value = ENDPOINTS_DEFAULT, hide_default_value = true)]
+    pub endpoints: Vec<String>,
+    /// How long to try
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..=30_000))]
+    pub deadline_ms: u64,
+    /// JSON for machines instead of text
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Levels of a request.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Levels {
+    /// hopeful, eventual, strong or absolute; the cluster's default where absent
+    #[arg(long, value_parser = ["hopeful", "eventual", "strong", "absolute"])]
+    pub consistency: Option<String>,
+    /// strong or eventual; the cluster's default where absent
+    #[arg(long, value_parser = ["strong", "eventual"])]
+    pub read_consistency: Option<String>,
+}
+
+/// What the key-value commands share.
+#[derive(Args, Debug, Clone)]
+pub struct KvCommon {
+    #[arg(long, default_value = "default")]
+    pub keyspace: String,
+    #[command(flatten)]
+    pub levels: Levels,
+    #[command(flatten)]
+    pub world: World,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum KvCommand {
+    /// Set a key
+    Put {
+        key: String,
+        /// The value; `-` reads it from standard input
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        #[command(flatten)]
+        common: KvCommon,
+    },
+    /// Print a key's value; exit code 1 where it is absent
+    Get {
+        key: String,
+        #[command(flatten)]
+        common: KvCommon,
+    },
+    /// Remove a key
+    Del {
+        key: String,
+        #[command(flatten)]
+        common: KvCommon,
+    },
+    /// List keys and values in order, one a line, as `hive load` reads them
+    Scan {
+        /// Only keys that begin with this
+        #[arg(long, default_value = "")]
+        prefix: String,
+        /// Only keys behind this
+        #[arg(long)]
+        start_after: Option<String>,
+        /// Only keys before this
+        #[arg(long)]
+        end: Option<String>,
+        /// At most so many; all where absent
+        #[arg(long)]
+        limit: Option<u64>,
+        /// From the last key up
+        #[arg(long)]
+        reverse: bool,
+        /// Without values
+        #[arg(long)]
+        keys_only: bool,
+        #[command(flatten)]
+        common: KvCommon,
+    },
+    /// Run the commands of a file: put k v / get k / del k, one a line; `-` is standard input
+    Exec {
+        file: PathBuf,
+        #[command(flatten)]
+        common: KvCommon,
+    },
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct LoadArguments {
+    /// TSV (key, tab, value; \t \n \r \\ \xNN escaped) or JSON lines ({"key":…,"value":…}, or *_base64); `-` is standard input
+    pub file: PathBuf,
+    #[arg(long)]
+    pub keyspace: String,
+    /// Writes under way at a time
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub parallel: u16,
+    /// Go on behind this line, as an earlier run's report says
+    #[arg(long, default_value_t = 0)]
+    pub skip_lines: u64,
+    /// Write the report here too, as JSON
+    #[arg(long)]
+    pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub levels: Levels,
+    #[command(flatten)]
+    pub world: World,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum CtlCommand {
+    /// Whether the world is well, and what to look at if not
+    Status {
+        #[command(flatten)]
+        world: World,
+    },
+    /// Regions, zones, racks, chassis and nodes, as a tree
+    Topology {
+        #[command(flatten)]
+        world: World,
+    },
+    /// The nodes
+    Nodes {
+        #[command(flatten)]
+        world: World,
+    },
+    /// The clusters
+    Clusters {
+        /// Only names that begin with this
+        #[arg(long, default_value = "")]
+        prefix: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// One cluster
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Keyspaces
+    #[command(subcommand)]
+    Keyspace(KeyspaceCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum ClusterCommand {
+    /// Create a cluster
+    Create {
+        /// backend/backend@anything
+        name: String,
+        /// For example "size=5 location=fr-par failure_domain=az"
+        #[arg(long)]
+        rule: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Delete a cluster and its data
+    Delete {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Members, leader and progress
+    Show {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Members: list, add, remove
+    #[command(subcommand)]
+    Members(MembersCommand),
+    /// Hand leadership to a node
+    Transfer {
+        name: String,
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Change the default levels
+    SetConsistency {
+        name: String,
+        #[command(flatten)]
+        levels: Levels,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum MembersCommand {
+    /// List the members
+    List {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Add a node: learner, snapshot, voter
+    Add {
+        name: String,
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove a node's replica
+    Remove {
+        name: String,
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum KeyspaceCommand {
+    /// Create a keyspace
+    Create {
+        name: String,
+        /// For example "size=5 location=world failure_domain=chassis"
+        #[arg(long)]
+        rule: String,
+        /// By what keys are spread
+        #[arg(long, default_value = "hash", value_parser = ["hash", "range"])]
+        partition: String,
+        /// Virtual partitions; fixed for the keyspace's life
+        #[arg(long, default_value_t = 16)]
+        partitions: u16,
+        /// Clusters the partitions are spread over
+        #[arg(long, default_value_t = 1)]
+        clusters: u16,
+        /// Lower bounds of partitions 1… (range only)
+        #[arg(long = "split-key", value_delimiter = ',')]
+        split_keys: Vec<String>,
+        /// lmdb or memory; the nodes' default where absent
+        #[arg(long)]
+        engine: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Partitions, owners and a running reshard
+    Show {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// List the keyspaces
+    List {
+        #[command(flatten)]
+        world: World,
+    },
+    /// Delete a keyspace and its data
+    Delete {
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Spread the partitions over another number of clusters, online
+    Reshard {
+        name: String,
+        clusters: u16,
+        /// Wait until it is done
+        #[arg(long)]
+        wait: bool,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct BenchArguments {
+    /// kv-put, kv-get, levels, failover, simple-kv, or all
+    #[arg(value_parser = ["kv-put", "kv-get", "levels", "failover", "simple-kv", "all"])]
+    pub workload: String,
+    /// Measure this world; a fresh one is started where absent
+    #[arg(long = "endpoint", value_delimiter = ',')]
+    pub endpoints: Vec<String>,
+    /// The ready file of the world at --endpoint: its process ids give CPU time, and failover a leader to kill
+    #[arg(long)]
+    pub ready_file: Option<PathBuf>,
+    /// Connections, each with one request at a time
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub clients: u32,
+    /// How long each run takes
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Stop a run after so many operations instead
+    #[arg(long)]
+    pub operations: Option<u64>,
+    /// The size of a value
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub value_bytes: u32,
+    /// Keys written and read
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub keys: u64,
+    /// How often each measurement is repeated
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// Where report.json and report.html go
+    #[arg(long, default_value = "target/bench")]
+    pub out: PathBuf,
+    /// Nodes of a world started for the measurement
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
+    pub nodes: u16,
+    /// Ports of a world started for the measurement, as in `hive dev`
+    #[arg(long, default_value_t = 17000)]
+    pub base_port: u16,
+    /// Print the report's JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_contracts_commands_parse() {
+        for line in [
+            "hive dev --nodes 5 --data d --base-port 7000 --engine lmdb --ready-file f --fresh --no-restart",
+            "hive node --config node.toml",
+            "hive ca init --dir ca --world w",
+            "hive ca issue --dir ca --node 3 --address 10.0.0.1,node3 --days 30",
+            "hive ca show --dir ca --json",
+            "hive ca rotate --dir ca",
+            "hive ctl status --json",
+            "hive ctl topology --endpoint http://a:1 --endpoint http://b:2",
+            "hive ctl nodes",
+            "hive ctl clusters --prefix redis@",
+            "hive ctl cluster create redis@x --rule size=3",
+            "hive ctl cluster delete redis@x",
+            "hive ctl cluster show redis@x",
+            "hive ctl cluster members list redis@x",
+            "hive ctl cluster members add redis@x 3",
+            "hive ctl cluster members remove redis@x 3",
+            "hive ctl cluster transfer redis@x 3",
+            "hive ctl cluster set-consistency redis@x --consistency eventual --read-consistency eventual",
+            "hive ctl keyspace create k --rule size=3 --partition range --partitions 8 --clusters 2 --split-key g,p --engine lmdb",
+            "hive ctl keyspace reshard k 4 --wait",
+            "hive ctl keyspace list",
+            "hive kv put k v --keyspace default --consistency strong",
+            "hive kv put k -v",
+            "hive kv get k --read-consistency eventual",
+            "hive kv del k",
+            "hive kv scan --prefix p --limit 5 --reverse",
+            "hive kv exec - --json",
+            "hive load --keyspace k data.tsv",
+            "hive bench kv-put --endpoint http://a:1 --clients 8 --seconds 2 --json",
+            "hive bench all --out target/bench",
+            "hive completions bash",
+        ] {
+            if let Err(error) = parse(line) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_lines_are_usage_errors() {
+        for line in ["hive", "hive kv put k", "hive kv put k v --consistency stronk", "hive dev --nodes 0", "hive bench none", "hive load f"] {
+            assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn endpoints_are_five_by_default() {
+        let Command::Ctl(CtlCommand::Nodes { world }) = parse("hive ctl nodes").unwrap().command else { panic!() };
+        assert!(std::env::var_os("HIVE_ENDPOINT").is_some() || world.endpoints.len() == 5);
+    }
+}

@@ -1,0 +1,33 @@
+//! `hive bench`: hands the workloads of proof-bench what only the program knows: itself.
+
+use crate::arguments::BenchArguments;
+use crate::failure::Failure;
+use proof_bench::Options;
+use std::time::Duration;
+
+/// Measures.
+pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
+    let program = std::env::current_exe().map_err(|error| Failure::refused(format!("own program: {error}")))?;
+    let options = Options {
+        program,
+        endpoints: arguments.endpoints,
+        ready_file: arguments.ready_file,
+        clients: arguments.clients as usize,
+        duration: Duration::from_secs(arguments.seconds),
+        operations: arguments.operations,
+        value_bytes: arguments.value_bytes as usize,
+        keys: arguments.keys,
+        runs: arguments.runs as usize,
+        out: arguments.out,
+        nodes: arguments.nodes,
+        base_port: arguments.base_port,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let report = proof_bench::run(&arguments.workload, &options).map_err(|error| Failure { code: error.exit_code(), message: error.to_string() })?;
+    if arguments.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.text());
+    }
+    Ok(())
+}

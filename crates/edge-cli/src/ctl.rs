@@ -1,0 +1,166 @@
+//! `hive ctl`: the world as an operator sees and changes it.
+
+mod show;
+
+use crate::arguments::{ClusterCommand, CtlCommand, KeyspaceCommand, Levels, MembersCommand, World};
+use crate::failure::Failure;
+use crate::output::{ask, client, items};
+use serde_json::{json, Value};
+use std::time::Duration;
+
+/// The most pages a listing reads.
+const PAGES_MAX: usize = 10_000;
+/// How often a reshard's progress is asked for.
+const RESHARD_PAUSE: Duration = Duration::from_millis(500);
+
+/// Runs a command.
+pub async fn run(command: CtlCommand) -> Result<(), Failure> {
+    match command {
+        CtlCommand::Status { world } => status(&world).await,
+        CtlCommand::Topology { world } => once(&world, json!({"action": "ListNodes"}), show::topology).await,
+        CtlCommand::Nodes { world } => once(&world, json!({"action": "ListNodes"}), show::nodes).await,
+        CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
+        CtlCommand::Cluster(command) => cluster(command).await,
+        CtlCommand::Keyspace(command) => keyspace(command).await,
+    }
+}
+
+/// One action, one answer, shown.
+async fn once(world: &World, body: Value, show: impl FnOnce(&Value)) -> Result<(), Failure> {
+    let answer = ask(&client(world, &Levels::default())?, world, body).await?;
+    if world.json {
+        println!("{answer}");
+    } else {
+        show(&answer);
+    }
+    Ok(())
+}
+
+/// The status, with the nodes; exit code 3 where the world is not ready.
+async fn status(world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let mut status = ask(&client, world, json!({"action": "Status"})).await?;
+    if world.json {
+        println!("{status}");
+    } else {
+        // The node map comes from a cluster that may be what is missing: the status stands without it.
+        let nodes = client.action(json!({"action": "ListNodes", "read_consistency": "eventual"})).await.unwrap_or_default();
+        status["nodes"] = nodes["nodes"].clone();
+        show::status(&status);
+    }
+    if status["ready"] == true {
+        return Ok(());
+    }
+    Err(Failure::unavailable("the world is not ready; see the warnings above"))
+}
+
+async fn clusters(prefix: &str, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let mut all: Vec<Value> = Vec::new();
+    let mut start_after = Value::Null;
+    for _ in 0..PAGES_MAX {
+        let body = json!({"action": "ListClusters", "prefix": prefix, "start_after": start_after});
+        let mut page = ask(&client, world, body).await?;
+        if let Some(Value::Array(clusters)) = page.get_mut("clusters").map(Value::take) {
+            all.extend(clusters);
+        }
+        start_after = page["next"].take();
+        if start_after.is_null() {
+            break;
+        }
+    }
+    if world.json {
+        println!("{}", json!({"ok": true, "clusters": all}));
+    } else {
+        show::clusters(&all);
+    }
+    Ok(())
+}
+
+async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
+    let done = |text: String| move |_: &Value| println!("{text}");
+    match command {
+        ClusterCommand::Create { name, rule, world } => {
+            once(&world, json!({"action": "CreateCluster", "name": name, "rule": rule}), show::cluster).await
+        }
+        ClusterCommand::Delete { name, world } => {
+            once(&world, json!({"action": "DeleteCluster", "name": name}), done(format!("{name} is deleted"))).await
+        }
+        ClusterCommand::Show { name, world } | ClusterCommand::Members(MembersCommand::List { name, world }) => {
+            once(&world, json!({"action": "DescribeCluster", "name": name}), show::cluster).await
+        }
+        ClusterCommand::Transfer { name, node, world } => {
+            let text = format!("node {node} leads {name}");
+            once(&world, json!({"action": "TransferLeader", "name": name, "node": node}), done(text)).await
+        }
+        ClusterCommand::Members(MembersCommand::Add { name, node, world }) => {
+            let text = format!("node {node} is a member of {name}");
+            once(&world, json!({"action": "AddMember", "name": name, "node": node}), done(text)).await
+        }
+        ClusterCommand::Members(MembersCommand::Remove { name, node, world }) => {
+            let text = format!("node {node} is no longer a member of {name}");
+            once(&world, json!({"action": "RemoveMember", "name": name, "node": node}), done(text)).await
+        }
+        ClusterCommand::SetConsistency { name, levels, world } => set_consistency(&name, &levels, &world).await,
+    }
+}
+
+async fn set_consistency(name: &str, levels: &Levels, world: &World) -> Result<(), Failure> {
+    if levels.consistency.is_none() && levels.read_consistency.is_none() {
+        return Err(Failure::usage("give --consistency, --read-consistency or both"));
+    }
+    let body = json!({
+        "action": "SetDefaultConsistency", "name": name,
+        "consistency": levels.consistency, "read_consistency": levels.read_consistency,
+    });
+    once(world, body, |_| println!("the defaults of {name} are changed")).await
+}
+
+async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
+    match command {
+        KeyspaceCommand::Create { name, rule, partition, partitions, clusters, split_keys, engine, world } => {
+            let body = json!({
+                "action": "CreateKeyspace", "keyspace": name, "partition": partition, "partitions": partitions,
+                "clusters": clusters, "split_keys": split_keys, "rule": rule, "engine": engine,
+            });
+            once(&world, body, |answer| show::created_keyspace(&name, answer)).await
+        }
+        KeyspaceCommand::Show { name, world } => {
+            once(&world, json!({"action": "DescribeKeyspace", "keyspace": name}), |answer| show::keyspace(&answer["keyspace"])).await
+        }
+        KeyspaceCommand::List { world } => once(&world, json!({"action": "ListKeyspaces"}), show::keyspaces).await,
+        KeyspaceCommand::Delete { name, world } => {
+            once(&world, json!({"action": "DeleteKeyspace", "keyspace": name}), |_| println!("keyspace {name} is deleted")).await
+        }
+        KeyspaceCommand::Reshard { name, clusters, wait, world } => reshard(&name, clusters, wait, &world).await,
+    }
+}
+
+async fn reshard(name: &str, clusters: u16, wait: bool, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let answer = ask(&client, world, json!({"action": "Reshard", "keyspace": name, "clusters": clusters})).await?;
+    if !wait {
+        if world.json {
+            println!("{answer}");
+        } else {
+            println!("keyspace {name} is being spread over {clusters} clusters; `hive ctl keyspace show {name}` tells how far it is");
+        }
+        return Ok(());
+    }
+    // Ends with the reshard; ctrl-c leaves it running, as it would without --wait.
+    loop {
+        let answer = ask(&client, world, json!({"action": "DescribeKeyspace", "keyspace": name})).await?;
+        let info = &answer["keyspace"];
+        if info["reshard"].is_null() {
+            if world.json {
+                println!("{answer}");
+            } else {
+                let owners: std::collections::BTreeSet<String> = items(info, "owners").iter().map(Value::to_string).collect();
+                println!("keyspace {name} is spread over {} clusters; {} keys were moved", owners.len(), info["moved_keys"]);
+            }
+            return Ok(());
+        }
+        eprintln!("{} of {} partitions moved", info["reshard"]["moves_done"], info["reshard"]["moves_total"]);
+        tokio::time::sleep(RESHARD_PAUSE).await;
+    }
+}

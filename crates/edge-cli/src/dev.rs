@@ -1,0 +1,233 @@
+//! `hive dev`: a local world of several nodes, each a process of this same program.
+//!
+//!   lay out (labels, ports, node.toml) ─▶ certificates ─▶ spawn ─▶ wait for /ready ─▶ keyspace `default`
+//!     ─▶ ready file ─▶ watch: a node that dies is told and, after 5 s, started again ─▶ stop all
+//!
+//! Always: no node outlives this process, even if it is killed; data is kept unless `--fresh`.
+//! Not here: anything a node of a real world has not (certificates, configuration and doors are the same).
+
+mod layout;
+mod process;
+
+use crate::arguments::DevArguments;
+use crate::failure::Failure;
+use hive_client::Client;
+use layout::Plan;
+use process::Node;
+use serde_json::{json, Value};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::signal::unix::{signal, Signal, SignalKind};
+
+/// How long the world may take until every node is ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(90);
+/// How often a node's readiness and life are looked at.
+const WATCH_PAUSE: Duration = Duration::from_millis(100);
+/// How long a dead node stays dead.
+const RESTART_AFTER: Duration = Duration::from_secs(5);
+/// How long creating the keyspace `default` may take.
+const KEYSPACE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Runs a world until it is told to stop.
+pub fn run(arguments: DevArguments) -> Result<(), Failure> {
+    let plan = Plan::new(&arguments)?;
+    if arguments.fresh {
+        layout::clear(&plan.data)?;
+    }
+    if let Some(file) = &arguments.ready_file {
+        // A file of an earlier world must not be taken for this one's.
+        let _ = std::fs::remove_file(file);
+    }
+    plan.check_ports()?;
+    plan.write()?;
+    crate::on_runtime(world(&arguments, &plan))
+}
+
+/// Signals that end the world.
+struct Stop {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Stop {
+    fn new() -> Result<Stop, Failure> {
+        let failed = |error: std::io::Error| Failure::refused(format!("cannot listen for signals: {error}"));
+        Ok(Stop {
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+async fn world(arguments: &DevArguments, plan: &Plan) -> Result<(), Failure> {
+    let mut stop = Stop::new()?;
+    let mut nodes: Vec<Node> = Vec::new();
+    let result = async {
+        for place in &plan.places {
+            nodes.push(Node::spawn(place)?);
+        }
+        tokio::select! {
+            () = stop.wait() => return Ok(()),
+            started = start(arguments, plan, &mut nodes) => started?,
+        }
+        watch(arguments, plan, &mut nodes, &mut stop).await
+    }
+    .await;
+    if !arguments.json {
+        println!("stopping");
+    }
+    process::stop_all(&mut nodes).await;
+    if let Some(file) = &arguments.ready_file {
+        let _ = std::fs::remove_file(file);
+    }
+    result
+}
+
+/// Waits until every node serves, makes the keyspace, says so.
+async fn start(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
+    wait_ready(plan, nodes).await?;
+    let endpoints: Vec<String> = plan.places.iter().map(|place| format!("http://{}", place.http())).collect();
+    let client = Client::new(&endpoints)?;
+    create_keyspace(&client, plan).await?;
+    publish(arguments, plan, nodes)?;
+    if arguments.json {
+        println!("{}", ready_json(arguments, plan, nodes));
+    } else {
+        print_endpoints(plan, nodes);
+    }
+    Ok(())
+}
+
+async fn wait_ready(plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
+    let start = Instant::now();
+    for (place, at) in plan.places.iter().zip(0..) {
+        let client = Client::new(&[place.http()])?;
+        loop {
+            if matches!(client.get_path(0, "/ready").await, Ok((200, _))) {
+                break;
+            }
+            for node in nodes.iter_mut() {
+                if let Some(how) = node.ended() {
+                    let message = format!("node {} ended while starting ({how}); the end of {}:\n{}", node.id, node.log.display(), node.log_tail());
+                    return Err(Failure::refused(message));
+                }
+            }
+            if start.elapsed() > READY_TIMEOUT {
+                let log = nodes.get(at).map(Node::log_tail).unwrap_or_default();
+                let seconds = READY_TIMEOUT.as_secs();
+                let message = format!("node {} is not ready after {seconds} s; look at http://{}/ready; the end of its log:\n{log}", place.id, place.http());
+                return Err(Failure::unavailable(message));
+            }
+            tokio::time::sleep(WATCH_PAUSE).await;
+        }
+    }
+    Ok(())
+}
+
+async fn create_keyspace(client: &Client, plan: &Plan) -> Result<(), Failure> {
+    let size = plan.places.len().min(5);
+    let body = json!({
+        "action": "CreateKeyspace", "keyspace": "default", "partition": "hash", "partitions": 16, "clusters": 1,
+        "rule": format!("size={size} location=world failure_domain=chassis"),
+        "deadline_ms": KEYSPACE_TIMEOUT.as_millis() as u64,
+    });
+    match client.action(body).await {
+        Ok(_) => Ok(()),
+        Err(hive_client::ClientError::Refused { code, .. }) if code == "KeyspaceExists" => Ok(()),
+        Err(error) => {
+            let failure = Failure::from(error);
+            Err(Failure { message: format!("the keyspace 'default' could not be made: {}", failure.message), ..failure })
+        }
+    }
+}
+
+/// Watches the nodes until a signal comes.
+async fn watch(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node], stop: &mut Stop) -> Result<(), Failure> {
+    loop {
+        tokio::select! {
+            () = stop.wait() => return Ok(()),
+            () = tokio::time::sleep(WATCH_PAUSE) => {}
+        }
+        for (node, place) in nodes.iter_mut().zip(&plan.places) {
+            if let Some(how) = node.ended() {
+                let next = if arguments.no_restart { "stays down (--no-restart)" } else { "is started again in 5 s" };
+                eprintln!("node {} ended ({how}) and {next}; its log is {}", node.id, node.log.display());
+            }
+            if arguments.no_restart || !node.dead_for(RESTART_AFTER) {
+                continue;
+            }
+            // A node that cannot even be spawned now (no memory, no processes) is tried again in 5 s.
+            match node.respawn(place) {
+                Ok(()) => eprintln!("node {} is started again, process {}", node.id, node.pid()),
+                Err(failure) => eprintln!("node {} could not be started: {}", node.id, failure.message),
+            }
+        }
+        if nodes.iter_mut().any(Node::take_changed) {
+            publish(arguments, plan, nodes)?;
+        }
+    }
+}
+
+/// The ready file's JSON: only doors that exist have an address.
+fn ready_json(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Value {
+    let node = |(place, node): (&layout::Place, &Node)| {
+        json!({
+            "id": place.id, "pid": node.pid(), "region": place.region, "az": place.az, "rack": place.rack,
+            "chassis": place.chassis, "http": format!("http://{}", place.http()), "redis": null, "etcd": null,
+            "s3": null, "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
+        })
+    };
+    json!({
+        "base_port": arguments.base_port, "data": plan.data, "world": plan.world, "pid": std::process::id(),
+        "nodes": plan.places.iter().zip(nodes).map(node).collect::<Vec<_>>(), "s3": null,
+    })
+}
+
+/// Writes the ready file whole or not at all.
+fn publish(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Result<(), Failure> {
+    let Some(file) = &arguments.ready_file else { return Ok(()) };
+    let text = format!("{}\n", ready_json(arguments, plan, nodes));
+    write_whole(file, text.as_bytes(), 0o644)
+}
+
+/// Writes a file beside its place and moves it there.
+fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    let written = (|| {
+        let mut out = std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(mode).open(&beside)?;
+        out.write_all(bytes)?;
+        std::fs::rename(&beside, file)
+    })();
+    written.map_err(|error| Failure::refused(format!("{}: {error}", file.display())))
+}
+
+fn print_endpoints(plan: &Plan, nodes: &[Node]) {
+    println!("world {} is ready; data in {}\n", plan.world, plan.data.display());
+    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "PEERS (mutual TLS)"]);
+    for (place, node) in plan.places.iter().zip(nodes) {
+        let where_is = format!("{} / {} / {}", place.region, place.az, place.chassis);
+        out.add_row([place.id.to_string(), node.pid().to_string(), where_is, format!("http://{}", place.http()), place.peer()]);
+    }
+    println!("{out}\n");
+    let (first, last) = (plan.places[0].http(), plan.places[plan.places.len() - 1].http());
+    let program = std::env::args().next().unwrap_or_else(|| "hive".into());
+    let endpoint = if plan.base_port == 7000 { String::new() } else { format!(" --endpoint http://{first}") };
+    println!("first things to try, any node will do:");
+    println!("  curl -s http://{first}/ -d '{{\"action\":\"KvPut\",\"key\":\"hello\",\"value\":\"world\"}}'");
+    println!("  curl -s http://{last}/ -d '{{\"action\":\"KvGet\",\"key\":\"hello\"}}'");
+    println!("  curl -s 'http://{last}/get?key=hello'");
+    println!("  curl -s http://{first}/metrics | head");
+    println!("  {program} ctl status{endpoint}");
+    println!("  {program} kv scan{endpoint}");
+    println!("\nctrl-c stops every node; kill -9 one of them to see the others go on");
+}

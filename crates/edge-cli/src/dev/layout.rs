@@ -1,0 +1,248 @@
+//! Where the nodes of a local world stand: labels, ports, directories, configuration, certificates.
+//!
+//! ```text
+//! <data>/hive-dev.json      marks the directory as ours, so that --fresh deletes nothing else
+//! <data>/ca/                the world's authority and the certificates it issued
+//! <data>/node-<i>/          node.toml, node.log, data/
+//! ```
+
+use super::write_whole;
+use crate::arguments::DevArguments;
+use crate::failure::Failure;
+use base_types::NodeId;
+use edge_node::ca;
+use edge_node::config::{
+    CertificatesSection, DoorSection, EngineSection, LimitsSection, MemberSection, NodeFile, PlaceSection, RegionSection, TuningSection,
+    WorldSection,
+};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+
+/// The name of every local world.
+const WORLD: &str = "dev";
+/// What marks a data directory as made by `hive dev`.
+const MARKER: &str = "hive-dev.json";
+/// Regions and zones of the first five nodes; more go round.
+const PLACES: [(&str, &str); 5] =
+    [("fr-par", "fr-par-1"), ("fr-par", "fr-par-2"), ("fr-par", "fr-par-3"), ("nl-ams", "nl-ams-1"), ("pl-waw", "pl-waw-1")];
+
+/// A whole world.
+pub struct Plan {
+    pub world: &'static str,
+    pub data: PathBuf,
+    pub base_port: u16,
+    pub places: Vec<Place>,
+    engine: String,
+    cores: usize,
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub id: u64,
+    pub region: &'static str,
+    pub az: &'static str,
+    pub rack: String,
+    pub chassis: String,
+    pub directory: PathBuf,
+    http_port: u16,
+    peer_port: u16,
+}
+
+impl Place {
+    fn new(id: u16, base_port: u16, data: &Path) -> Place {
+        let (region, az) = PLACES[usize::from(id - 1) % PLACES.len()];
+        Place {
+            id: id.into(),
+            region,
+            az,
+            rack: format!("{az}-rack-{id}"),
+            chassis: format!("{az}-chassis-{id}"),
+            directory: data.join(format!("node-{id}")),
+            http_port: base_port + 100 + id,
+            peer_port: base_port + 600 + id,
+        }
+    }
+
+    /// The HTTP door's `host:port`.
+    pub fn http(&self) -> String {
+        format!("127.0.0.1:{}", self.http_port)
+    }
+
+    /// The peer door's `host:port`.
+    pub fn peer(&self) -> String {
+        format!("127.0.0.1:{}", self.peer_port)
+    }
+
+    /// The node's configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.directory.join("node.toml")
+    }
+
+    fn member(&self) -> MemberSection {
+        MemberSection { id: self.id, address: self.peer() }
+    }
+}
+
+impl Plan {
+    /// Lays out a world; nothing is written yet.
+    pub fn new(arguments: &DevArguments) -> Result<Plan, Failure> {
+        let data = std::path::absolute(&arguments.data).map_err(|error| Failure::usage(format!("{}: {error}", arguments.data.display())))?;
+        let places = (1..=arguments.nodes).map(|id| Place::new(id, arguments.base_port, &data)).collect();
+        let (engine, cores) = (arguments.engine.clone(), usize::from(arguments.cores));
+        Ok(Plan { world: WORLD, data, base_port: arguments.base_port, places, engine, cores })
+    }
+
+    /// Refuses ports that something else has, before anything is started.
+    pub fn check_ports(&self) -> Result<(), Failure> {
+        for place in &self.places {
+            for address in [place.http(), place.peer()] {
+                if let Err(error) = TcpListener::bind(&address) {
+                    let message = format!("{address} cannot be used ({error}); is another `hive dev` running? name other ports with --base-port");
+                    return Err(Failure::refused(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes directories, certificates and configurations; what is there and still fits is kept.
+    pub fn write(&self) -> Result<(), Failure> {
+        make_directory(&self.data)?;
+        write_whole(&self.data.join(MARKER), format!("{{\"world\":\"{}\"}}\n", self.world).as_bytes(), 0o644)?;
+        let authority = self.data.join("ca");
+        if !authority.join("ca.pem").exists() {
+            ca::init(&authority, self.world).map_err(|error| Failure::refused(error.to_string()))?;
+        }
+        for place in &self.places {
+            make_directory(&place.directory)?;
+            let id = NodeId(place.id);
+            if !authority.join(format!("node-{id}.pem")).exists() {
+                let addresses = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+                ca::issue(&authority, id, &addresses, ca::NODE_DAYS_DEFAULT).map_err(|error| Failure::refused(error.to_string()))?;
+            }
+            let text = self.node_file(place).to_toml().map_err(|error| Failure::refused(format!("node.toml: {error}")))?;
+            write_whole(&place.config(), text.as_bytes(), 0o644)?;
+        }
+        Ok(())
+    }
+
+    fn node_file(&self, place: &Place) -> NodeFile {
+        let authority = self.data.join("ca");
+        let same_region = self.places.iter().filter(|other| other.region == place.region);
+        let door = |listen: String| DoorSection { listen, advertise: None };
+        NodeFile {
+            id: place.id,
+            data: "data".into(),
+            cores: Some(self.cores),
+            lanes: None,
+            topology: None,
+            world: WorldSection { name: self.world.into(), members: first(self.places.iter()) },
+            region: RegionSection { name: place.region.into(), members: first(same_region) },
+            place: PlaceSection { az: place.az.into(), rack: place.rack.clone(), chassis: place.chassis.clone() },
+            http: door(place.http()),
+            peer: door(place.peer()),
+            certificates: CertificatesSection {
+                authority: authority.join("ca.pem"),
+                certificate: authority.join(format!("node-{}.pem", place.id)),
+                key: authority.join(format!("node-{}.key", place.id)),
+            },
+            engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
+            limits: LimitsSection::default(),
+            tuning: TuningSection::default(),
+        }
+    }
+}
+
+/// The members of a level-zero cluster: an odd number of the first nodes, at most five.
+fn first<'p>(places: impl Iterator<Item = &'p Place>) -> Vec<MemberSection> {
+    let all: Vec<MemberSection> = places.map(Place::member).collect();
+    let count = match all.len() {
+        0..=2 => all.len().min(1),
+        3 | 4 => 3,
+        _ => 5,
+    };
+    all.into_iter().take(count).collect()
+}
+
+/// A directory only its owner may write.
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| Failure::refused(format!("{}: {error}", path.display())))
+}
+
+/// Deletes an earlier world, and refuses to delete anything else.
+pub fn clear(data: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::refused(format!("{}: {error}", data.display()));
+    if !data.exists() {
+        return Ok(());
+    }
+    let empty = std::fs::read_dir(data).map_err(failed)?.next().is_none();
+    if !empty && !data.join(MARKER).exists() {
+        let message = format!("{} was not made by `hive dev`, so --fresh does not delete it; name another directory with --data", data.display());
+        return Err(Failure::usage(message));
+    }
+    std::fs::remove_dir_all(data).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_node::config::Config;
+
+    fn plan(nodes: u16, data: &Path) -> Plan {
+        let arguments = DevArguments {
+            nodes,
+            data: data.to_owned(),
+            base_port: 7000,
+            engine: "lmdb".into(),
+            cores: 1,
+            ready_file: None,
+            fresh: false,
+            no_restart: false,
+            json: false,
+        };
+        Plan::new(&arguments).unwrap()
+    }
+
+    #[test]
+    fn five_nodes_stand_as_the_contract_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(5, directory.path());
+        let regions: Vec<&str> = plan.places.iter().map(|place| place.region).collect();
+        assert_eq!(regions, ["fr-par", "fr-par", "fr-par", "nl-ams", "pl-waw"]);
+        assert_eq!((plan.places[4].http(), plan.places[0].peer()), ("127.0.0.1:7105".into(), "127.0.0.1:7601".into()));
+        assert_eq!(plan.node_file(&plan.places[3]).region.members.len(), 1);
+        assert_eq!(plan.node_file(&plan.places[0]).world.members.len(), 5);
+    }
+
+    #[test]
+    fn what_is_written_is_a_valid_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(7, &directory.path().join("world"));
+        plan.write().unwrap();
+        for place in &plan.places {
+            let config = Config::load(&place.config()).unwrap();
+            assert_eq!(config.node, NodeId(place.id));
+        }
+        let before = std::fs::read(plan.data.join("ca/node-1.pem")).unwrap();
+        plan.write().unwrap();
+        assert_eq!(before, std::fs::read(plan.data.join("ca/node-1.pem")).unwrap(), "certificates are kept");
+    }
+
+    #[test]
+    fn fresh_deletes_only_what_dev_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let foreign = directory.path().join("home");
+        std::fs::create_dir(&foreign).unwrap();
+        std::fs::write(foreign.join("letter.txt"), "dear").unwrap();
+        assert!(clear(&foreign).is_err());
+        assert!(foreign.join("letter.txt").exists());
+        let ours = directory.path().join("world");
+        plan(1, &ours).write().unwrap();
+        clear(&ours).unwrap();
+        assert!(!ours.exists());
+        clear(&ours).unwrap();
+    }
+}

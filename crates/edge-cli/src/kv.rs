@@ -1,0 +1,123 @@
+//! `hive kv`: single keys, scans, and files of commands.
+
+mod exec;
+
+use crate::arguments::{KvCommand, KvCommon};
+use crate::failure::Failure;
+use crate::output::{client, failed};
+use crate::text::escape;
+use bytes::Bytes;
+use hive_client::{put_bytes, Client, Scan};
+use serde_json::{json, Map, Value};
+use std::io::{Read, Write};
+
+/// Entries asked for at a time by a scan.
+const PAGE_LIMIT: u64 = 1_000;
+
+/// Runs a command.
+pub async fn run(command: KvCommand) -> Result<(), Failure> {
+    match command {
+        KvCommand::Put { key, value, common } => {
+            let value = value_bytes(value)?;
+            let client = client(&common.world, &common.levels)?;
+            let answer = act(&client, &common, "KvPut", key.as_bytes(), Some(&value)).await?;
+            say(&common, &answer, "ok");
+            Ok(())
+        }
+        KvCommand::Get { key, common } => get(&key, &common).await,
+        KvCommand::Del { key, common } => {
+            let client = client(&common.world, &common.levels)?;
+            let answer = act(&client, &common, "KvDelete", key.as_bytes(), None).await?;
+            say(&common, &answer, if answer["existed"] == true { "deleted" } else { "was not there" });
+            Ok(())
+        }
+        KvCommand::Scan { prefix, start_after, end, limit, reverse, keys_only, common } => {
+            let text = |text: Option<String>| text.map(Bytes::from);
+            let what = Scan { prefix: prefix.into(), start_after: text(start_after), end: text(end), limit: None, reverse, keys_only };
+            scan(what, limit, &common).await
+        }
+        KvCommand::Exec { file, common } => exec::run(&file, &common).await,
+    }
+}
+
+/// `-` is standard input, to its end.
+fn value_bytes(value: String) -> Result<Vec<u8>, Failure> {
+    if value != "-" {
+        return Ok(value.into_bytes());
+    }
+    let mut bytes = Vec::new();
+    let most = base_types::VALUE_BYTES_MAX as u64 + 1;
+    std::io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+    Ok(bytes)
+}
+
+/// A request about one key.
+async fn act(client: &Client, common: &KvCommon, action: &str, key: &[u8], value: Option<&[u8]>) -> Result<Value, Failure> {
+    let mut body = Map::new();
+    body.insert("action".into(), action.into());
+    body.insert("keyspace".into(), common.keyspace.clone().into());
+    put_bytes(&mut body, "key", key);
+    if let Some(value) = value {
+        put_bytes(&mut body, "value", value);
+    }
+    client.action(body.into()).await.map_err(|error| failed(common.world.json, error))
+}
+
+fn say(common: &KvCommon, answer: &Value, text: &str) {
+    if common.world.json {
+        println!("{answer}");
+    } else {
+        println!("{text}");
+    }
+}
+
+async fn get(key: &str, common: &KvCommon) -> Result<(), Failure> {
+    let client = client(&common.world, &common.levels)?;
+    let answer = act(&client, common, "KvGet", key.as_bytes(), None).await?;
+    let value = hive_client::bytes_field(&answer, "value");
+    if common.world.json {
+        println!("{answer}");
+    } else if let Some(value) = &value {
+        // The value's own bytes: what a pipe gets is what was put, with a line end for people.
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(value).and_then(|()| out.write_all(b"\n"));
+        written.map_err(|error| Failure::refused(format!("standard output: {error}")))?;
+    }
+    match value {
+        Some(_) => Ok(()),
+        None => Err(Failure::refused(format!("keyspace {} has no key '{}'", common.keyspace, escape(key.as_bytes())))),
+    }
+}
+
+async fn scan(mut what: Scan, limit: Option<u64>, common: &KvCommon) -> Result<(), Failure> {
+    let client = client(&common.world, &common.levels)?;
+    let mut left = limit.unwrap_or(u64::MAX);
+    let mut all: Vec<Value> = Vec::new();
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    while left > 0 {
+        what.limit = Some(left.min(PAGE_LIMIT) as u32);
+        let page = client.scan(&common.keyspace, &what).await.map_err(|error| failed(common.world.json, error))?;
+        for entry in page.entries.iter().take(left.min(usize::MAX as u64) as usize) {
+            if common.world.json {
+                let mut item = Map::new();
+                put_bytes(&mut item, "key", &entry.key);
+                if !what.keys_only {
+                    put_bytes(&mut item, "value", &entry.value);
+                }
+                all.push(item.into());
+            } else {
+                let value = if what.keys_only { String::new() } else { format!("\t{}", escape(&entry.value)) };
+                writeln!(out, "{}{value}", escape(&entry.key)).map_err(|error| Failure::refused(format!("standard output: {error}")))?;
+            }
+        }
+        left = left.saturating_sub(page.entries.len() as u64);
+        match page.next {
+            Some(next) => what.start_after = Some(next),
+            None => break,
+        }
+    }
+    if common.world.json {
+        let _ = writeln!(out, "{}", json!({"ok": true, "entries": all}));
+    }
+    out.flush().map_err(|error| Failure::refused(format!("standard output: {error}")))
+}

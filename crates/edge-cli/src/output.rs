@@ -1,0 +1,70 @@
+//! What commands print: tables for people, JSON for machines; and the client they speak through.
+
+use crate::arguments::{Levels, World};
+use crate::failure::Failure;
+use comfy_table::{presets, ContentArrangement, Table};
+use hive_client::{Client, ClientError, Options};
+use serde_json::Value;
+use std::time::Duration;
+
+/// A client of the world the arguments name.
+pub fn client(world: &World, levels: &Levels) -> Result<Client, Failure> {
+    let options = Options {
+        consistency: levels.consistency.clone(),
+        read_consistency: levels.read_consistency.clone(),
+        deadline: Some(Duration::from_millis(world.deadline_ms)),
+    };
+    Ok(Client::new(&world.endpoints)?.with_options(options))
+}
+
+/// Asks for an action. With `--json` a refusal's own JSON goes to standard output too.
+pub async fn ask(client: &Client, world: &World, body: Value) -> Result<Value, Failure> {
+    client.action(body).await.map_err(|error| failed(world.json, error))
+}
+
+/// A client's error as a command's failure.
+pub fn failed(json: bool, error: ClientError) -> Failure {
+    if json {
+        match &error {
+            ClientError::Refused { answer, .. } => println!("{answer}"),
+            other => {
+                let outcome = if other.exit_code() == 4 { "unknown" } else { "not_applied" };
+                let code = if other.exit_code() == 4 { "OutcomeUnknown" } else { "Unavailable" };
+                let error = serde_json::json!({"code": code, "message": other.to_string(), "retryable": true, "outcome": outcome});
+                println!("{}", serde_json::json!({"ok": false, "error": error}));
+            }
+        }
+    }
+    error.into()
+}
+
+/// A table without frames, as wide as the terminal.
+pub fn table<const N: usize>(heads: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(heads);
+    table
+}
+
+/// A JSON value as a cell: text without quotes, `-` for nothing.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".into(),
+        Value::String(text) => text.clone(),
+        Value::Bool(true) => "yes".into(),
+        Value::Bool(false) => "no".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Seconds as people say them.
+pub fn seconds(duration: Duration) -> String {
+    match duration.as_secs() {
+        0..=119 => format!("{:.1} s", duration.as_secs_f64()),
+        more => format!("{} min {} s", more / 60, more % 60),
+    }
+}
+
+/// The items of a list field; none where it is absent.
+pub fn items<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value[name].as_array().map(Vec::as_slice).unwrap_or_default()
+}

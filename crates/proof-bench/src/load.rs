@@ -1,0 +1,342 @@
+//! The load: clients on kept-alive connections, each with one request under way (a closed loop).
+//!
+//! Lean on purpose, since it shares the machine with what it measures: one thread, raw TCP, requests
+//! patched in place, answers scanned for status and length only. Always: a lost connection is an
+//! error, and its client goes on at the next endpoint.
+
+use crate::measure::{cpu_time, cpu_time_of, histogram, Run};
+use crate::request::Template;
+use hdrhistogram::Histogram;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// The pause after a failed connection.
+const CONNECT_PAUSE: Duration = Duration::from_millis(10);
+/// How long clients have to finish their last request.
+const LAST_ANSWER: Duration = Duration::from_secs(6);
+/// The longest answer head.
+const HEADERS_MAX: usize = 32;
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug)]
+pub enum End {
+    /// After a time.
+    After(Duration),
+    /// After so many operations.
+    Operations(u64),
+}
+
+/// In which order keys are named.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys {
+    /// 0, 1, 2 …, begun again at the number.
+    InTurn(u64),
+    /// Any below the number.
+    Random(u64),
+}
+
+/// A run to be made.
+pub struct Job<'j> {
+    /// `host:port` of each server.
+    pub endpoints: &'j [String],
+    pub template: &'j Template,
+    pub clients: usize,
+    pub keys: Keys,
+    /// Not counted, before the run.
+    pub warm_up: Duration,
+    pub end: End,
+    /// The servers' processes, for CPU time.
+    pub pids: &'j [u32],
+}
+
+/// What the clients of a run share.
+pub(crate) struct Shared {
+    endpoints: Vec<String>,
+    keys: Keys,
+    next: Cell<u64>,
+    counting: Cell<bool>,
+    over: Cell<bool>,
+    left: Cell<u64>,
+    latency: RefCell<Histogram<u64>>,
+    errors: RefCell<BTreeMap<String, u64>>,
+    /// Microseconds since `start` of each acknowledged operation, where asked for.
+    acknowledged: Option<RefCell<Vec<u64>>>,
+    start: Instant,
+}
+
+impl Shared {
+    pub(crate) fn new(endpoints: &[String], keys: Keys, operations: u64, timeline: bool) -> Rc<Shared> {
+        Rc::new(Shared {
+            endpoints: endpoints.to_vec(),
+            keys,
+            next: Cell::new(0),
+            counting: Cell::new(false),
+            over: Cell::new(false),
+            left: Cell::new(operations),
+            latency: RefCell::new(histogram()),
+            errors: RefCell::new(BTreeMap::new()),
+            acknowledged: timeline.then(|| RefCell::new(Vec::new())),
+            start: Instant::now(),
+        })
+    }
+
+    fn next_key(&self) -> u64 {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        match self.keys {
+            Keys::InTurn(count) => number % count.max(1),
+            // A fixed permutation-like spread (splitmix): the same keys in every run.
+            Keys::Random(count) => {
+                let mixed = (number.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(27) % count.max(1)
+            }
+        }
+    }
+
+    fn done(&self, start: Instant) {
+        if !self.counting.get() {
+            return;
+        }
+        let micros = start.elapsed().as_micros() as u64;
+        self.latency.borrow_mut().saturating_record(micros.max(1));
+        if let Some(acknowledged) = &self.acknowledged {
+            acknowledged.borrow_mut().push(self.start.elapsed().as_micros() as u64);
+        }
+        let left = self.left.get().saturating_sub(1);
+        self.left.set(left);
+        if left == 0 {
+            self.over.set(true);
+        }
+    }
+
+    fn failed(&self, what: &str) {
+        if self.counting.get() {
+            *self.errors.borrow_mut().entry(what.to_owned()).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn count(&self, counting: bool) {
+        self.counting.set(counting);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.over.set(true);
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub(crate) fn errors(&self) -> BTreeMap<String, u64> {
+        self.errors.borrow().clone()
+    }
+
+    pub(crate) fn acknowledged(&self) -> Vec<u64> {
+        self.acknowledged.as_ref().map(|list| list.borrow().clone()).unwrap_or_default()
+    }
+}
+
+/// Starts the clients, spread over the endpoints.
+pub(crate) fn start(shared: &Rc<Shared>, template: &Template, clients: usize) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    for number in 0..clients {
+        tasks.spawn_local(client(shared.clone(), template.clone(), number));
+    }
+    tasks
+}
+
+/// Lets the clients finish their last request, within bounds.
+pub(crate) async fn finish(shared: &Shared, mut tasks: JoinSet<()>) {
+    shared.stop();
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if timeout(LAST_ANSWER, ended).await.is_err() {
+        shared.failed("no answer at the end of the run");
+    }
+}
+
+/// Makes a run.
+pub async fn run(job: &Job<'_>) -> Run {
+    let operations = match job.end {
+        End::After(_) => u64::MAX,
+        End::Operations(count) => count,
+    };
+    let shared = Shared::new(job.endpoints, job.keys, operations, false);
+    let tasks = start(&shared, job.template, job.clients);
+    sleep(job.warm_up).await;
+    let (server_before, client_before) = (cpu_time_of(job.pids), cpu_time(std::process::id()));
+    shared.count(true);
+    let start = Instant::now();
+    match job.end {
+        End::After(time) => sleep(time).await,
+        End::Operations(_) => {
+            while !shared.over.get() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    shared.count(false);
+    let (server_after, client_after) = (cpu_time_of(job.pids), cpu_time(std::process::id()));
+    finish(&shared, tasks).await;
+    let latency = shared.latency.borrow().clone();
+    Run {
+        operations: latency.len(),
+        errors: shared.errors(),
+        seconds,
+        latency,
+        server_cpu: server_after.zip(server_before).map(|(after, before)| after.saturating_sub(before)),
+        client_cpu: client_after.zip(client_before).map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before)),
+    }
+}
+
+async fn client(shared: Rc<Shared>, mut template: Template, number: usize) {
+    let mut at = number;
+    let mut connection: Option<TcpStream> = None;
+    let mut answer: Vec<u8> = Vec::with_capacity(16 << 10);
+    while !shared.over.get() {
+        let mut stream = match connection.take() {
+            Some(stream) => stream,
+            None => match connect(&shared.endpoints[at % shared.endpoints.len()]).await {
+                Some(stream) => stream,
+                None => {
+                    at += 1;
+                    shared.failed("connection refused");
+                    sleep(CONNECT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        let request = template.set_key(shared.next_key());
+        let start = Instant::now();
+        match exchange(&mut stream, request, &mut answer).await {
+            Ok((200, body)) if template.operation.satisfied(body) => shared.done(start),
+            Ok((200, _)) => shared.failed("key absent"),
+            Ok((status, body)) => shared.failed(&refusal(status, body)),
+            Err(_) => {
+                shared.failed("connection lost");
+                at += 1;
+                continue;
+            }
+        }
+        connection = Some(stream);
+    }
+}
+
+async fn connect(address: &str) -> Option<TcpStream> {
+    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await.ok()?.ok()?;
+    stream.set_nodelay(true).ok()?;
+    Some(stream)
+}
+
+/// An error's name in the report: the status and, where it is Hive's JSON, the code.
+fn refusal(status: u16, body: &[u8]) -> String {
+    let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    match value["error"]["code"].as_str() {
+        Some(code) => format!("{status} {code}"),
+        None => status.to_string(),
+    }
+}
+
+/// Sends a request and reads its answer: the status and the body.
+async fn exchange<'a>(stream: &mut TcpStream, request: &[u8], answer: &'a mut Vec<u8>) -> std::io::Result<(u16, &'a [u8])> {
+    stream.write_all(request).await?;
+    answer.clear();
+    loop {
+        if stream.read_buf(answer).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let Some((status, head, length)) = parse_head(answer)? else { continue };
+        while answer.len() < head + length {
+            if stream.read_buf(answer).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        return Ok((status, &answer[head..head + length]));
+    }
+}
+
+/// Status, bytes of the head, bytes of the body; `None` while the head is incomplete.
+fn parse_head(answer: &[u8]) -> std::io::Result<Option<(u16, usize, usize)>> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut headers);
+    let invalid = |what: &'static str| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
+    match response.parse(answer).map_err(|_| invalid("no HTTP answer"))? {
+        httparse::Status::Partial => Ok(None),
+        httparse::Status::Complete(head) => {
+            let header = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
+            let length = header.and_then(|header| std::str::from_utf8(header.value).ok()).and_then(|text| text.trim().parse().ok());
+            Ok(Some((response.code.unwrap_or(0), head, length.ok_or_else(|| invalid("no content-length"))?)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Operation;
+    use tokio::net::TcpListener;
+
+    #[test]
+    fn heads_are_read() {
+        assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap(), Some((200, 38, 5)));
+        assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nConte").unwrap(), None);
+        assert!(parse_head(b"SSH-2.0\r\n\r\n").is_err());
+        assert!(parse_head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+
+    /// Answers every request; each seventh with a refusal, each eleventh by closing.
+    async fn serve(listener: TcpListener) {
+        let count = Rc::new(Cell::new(0u64));
+        loop {
+            let Ok((mut stream, _)) = listener.accept().await else { return };
+            let count = count.clone();
+            tokio::task::spawn_local(async move {
+                let mut buffer = [0; 4096];
+                while matches!(stream.read(&mut buffer).await, Ok(size) if size > 0) {
+                    count.set(count.get() + 1);
+                    let body = r#"{"ok":false,"error":{"code":"NoLeader"}}"#;
+                    let answer = match count.get() {
+                        at if at % 11 == 0 => return,
+                        at if at % 7 == 0 => format!("HTTP/1.1 503 X\r\ncontent-length: {}\r\n\r\n{body}", body.len()),
+                        _ => "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}".to_owned(),
+                    };
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn every_answer_is_counted_as_what_it_is() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let endpoints = [listener.local_addr().unwrap().to_string()];
+            tokio::task::spawn_local(serve(listener));
+            let template = Template::new(Operation::Put("strong"), 100);
+            let job = Job {
+                endpoints: &endpoints,
+                template: &template,
+                clients: 3,
+                keys: Keys::InTurn(10),
+                warm_up: Duration::ZERO,
+                end: End::Operations(500),
+                pids: &[std::process::id()],
+            };
+            let run = run(&job).await;
+            assert!((500..520).contains(&run.operations), "{}", run.operations);
+            assert!(run.errors["503 NoLeader"] > 50 && run.errors["connection lost"] > 30, "{:?}", run.errors);
+            assert!(run.server_cpu.is_some());
+        });
+    }
+}

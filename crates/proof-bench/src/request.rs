@@ -1,0 +1,151 @@
+//! Requests built once and patched in place: a client's turn costs no formatting.
+
+use base64::engine::general_purpose::STANDARD;
+use base64::Engine as _;
+
+/// `bench-` and twelve digits: 18 bytes, so that base64 (24) needs no padding and keeps its length.
+const KEY_BYTES: usize = 18;
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// JSON `KvPut` at a level.
+    Put(&'static str),
+    /// JSON `KvGet` at a level.
+    Get(&'static str),
+    /// `POST /put`
+    PlainPut,
+    /// `GET /get`
+    PlainGet,
+    /// etcd's JSON gateway, `/v3/kv/put`.
+    EtcdPut,
+    /// etcd's JSON gateway, `/v3/kv/range`; `true`: serializable.
+    EtcdGet(bool),
+}
+
+impl Operation {
+    /// Whether it only reads.
+    pub fn reads(self) -> bool {
+        matches!(self, Operation::Get(_) | Operation::PlainGet | Operation::EtcdGet(_))
+    }
+
+    /// Whether an answer with status 200 is what was asked for: a read must have found its key.
+    pub fn satisfied(self, body: &[u8]) -> bool {
+        let head = &body[..body.len().min(64)];
+        match self {
+            Operation::Get(_) => contains(head, b"\"found\":true"),
+            Operation::PlainGet => !body.is_empty(),
+            Operation::EtcdGet(_) => contains(body, b"\"kvs\""),
+            Operation::Put(_) | Operation::PlainPut | Operation::EtcdPut => true,
+        }
+    }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+/// The bytes of a request and where its key stands in them.
+#[derive(Clone, Debug)]
+pub struct Template {
+    pub operation: Operation,
+    bytes: Vec<u8>,
+    key_at: usize,
+    base64: bool,
+}
+
+/// Printable bytes that do not repeat, the same each time.
+fn value(length: usize) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(LETTERS[(state >> 58) as usize])
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn key(number: u64) -> [u8; KEY_BYTES] {
+    let mut out = *b"bench-000000000000";
+    let mut rest = number;
+    for digit in out[6..].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out
+}
+
+impl Template {
+    /// The request of an operation with values of a size.
+    pub fn new(operation: Operation, value_bytes: usize) -> Template {
+        let slot = String::from_utf8_lossy(&key(0)).into_owned();
+        let encoded = STANDARD.encode(key(0));
+        let (method, path, body) = match operation {
+            Operation::Put(level) => {
+                let value = value(value_bytes);
+                ("POST", "/".into(), format!(r#"{{"action":"KvPut","key":"{slot}","consistency":"{level}","value":"{value}"}}"#))
+            }
+            Operation::Get(level) => {
+                ("POST", "/".into(), format!(r#"{{"action":"KvGet","key":"{slot}","read_consistency":"{level}"}}"#))
+            }
+            Operation::PlainPut => ("POST", format!("/put?key={slot}"), value(value_bytes)),
+            Operation::PlainGet => ("GET", format!("/get?key={slot}"), String::new()),
+            Operation::EtcdPut => {
+                let value = STANDARD.encode(value(value_bytes));
+                ("POST", "/v3/kv/put".into(), format!(r#"{{"key":"{encoded}","value":"{value}"}}"#))
+            }
+            Operation::EtcdGet(serializable) => {
+                ("POST", "/v3/kv/range".into(), format!(r#"{{"key":"{encoded}","serializable":{serializable}}}"#))
+            }
+        };
+        let length = body.len();
+        let text = format!("{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+        let base64 = matches!(operation, Operation::EtcdPut | Operation::EtcdGet(_));
+        let key_at = text.find(if base64 { &encoded } else { &slot }).unwrap_or_default();
+        Template { operation, bytes: text.into_bytes(), key_at, base64 }
+    }
+
+    /// Names another key.
+    pub fn set_key(&mut self, number: u64) -> &[u8] {
+        let key = key(number);
+        if self.base64 {
+            let mut encoded = [0; KEY_BYTES / 3 * 4];
+            // The buffer has exactly the encoded length, so this cannot fail.
+            let _ = STANDARD.encode_slice(key, &mut encoded);
+            self.bytes[self.key_at..self.key_at + encoded.len()].copy_from_slice(&encoded);
+        } else {
+            self.bytes[self.key_at..self.key_at + KEY_BYTES].copy_from_slice(&key);
+        }
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_patched_in_place() {
+        let cases = [Operation::Put("strong"), Operation::Get("eventual"), Operation::PlainPut, Operation::PlainGet, Operation::EtcdPut, Operation::EtcdGet(true)];
+        for operation in cases {
+            let mut template = Template::new(operation, 64);
+            let before = template.bytes.len();
+            let text = String::from_utf8(template.set_key(42).to_vec()).unwrap();
+            assert_eq!(text.len(), before);
+            let wanted = if template.base64 { STANDARD.encode(b"bench-000000000042") } else { "bench-000000000042".into() };
+            assert!(text.contains(&wanted), "{text}");
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains(&format!("content-length: {}", body.len())));
+            if matches!(operation, Operation::Put(_) | Operation::Get(_) | Operation::EtcdPut | Operation::EtcdGet(_)) {
+                serde_json::from_str::<serde_json::Value>(body).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn an_absent_key_does_not_pass_for_a_read() {
+        assert!(Operation::Get("strong").satisfied(br#"{"ok":true,"found":true,"value":""}"#));
+        assert!(!Operation::Get("strong").satisfied(br#"{"ok":true,"found":false,"value":null}"#));
+        assert!(!Operation::PlainGet.satisfied(b""));
+    }
+}

@@ -1,0 +1,143 @@
+//! The world that is measured: one that runs already, or a fresh `hive dev` of our own.
+//!
+//! Always: a world started here is stopped when this value goes, and its data is deleted.
+
+use crate::{BenchError, Options};
+use hive_client::Client;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a world may take to start.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long it may take to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A world.
+pub struct World {
+    /// `host:port` of each node.
+    pub endpoints: Vec<String>,
+    pub client: Client,
+    ready_file: Option<PathBuf>,
+    own: Option<(Child, PathBuf)>,
+}
+
+impl World {
+    /// The world of the options, or a fresh one. `restart`: its nodes come back after they die.
+    pub async fn open(options: &Options, restart: bool) -> Result<World, BenchError> {
+        if !options.endpoints.is_empty() {
+            let client = client(&options.endpoints)?;
+            let endpoints = client.endpoints().iter().map(|endpoint| endpoint.address().to_owned()).collect();
+            return Ok(World { endpoints, client, ready_file: options.ready_file.clone(), own: None });
+        }
+        start(options, restart).await
+    }
+
+    /// The process of each node, by node id; empty where unknown.
+    pub fn pids(&self) -> Vec<(u64, u32)> {
+        let Some(file) = &self.ready_file else { return Vec::new() };
+        let Some(value) = read_json(file) else { return Vec::new() };
+        let nodes = value["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().filter_map(|node| Some((node["id"].as_u64()?, node["pid"].as_u64()? as u32))).collect()
+    }
+
+    /// The processes alone.
+    pub fn process_ids(&self) -> Vec<u32> {
+        self.pids().into_iter().map(|(_, pid)| pid).collect()
+    }
+
+    /// The node that leads the first cluster of the keyspace `default`.
+    pub async fn leader(&self) -> Result<u64, BenchError> {
+        let failed = |error: hive_client::ClientError| BenchError::World(error.to_string());
+        let keyspace = self.client.action(json!({"action": "DescribeKeyspace", "keyspace": "default"})).await.map_err(failed)?;
+        let name = keyspace["keyspace"]["owners"][0].clone();
+        let cluster = self.client.action(json!({"action": "DescribeCluster", "name": name})).await.map_err(failed)?;
+        cluster["cluster"]["leader"].as_u64().ok_or_else(|| BenchError::World(format!("cluster {name} has no leader")))
+    }
+
+    /// Waits until every node says it is ready.
+    pub async fn wait_ready(&self) -> Result<(), BenchError> {
+        let start = Instant::now();
+        for at in 0..self.endpoints.len() {
+            while !matches!(self.client.get_path(at, "/ready").await, Ok((200, _))) {
+                if start.elapsed() > START_TIMEOUT {
+                    return Err(BenchError::World(format!("{} is not ready", self.endpoints[at])));
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn client(endpoints: &[String]) -> Result<Client, BenchError> {
+    Client::new(endpoints).map_err(|error| BenchError::Usage(error.to_string()))
+}
+
+fn read_json(file: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+}
+
+async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
+    let failed = |error: std::io::Error| BenchError::World(error.to_string());
+    // Beside the report: the disk that is measured is the one the caller works on, not a tmpfs.
+    let directory = std::path::absolute(options.out.join("world")).map_err(failed)?;
+    std::fs::create_dir_all(&options.out).map_err(failed)?;
+    let (ready_file, log) = (options.out.join("world-ready.json"), options.out.join("world.log"));
+    let _ = std::fs::remove_file(&ready_file);
+    let output = std::fs::File::create(&log).map_err(failed)?;
+    let errors = output.try_clone().map_err(failed)?;
+    let mut command = Command::new(&options.program);
+    command.args(["dev", "--fresh", "--nodes", &options.nodes.to_string(), "--base-port", &options.base_port.to_string()]);
+    command.arg("--data").arg(&directory).arg("--ready-file").arg(&ready_file);
+    if !restart {
+        command.arg("--no-restart");
+    }
+    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().map_err(failed)?;
+    let start = Instant::now();
+    let ready = loop {
+        if let Some(value) = read_json(&ready_file) {
+            break value;
+        }
+        let ended = child.try_wait().map_err(failed)?;
+        if ended.is_some() || start.elapsed() > START_TIMEOUT {
+            let _ = child.kill();
+            let _ = child.wait();
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            return Err(BenchError::World(format!("`hive dev` did not start:\n{}", text.trim_end())));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let nodes = ready["nodes"].as_array().cloned().unwrap_or_default();
+    let urls: Vec<String> = nodes.iter().filter_map(|node| node["http"].as_str().map(str::to_owned)).collect();
+    let client = client(&urls)?;
+    let endpoints = client.endpoints().iter().map(|endpoint| endpoint.address().to_owned()).collect();
+    Ok(World { endpoints, client, ready_file: Some(ready_file), own: Some((child, directory)) })
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let Some((child, directory)) = &mut self.own else { return };
+        stop(child);
+        let _ = std::fs::remove_dir_all(directory);
+        if let Some(file) = &self.ready_file {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// Asks a process to stop and waits; kills it after a while.
+pub fn stop(child: &mut Child) {
+    // SAFETY: a signal to a child that has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
+    let start = Instant::now();
+    while start.elapsed() < STOP_TIMEOUT {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
