@@ -41,6 +41,7 @@ pub struct Report {
 
 /// What changes the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(clippy::large_enum_variant)] // Lives for one call; a box would only make its maker's code longer.
 pub enum Command {
     /// A node's record, as it tells it itself. Whoever registers is up.
     Register { record: NodeRecord },

@@ -19,7 +19,7 @@ pub(super) fn hmset(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
 
 /// Returns how many fields are new.
 fn set_fields(name: &str, store: &mut Store<'_>, argv: &[Bytes]) -> Result<usize, Fail> {
-    if argv.len() % 2 != 0 {
+    if !argv.len().is_multiple_of(2) {
         return fail(wrong_count(name));
     }
     argv[2..].chunks_exact(2).try_for_each(|pair| check_name("field", &pair[0]))?;

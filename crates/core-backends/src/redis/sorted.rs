@@ -88,7 +88,7 @@ impl AddOptions {
 pub(super) fn zadd(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     let (options, taken) = add_options(&argv[2..]);
     let pairs = &argv[2 + taken..];
-    if pairs.is_empty() || pairs.len() % 2 != 0 {
+    if pairs.is_empty() || !pairs.len().is_multiple_of(2) {
         return fail(SYNTAX);
     }
     options.check(pairs.len() / 2)?;

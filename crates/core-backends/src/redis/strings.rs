@@ -171,7 +171,7 @@ pub(super) fn msetnx(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
 }
 
 fn check_pairs(name: &str, argv: &[Bytes]) -> Result<(), Fail> {
-    if argv.len() % 2 == 0 {
+    if argv.len().is_multiple_of(2) {
         return fail(wrong_count(name));
     }
     // All names before the first write: an error must leave nothing done.
