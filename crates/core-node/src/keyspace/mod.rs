@@ -64,6 +64,18 @@ pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<dyn
     })
 }
 
+/// A `KvScan`'s planner at the client's read level (`planner_for` reads at each cluster's default).
+pub fn scan_planner(action: &Action, map: Option<&KeyspaceMap>, consistency: Option<base_types::ReadConsistency>) -> Option<Box<dyn Planner>> {
+    let Action::KvScan { target: base_types::action::KvTarget::Keyspace(keyspace), .. } = action else { return None };
+    let request = ScanRequest::from_action(action)?;
+    Some(Box::new(ScanKeyspace::with_consistency(keyspace.clone(), request, map.cloned(), consistency)))
+}
+
+/// Whether a router should try again by itself, inside the request's deadline; how: [`retry_of`].
+pub fn is_retryable_inside(refusal: &base_types::Refusal) -> bool {
+    retry_of(refusal) != Retry::No
+}
+
 /// What to run in the background once an action was answered well.
 pub fn follow_up(action: &Action) -> Option<Box<dyn Planner>> {
     match action {

@@ -57,6 +57,7 @@ impl ReshardRun {
             old: None,
             new: None,
             dirty_rounds: 0,
+            freeze_now: false,
             freezes: 0,
             tries: 0,
         }))
@@ -99,6 +100,8 @@ struct Run {
     old: Option<Option<PartitionInfo>>,
     new: Option<Option<PartitionInfo>>,
     dirty_rounds: u32,
+    /// Few changed keys are left (or it has been tried often enough).
+    freeze_now: bool,
     freezes: u32,
     tries: u32,
 }
@@ -235,7 +238,7 @@ impl Run {
     fn begin(&mut self, version: u64, document: Document) -> Result<Step, Failure> {
         self.version = version;
         (self.old, self.new) = (None, None);
-        (self.dirty_rounds, self.freezes) = (0, 0);
+        (self.dirty_rounds, self.freeze_now, self.freezes) = (0, false, 0);
         let Some(reshard) = document.reshard.clone().filter(|_| document.state == KeyspaceState::Ready) else {
             return Ok(document.info().map_or_else(refuse, |info| answer(ActionResult::Keyspace(info), None)));
         };
@@ -329,14 +332,13 @@ impl Run {
             return Ok(Step::Calls(vec![store::metadata_read(from, &query, strong), store::metadata_read(to, &query, strong)]));
         };
         let lease_ms = FREEZE_LEASE_MS.saturating_mul(1 << self.freezes.min(8)).min(FREEZE_LEASE_MS_MAX);
-        let freeze_now = self.dirty_rounds == u32::MAX;
         let scope = Scope { partition: step.partition, epoch: step.epoch };
         let strong = Some(ReadConsistency::Strong);
-        Ok(match decide(&step, old.as_ref(), new.as_ref(), lease_ms, freeze_now) {
+        Ok(match decide(&step, old.as_ref(), new.as_ref(), lease_ms, self.freeze_now) {
             Next::ToOld(command) => {
                 if matches!(command, Command::Freeze { .. }) {
                     self.freezes += 1;
-                    self.dirty_rounds = 0;
+                    (self.dirty_rounds, self.freeze_now) = (0, false);
                 }
                 self.asked = Asked::Old;
                 one(store::metadata_write(from, &command))
@@ -394,10 +396,8 @@ impl Run {
     ) -> Result<Step, Failure> {
         self.dirty_rounds = self.dirty_rounds.saturating_add(1);
         let few = !more && pairs.len() <= DIRTY_SMALL;
-        if few || self.dirty_rounds >= DIRTY_ROUNDS_MAX {
-            // The next step freezes, unless it is frozen already.
-            self.dirty_rounds = u32::MAX;
-        }
+        // The next step freezes, unless it is frozen already.
+        self.freeze_now = few || self.dirty_rounds >= DIRTY_ROUNDS_MAX;
         if pairs.is_empty() {
             let frozen = matches!(&self.old, Some(Some(old)) if old.state == PartitionState::Frozen);
             if frozen {
