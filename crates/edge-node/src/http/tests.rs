@@ -1,0 +1,180 @@
+use crate::config::Config;
+use crate::node::NodeHandle;
+use crate::testing::{config, expect, start};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+struct Fixture {
+    _home: tempfile::TempDir,
+    node: NodeHandle,
+    events: Receiver<String>,
+}
+
+fn fixture(change: impl FnOnce(&mut Config)) -> Fixture {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = config(home.path(), 1);
+    change(&mut config);
+    let (node, _, events) = start(config);
+    Fixture { _home: home, node, events }
+}
+
+impl Fixture {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.node.http_address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the other side closes.
+    fn talk(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(bytes).unwrap();
+        read_to_end(&mut stream)
+    }
+
+    fn post(&self, body: &str) -> String {
+        let length = body.len();
+        self.talk(format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}").as_bytes())
+    }
+}
+
+fn read_to_end(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => break,
+            Err(error) => panic!("{error}: {}", String::from_utf8_lossy(&bytes)),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn routes_answer() {
+    let fixture = fixture(|_| {});
+    let get = |path: &str| fixture.talk(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes());
+    assert!(get("/").contains("Hive speaks JSON"));
+    assert!(get("/health").contains(r#""world":"dev","node":1"#));
+    assert!(get("/ready").starts_with("HTTP/1.1 200"));
+    assert!(get("/metrics").contains("hive_turns_total"));
+    assert!(get("/console/").contains("comes with the console issue"));
+    let nothing = get("/nothing");
+    assert!(nothing.starts_with("HTTP/1.1 404") && nothing.contains("there is nothing at /nothing"), "{nothing}");
+    assert!(get("/put?key=k&value=v").starts_with("HTTP/1.1 200"));
+    assert!(get("/put?value=v").starts_with("HTTP/1.1 400"));
+    assert!(fixture.post(r#"{"action":"KvPut","keyspace":"d","key":"k","value":"v"}"#).starts_with("HTTP/1.1 200"));
+    let unknown = fixture.post(r#"{"action":"KvPutt"}"#);
+    assert!(unknown.starts_with("HTTP/1.1 400") && unknown.contains("UnknownAction"), "{unknown}");
+    assert!(fixture.post("{").contains("MalformedJson"));
+    let method = fixture.talk(b"DELETE /health HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(method.starts_with("HTTP/1.1 405"), "{method}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn bodies_are_bounded_before_they_are_read() {
+    let fixture = fixture(|config| config.limits.body_bytes_max = 1000);
+    // Ten gigabytes are declared: refused without waiting for a byte of them.
+    let declared = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10000000000\r\n\r\n");
+    assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("raise limits.body_bytes_max"), "{declared}");
+    // Chunked: refused as soon as it is too much, closed though more is to come.
+    let mut chunked = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    for _ in 0..3 {
+        chunked.extend_from_slice(b"190\r\n");
+        chunked.extend_from_slice(&[b' '; 0x190]);
+        chunked.extend_from_slice(b"\r\n");
+    }
+    assert!(fixture.talk(&chunked).starts_with("HTTP/1.1 413"));
+    // In pieces, but within the bound.
+    let body = r#"{"action":"KvDelete","keyspace":"d","key":"k"}"#;
+    let (first, second) = body.split_at(10);
+    let pieces = format!(
+        "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n",
+        first.len(),
+        second.len()
+    );
+    assert!(fixture.talk(pieces.as_bytes()).starts_with("HTTP/1.1 200"));
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn malformed_requests_are_refused_and_closed() {
+    let fixture = fixture(|_| {});
+    for bytes in [
+        &b"\x16\x03\x01\x02\x00garbage\r\n\r\n"[..],
+        b"GET / HTTP/9.9\r\nhost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: +5\r\n\r\n12345",
+        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n12345",
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ] {
+        let answer = fixture.talk(bytes);
+        // What is not HTTP at all is hung up on.
+        let hung_up = answer.is_empty() && bytes[0] == 0x16;
+        assert!(hung_up || answer.starts_with("HTTP/1.1 400"), "{:?}: {answer}", String::from_utf8_lossy(bytes));
+    }
+    // Both lengths: a smuggler's favourite.
+    let both = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert!(both.starts_with("HTTP/1.1 400") && both.matches("HTTP/1.1").count() == 1, "{both}");
+    // A head that never ends, and too many lines.
+    let long = fixture.talk(format!("GET /{} HTTP/1.1\r\n", "x".repeat(200 << 10)).as_bytes());
+    assert!(long.is_empty() || long.starts_with("HTTP/1.1 4"), "{long}");
+    let many = fixture.talk(format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(1000)).as_bytes());
+    assert!(many.starts_with("HTTP/1.1 431"), "{many}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn the_slow_are_let_go() {
+    let fixture = fixture(|config| {
+        config.limits.header_timeout_ms = 200;
+        config.limits.body_timeout_ms = 200;
+    });
+    for sent in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: x\r\n", "GET /health HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let began = Instant::now();
+        fixture.talk(sent.as_bytes());
+        assert!(began.elapsed() < Duration::from_secs(3), "{sent:?} was let wait {:?}", began.elapsed());
+    }
+    let slow = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n{");
+    assert!(slow.starts_with("HTTP/1.1 408"), "{slow}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_and_connections_are_bounded() {
+    let fixture = fixture(|config| config.limits.connections_max = 2);
+    let mut waiting = fixture.connect();
+    waiting.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 22\r\n\r\n{\"action\":\"ListNodes\"}").unwrap();
+    expect(&fixture.events, "request ListNodes");
+    let mut idle = fixture.connect();
+    idle.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut chunk = [0; 1024];
+    assert!(idle.read(&mut chunk).unwrap() > 0);
+    let turned_away = fixture.talk(b"");
+    assert!(turned_away.starts_with("HTTP/1.1 503"), "{turned_away}");
+    drop(waiting);
+    expect(&fixture.events, "cancel");
+    drop(idle);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while !fixture.talk(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").starts_with("HTTP/1.1 200") {
+        assert!(Instant::now() < patience, "connections are not given back");
+    }
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let fixture = fixture(|_| {});
+    let one = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
+    let put = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 46\r\n\r\n{\"action\":\"KvDelete\",\"keyspace\":\"d\",\"key\":\"k\"}";
+    let last = "GET /console/ HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let answers = fixture.talk(format!("{one}{put}{one}{last}").as_bytes());
+    let codes: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    assert_eq!(codes, ["200", "200", "200", "404"]);
+    fixture.node.stop().unwrap();
+}

@@ -1,0 +1,71 @@
+//! The thread beside a lane that writes its engines.
+//!
+//! Always: jobs are done in the order given, one at a time; each is answered once.
+//! Not here: what is written and when (core-cluster).
+
+use base_engine::{Engine, EngineError};
+use core_cluster::api::{EngineJob, EngineWork};
+use core_node::api::Event;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{sync_channel, SyncSender, TrySendError};
+use std::sync::Arc;
+
+/// Jobs that may wait; the lane has one out for each engine, so a full queue is a bug.
+const JOBS_QUEUED_MAX: usize = 1024;
+
+/// The lane's end of the thread.
+pub struct EngineThread {
+    queue: Option<SyncSender<EngineJob>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl EngineThread {
+    /// Starts it.
+    pub fn start(
+        name: &str,
+        engines: &[Arc<dyn Engine>],
+        report: crate::disk::Report,
+        spawn: impl Fn(String, Box<dyn FnOnce() + Send>) -> std::io::Result<std::thread::JoinHandle<()>>,
+    ) -> std::io::Result<EngineThread> {
+        let (queue, jobs) = sync_channel::<EngineJob>(JOBS_QUEUED_MAX);
+        let engines: BTreeMap<&'static str, Arc<dyn Engine>> =
+            engines.iter().map(|engine| (engine.name(), engine.clone())).collect();
+        let work = move || {
+            while let Ok(job) = jobs.recv() {
+                let result = match engines.get(job.engine.as_str()) {
+                    Some(engine) => carry_out(engine.as_ref(), &job.work),
+                    None => Err(EngineError::Io(format!("this node has no engine {:?}", job.engine))),
+                };
+                report(Event::EngineDone { job: job.job, result });
+            }
+        };
+        let thread = spawn(format!("{name}-eng"), Box::new(work))?;
+        Ok(EngineThread { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Hands a job over.
+    pub fn submit(&mut self, job: EngineJob) -> Result<(), String> {
+        let Some(queue) = &self.queue else { return Err("the engine's thread has been stopped".into()) };
+        queue.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => format!("more than {JOBS_QUEUED_MAX} jobs wait for the engine"),
+            TrySendError::Disconnected(_) => "the engine's thread has ended".into(),
+        })
+    }
+
+    /// Finishes what was handed over and ends the thread.
+    pub fn stop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has been told by whoever spawned it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// `Ok(true)`: a drop has more to do.
+fn carry_out(engine: &dyn Engine, work: &EngineWork) -> Result<bool, EngineError> {
+    match work {
+        EngineWork::Write(batch) => engine.write(batch).map(|()| false),
+        EngineWork::DropSpace { space, limit } => engine.drop_space(*space, *limit),
+    }
+}

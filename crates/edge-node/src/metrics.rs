@@ -1,0 +1,177 @@
+//! `/metrics`: what all lanes laid out, as OpenMetrics text.
+//!
+//! Always: reads what lanes left behind (at most a second old); asks no lane, so a lane that hangs can
+//! be seen. Not here: what the numbers mean inside the core (core-node names them).
+
+use crate::lane::latency::{Latency, BOUNDS_US};
+use crate::lane::LaneReport;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The text.
+pub fn text(reports: &[Arc<Mutex<LaneReport>>], connections: &AtomicUsize) -> String {
+    let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
+    let mut registry = Registry::with_prefix("hive");
+    registry.register_collector(Box::new(Snapshot {
+        lanes,
+        connections: connections.load(Ordering::Relaxed) as u64,
+        process: crate::monitor::process_usage(),
+    }));
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
+    out
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProcessUsage {
+    pub cpu_seconds: f64,
+    pub resident_bytes: u64,
+    pub open_files: u64,
+}
+
+struct Snapshot {
+    lanes: Vec<LaneReport>,
+    connections: u64,
+    process: ProcessUsage,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "snapshot of {} lanes", self.lanes.len())
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
+        self.process(&mut encoder)?;
+        self.core(&mut encoder)?;
+        self.host(&mut encoder)?;
+        self.latencies(&mut encoder)
+    }
+}
+
+impl Snapshot {
+    fn process(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        encoder
+            .encode_descriptor("process_cpu_seconds", "CPU time of this process", None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, f64>(&self.process.cpu_seconds, None)?;
+        let gauges = [
+            ("process_resident_bytes", "memory of this process", self.process.resident_bytes),
+            ("process_open_files", "open descriptors of this process", self.process.open_files),
+            ("http_connections", "clients' connections", self.connections),
+        ];
+        for (name, help, value) in gauges {
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&(value as i64))?;
+        }
+        Ok(())
+    }
+
+    /// Every machine of this build names the same counters in the same order, so the first lane's names serve for all.
+    fn core(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let Some(named) = self.lanes.iter().map(|lane| &lane.counters).max_by_key(|counters| counters.len()) else {
+            return Ok(());
+        };
+        for counter in named {
+            let kind = if counter.gauge { MetricType::Gauge } else { MetricType::Counter };
+            let mut metric = encoder.encode_descriptor(counter.name, counter.help, None, kind)?;
+            for (lane, report) in self.lanes.iter().enumerate() {
+                let Some(found) = report.counters.iter().find(|found| found.name == counter.name) else { continue };
+                encode_lane(&mut metric, lane, counter.gauge, found.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn host(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        type Read = fn(&LaneReport) -> u64;
+        let rows: [(&str, &str, bool, Read); 6] = [
+            ("turns", "turns of the lane", false, |lane| lane.turns),
+            ("turn_events", "events of all turns", false, |lane| lane.turn_events),
+            ("requests_waiting", "client requests in hand", true, |lane| lane.requests_waiting),
+            ("peer_sent_bytes", "bytes sent to peers", false, |lane| lane.peer_bytes_sent),
+            ("peer_sent_frames", "frames sent to peers", false, |lane| lane.peer_frames_sent),
+            ("peer_dropped_frames", "frames dropped: no connection, or a full queue", false, |lane| lane.peer_frames_dropped),
+        ];
+        for (name, help, gauge, read) in rows {
+            let kind = if gauge { MetricType::Gauge } else { MetricType::Counter };
+            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
+            for (lane, report) in self.lanes.iter().enumerate() {
+                encode_lane(&mut metric, lane, gauge, read(report))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn latencies(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let help = "time from a log write's start to its end on disk";
+        let mut metric = encoder.encode_descriptor("log_sync_seconds", help, None, MetricType::Histogram)?;
+        for (lane, report) in self.lanes.iter().enumerate() {
+            encode_latency(&mut metric.encode_family(&[("lane", lane.to_string())])?, &report.log_sync)?;
+        }
+        let help = "time from a request to its answer, by action";
+        let mut metric = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
+        for (lane, report) in self.lanes.iter().enumerate() {
+            for (action, latency) in &report.requests {
+                let labels = [("action", (*action).to_string()), ("lane", lane.to_string())];
+                encode_latency(&mut metric.encode_family(&labels)?, latency)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn encode_lane(metric: &mut MetricEncoder, lane: usize, gauge: bool, value: u64) -> Result<(), Error> {
+    let labels = [("lane", lane.to_string())];
+    let mut member = metric.encode_family(&labels)?;
+    if gauge {
+        member.encode_gauge(&(value as i64))
+    } else {
+        member.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+}
+
+fn encode_latency(metric: &mut MetricEncoder, latency: &Latency) -> Result<(), Error> {
+    let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(latency.buckets).collect();
+    metric.encode_histogram::<NoLabelSet>(latency.sum_us as f64 / 1e6, latency.count(), &buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Counter;
+    use std::time::Duration;
+
+    #[test]
+    fn lanes_are_told_apart_and_histograms_add_up() {
+        let mut report = LaneReport::default();
+        report.counters.push(Counter { name: "log_batches", help: "batches", gauge: false, value: 7 });
+        report.counters.push(Counter { name: "replicas", help: "replicas", gauge: true, value: 3 });
+        report.log_sync.record(Duration::from_micros(70));
+        report.log_sync.record(Duration::from_secs(9));
+        report.requests.push(("KvPut", report.log_sync.clone()));
+        let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
+        let text = text(&reports, &AtomicUsize::new(5));
+        for line in [
+            "hive_log_batches_total{lane=\"0\"} 7",
+            "hive_replicas{lane=\"0\"} 3",
+            "hive_http_connections 5",
+            "hive_log_sync_seconds_bucket{le=\"0.0001\",lane=\"0\"} 1",
+            "hive_log_sync_seconds_bucket{le=\"+Inf\",lane=\"0\"} 2",
+            "hive_request_seconds_count{action=\"KvPut\",lane=\"0\"} 2",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");
+        }
+        assert!(text.contains("hive_process_cpu_seconds_total"));
+    }
+}

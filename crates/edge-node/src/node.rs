@@ -1,0 +1,347 @@
+//! One node from its configuration: what is opened, in which order, and how it ends.
+//!
+//! ```text
+//! data directory ─▶ certificates ─▶ ports ─▶ threads (each opens its lanes) ─▶ serving
+//! stop: no new connections ─▶ requests in hand end (DRAIN_MAX) ─▶ lanes, disks, engines end ─▶ exit 0
+//! failure of any lane or helper thread: everything ends at once, exit not 0
+//! ```
+//!
+//! Always: a port is only taken when everything that can refuse the start has been looked at; nothing
+//! is served before all lanes of a thread are open.
+//! Not here: signals and the exit code (edge-cli calls `run` and `wait_for_signal`).
+
+pub mod run;
+mod thread;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::data::{DataDirectory, DataError};
+use crate::http::HttpLimits;
+use crate::lane::{panic_text, LaneReport, MAILBOX_EVENTS_MAX};
+use crate::machine::MachineFactory;
+use crate::monitor::Monitor;
+use crate::peers::Own;
+use crate::tls::{Identities, TlsError};
+use crate::chance;
+use base_types::{BootId, LaneId};
+use core_node::api::{Event, NodeConfig};
+use std::net::{SocketAddr, TcpListener};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// How long requests in hand may take when the node stops.
+pub const DRAIN_MAX: Duration = Duration::from_secs(3);
+/// Connections the system keeps for us until they are accepted.
+const BACKLOG: i32 = 1024;
+
+/// Why a node does not start, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Config(#[from] crate::config::ConfigError),
+    #[error(transparent)]
+    Data(#[from] DataError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("cannot listen on {address} for {door}: {reason}")]
+    Listen { door: &'static str, address: SocketAddr, reason: String },
+    #[error("lane {lane} cannot be opened: {reason}")]
+    Lane { lane: u16, reason: String },
+    #[error("thread {name} cannot be started: {reason}")]
+    Thread { name: String, reason: String },
+    /// It had started; this process must end with an exit code that is not 0.
+    #[error("node stopped: {reason}")]
+    Failed { reason: String },
+}
+
+/// What all threads of a node share; read only, but for the channels.
+pub(crate) struct Shared {
+    pub config: Config,
+    pub data: DataDirectory,
+    pub identities: Arc<Identities>,
+    pub own: Own,
+    pub factory: Box<dyn MachineFactory>,
+    pub clock: Clock,
+    pub http_advertise: String,
+    pub peer_advertise: String,
+    pub http_limits: HttpLimits,
+    pub connections: Arc<AtomicUsize>,
+    pub mailboxes: Vec<mpsc::Sender<Event>>,
+    pub reports: Vec<Arc<Mutex<LaneReport>>>,
+    pub failure: Failure,
+}
+
+/// The first failure of a node; whoever has it stops everything.
+#[derive(Clone)]
+pub(crate) struct Failure {
+    first: Arc<Mutex<Option<String>>>,
+    stop: watch::Sender<bool>,
+    drain: watch::Sender<bool>,
+}
+
+impl Failure {
+    pub fn report(&self, reason: String) {
+        tracing::error!(%reason, "this node ends");
+        if let Ok(mut first) = self.first.lock() {
+            first.get_or_insert(reason);
+        }
+        self.drain.send_replace(true);
+        self.stop.send_replace(true);
+    }
+
+    /// A helper thread whose panic ends the node.
+    pub fn spawn(&self, name: String, work: Box<dyn FnOnce() + Send>) -> std::io::Result<JoinHandle<()>> {
+        let failure = self.clone();
+        std::thread::Builder::new().name(name.clone()).spawn(move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                failure.report(format!("thread {name} panicked: {}", panic_text(&*panic)));
+            }
+        })
+    }
+}
+
+/// A node that runs.
+pub struct NodeHandle {
+    http: SocketAddr,
+    peer: SocketAddr,
+    failure: Failure,
+    threads: Vec<JoinHandle<()>>,
+    monitor_stop: Option<std::sync::mpsc::Sender<()>>,
+    /// The data directory's lock among others: held until every thread has ended.
+    _shared: Arc<Shared>,
+}
+
+impl NodeHandle {
+    /// Starts a node; returns when it serves.
+    pub fn start(config: Config, factory: Box<dyn MachineFactory>) -> Result<NodeHandle, StartError> {
+        let data = DataDirectory::open(&config.data, &config.world, config.node, config.lanes)?;
+        let identities = Arc::new(Identities::load(&config.certificates, &config.world, config.node)?);
+        let threads_wanted = config.cores.min(usize::from(data.lanes));
+        tell_lanes(&config, &data);
+        let http = listen("http", config.http_listen, threads_wanted)?;
+        let peer = listen("peer", config.peer_listen, threads_wanted)?;
+        let (http_address, peer_address) = (local_address(&http), local_address(&peer));
+        let (failure, mailbox_ends, shared) = share(config, data, identities, factory, http_address, peer_address)?;
+        let mut handle = NodeHandle {
+            http: http_address,
+            peer: peer_address,
+            failure,
+            threads: Vec::new(),
+            monitor_stop: None,
+            _shared: shared.clone(),
+        };
+        let started = handle.start_threads(&shared, mailbox_ends, http, peer);
+        if let Err(error) = started {
+            let _ = handle.stop();
+            return Err(error);
+        }
+        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
+        Ok(handle)
+    }
+
+    fn start_threads(
+        &mut self,
+        shared: &Arc<Shared>,
+        mut mailbox_ends: Vec<Option<mpsc::Receiver<Event>>>,
+        http: Vec<TcpListener>,
+        peer: Vec<TcpListener>,
+    ) -> Result<(), StartError> {
+        let threads = http.len();
+        let (opened, openings) = std::sync::mpsc::channel();
+        for (index, (http, peer)) in http.into_iter().zip(peer).enumerate() {
+            let mut lanes = Vec::new();
+            for lane in (index..mailbox_ends.len()).step_by(threads) {
+                lanes.extend(mailbox_ends[lane].take().map(|mailbox| (LaneId(lane as u16), mailbox)));
+            }
+            let plan = thread::Plan { index, threads, lanes, http, peer, shared: shared.clone(), opened: opened.clone() };
+            let (stop, drain) = (self.failure.stop.subscribe(), self.failure.drain.subscribe());
+            self.spawn(format!("hive-core-{index}"), Box::new(move || thread::run(plan, stop, drain)))?;
+        }
+        drop(opened);
+        for _ in 0..threads {
+            // A thread that panics while opening drops its sender and has reported why.
+            openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })??;
+        }
+        let monitor = Monitor {
+            data: shared.data.path.clone(),
+            disk_free_bytes_min: shared.config.limits.disk_free_bytes_min,
+            lanes: shared.mailboxes.clone(),
+            identities: shared.identities.clone(),
+        };
+        let (stop, stopped) = std::sync::mpsc::channel();
+        self.monitor_stop = Some(stop);
+        self.spawn("hive-monitor".into(), Box::new(move || monitor.run(stopped)))
+    }
+
+    fn spawn(&mut self, name: String, work: Box<dyn FnOnce() + Send>) -> Result<(), StartError> {
+        let thread = self.failure.spawn(name.clone(), work);
+        self.threads.push(thread.map_err(|error| StartError::Thread { name, reason: error.to_string() })?);
+        Ok(())
+    }
+
+    fn reason(&self) -> String {
+        let first = self.failure.first.lock().ok().and_then(|first| first.clone());
+        first.unwrap_or_else(|| "a thread ended without saying why".into())
+    }
+
+    /// Where clients reach it.
+    pub fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Where peers reach it.
+    pub fn peer_address(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Becomes true when the node ends by itself (or is being stopped).
+    pub fn ended(&self) -> watch::Receiver<bool> {
+        self.failure.stop.subscribe()
+    }
+
+    /// Stops it in order: no new connections, requests in hand end, then everything else.
+    pub fn stop(mut self) -> Result<(), StartError> {
+        self.failure.drain.send_replace(true);
+        let connections = &self._shared.connections;
+        let patience = std::time::Instant::now() + DRAIN_MAX;
+        let mut stop = self.failure.stop.subscribe();
+        while connections.load(std::sync::atomic::Ordering::Relaxed) > 0
+            && std::time::Instant::now() < patience
+            && !*stop.borrow_and_update()
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.failure.stop.send_replace(true);
+        self.monitor_stop = None;
+        for thread in self.threads.drain(..) {
+            // Its panic, if any, has been reported.
+            let _ = thread.join();
+        }
+        let failed = self.failure.first.lock().ok().and_then(|first| first.clone());
+        match failed {
+            Some(reason) => Err(StartError::Failed { reason }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn tell_lanes(config: &Config, data: &DataDirectory) {
+    let lanes = usize::from(data.lanes);
+    if lanes < config.cores {
+        tracing::warn!(lanes, cores = config.cores, "the data directory has fewer lanes than there are cores; the others stay idle (lanes are fixed when a data directory is made)");
+    } else if lanes > config.cores {
+        tracing::info!(lanes, cores = config.cores, "several lanes share a core");
+    }
+}
+
+type Parts = (Failure, Vec<Option<mpsc::Receiver<Event>>>, Arc<Shared>);
+
+fn share(
+    config: Config,
+    data: DataDirectory,
+    identities: Arc<Identities>,
+    factory: Box<dyn MachineFactory>,
+    http: SocketAddr,
+    peer: SocketAddr,
+) -> Result<Parts, StartError> {
+    let boot = chance::draw().map_err(|error| StartError::Failed { reason: format!("no random numbers: {error}") })?;
+    let failure = Failure { first: Arc::default(), stop: watch::Sender::new(false), drain: watch::Sender::new(false) };
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..data.lanes).map(|_| mpsc::channel(MAILBOX_EVENTS_MAX)).unzip();
+    // A port of 0 (tests) is known only now.
+    let known = |advertise: &str, bound: SocketAddr| if advertise.ends_with(":0") { bound.to_string() } else { advertise.into() };
+    let limits = &config.limits;
+    let shared = Shared {
+        own: Own { world: config.world.clone(), node: config.node, boot: BootId(boot), lane_count: data.lanes },
+        http_advertise: known(&config.http_advertise, http),
+        peer_advertise: known(&config.peer_advertise, peer),
+        http_limits: HttpLimits {
+            door: door_http::Limits { body_bytes_max: limits.body_bytes_max },
+            connections_max: limits.connections_max,
+            header_timeout: Duration::from_millis(limits.header_timeout_ms),
+            body_timeout: Duration::from_millis(limits.body_timeout_ms),
+        },
+        reports: (0..data.lanes).map(|_| Arc::default()).collect(),
+        connections: Arc::default(),
+        clock: Clock::start(),
+        mailboxes: senders,
+        failure: failure.clone(),
+        config,
+        data,
+        identities,
+        factory,
+    };
+    Ok((failure, receivers.into_iter().map(Some).collect(), Arc::new(shared)))
+}
+
+impl Shared {
+    /// What a lane's core is told.
+    pub fn node_config(&self, lane: LaneId) -> std::io::Result<NodeConfig> {
+        let config = &self.config;
+        let members = |members: &std::collections::BTreeMap<_, String>| members.iter().map(|(node, address)| (*node, address.clone())).collect();
+        Ok(NodeConfig {
+            world: config.world.clone(),
+            node: config.node,
+            disk: self.data.disk,
+            boot: self.own.boot,
+            lane,
+            lane_count: self.data.lanes,
+            labels: config.labels.clone(),
+            peer_address: self.peer_advertise.clone(),
+            http_address: self.http_advertise.clone(),
+            world_members: members(&config.world_members),
+            region_members: members(&config.region_members),
+            default_engine: config.engine.default.clone(),
+            engines: vec!["lmdb".into(), "memory".into()],
+            version: env!("CARGO_PKG_VERSION").into(),
+            tuning: config.tuning.to_core(),
+            seed: chance::draw()?,
+        })
+    }
+}
+
+/// One listener for each thread, all on one port: the kernel spreads connections over them.
+fn listen(door: &'static str, address: SocketAddr, count: usize) -> Result<Vec<TcpListener>, StartError> {
+    let refuse = |error: std::io::Error| StartError::Listen {
+        door,
+        address,
+        reason: match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another process listens there; stop it, or choose another port".into(),
+            _ => error.to_string(),
+        },
+    };
+    // The first without SO_REUSEPORT: with it, two nodes of one user would silently share a port.
+    if count > 1 && address.port() != 0 {
+        drop(bind(address, false).map_err(refuse)?);
+    }
+    let first = bind(address, count > 1).map_err(refuse)?;
+    let bound = first.local_addr().map_err(refuse)?;
+    let mut listeners = vec![first];
+    for _ in 1..count {
+        listeners.push(bind(bound, true).map_err(refuse)?);
+    }
+    Ok(listeners)
+}
+
+fn bind(address: SocketAddr, share_port: bool) -> std::io::Result<TcpListener> {
+    let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    if share_port {
+        socket.set_reuse_port(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn local_address(listeners: &[TcpListener]) -> SocketAddr {
+    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+    listeners.first().and_then(|listener| listener.local_addr().ok()).unwrap_or(unknown)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! One core thread: its runtime, its lanes, its listeners.
+//!
+//! Always: everything on it is single-threaded (a LocalSet); it ends when all its lanes have.
+
+use super::{Shared, StartError};
+use crate::disk::{LogDirectory, LogDiskOptions, LogWriter, Report};
+use crate::http::{HttpDoor, HttpState};
+use crate::lane::door::LaneDoor;
+use crate::lane::engine::EngineThread;
+use crate::lane::{LaneHost, LaneState};
+use crate::peers::accept::{AcceptState, Acceptor, LaneRoute};
+use crate::peers::PeerSet;
+use base_engine::Engine;
+use base_types::LaneId;
+use core_node::api::{Effects, Event};
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+/// What a thread is made with.
+pub struct Plan {
+    pub index: usize,
+    pub threads: usize,
+    pub lanes: Vec<(LaneId, mpsc::Receiver<Event>)>,
+    pub http: TcpListener,
+    pub peer: TcpListener,
+    pub shared: Arc<Shared>,
+    /// Told once: this thread serves, or cannot.
+    pub opened: std::sync::mpsc::Sender<Result<(), StartError>>,
+}
+
+/// Runs a thread to its end.
+pub fn run(plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
+    pin(plan.index, plan.threads);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let name = format!("hive-core-{}", plan.index);
+            let _ = plan.opened.send(Err(StartError::Thread { name, reason: error.to_string() }));
+            return;
+        }
+    };
+    let local = LocalSet::new();
+    runtime.block_on(local.run_until(serve(plan, stop, drain)));
+    // What is left (connections that did not end in time) is dropped here; name lookups are not waited for.
+    drop(local);
+    runtime.shutdown_timeout(Duration::from_millis(100));
+}
+
+/// To a core of its own where there is one for each; a node that shares its machine is left to the scheduler.
+fn pin(index: usize, threads: usize) {
+    let Some(cores) = core_affinity::get_core_ids() else { return };
+    if threads == cores.len() && threads > 1 {
+        core_affinity::set_for_current(cores[index]);
+    }
+}
+
+async fn serve(mut plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
+    let shared = plan.shared.clone();
+    let mut hosts = Vec::new();
+    for (lane, mailbox) in plan.lanes.drain(..) {
+        match open_lane(&shared, lane, mailbox) {
+            Ok(host) => hosts.push(host),
+            Err(reason) => {
+                let _ = plan.opened.send(Err(StartError::Lane { lane: lane.0, reason }));
+                return;
+            }
+        }
+    }
+    let doors: Vec<Rc<LaneDoor>> = hosts.iter().map(|(host, _)| host.door.clone()).collect();
+    let sets: Vec<Rc<PeerSet>> = hosts.iter().map(|(host, _)| host.peers.clone()).collect();
+    if let Err(error) = start_doors(plan.http, plan.peer, &shared, &doors, sets, drain) {
+        let name = format!("hive-core-{}", plan.index);
+        let _ = plan.opened.send(Err(StartError::Thread { name, reason: error.to_string() }));
+        return;
+    }
+    let lanes: Vec<_> =
+        hosts.into_iter().map(|(host, first)| tokio::task::spawn_local(host.run(first, stop.clone()))).collect();
+    let _ = plan.opened.send(Ok(()));
+    for lane in lanes {
+        match lane.await {
+            Ok(Ok(())) => {}
+            Ok(Err(reason)) => shared.failure.report(reason),
+            Err(error) => shared.failure.report(format!("a lane's host panicked: {error}")),
+        }
+    }
+}
+
+fn start_doors(
+    http: TcpListener,
+    peer: TcpListener,
+    shared: &Arc<Shared>,
+    doors: &[Rc<LaneDoor>],
+    sets: Vec<Rc<PeerSet>>,
+    drain: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    let routes = (0..shared.data.lanes).map(|lane| match doors.iter().find(|door| door.lane.0 == lane) {
+        Some(door) => LaneRoute::Here(door.clone()),
+        None => LaneRoute::There(shared.mailboxes[usize::from(lane)].clone()),
+    });
+    let acceptor = Rc::new(Acceptor {
+        own: shared.own.clone(),
+        identities: shared.identities.clone(),
+        routes: routes.collect(),
+        sets,
+        state: AcceptState::default(),
+    });
+    tokio::task::spawn_local(acceptor.run(tokio::net::TcpListener::from_std(peer)?));
+    let door = Rc::new(HttpDoor {
+        lanes: doors.to_vec(),
+        limits: shared.http_limits.clone(),
+        connections: shared.connections.clone(),
+        reports: shared.reports.clone(),
+        world: shared.own.world.clone(),
+        node: shared.own.node.0,
+        state: HttpState::default(),
+    });
+    tokio::task::spawn_local(door.run(tokio::net::TcpListener::from_std(http)?, drain));
+    Ok(())
+}
+
+fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: mpsc::Receiver<Event>) -> Result<(LaneHost, Effects), String> {
+    let engines = open_engines(shared, lane)?;
+    let config = shared.node_config(lane).map_err(|error| format!("no random numbers: {error}"))?;
+    let segment_bytes = config.tuning.log.segment_bytes;
+    let log_directory = shared.data.log(lane.0);
+    let mut disk = LogDirectory::new(&log_directory);
+    let (machine, first) = shared.factory.open(config, engines.clone(), &mut disk, shared.clock.now())?;
+    let report = || -> Report {
+        let mailbox = shared.mailboxes[usize::from(lane.0)].clone();
+        // A lane that has ended hears nothing any more; the thread then ends with its queue.
+        Box::new(move |event| drop(mailbox.blocking_send(event)))
+    };
+    let spawn = |name: String, work: Box<dyn FnOnce() + Send>| shared.failure.spawn(name, work);
+    let name = format!("hive-{lane}");
+    let options = LogDiskOptions { segment_bytes, direct: true };
+    let io = |error: std::io::Error| error.to_string();
+    let log = LogWriter::start(&name, &log_directory, options, report, spawn).map_err(io)?;
+    let engine = EngineThread::start(&name, &engines, report(), spawn).map_err(io)?;
+    let door = LaneDoor::new(lane);
+    let peers = PeerSet::new(shared.own.clone(), lane, shared.identities.clone(), door.clone());
+    let host = LaneHost {
+        door,
+        machine,
+        mailbox,
+        mates: shared.mailboxes.clone(),
+        log,
+        engine,
+        peers,
+        clock: shared.clock,
+        log_stall: Duration::from_millis(shared.config.tuning.log_stall_ms),
+        report: shared.reports[usize::from(lane.0)].clone(),
+        state: LaneState::default(),
+    };
+    Ok((host, first))
+}
+
+fn open_engines(shared: &Shared, lane: LaneId) -> Result<Vec<Arc<dyn Engine>>, String> {
+    let path = shared.data.lmdb(lane.0);
+    crate::data::make_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let config = engine_lmdb::LmdbConfig {
+        map_bytes_max: shared.config.engine.lmdb.map_bytes_max,
+        identity: format!("{} disk {} lane {lane}", shared.own.world, shared.data.disk),
+        ..Default::default()
+    };
+    let lmdb = engine_lmdb::LmdbEngine::open(&path, config).map_err(|error| error.to_string())?;
+    Ok(vec![Arc::new(lmdb), Arc::new(engine_memory::MemoryEngine::new())])
+}

@@ -1,0 +1,217 @@
+//! Connections other nodes dial to this one.
+//!
+//! Always: nothing of a connection is believed before its certificate and hello agree; at most
+//! `HANDSHAKES_MAX` are in doubt at a time; what an outsider can cause is told at a bounded rate.
+
+use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
+use super::{Own, PeerSet, CONNECT_TIMEOUT, SILENCE_MAX};
+use crate::lane::door::LaneDoor;
+use crate::quiet::Quiet;
+use crate::tls::Identities;
+use base_types::{LaneId, NodeId};
+use bytes::{Bytes, BytesMut};
+use core_node::api::Event;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::TlsAcceptor;
+
+/// Handshakes under way on one thread.
+const HANDSHAKES_MAX: usize = 128;
+/// Peers' connections on one thread.
+const CONNECTIONS_MAX: usize = 65_536;
+/// What a read asks for.
+const READ_BYTES: usize = 64 << 10;
+/// A buffer that has grown beyond this is given back when it is empty.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// The pause after the listener itself failed (out of descriptors).
+const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Where a lane of this node is, seen from one thread.
+pub enum LaneRoute {
+    Here(Rc<LaneDoor>),
+    There(mpsc::Sender<Event>),
+}
+
+/// What the accepting side of one thread needs.
+pub struct Acceptor {
+    pub own: Own,
+    pub identities: Arc<Identities>,
+    /// All lanes of the node.
+    pub routes: Vec<LaneRoute>,
+    /// The connections of the lanes of this thread: told of peers that come and go.
+    pub sets: Vec<Rc<PeerSet>>,
+    pub state: AcceptState,
+}
+
+/// Counts of one thread.
+#[derive(Default)]
+pub struct AcceptState {
+    handshakes: Cell<usize>,
+    connections: Cell<usize>,
+    quiet: Quiet,
+}
+
+/// Counts one up while it lives.
+struct Counted<'a>(&'a Cell<usize>);
+
+impl<'a> Counted<'a> {
+    fn new(cell: &'a Cell<usize>) -> Counted<'a> {
+        cell.set(cell.get() + 1);
+        Counted(cell)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Acceptor {
+    /// Accepts until dropped.
+    pub async fn run(self: Rc<Self>, listener: TcpListener) {
+        loop {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    self.complain("-", &format!("accepting failed: {error}"));
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            let state = &self.state;
+            if state.handshakes.get() >= HANDSHAKES_MAX || state.connections.get() >= CONNECTIONS_MAX {
+                self.complain(&address.to_string(), "too many connections at a time");
+                continue;
+            }
+            let own = self.clone();
+            tokio::task::spawn_local(async move {
+                if let Err(reason) = own.serve(stream).await {
+                    own.complain(&address.to_string(), &reason);
+                }
+            });
+        }
+    }
+
+    fn complain(&self, from: &str, reason: &str) {
+        if let Some(left_out) = self.state.quiet.allow() {
+            tracing::warn!(from, reason, left_out, "a connection to the peer port was refused");
+        }
+    }
+
+    /// `Err`: it was refused. A connection that was good and ended is nothing to tell.
+    async fn serve(&self, stream: TcpStream) -> Result<(), String> {
+        let handshake = Counted::new(&self.state.handshakes);
+        let shaken = timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
+        let (stream, buffer, hello) = shaken.map_err(|_| "the handshake took too long".to_string())??;
+        drop(handshake);
+        let _connection = Counted::new(&self.state.connections);
+        self.sets.iter().for_each(|set| set.incoming(hello.node, true));
+        let reason = self.receive(stream, buffer, hello.node).await;
+        self.sets.iter().for_each(|set| set.incoming(hello.node, false));
+        tracing::debug!(node = %hello.node, lane = hello.lane.0, %reason, "connection from a peer ended");
+        Ok(())
+    }
+
+    async fn shake_hands(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, BytesMut, Hello), String> {
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let identity = self.identities.current();
+        let accepted = TlsAcceptor::from(identity.server.clone()).accept(stream).await;
+        let mut stream = accepted.map_err(|error| format!("TLS: {error}"))?;
+        let mut buffer = BytesMut::with_capacity(HELLO_BYTES_MAX);
+        let hello = loop {
+            match take(&mut buffer, HELLO_BYTES_MAX).map_err(|error| format!("hello: {error}"))? {
+                Some(Message::Hello(hello)) => break hello,
+                Some(_) => return Err("it did not say hello".into()),
+                None => {}
+            }
+            if stream.read_buf(&mut buffer).await.map_err(|error| error.to_string())? == 0 {
+                return Err("it closed the connection before its hello".into());
+            }
+        };
+        let verdict = self.judge(&hello).and_then(|()| {
+            let chain = stream.get_ref().1.peer_certificates().unwrap_or(&[]);
+            identity.check(chain, hello.node).map_err(|reason| format!("certificate of node {}: {reason}", hello.node))
+        });
+        let answer = match &verdict {
+            Ok(()) => Message::Welcome { node: self.own.node, boot: self.own.boot, lane_count: self.own.lane_count },
+            Err(reason) => Message::Refused { reason: reason.clone() },
+        };
+        stream.write_all(&encode(&answer)).await.map_err(|error| error.to_string())?;
+        stream.flush().await.map_err(|error| error.to_string())?;
+        verdict.map(|()| (stream, buffer, hello))
+    }
+
+    fn judge(&self, hello: &Hello) -> Result<(), String> {
+        let own = &self.own;
+        if hello.world != own.world {
+            let world: String = hello.world.chars().take(64).collect();
+            return Err(format!("world {world:?} is not {:?}", own.world));
+        }
+        if hello.to != own.node {
+            return Err(format!("this is node {}, not {}", own.node, hello.to));
+        }
+        if hello.node == own.node {
+            return Err(format!("node {} is this node; is its id used twice?", hello.node));
+        }
+        Ok(())
+    }
+
+    /// Takes frames until the connection is lost; why it was.
+    async fn receive(&self, mut stream: TlsStream<TcpStream>, mut buffer: BytesMut, from: NodeId) -> String {
+        loop {
+            loop {
+                match take(&mut buffer, MESSAGE_BYTES_MAX) {
+                    Ok(Some(Message::Frame { lane, frame })) => {
+                        if let Err(reason) = self.deliver(from, lane, frame).await {
+                            return reason;
+                        }
+                    }
+                    Ok(Some(Message::Ping)) => {
+                        let pong = encode(&Message::Pong);
+                        let written = async { stream.write_all(&pong).await.and(stream.flush().await) };
+                        match timeout(SILENCE_MAX, written).await {
+                            Ok(Ok(())) => {}
+                            Ok(Err(error)) => return error.to_string(),
+                            Err(_) => return "it does not read its pongs".into(),
+                        }
+                    }
+                    Ok(Some(_)) => return "a message that does not belong here".into(),
+                    Ok(None) => break,
+                    Err(error) => return error.to_string(),
+                }
+            }
+            if buffer.is_empty() && buffer.capacity() > BUFFER_KEPT_BYTES {
+                buffer = BytesMut::new();
+            }
+            buffer.reserve(READ_BYTES);
+            match timeout(SILENCE_MAX, stream.read_buf(&mut buffer)).await {
+                Ok(Ok(0)) => return "closed by the peer".into(),
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => return error.to_string(),
+                Err(_) => return format!("nothing heard for {} ms", SILENCE_MAX.as_millis()),
+            }
+        }
+    }
+
+    async fn deliver(&self, from: NodeId, lane: LaneId, frame: Bytes) -> Result<(), String> {
+        match self.routes.get(usize::from(lane.0)) {
+            Some(LaneRoute::Here(door)) => {
+                door.room().await;
+                door.push(Event::Frame { from, frame });
+                Ok(())
+            }
+            Some(LaneRoute::There(mailbox)) => {
+                mailbox.send(Event::Frame { from, frame }).await.map_err(|_| "this node is stopping".to_string())
+            }
+            // A node that came back with fewer lanes: the sender learns it from the node map.
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Who gets in at the peer port, and what is carried once in.
+
+use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX};
+use crate::node::NodeHandle;
+use crate::testing::{config, expect, start, Stub};
+use base_types::{BootId, LaneId, NodeId};
+use bytes::{Bytes, BytesMut};
+use core_node::api::Effect;
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a stranger shows.
+struct Card {
+    certificate: String,
+    key: String,
+}
+
+/// A certificate of the authority in `directory`, made as told.
+fn card(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Card {
+    let key = KeyPair::from_pem(&std::fs::read_to_string(directory.join("ca.key")).unwrap()).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&std::fs::read_to_string(directory.join("ca.pem")).unwrap(), key).unwrap();
+    let mut params = CertificateParams::new(vec![name.to_string()]).unwrap();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    change(&mut params);
+    let own = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&own, &issuer).unwrap().pem();
+    Card { certificate, key: own.serialize_pem() }
+}
+
+fn hello(world: &str, node: u64, to: u64) -> Vec<u8> {
+    let hello = Hello { world: world.into(), node: NodeId(node), boot: BootId(7), lane: LaneId(0), lane_count: 1, to: NodeId(to) };
+    encode(&Message::Hello(hello))
+}
+
+type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
+
+/// Connects as a node would, showing `card`; trusts the node's own authority.
+fn connect(node: &NodeHandle, authority: &Path, card: Option<&Card>) -> Tls {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();
+    let builder = rustls::ClientConfig::builder().with_root_certificates(roots);
+    let config = match card {
+        None => builder.with_no_client_auth(),
+        Some(card) => builder
+            .with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(card.certificate.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(card.key.as_bytes()).unwrap(),
+            )
+            .unwrap(),
+    };
+    let stream = TcpStream::connect(node.peer_address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let name = ServerName::try_from("node-1.dev.hive").unwrap();
+    rustls::StreamOwned::new(rustls::ClientConnection::new(Arc::new(config), name).unwrap(), stream)
+}
+
+/// The node's answer to a hello; `None`: it hung up.
+fn answer(stream: &mut Tls, hello: &[u8]) -> Option<Message> {
+    let _ = stream.write_all(hello);
+    let _ = stream.flush();
+    let (mut buffer, mut chunk) = (BytesMut::new(), [0; 512]);
+    loop {
+        if let Some(message) = take(&mut buffer, HELLO_BYTES_MAX).unwrap() {
+            return Some(message);
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => buffer.extend_from_slice(&chunk[..count]),
+        }
+    }
+}
+
+fn refusal(stream: &mut Tls, hello: &[u8]) -> String {
+    match answer(stream, hello) {
+        None => "hung up".into(),
+        Some(Message::Refused { reason }) => reason,
+        Some(other) => panic!("let in: {other:?}"),
+    }
+}
+
+/// Nothing of what came before may have reached the core.
+fn nothing_came(events: &Receiver<String>) {
+    assert!(events.try_iter().all(|event| !event.starts_with("frame") && !event.starts_with("up")));
+}
+
+#[test]
+fn only_a_node_of_this_world_gets_in() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, events) = start(config(home.path(), 1));
+    let ca = home.path().join("ca");
+    // Plain TCP, and TLS without a certificate.
+    let mut plain = TcpStream::connect(node.peer_address()).unwrap();
+    plain.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    plain.write_all(&hello("dev", 2, 1)).unwrap();
+    let mut rest = Vec::new();
+    let _ = plain.read_to_end(&mut rest);
+    assert!(rest.len() < 16, "plain TCP was answered: {rest:?}");
+    assert_eq!(refusal(&mut connect(&node, &ca, None), &hello("dev", 2, 1)), "hung up");
+    // Another authority, although of the same world's name.
+    let foreign = home.path().join("foreign");
+    crate::ca::init(&foreign, "dev").unwrap();
+    let other = card(&foreign, "node-2.dev.hive", |_| {});
+    assert_eq!(refusal(&mut connect(&node, &ca, Some(&other)), &hello("dev", 2, 1)), "hung up");
+    // Expired, and not yet valid.
+    let expired = card(&ca, "node-2.dev.hive", |params| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+    });
+    assert_eq!(refusal(&mut connect(&node, &ca, Some(&expired)), &hello("dev", 2, 1)), "hung up");
+    let early = card(&ca, "node-2.dev.hive", |params| params.not_before = rcgen::date_time_ymd(2090, 1, 1));
+    assert_eq!(refusal(&mut connect(&node, &ca, Some(&early)), &hello("dev", 2, 1)), "hung up");
+    // For clients only, for servers only, another node's, another world's.
+    let client = card(&ca, "node-2.dev.hive", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+    let reason = refusal(&mut connect(&node, &ca, Some(&client)), &hello("dev", 2, 1));
+    assert!(reason.starts_with("certificate of node 2:"), "{reason}");
+    let server = card(&ca, "node-2.dev.hive", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
+    assert_eq!(refusal(&mut connect(&node, &ca, Some(&server)), &hello("dev", 2, 1)), "hung up");
+    for name in ["node-3.dev.hive", "node-2.prod.hive", "node-22.dev.hive", "localhost"] {
+        let wrong = card(&ca, name, |_| {});
+        let reason = refusal(&mut connect(&node, &ca, Some(&wrong)), &hello("dev", 2, 1));
+        assert!(reason.starts_with("certificate of node 2:"), "{name}: {reason}");
+    }
+    nothing_came(&events);
+    node.stop().unwrap();
+}
+
+#[test]
+fn the_hello_must_fit_and_frames_come_through() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, events) = start(config(home.path(), 1));
+    let ca = home.path().join("ca");
+    let good = card(&ca, "node-2.dev.hive", |_| {});
+    let own = card(&ca, "node-1.dev.hive", |_| {});
+    let dial = |card: &Card, hello: &[u8]| refusal(&mut connect(&node, &ca, Some(card)), hello);
+    assert_eq!(dial(&good, &hello("prod", 2, 1)), "world \"prod\" is not \"dev\"");
+    assert_eq!(dial(&good, &hello("dev", 2, 9)), "this is node 1, not 9");
+    assert_eq!(dial(&own, &hello("dev", 1, 1)), "node 1 is this node; is its id used twice?");
+    assert_eq!(dial(&good, b"GET / HTTP/1.1\r\n\r\n"), "hung up");
+    assert_eq!(dial(&good, &encode(&Message::Ping)), "hung up");
+    nothing_came(&events);
+
+    let mut stream = connect(&node, &ca, Some(&good));
+    assert!(matches!(answer(&mut stream, &hello("dev", 2, 1)), Some(Message::Welcome { node: NodeId(1), lane_count: 1, .. })));
+    expect(&events, "up 2");
+    let frame = encode(&Message::Frame { lane: LaneId(0), frame: Bytes::from(vec![1; 300_000]) });
+    stream.write_all(&frame).unwrap();
+    assert_eq!(expect(&events, "frame"), "frame 2 300000");
+    assert_eq!(answer(&mut stream, &encode(&Message::Ping)), Some(Message::Pong));
+    // A frame to a lane that is not here is dropped; what cannot be a message ends the connection.
+    stream.write_all(&encode(&Message::Frame { lane: LaneId(9), frame: Bytes::from_static(b"x") })).unwrap();
+    stream.write_all(&[255; 8]).unwrap();
+    stream.flush().unwrap();
+    assert_eq!(answer(&mut stream, &[]), None);
+    expect(&events, "down 2");
+    node.stop().unwrap();
+}
+
+fn push(node: &NodeHandle, stub: &Stub, effects: Vec<Effect>) {
+    stub.effects.lock().unwrap().extend(effects);
+    // Any request makes a turn.
+    let mut stream = TcpStream::connect(node.http_address()).unwrap();
+    stream.write_all(b"GET /ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn two_nodes_find_each_other_lose_each_other_and_find_again() {
+    let home = tempfile::tempdir().unwrap();
+    let (one, one_stub, one_events) = start(config(home.path(), 1));
+    let mut second = config(home.path(), 2);
+    let (two, two_stub, two_events) = start(second.clone());
+    let to_two = Effect::Address { node: NodeId(2), address: two.peer_address().to_string() };
+    let to_one = || Effect::Address { node: NodeId(1), address: one.peer_address().to_string() };
+    push(&one, &one_stub, vec![to_two]);
+    expect(&one_events, "up 2");
+    expect(&two_events, "up 1");
+    let frame = |bytes: usize| Effect::Send { to: NodeId(2), lane: LaneId(0), frame: Bytes::from(vec![5; bytes]) };
+    push(&one, &one_stub, vec![frame(10), frame(4 << 20), frame(20)]);
+    for bytes in [10, 4 << 20, 20] {
+        assert_eq!(expect(&two_events, "frame"), format!("frame 1 {bytes}"));
+    }
+    push(&two, &two_stub, vec![to_one(), Effect::Send { to: NodeId(1), lane: LaneId(0), frame: Bytes::from_static(b"abc") }]);
+    assert_eq!(expect(&one_events, "frame"), "frame 2 3");
+    // The same port again, as a restarted node would have it.
+    second.peer_listen = two.peer_address();
+    two.stop().unwrap();
+    expect(&one_events, "down 2");
+    let (two, _, two_events) = start(second);
+    expect(&one_events, "up 2");
+    push(&one, &one_stub, vec![Effect::Send { to: NodeId(2), lane: LaneId(0), frame: Bytes::from_static(b"back") }]);
+    assert_eq!(expect(&two_events, "frame"), "frame 1 4");
+    push(&one, &one_stub, vec![Effect::Forget { node: NodeId(2) }]);
+    expect(&one_events, "down 2");
+    two.stop().unwrap();
+    one.stop().unwrap();
+}
+
+#[test]
+fn a_peer_that_hears_and_says_nothing_is_dead() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, stub, events) = start(config(home.path(), 1));
+    // A black hole: connections are taken and never answered.
+    let hole = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hole.local_addr().unwrap().to_string();
+    push(&node, &stub, vec![Effect::Address { node: NodeId(2), address }]);
+    let (first, _) = hole.accept().unwrap();
+    let began = std::time::Instant::now();
+    let _again = hole.accept().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(6), "redialled after {:?}", began.elapsed());
+    drop(first);
+    // One that said hello, and then nothing: let go after SILENCE_MAX.
+    let good = card(&home.path().join("ca"), "node-3.dev.hive", |_| {});
+    let mut stream = connect(&node, &home.path().join("ca"), Some(&good));
+    assert!(matches!(answer(&mut stream, &hello("dev", 3, 1)), Some(Message::Welcome { .. })));
+    expect(&events, "up 3");
+    expect(&events, "down 3");
+    node.stop().unwrap();
+}

@@ -1,0 +1,155 @@
+//! A node around a stub machine, for the tests of sockets, limits and TLS.
+
+use crate::ca;
+use crate::config::{Config, DoorSection, MemberSection, NodeFile};
+use crate::machine::{Counter, Machine, MachineFactory, Opened};
+use crate::node::NodeHandle;
+use base_engine::Engine;
+use base_types::action::{Action, ActionResult, Answer, StatusInfo};
+use base_types::{NodeId, Tick};
+use core_log::LogDisk;
+use core_node::api::{Effect, Effects, Event, NodeConfig};
+use std::path::Path;
+use std::sync::mpsc::{channel, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What a stub saw and does.
+#[derive(Clone)]
+pub struct Stub {
+    events: Arc<Mutex<Sender<String>>>,
+    /// Effects its next turn has.
+    pub effects: Arc<Mutex<Vec<Effect>>>,
+}
+
+struct StubMachine {
+    stub: Stub,
+    config: NodeConfig,
+}
+
+impl Stub {
+    pub fn new() -> (Stub, Receiver<String>) {
+        let (sender, receiver) = channel();
+        (Stub { events: Arc::new(Mutex::new(sender)), effects: Arc::default() }, receiver)
+    }
+}
+
+impl MachineFactory for Stub {
+    fn open(&self, config: NodeConfig, _: Vec<Arc<dyn Engine>>, disk: &mut dyn LogDisk, _: Tick) -> Opened {
+        disk.segments().map_err(|error| error.to_string())?;
+        Ok((Box::new(StubMachine { stub: self.clone(), config }), Effects::default()))
+    }
+}
+
+impl Machine for StubMachine {
+    fn step(&mut self, _: Tick, event: Event, effects: &mut Effects) {
+        let told = match event {
+            Event::Request { ticket, request } => {
+                match &request.action {
+                    // Never answered.
+                    Action::ListNodes => {}
+                    Action::ListKeyspaces => panic!("asked to"),
+                    Action::Status => effects.list.push(Effect::Reply { ticket, response: Ok(self.status()) }),
+                    _ => effects.list.push(Effect::Reply {
+                        ticket,
+                        response: Ok(Answer { result: ActionResult::Done, at: None, level: None }),
+                    }),
+                }
+                format!("request {}", request.action.name())
+            }
+            Event::Timer | Event::Machine { .. } | Event::DiskFull { .. } => return,
+            Event::Cancel { .. } => "cancel".into(),
+            Event::Frame { from, frame } => format!("frame {from} {}", frame.len()),
+            Event::PeerUp { node } => format!("up {node}"),
+            Event::PeerDown { node } => format!("down {node}"),
+            other => format!("{other:?}"),
+        };
+        let _ = self.stub.events.lock().unwrap().send(told);
+    }
+
+    fn finish_turn(&mut self, _: Tick, effects: &mut Effects) {
+        effects.list.append(&mut self.stub.effects.lock().unwrap());
+    }
+
+    fn next_wake(&self) -> Tick {
+        // Looks for effects now and then.
+        if self.stub.effects.lock().unwrap().is_empty() { Tick::NEVER } else { Tick(0) }
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        out.push(Counter { name: "stub", help: "one", gauge: true, value: 1 });
+    }
+}
+
+impl StubMachine {
+    fn status(&self) -> Answer {
+        let status = StatusInfo {
+            world: self.config.world.clone(),
+            node: self.config.node,
+            ready: true,
+            nodes_up: 1,
+            nodes_total: 1,
+            clusters: 0,
+            leaders: 0,
+            quiesced: 0,
+            config_cluster: None,
+            warnings: Vec::new(),
+        };
+        Answer { result: ActionResult::Status(status), at: None, level: None }
+    }
+}
+
+/// A configuration under `home` for node `id` of world `dev`, certificates of `home`'s authority, ports of the system's choice.
+pub fn config(home: &Path, id: u64) -> Config {
+    if !home.join("ca").exists() {
+        ca::init(&home.join("ca"), "dev").unwrap();
+    }
+    let issued = ca::issue(&home.join("ca"), NodeId(id), &[], 2).unwrap();
+    let door = || DoorSection { listen: "127.0.0.1:0".into(), advertise: Some(format!("127.0.0.1:{}", 50_000 + id)) };
+    let file = NodeFile {
+        id,
+        data: home.join(format!("data-{id}")),
+        cores: Some(1),
+        lanes: None,
+        topology: None,
+        world: crate::config::WorldSection {
+            name: "dev".into(),
+            members: vec![MemberSection { id: 99, address: "127.0.0.1:9".into() }],
+        },
+        region: crate::config::RegionSection { name: "fr-par".into(), members: Vec::new() },
+        place: crate::config::PlaceSection { az: "1".into(), rack: "1".into(), chassis: "1".into() },
+        http: door(),
+        peer: door(),
+        certificates: crate::config::CertificatesSection {
+            authority: issued.authority,
+            certificate: issued.certificate,
+            key: issued.key,
+        },
+        engine: Default::default(),
+        limits: Default::default(),
+        tuning: Default::default(),
+    };
+    let text = file.to_toml().unwrap();
+    let mut config = crate::config::check(&home.join("node.toml"), &text, file).unwrap();
+    config.engine.lmdb.map_bytes_max = 16 << 20;
+    config
+}
+
+/// A running stub.
+pub fn start(config: Config) -> (NodeHandle, Stub, Receiver<String>) {
+    let (stub, events) = Stub::new();
+    let node = NodeHandle::start(config, Box::new(stub.clone())).unwrap();
+    (node, stub, events)
+}
+
+/// The next thing a stub saw that begins with `what`.
+pub fn expect(events: &Receiver<String>, what: &str) -> String {
+    let patience = std::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        let left = patience.saturating_duration_since(std::time::Instant::now());
+        let event = events.recv_timeout(left).unwrap_or_else(|_| panic!("no event {what:?}"));
+        if event.starts_with(what) {
+            return event;
+        }
+    }
+}
