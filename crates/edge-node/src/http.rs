@@ -124,12 +124,12 @@ impl HttpDoor {
         let door = self.lanes[lane % self.lanes.len()].clone();
         let own = self.clone();
         let service = service_fn(move |request| routes::answer(own.clone(), door.clone(), request));
+        // No pipeline_flush: with it hyper never flushes its answer to a head it cannot parse.
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header_timeout)
             .max_headers(HEADERS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
-            .pipeline_flush(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {

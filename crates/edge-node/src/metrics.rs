@@ -140,7 +140,7 @@ fn encode_lane(metric: &mut MetricEncoder, lane: usize, gauge: bool, value: u64)
 }
 
 fn encode_latency(metric: &mut MetricEncoder, latency: &Latency) -> Result<(), Error> {
-    let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
+    let bounds = BOUNDS_US.iter().map(|us| *us as f64 / 1e6).chain([f64::INFINITY]);
     let buckets: Vec<(f64, u64)> = bounds.zip(latency.buckets).collect();
     metric.encode_histogram::<NoLabelSet>(latency.sum_us as f64 / 1e6, latency.count(), &buckets, None)
 }
