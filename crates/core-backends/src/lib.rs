@@ -133,6 +133,12 @@ pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
     out.finish()
 }
 
+/// Whether a reply is a refusal that the same request may get past later: it changed nothing.
+pub fn is_retryable_refusal(reply: &[u8]) -> bool {
+    let kind = reply.get(1).copied().and_then(base_types::ErrorKind::from_byte);
+    reply.first() == Some(&1) && kind.is_some_and(base_types::ErrorKind::retryable)
+}
+
 /// The counterpart of [`encode_reply`]; bytes that do not decode are an `Internal` refusal.
 pub fn decode_reply<T: Encode>(reply: Bytes) -> Result<T, Refusal> {
     use base_types::codec::Reader;

@@ -117,8 +117,11 @@ impl Replica {
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
             let reply = self.apply_command(context, &command)?;
             shared.statistics.commands_applied += 1;
-            row.expires_ms = row.expires_ms.max(time.saturating_add(command.keep_ms));
-            row.ids.push((command.request_id, position as u32, reply.clone()));
+            // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
+            if !core_backends::is_retryable_refusal(&reply) {
+                row.expires_ms = row.expires_ms.max(time.saturating_add(command.keep_ms));
+                row.ids.push((command.request_id, position as u32, reply.clone()));
+            }
             replies[position] = reply;
         }
         self.request_ids.remember(entry.index, row, &mut self.overlay);
