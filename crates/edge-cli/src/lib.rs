@@ -48,7 +48,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Ctl(command) => on_runtime(ctl::run(command)),
         Command::Bench(bench) => bench::run(bench),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut script);
+            print!("{}", String::from_utf8_lossy(&script));
             Ok(())
         }
     }
@@ -60,10 +62,15 @@ fn on_runtime<F: std::future::Future<Output = Result<(), Failure>>>(command: F) 
     runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?.block_on(command)
 }
 
-/// `hive … | head` must end quietly, as other tools do, and not with a panic of `println!`.
+/// `hive … | head` must end quietly, as other tools do, and not with a panic of `println!`. SIGPIPE
+/// itself stays ignored: with it, a peer that closes a socket would end the process.
 fn quiet_broken_pipes() {
-    // SAFETY: sets a signal's disposition before any thread exists; no handler of ours is involved.
-    unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-    }
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if message.starts_with("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }

@@ -11,9 +11,7 @@ pub fn run(arguments: &NodeArguments) -> Result<(), Failure> {
         println!("{} is in order", arguments.config.display());
         return Ok(());
     }
-    crate::node::start(config)
-}
-
-fn start(config: Config) -> Result<(), Failure> {
-    edge_node::run(config).map_err(|error| Failure::refused(error.to_string()))
+    edge_node::logging::init();
+    let stop = edge_node::signals().map_err(|error| Failure::refused(format!("cannot listen for signals: {error}")))?;
+    edge_node::run(config, stop).map_err(|error| Failure::refused(error.to_string()))
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
-use comfy_table::{presets, ContentArrangement, Table};
+use comfy_table::{ContentArrangement, Table, TableStyle};
 use hive_client::{Client, ClientError, Options};
 use serde_json::Value;
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub fn failed(json: bool, error: ClientError) -> Failure {
 /// A table without frames, as wide as the terminal.
 pub fn table<const N: usize>(heads: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(heads);
+    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Dynamic).set_header(heads);
     table
 }
 
