@@ -17,7 +17,7 @@ pub(crate) const MAGIC: [u8; 8] = *b"HiveLog\n";
 /// The format this build writes, and the only one it reads.
 pub const FORMAT_VERSION: u16 = 1;
 /// Bytes of a batch header; the first record follows at once.
-pub(crate) const BATCH_HEADER_BYTES: usize = 96;
+pub(crate) const BATCH_HEADER_BYTES: usize = 104;
 /// Bytes of a record header; the payload follows at once.
 pub(crate) const RECORD_HEADER_BYTES: usize = 56;
 /// Records start at multiples of this, so that a reader that lost its place finds the next one.
@@ -116,6 +116,8 @@ pub(crate) struct BatchHeader {
     pub previous: u64,
     /// Segments before this one are not needed once this batch is durable.
     pub log_start: u64,
+    /// The number of the first batch in that segment; 0: not known.
+    pub log_start_number: u64,
     pub records_bytes: u32,
     pub echo_bytes: u32,
     pub directory_checksum: u64,
@@ -153,12 +155,13 @@ impl BatchHeader {
         put_u64(out, 40, self.number);
         put_u64(out, 48, self.previous);
         put_u64(out, 56, self.log_start);
-        out[64..68].copy_from_slice(&self.records_bytes.to_le_bytes());
-        out[68..72].copy_from_slice(&self.echo_bytes.to_le_bytes());
-        put_u64(out, 72, self.directory_checksum);
-        put_u64(out, 80, self.echo_checksum);
-        let checksum = xxh3_64_with_seed(&out[..88], self.identity);
-        put_u64(out, 88, checksum);
+        put_u64(out, 64, self.log_start_number);
+        out[72..76].copy_from_slice(&self.records_bytes.to_le_bytes());
+        out[76..80].copy_from_slice(&self.echo_bytes.to_le_bytes());
+        put_u64(out, 80, self.directory_checksum);
+        put_u64(out, 88, self.echo_checksum);
+        let checksum = xxh3_64_with_seed(&out[..96], self.identity);
+        put_u64(out, 96, checksum);
         checksum
     }
 
@@ -178,13 +181,14 @@ impl BatchHeader {
             number: get_u64(bytes, 40),
             previous: get_u64(bytes, 48),
             log_start: get_u64(bytes, 56),
-            records_bytes: get_u32(bytes, 64),
-            echo_bytes: get_u32(bytes, 68),
-            directory_checksum: get_u64(bytes, 72),
-            echo_checksum: get_u64(bytes, 80),
-            checksum: get_u64(bytes, 88),
+            log_start_number: get_u64(bytes, 64),
+            records_bytes: get_u32(bytes, 72),
+            echo_bytes: get_u32(bytes, 76),
+            directory_checksum: get_u64(bytes, 80),
+            echo_checksum: get_u64(bytes, 88),
+            checksum: get_u64(bytes, 96),
         };
-        (xxh3_64_with_seed(&bytes[..88], header.identity) == header.checksum).then_some(header)
+        (xxh3_64_with_seed(&bytes[..96], header.identity) == header.checksum).then_some(header)
     }
 
     /// Whether it stands where it was meant to, in a segment of `segment_bytes`.
@@ -194,7 +198,7 @@ impl BatchHeader {
         let earlier_life = self.segment != segment
             && !planted(Mutant::RecycledSegmentTrusted)
             && !planted(Mutant::IdentityNotChecked);
-        let sane = self.number < NUMBER_END && self.log_start <= self.segment && self.segment - self.log_start < SEGMENTS_MAX;
+        let sane = self.number < NUMBER_END && self.log_start_number <= self.number && self.log_start <= self.segment && self.segment - self.log_start < SEGMENTS_MAX;
         self.identity == identity && self.version == FORMAT_VERSION && sane && fits && !misplaced && !earlier_life
     }
 }
@@ -366,7 +370,7 @@ mod tests {
     fn a_batch_header_survives_and_refuses_other_places() {
         let header = BatchHeader {
             version: FORMAT_VERSION, flags: FLAG_SEAL, records: 3, identity: 9, segment: 4, offset: 8192, number: 77,
-            previous: 5, log_start: 2, records_bytes: 100, echo_bytes: 5000, directory_checksum: 1, echo_checksum: 2, checksum: 0,
+            previous: 5, log_start: 2, log_start_number: 50, records_bytes: 100, echo_bytes: 5000, directory_checksum: 1, echo_checksum: 2, checksum: 0,
         };
         let mut block = [0u8; BLOCK_BYTES];
         let checksum = header.encode(&mut block);

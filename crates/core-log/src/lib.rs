@@ -356,11 +356,15 @@ impl Log {
         let plan = self.ledger.staging.next_plan();
         let records_bytes = plan.map_or(0, |plan| plan.bytes);
         let bytes = align_up(BATCH_HEADER_BYTES + records_bytes + self.directory.len(), BLOCK_BYTES);
-        let place = self.ledger.segments.place(bytes as u64, self.ledger.staging.front());
+        let number = self.ledger.staging.next_number();
+        let place = self.ledger.segments.place(bytes as u64, number, self.ledger.staging.front());
         self.starved = place.is_none();
         let (segment, offset) = place?;
-        let number = plan.map_or_else(|| self.ledger.staging.take_number(), |plan| plan.number);
+        if plan.is_none() {
+            self.ledger.staging.skip_number();
+        }
         let end = self.ledger.staging.front() + plan.map_or(0, |plan| plan.records as u64);
+        let (log_start, log_start_number) = self.ledger.segments.log_start(end);
         let header = BatchHeader {
             version: FORMAT_VERSION,
             flags: if plan.is_none() { FLAG_SEAL } else { 0 },
@@ -369,12 +373,14 @@ impl Log {
             offset,
             number,
             previous: self.chain,
-            log_start: self.ledger.segments.log_start(end),
+            log_start,
+            log_start_number,
             ..BatchHeader::default()
         };
-        let log_start = header.log_start;
         let blocks = self.fill_blocks(header, bytes);
         assert_eq!(blocks.len(), bytes, "a batch has the size it was planned with");
+        let credit_max = self.config.segment_bytes * self.config.segments_soft_max as u64;
+        self.tails.on_batch(bytes as u64, records_bytes as u64, credit_max);
         self.sealed = plan.is_none();
         self.idle_since = Some(now);
         self.statistics.batches += 1;

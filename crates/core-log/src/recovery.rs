@@ -48,7 +48,7 @@ pub(crate) fn recover(disk: &mut dyn LogDisk, mut config: LogConfig, identity: u
         let report = RecoveryReport { notes: images.notes.take(), ..RecoveryReport::default() };
         return Ok((fresh(&images.sizes, config, identity), report));
     };
-    let mut walker = Walker::new(images, identity, newest.log_start);
+    let mut walker = Walker::new(images, identity, &newest);
     walker.run()?;
     Ok(walker.finish(config))
 }
@@ -262,8 +262,8 @@ struct Walker<'a> {
     chain: Option<u64>,
     place: LogPlace,
     replay: Replay,
-    /// The sequence at which each segment begins.
-    begins: BTreeMap<u64, u64>,
+    /// The batch and the sequence with which each segment begins.
+    begins: BTreeMap<u64, (u64, u64)>,
     /// Sequences that came out of rotted batches: fewer copies of them are left than should be.
     weak: Vec<Range<u64>>,
     unknown: bool,
@@ -271,14 +271,15 @@ struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    fn new(images: Images<'a>, identity: u64, start: u64) -> Walker<'a> {
+    fn new(images: Images<'a>, identity: u64, newest: &BatchHeader) -> Walker<'a> {
+        let start = newest.log_start;
         Walker {
             images,
             identity,
             start,
             segment: start,
             offset: 0,
-            expected: None,
+            expected: (newest.log_start_number > 0).then_some(newest.log_start_number),
             chain: None,
             place: LogPlace { identity, last: 0, chain: 0, directory: Vec::new(), sealed: true },
             replay: Replay::default(),
@@ -345,7 +346,8 @@ impl<'a> Walker<'a> {
     }
 
     fn accept(&mut self, header: &BatchHeader, records: Vec<Found>, directory: Vec<u8>) {
-        self.begins.entry(self.segment).or_insert(self.replay.next_sequence());
+        self.expected = Some(header.number);
+        self.begin();
         records.into_iter().for_each(|found| self.replay.apply(found));
         self.report.batches += 1;
         self.offset += header.total_bytes();
@@ -360,9 +362,16 @@ impl<'a> Walker<'a> {
         };
     }
 
+    /// Notes where the segment begins, if nothing of it was read yet.
+    fn begin(&mut self) {
+        let number = if self.offset == 0 { self.expected.unwrap_or(0) } else { 0 };
+        let first = (number, self.replay.next_sequence());
+        self.begins.entry(self.segment).or_insert(first);
+    }
+
     /// Goes on at a batch further on; all before it is done with.
     fn go_to(&mut self, next: &BatchHeader) {
-        self.begins.entry(self.segment).or_insert(self.replay.next_sequence());
+        self.begin();
         (self.segment, self.offset) = (next.segment, next.offset);
         self.expected = Some(next.number);
         self.chain = Some(next.previous);
@@ -372,7 +381,7 @@ impl<'a> Walker<'a> {
 
     /// Nothing follows: a batch that is not whole here was never acknowledged (or is beyond telling).
     fn end(&mut self, here: Option<BatchHeader>) {
-        self.begins.entry(self.segment).or_insert(self.replay.next_sequence());
+        self.begin();
         let Some(torn) = here else { return };
         self.report.torn_tail = true;
         if self.expected.is_none() {
@@ -388,7 +397,7 @@ impl<'a> Walker<'a> {
 
     /// Gets out of rotted batches what is left: everything from here up to `next`.
     fn salvage(&mut self, here: Option<&BatchHeader>, next: &BatchHeader) -> Result<(), LogError> {
-        self.begins.entry(self.segment).or_insert(self.replay.next_sequence());
+        self.begin();
         let first_sequence = self.replay.next_sequence();
         let lost = self.expected.map(|number| next.number.saturating_sub(number));
         let echo = self.images.get(next.segment)?.and_then(|image| read_echo(&image, next).map(Bytes::copy_from_slice));
@@ -491,10 +500,10 @@ impl<'a> Walker<'a> {
     fn segments(&self, config: &LogConfig, clusters: &BTreeMap<base_types::ClusterId, ClusterLog>, next_sequence: u64) -> Segments {
         let sizes = &self.images.sizes;
         let mut in_use: VecDeque<Segment> = VecDeque::new();
-        let mut begin = next_sequence;
+        let mut begin = (0, next_sequence);
         for id in (self.start..=self.segment).rev() {
-            begin = self.begins.get(&id).copied().unwrap_or(begin);
-            in_use.push_front(Segment::new(id, sizes.get(&id).copied().unwrap_or(0), begin));
+            begin = self.begins.get(&id).copied().unwrap_or((0, begin.1));
+            in_use.push_front(Segment::new(id, sizes.get(&id).copied().unwrap_or(0), begin.0, begin.1));
         }
         for (cluster, log) in clusters {
             for sequence in live_sequences(log) {

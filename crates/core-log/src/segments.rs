@@ -22,6 +22,8 @@ const PREPARE_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Segment {
     pub id: u64,
     pub bytes: u64,
+    /// The number of its first batch; 0: not known.
+    pub first_batch: u64,
     /// The sequence of its first record; the next segment's is where it ends.
     pub first_sequence: u64,
     /// Records in it that still count.
@@ -33,8 +35,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub fn new(id: u64, bytes: u64, first_sequence: u64) -> Segment {
-        Segment { id, bytes, first_sequence, live: 0, last_kill: 0, clusters: BTreeSet::new() }
+    pub fn new(id: u64, bytes: u64, first_batch: u64, first_sequence: u64) -> Segment {
+        Segment { id, bytes, first_batch, first_sequence, live: 0, last_kill: 0, clusters: BTreeSet::new() }
     }
 }
 
@@ -111,8 +113,8 @@ impl Segments {
         self.in_use.len() > 2 * self.soft_max
     }
 
-    /// The place for a batch of `bytes` whose first record has this sequence; `None`: no segment is ready.
-    pub fn place(&mut self, bytes: u64, first_sequence: u64) -> Option<(u64, u64)> {
+    /// The place for batch `number` of `bytes`, whose first record has this sequence; `None`: no segment is ready.
+    pub fn place(&mut self, bytes: u64, number: u64, first_sequence: u64) -> Option<(u64, u64)> {
         if let Some(active) = self.in_use.back() {
             if self.head + bytes <= active.bytes {
                 return Some((active.id, self.head));
@@ -124,7 +126,7 @@ impl Segments {
         }
         assert!(bytes <= self.segment_bytes, "a batch of {bytes} bytes does not fit a segment of {}", self.segment_bytes);
         self.spares.remove(&id);
-        self.in_use.push_back(Segment::new(id, self.segment_bytes, first_sequence));
+        self.in_use.push_back(Segment::new(id, self.segment_bytes, number, first_sequence));
         self.head = 0;
         Some((id, 0))
     }
@@ -147,15 +149,15 @@ impl Segments {
         segment.last_kill = segment.last_kill.max(dead_at);
     }
 
-    /// The first segment still needed once everything before `end` is durable.
-    pub fn log_start(&self, end: u64) -> u64 {
+    /// The first segment still needed once everything before `end` is durable, and its first batch.
+    pub fn log_start(&self, end: u64) -> (u64, u64) {
         let active = self.in_use.len().saturating_sub(1);
         let dead = |segment: &Segment| segment.live == 0 && segment.last_kill <= end;
         let mut needed = self.in_use.iter().position(|segment| !dead(segment)).unwrap_or(active).min(active);
         if planted(Mutant::LiveTailLost) {
             needed = needed.max(self.in_use.len().saturating_sub(self.soft_max));
         }
-        self.in_use.get(needed).map_or(self.next_id, |segment| segment.id)
+        self.in_use.get(needed).map_or((self.next_id, 0), |segment| (segment.id, segment.first_batch))
     }
 
     /// A batch with this `log_start` is durable: whether the oldest segment changed.

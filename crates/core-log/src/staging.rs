@@ -110,10 +110,14 @@ impl Staging {
         self.bytes -= plan.bytes as u64;
     }
 
-    /// A number for a batch without records.
-    pub fn take_number(&mut self) -> u64 {
+    /// The number of the batch that goes next, be it one without records.
+    pub fn next_number(&self) -> u64 {
+        self.plans.front().map_or(self.next_batch, |plan| plan.number)
+    }
+
+    /// Uses that number up for a batch without records.
+    pub fn skip_number(&mut self) {
         assert!(self.plans.is_empty(), "an empty batch may not overtake staged records");
         self.next_batch += 1;
-        self.next_batch - 1
     }
 }

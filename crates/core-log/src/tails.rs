@@ -4,6 +4,7 @@
 //! at the head, some with each batch; clusters with large tails are named, for their owner to
 //! compact. At twice the bound large tails are moved too. Moving is worth it only while at least half
 //! of the log is garbage; without that rule a log full of live records would be moved round and round.
+//! And it is paid for by what is newly written (`credit`), so that an idle log always comes to rest.
 //!
 //! Always: bounded work and bytes per batch; a moved record says the same as its original and
 //! truncates nothing (docs/formats/log.md, "Moved records").
@@ -24,6 +25,9 @@ const MOVE_CLUSTERS_PER_BATCH: usize = 256;
 /// A tail up to this size is moved; the owner of a larger one is asked to compact first.
 const TAIL_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes that may be moved for each byte newly written: enough where half of the log is garbage.
+const MOVED_PER_WRITTEN: u64 = 2;
+
 /// How far the oldest segment has been gone through.
 #[derive(Default)]
 pub(crate) struct Tails {
@@ -39,9 +43,28 @@ pub(crate) struct Tails {
     blocked: BTreeSet<ClusterId>,
     could_move: bool,
     pub moved_bytes: u64,
+    /// Bytes that may still be moved.
+    credit: u64,
+    /// Of the moved bytes, those not yet in a batch.
+    unwritten: u64,
 }
 
 impl Tails {
+    /// Begins with another segment, or none.
+    fn restart(&mut self, segment: u64) {
+        let (moved_bytes, credit, unwritten) = (self.moved_bytes, self.credit, self.unwritten);
+        *self = Tails { segment, moved_bytes, credit, unwritten, ..Tails::default() };
+    }
+
+    /// A batch of `bytes` with `records` bytes of records was handed out.
+    pub fn on_batch(&mut self, bytes: u64, records: u64, credit_max: u64) {
+        let moved = self.unwritten.min(records);
+        self.unwritten -= moved;
+        if moved < records {
+            self.credit = (self.credit + MOVED_PER_WRITTEN * (bytes - moved)).min(credit_max);
+        }
+    }
+
     /// The cluster's entries became fewer.
     pub fn on_shrunk(&mut self, cluster: ClusterId) {
         if self.laggards.remove(&cluster) {
@@ -52,12 +75,12 @@ impl Tails {
     /// Stages some of the oldest segment's live records again, if there are too many segments.
     pub fn step(&mut self, clusters: &mut BTreeMap<ClusterId, ClusterLog>, ledger: &mut Ledger) {
         if !ledger.segments.is_over() || planted(Mutant::LiveTailLost) {
-            *self = Tails { moved_bytes: self.moved_bytes, ..Tails::default() };
+            self.restart(0);
             return;
         }
         let Some(oldest) = ledger.segments.oldest() else { return };
         if oldest.id != self.segment {
-            *self = Tails { segment: oldest.id, moved_bytes: self.moved_bytes, ..Tails::default() };
+            self.restart(oldest.id);
         }
         let may_move = ledger.live_bytes * 2 <= ledger.segments.in_use_bytes();
         if may_move && !self.could_move {
@@ -68,7 +91,7 @@ impl Tails {
         let candidates = self.candidates(&oldest.clusters, ledger.segments.is_pressed());
         let pressed = ledger.segments.is_pressed();
         let end = ledger.segments.oldest_end();
-        let mut budget = MOVE_BYTES_PER_BATCH;
+        let mut budget = MOVE_BYTES_PER_BATCH.min(usize::try_from(self.credit).unwrap_or(usize::MAX));
         for cluster in candidates {
             if budget == 0 {
                 break;
@@ -80,6 +103,8 @@ impl Tails {
             let spent = self.move_one(cluster, log, end, (may_move, pressed, budget), ledger);
             budget = budget.saturating_sub(spent);
             self.moved_bytes += spent as u64;
+            self.unwritten += spent as u64;
+            self.credit = self.credit.saturating_sub(spent as u64);
         }
     }
 

@@ -141,7 +141,8 @@ fn a_full_disk_starves_the_log_until_there_is_room() {
     assert!(log.prepare_failed() && log.staged_bytes() > 2000 && log.synced() < log.staged());
     assert_eq!(log.poll(Tick(0)), vec![], "tried again only after a while");
     disk.files_max = 0;
-    disk.drive(&mut log, log.next_wake());
+    let wake = log.next_wake();
+    disk.drive(&mut log, wake);
     assert!(!log.is_starved() && !log.prepare_failed());
     assert_eq!(log.synced(), log.staged());
 }
@@ -205,7 +206,7 @@ fn headers_with_sound_checksums_and_absurd_fields_are_survived() {
         let mut draw = || extremes[random.below(extremes.len() as u64) as usize];
         let header = crate::format::BatchHeader {
             version: 1, flags: draw() as u16, records: draw() as u32, identity: 0, segment: 1, offset: 0, number: draw(),
-            previous: draw(), log_start: draw() & 1, records_bytes: draw() as u32, echo_bytes: draw() as u32,
+            previous: draw(), log_start: draw() & 1, log_start_number: draw(), records_bytes: draw() as u32, echo_bytes: draw() as u32,
             directory_checksum: draw(), echo_checksum: draw(), checksum: 0,
         };
         let mut image = vec![0; 8 * BLOCK_BYTES];
@@ -214,8 +215,8 @@ fn headers_with_sound_checksums_and_absurd_fields_are_survived() {
             kind: crate::format::RecordKind::Reset, detail: 0, cluster: ClusterId(draw()), index: LogIndex(draw()), term: Term(draw()),
             payload_checksum: draw(), data_bytes: draw() as u32, context_bytes: draw() as u32,
         };
-        image[96..152].copy_from_slice(&record.encode(crate::format::place(0, 1, 96)));
+        image[104..160].copy_from_slice(&record.encode(crate::format::place(0, 1, 104)));
         fuzz_recover(&image);
-        fuzz_record(&image[96..]);
+        fuzz_record(&image[104..]);
     }
 }
