@@ -1,1 +1,32 @@
-//! Deterministic simulation of whole worlds.
+//! Deterministic simulation of whole worlds: many nodes, one process, virtual time.
+//!
+//!   seed ─swarm─▶ plan ◀─ scenario file
+//!                  │
+//!        run: world (hosts, disks, network, clocks) + load (clients) + faults ──▶ checkers ──▶ report
+//!                                                                                   └─▶ shrink
+//!
+//! Always: one run is one thread without wall clock, hash-ordered iteration or chance but the seed's.
+//! Not here: C engines, sockets, threads, TLS (real-process suites), what is right (proof-check).
+
+pub mod campaign;
+pub mod clock;
+pub mod disk;
+pub mod faults;
+pub mod host;
+pub mod lane_machine;
+pub mod ledger;
+pub mod load;
+pub mod machine;
+#[cfg(feature = "mutants")]
+pub mod mutants;
+pub mod network;
+pub mod panics;
+pub mod plan;
+pub mod random;
+pub mod run;
+pub mod shrink;
+pub mod swarm;
+#[cfg(test)]
+mod toy;
+pub mod trace;
+pub mod world;

@@ -1,0 +1,78 @@
+//! Many runs: seeds over threads, each run on one thread of its own; failures told and shrunk.
+//!
+//! Always: reports come out in the order of seeds, whatever the number of threads.
+//! Not here: one run (`run`).
+
+use crate::lane_machine::LaneOpener;
+use crate::machine::Opener;
+use crate::plan::{Layer, Plan};
+use crate::run::{run, Report};
+use crate::{shrink, swarm};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+
+/// What a plan runs.
+pub fn opener(plan: &Plan) -> Box<dyn Opener> {
+    match plan.layer {
+        Layer::Core => LaneOpener::boxed(&plan.shape),
+        Layer::Lane => LaneOpener::boxed(&plan.shape),
+    }
+}
+
+/// Runs plans `from..to` of the swarm on `jobs` threads; `on_report` gets each, in order. False from it stops.
+pub fn run_seeds(from: u64, to: u64, layer: Layer, jobs: u64, mut on_report: impl FnMut(Report) -> bool) {
+    let next = AtomicU64::new(from);
+    let stop = AtomicBool::new(false);
+    let (sender, receiver) = mpsc::channel::<Report>();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            scope.spawn(move || loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= to || stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let plan = swarm::draw(seed, layer);
+                let report = run(&plan, opener(&plan), false);
+                if sender.send(report).is_err() {
+                    return;
+                }
+            });
+        }
+        drop(sender);
+        let mut early: BTreeMap<u64, Report> = BTreeMap::new();
+        let mut expected = from;
+        for report in receiver {
+            early.insert(report.seed, report);
+            while let Some(report) = early.remove(&expected) {
+                expected += 1;
+                if !stop.load(Ordering::Relaxed) && !on_report(report) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+}
+
+/// Tells a failure: what broke, how to see it again, and what was being done to the world.
+pub fn describe_failure(report: &Report, plan: &Plan, replay: &str) -> String {
+    let mut text = format!("seed {} FAILED\n", report.seed);
+    for violation in report.violations.iter().take(5) {
+        text += &format!("  {}: {}\n", violation.check, violation.message);
+    }
+    text += &format!("replay: {replay}\n");
+    text += &format!("plan: {:?}, {} clients, {} hazards\n", plan.shape, plan.load.mixed + plan.load.ledger + plan.load.counters + plan.load.lifecycle, plan.hazards.len());
+    for hazard in &plan.hazards {
+        text += &format!("  {hazard}\n");
+    }
+    text
+}
+
+/// The smallest plan found that fails as this one does.
+pub fn shrink_failure(plan: &Plan, report: &Report) -> Plan {
+    let Some(check) = report.violations.first().map(|violation| violation.check) else { return plan.clone() };
+    shrink::shrink(plan, check, |plan| {
+        run(plan, opener(plan), false).violations.first().map(|violation| violation.check.to_string())
+    })
+}

@@ -1,0 +1,229 @@
+//! One lane's log disk: what is durable, what is being written, and how it goes wrong.
+//!
+//!   queued ──begin──▶ in flight ──finish──▶ durable
+//!                        └──crash──▶ none, all, a prefix, or any subset of its sectors
+//!
+//! Always: only `finish` and a crash change durable bytes (and the faults that say they do).
+//! Not here: when things finish (`host`), what the bytes mean (core-log).
+
+use crate::random::Random;
+use bytes::Bytes;
+use core_log::{LogAction, LogDisk, LogError, SegmentId};
+use std::collections::{BTreeMap, VecDeque};
+
+/// What a disk writes at once, whatever happens.
+pub const SECTOR_BYTES: usize = 512;
+
+/// How the next write goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteFault {
+    /// Error, and any part of it may be there.
+    Fails,
+    /// Acknowledged, not done.
+    Lost,
+    /// Acknowledged, done elsewhere.
+    Misdirected,
+}
+
+/// How an action ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finished {
+    Written(core_log::BatchNumber),
+    Ready(SegmentId),
+    Removed,
+    Failed(String),
+}
+
+/// The disk of one lane's log.
+#[derive(Clone, Default, Debug)]
+pub struct SimDisk {
+    pub segments: BTreeMap<SegmentId, Vec<u8>>,
+    pub queue: VecDeque<LogAction>,
+    pub in_flight: Option<LogAction>,
+    pub next_fault: Option<WriteFault>,
+    /// Every write fails.
+    pub read_only: bool,
+    /// No segment can be made.
+    pub full: bool,
+}
+
+impl SimDisk {
+    /// The next action, if none is under way and it can begin.
+    pub fn begin(&mut self) -> Option<&LogAction> {
+        if self.in_flight.is_some() || (self.full && matches!(self.queue.front(), Some(LogAction::Prepare { .. }))) {
+            return None;
+        }
+        self.in_flight = self.queue.pop_front();
+        self.in_flight.as_ref()
+    }
+
+    /// What is under way is done (or fails).
+    pub fn finish(&mut self, segment_bytes: u64, random: &mut Random) -> Option<Finished> {
+        let action = self.in_flight.take()?;
+        Some(match action {
+            LogAction::Write { batch, segment, offset, blocks } => {
+                let fault = if self.read_only { Some(WriteFault::Fails) } else { self.next_fault.take() };
+                match fault {
+                    None => match self.put(segment, offset, &blocks) {
+                        true => Finished::Written(batch),
+                        false => Finished::Failed(format!("{segment:?} is not prepared up to {}", offset + blocks.len() as u64)),
+                    },
+                    Some(WriteFault::Fails) => {
+                        self.tear(segment, offset, &blocks, random);
+                        Finished::Failed("input/output error (injected)".to_string())
+                    }
+                    Some(WriteFault::Lost) => Finished::Written(batch),
+                    Some(WriteFault::Misdirected) => {
+                        self.misdirect(segment, offset, &blocks, random);
+                        Finished::Written(batch)
+                    }
+                }
+            }
+            LogAction::Prepare { segment, recycle } => {
+                let old = recycle.and_then(|recycle| self.segments.remove(&recycle));
+                let mut bytes = old.unwrap_or_default();
+                bytes.resize(segment_bytes as usize, 0);
+                self.segments.insert(segment, bytes);
+                Finished::Ready(segment)
+            }
+            LogAction::Remove { segment } => {
+                self.segments.remove(&segment);
+                Finished::Removed
+            }
+        })
+    }
+
+    fn put(&mut self, segment: SegmentId, offset: u64, blocks: &[u8]) -> bool {
+        let from = offset as usize;
+        match self.segments.get_mut(&segment).and_then(|bytes| bytes.get_mut(from..from + blocks.len())) {
+            Some(place) => {
+                place.copy_from_slice(blocks);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn tear(&mut self, segment: SegmentId, offset: u64, blocks: &[u8], random: &mut Random) {
+        let sectors = blocks.len() / SECTOR_BYTES;
+        let mode = random.below(4);
+        let prefix = random.below(sectors as u64 + 1) as usize;
+        for sector in 0..sectors {
+            let keep = match mode {
+                0 => false,
+                1 => true,
+                2 => sector < prefix,
+                _ => random.per_mille(500),
+            };
+            if keep {
+                let from = sector * SECTOR_BYTES;
+                self.put(segment, offset + from as u64, &blocks[from..from + SECTOR_BYTES]);
+            }
+        }
+    }
+
+    fn misdirect(&mut self, segment: SegmentId, offset: u64, blocks: &[u8], random: &mut Random) {
+        let block = core_log::BLOCK_BYTES as u64;
+        let room = self.segments.get(&segment).map_or(0, |bytes| bytes.len() as u64).saturating_sub(blocks.len() as u64) / block;
+        let target = random.below(room + 1) * block;
+        self.put(segment, if target == offset { (offset + block) % (room.max(1) * block) } else { target }, blocks);
+    }
+
+    /// The power (or the process) is gone: what was queued is lost, what was under way torn.
+    pub fn crash(&mut self, random: &mut Random) {
+        self.queue.clear();
+        self.next_fault = None;
+        match self.in_flight.take() {
+            Some(LogAction::Write { segment, offset, blocks, .. }) => self.tear(segment, offset, &blocks, random),
+            Some(LogAction::Remove { segment }) if random.per_mille(500) => drop(self.segments.remove(&segment)),
+            // A rename that was not synced: done, or not.
+            Some(LogAction::Prepare { segment, recycle: Some(recycle) }) if random.per_mille(500) => {
+                if let Some(bytes) = self.segments.remove(&recycle) {
+                    self.segments.insert(segment, bytes);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Rots some sectors that hold data. False where there is none.
+    pub fn rot(&mut self, sectors: u64, random: &mut Random) -> bool {
+        let mut used: Vec<(SegmentId, usize)> = Vec::new();
+        for (id, bytes) in &self.segments {
+            let held = bytes.chunks(SECTOR_BYTES).enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
+            used.extend(held.map(|(number, _)| (*id, number)));
+        }
+        if used.is_empty() {
+            return false;
+        }
+        for _ in 0..sectors {
+            let (id, number) = *random.pick(&used);
+            let at = number * SECTOR_BYTES + random.below(SECTOR_BYTES as u64) as usize;
+            if let Some(byte) = self.segments.get_mut(&id).and_then(|bytes| bytes.get_mut(at)) {
+                *byte ^= 1 << random.below(8);
+            }
+        }
+        true
+    }
+}
+
+impl LogDisk for SimDisk {
+    fn segments(&mut self) -> Result<Vec<(SegmentId, u64)>, LogError> {
+        Ok(self.segments.iter().map(|(id, bytes)| (*id, bytes.len() as u64)).collect())
+    }
+
+    fn read(&mut self, segment: SegmentId, offset: u64, bytes: usize) -> Result<Bytes, LogError> {
+        let from = offset as usize;
+        self.segments
+            .get(&segment)
+            .and_then(|held| held.get(from..from.checked_add(bytes)?))
+            .map(Bytes::copy_from_slice)
+            .ok_or_else(|| LogError::Io(format!("{segment:?} has no bytes {offset}…+{bytes}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core_log::BatchNumber;
+
+    fn write(offset: u64, byte: u8) -> LogAction {
+        let blocks = Bytes::from(vec![byte; core_log::BLOCK_BYTES]);
+        LogAction::Write { batch: BatchNumber(1), segment: SegmentId(1), offset, blocks }
+    }
+
+    fn prepared() -> (SimDisk, Random) {
+        let (mut disk, mut random) = (SimDisk::default(), Random::stream(1, "disk"));
+        disk.queue.push_back(LogAction::Prepare { segment: SegmentId(1), recycle: None });
+        disk.begin();
+        assert_eq!(disk.finish(16_384, &mut random), Some(Finished::Ready(SegmentId(1))));
+        (disk, random)
+    }
+
+    #[test]
+    fn only_finished_writes_are_durable_and_a_crash_tears_the_one_under_way() {
+        let (mut disk, mut random) = prepared();
+        disk.queue.extend([write(0, 1), write(4096, 2), write(8192, 3)]);
+        disk.begin();
+        assert_eq!(disk.finish(16_384, &mut random), Some(Finished::Written(BatchNumber(1))));
+        disk.begin();
+        disk.crash(&mut random);
+        let bytes = &disk.segments[&SegmentId(1)];
+        assert!(bytes[..4096].iter().all(|byte| *byte == 1));
+        assert!(bytes[4096..8192].chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+        assert!(bytes[8192..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn faults_do_what_they_say() {
+        let (mut disk, mut random) = prepared();
+        for (fault, acknowledged) in [(WriteFault::Lost, true), (WriteFault::Misdirected, true), (WriteFault::Fails, false)] {
+            disk.next_fault = Some(fault);
+            disk.queue.push_back(write(0, 9));
+            disk.begin();
+            let finished = disk.finish(16_384, &mut random);
+            assert_eq!(matches!(finished, Some(Finished::Written(_))), acknowledged, "{fault:?}");
+        }
+        assert!(disk.rot(3, &mut random));
+    }
+}

@@ -1,0 +1,309 @@
+//! What each kind of hazard does to the world, when it begins and when it ends.
+//!
+//! Always: a hazard that did something is counted by its name; `heal` takes everything back.
+//! Not here: when they come (`plan`), that nothing they do may hurt (`run`).
+
+use crate::disk::WriteFault;
+use crate::host::Armed;
+use crate::load::Targets;
+use crate::plan::{FaultKind, Hazard};
+use crate::world::{Due, World};
+use base_engine::EngineError;
+use base_types::action::{Action, Request};
+use base_types::NodeId;
+use core_node::api::Event;
+use std::time::Duration;
+
+/// How long an operator waits.
+const OPERATOR_DEADLINE: Duration = Duration::from_secs(10);
+/// A crash this far behind a lost or misdirected write: later writes (a seal at least) lie between.
+const LYING_DISK_CRASH_US: u64 = 1_500_000;
+
+/// The hazard with this number begins.
+pub fn begin(world: &mut World, number: usize, targets: &Targets) {
+    let hazard = world.plan.hazards[number].clone();
+    let node = (hazard.node as usize).saturating_sub(1);
+    world.trace.note(world.now, "hazard", &[number as u64]);
+    world.trace.say(world.now, || format!("HAZARD {hazard}"));
+    let fired = match hazard.kind {
+        FaultKind::Loss | FaultKind::Duplicate | FaultKind::Reorder | FaultKind::Delay | FaultKind::SlowLinks => {
+            // Counted frame by frame.
+            world.network.set_noise(number, hazard.kind, hazard.amount);
+            false
+        }
+        FaultKind::CutOneWay | FaultKind::Cut | FaultKind::Isolate | FaultKind::BlackHole | FaultKind::Partition => {
+            cut(world, &hazard);
+            true
+        }
+        FaultKind::Reset => reset(world, node),
+        FaultKind::SwizzleClog => swizzle(world, number, &hazard),
+        FaultKind::Crash | FaultKind::PowerLoss | FaultKind::CrashAll => crash(world, &hazard, node),
+        FaultKind::CrashInTurn => {
+            world.nodes[node].armed =
+                Some(Armed::InTurn { effects: hazard.amount as usize, down_us: hazard.for_ms * 1_000 });
+            false
+        }
+        FaultKind::CrashAtVote => {
+            world.nodes[node].armed = Some(Armed::AtVote { after_us: hazard.amount, down_us: hazard.for_ms * 1_000 });
+            false
+        }
+        FaultKind::Pause => pause(world, node, hazard.for_ms * 1_000),
+        FaultKind::DiskStall | FaultKind::SyncError | FaultKind::ReadOnly | FaultKind::DiskFull | FaultKind::EngineError => {
+            disk_fails(world, &hazard, node);
+            true
+        }
+        FaultKind::BitRot | FaultKind::MisdirectedWrite | FaultKind::LostWrite => disk_lies(world, &hazard, node),
+        FaultKind::DiskLost => {
+            world.kill(node, Some(hazard.for_ms * 1_000), false);
+            world.wipe(node);
+            true
+        }
+        FaultKind::OldImage => old_image(world, &hazard, node),
+        FaultKind::Drift => {
+            let now = world.now;
+            let ppm = hazard.amount as i64 * if hazard.amount % 2 == 0 { 1 } else { -1 };
+            world.nodes[node].clock.set_drift(now, ppm);
+            world.clock_changed(node);
+            true
+        }
+        FaultKind::ClockJump => {
+            let now = world.now;
+            world.nodes[node].clock.jump(now, hazard.amount * 1_000);
+            world.clock_changed(node);
+            true
+        }
+        FaultKind::Transfer | FaultKind::AddMember | FaultKind::RemoveMember | FaultKind::Reshard => {
+            operate(world, &hazard, targets)
+        }
+    };
+    if fired {
+        world.probe(hazard.kind.name());
+    }
+    if hazard.for_ms > 0 {
+        world.schedule(world.now + hazard.for_ms * 1_000, Due::HazardEnd(number));
+    }
+}
+
+/// The hazard with this number ends.
+pub fn end(world: &mut World, number: usize) {
+    let hazard = world.plan.hazards[number].clone();
+    let node = (hazard.node as usize).saturating_sub(1);
+    match hazard.kind {
+        FaultKind::Loss | FaultKind::Duplicate | FaultKind::Reorder | FaultKind::Delay | FaultKind::SlowLinks => {
+            world.network.clear_noise(number);
+        }
+        FaultKind::CutOneWay | FaultKind::Cut | FaultKind::Isolate | FaultKind::BlackHole | FaultKind::Partition => {
+            for (from, to) in cut_links(world.nodes.len(), &hazard) {
+                world.network.mend(from, to);
+            }
+        }
+        FaultKind::ReadOnly => read_only(world, node, false),
+        FaultKind::DiskFull => full(world, node, false),
+        FaultKind::Drift => {
+            let now = world.now;
+            world.nodes[node].clock.set_drift(now, 0);
+            world.clock_changed(node);
+        }
+        _ => {}
+    }
+}
+
+/// Everything works again and every node runs.
+pub fn heal(world: &mut World) {
+    world.network.heal();
+    world.trace.say(world.now, || "HEAL".to_string());
+    for node in 0..world.nodes.len() {
+        let now = world.now;
+        world.nodes[node].armed = None;
+        world.nodes[node].held_down = 0;
+        world.nodes[node].stalled_until = 0;
+        world.nodes[node].clock.set_drift(now, 0);
+        world.clock_changed(node);
+        if world.nodes[node].paused_until > now {
+            world.nodes[node].paused_until = now;
+            for lane in 0..world.nodes[node].lanes.len() {
+                world.nodes[node].lanes[lane].turn_due = false;
+                world.post(node, lane, Event::Timer);
+            }
+        }
+        for lane in &mut world.nodes[node].lanes {
+            lane.disk.next_fault = None;
+        }
+        read_only(world, node, false);
+        full(world, node, false);
+        if !world.nodes[node].running {
+            let life = world.nodes[node].life;
+            world.schedule(now + 1_000, Due::Start { node, life });
+        }
+    }
+}
+
+fn cut_links(nodes: usize, hazard: &Hazard) -> Vec<(usize, usize)> {
+    let (node, peer) = ((hazard.node as usize).saturating_sub(1), (hazard.peer as usize).saturating_sub(1));
+    let all = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    let side = |index: usize| hazard.amount & (1 << index) != 0;
+    match hazard.kind {
+        FaultKind::CutOneWay => vec![(node, peer)],
+        FaultKind::Cut => vec![(node, peer), (peer, node)],
+        FaultKind::Partition => all.filter(|(from, to)| side(*from) != side(*to)).collect(),
+        _ => all.filter(|(from, to)| *from == node || *to == node).collect(),
+    }
+}
+
+fn cut(world: &mut World, hazard: &Hazard) {
+    for (from, to) in cut_links(world.nodes.len(), hazard) {
+        world.network.cut(from, to);
+        if matches!(hazard.kind, FaultKind::Cut | FaultKind::Isolate) {
+            world.disconnect(from, to);
+        }
+    }
+}
+
+fn reset(world: &mut World, node: usize) -> bool {
+    for peer in 0..world.nodes.len() {
+        if peer != node {
+            world.disconnect(node, peer);
+        }
+    }
+    true
+}
+
+/// Isolates node after node, and restores them in another order: as hazards of their own.
+fn swizzle(world: &mut World, number: usize, hazard: &Hazard) -> bool {
+    let nodes = world.nodes.len();
+    let (cuts, mends) = (world.random.fault.shuffled(nodes), world.random.fault.shuffled(nodes));
+    let step = (hazard.for_ms * 1_000 / (2 * nodes as u64 + 1)).max(1);
+    for position in 0..nodes {
+        let cut_at = world.now + position as u64 * step;
+        let mend_at = world.now + (nodes + position) as u64 * step;
+        let black_hole = |node: usize| Hazard { kind: FaultKind::BlackHole, node: node as u64 + 1, for_ms: 0, ..hazard.clone() };
+        // Cut in one order; each ends when its turn comes in the other.
+        let node = cuts[position];
+        let mended = mends.iter().position(|of| *of == node).unwrap_or(0);
+        world.plan.hazards.push(Hazard { for_ms: (world.now + (nodes + mended) as u64 * step).saturating_sub(cut_at) / 1_000, ..black_hole(node) });
+        world.schedule(cut_at, Due::Hazard(world.plan.hazards.len() - 1));
+        debug_assert!(mend_at > world.now && number < world.plan.hazards.len());
+    }
+    true
+}
+
+fn crash(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    let down = Some(hazard.for_ms * 1_000);
+    match hazard.kind {
+        FaultKind::CrashAll => {
+            (0..world.nodes.len()).for_each(|node| world.kill(node, down, true));
+            true
+        }
+        kind => {
+            let was_running = world.nodes[node].running;
+            // Nobody hears of a node that lost its power.
+            world.kill(node, down.filter(|_| was_running), kind == FaultKind::Crash);
+            was_running
+        }
+    }
+}
+
+fn pause(world: &mut World, node: usize, micros: u64) -> bool {
+    if !world.nodes[node].running {
+        return false;
+    }
+    let until = world.now + micros;
+    world.nodes[node].paused_until = world.nodes[node].paused_until.max(until);
+    world.nodes[node].disturbed_at = until;
+    world.schedule(until, Due::Resume { node });
+    true
+}
+
+fn disk_fails(world: &mut World, hazard: &Hazard, node: usize) {
+    world.nodes[node].disk_suspect = true;
+    match hazard.kind {
+        FaultKind::DiskStall => world.nodes[node].stalled_until = world.now + hazard.for_ms * 1_000,
+        FaultKind::SyncError => {
+            let lane = world.random.fault.below(world.nodes[node].lanes.len() as u64) as usize;
+            world.nodes[node].lanes[lane].disk.next_fault = Some(WriteFault::Fails);
+        }
+        FaultKind::ReadOnly => read_only(world, node, true),
+        FaultKind::DiskFull => full(world, node, true),
+        _ => {
+            let error = match world.random.fault.per_mille(500) {
+                true => EngineError::Io("input/output error (injected)".to_string()),
+                false => EngineError::Full("disk full (injected)".to_string()),
+            };
+            let lane = world.random.fault.below(world.nodes[node].lanes.len() as u64) as usize;
+            world.nodes[node].lanes[lane].engine.fail_next_write(error);
+        }
+    }
+}
+
+fn read_only(world: &mut World, node: usize, on: bool) {
+    for lane in &mut world.nodes[node].lanes {
+        lane.disk.read_only = on;
+    }
+}
+
+fn full(world: &mut World, node: usize, on: bool) {
+    let was = world.nodes[node].lanes.iter().any(|lane| lane.disk.full);
+    for lane in &mut world.nodes[node].lanes {
+        lane.disk.full = on;
+    }
+    if was != on && world.nodes[node].running {
+        for lane in 0..world.nodes[node].lanes.len() {
+            world.post(node, lane, Event::DiskFull { full: on });
+        }
+        world.kick_disks(node);
+    }
+}
+
+fn disk_lies(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    world.nodes[node].disk_suspect = true;
+    let lane = world.random.fault.below(world.nodes[node].lanes.len() as u64) as usize;
+    if hazard.kind == FaultKind::BitRot {
+        // Rot is found by who reads: at the next start.
+        world.kill(node, Some(hazard.for_ms * 1_000), true);
+        let rotten = &mut world.random.fault;
+        return world.nodes[node].lanes[lane].disk.rot(hazard.amount.max(1), rotten);
+    }
+    let fault = if hazard.kind == FaultKind::LostWrite { WriteFault::Lost } else { WriteFault::Misdirected };
+    world.nodes[node].lanes[lane].disk.next_fault = Some(fault);
+    let (life, at) = (world.nodes[node].life, world.now + LYING_DISK_CRASH_US + world.random.fault.below(1_000_000));
+    world.schedule(at, Due::Die { node, life, down_us: hazard.for_ms * 1_000 });
+    true
+}
+
+fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    world.nodes[node].disk_suspect = true;
+    let wanted = world.now.saturating_sub(hazard.amount * 1_000);
+    world.kill(node, Some(hazard.for_ms * 1_000), false);
+    let host = &mut world.nodes[node];
+    let Some(found) = host.images.iter().rposition(|image| image.taken_at <= wanted && image.disk == host.disk_id) else {
+        return false;
+    };
+    let Some(image) = host.images.remove(found) else { return false };
+    for (lane, (disk, engine)) in host.lanes.iter_mut().zip(image.lanes) {
+        lane.disk = disk;
+        lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::from_image(engine));
+    }
+    true
+}
+
+fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
+    let node = NodeId(hazard.node);
+    let name = match targets.clusters.is_empty() {
+        true => None,
+        false => Some(world.random.fault.pick(&targets.clusters).clone()),
+    };
+    let keyspace = match targets.keyspaces.is_empty() {
+        true => None,
+        false => Some(world.random.fault.pick(&targets.keyspaces).clone()),
+    };
+    let action = match (hazard.kind, name, keyspace) {
+        (FaultKind::Transfer, Some(name), _) => Action::TransferLeader { name, node },
+        (FaultKind::AddMember, Some(name), _) => Action::AddMember { name, node },
+        (FaultKind::RemoveMember, Some(name), _) => Action::RemoveMember { name, node },
+        (FaultKind::Reshard, _, Some(keyspace)) => Action::Reshard { keyspace, clusters: hazard.amount.clamp(1, 8) as u16 },
+        _ => return false,
+    };
+    let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
+    let request = Request { action, consistency: None, read_consistency: None, deadline: OPERATOR_DEADLINE, request_id: None };
+    world.ask(asked, request).is_some()
+}

@@ -1,0 +1,111 @@
+//! One simulated node: its cores, their disks and engines, its clock, and what is armed against it.
+//!
+//! Not here: the queue of what comes next (`world`), what goes wrong when (`faults`).
+
+use crate::clock::Clock;
+use crate::disk::SimDisk;
+use crate::machine::Machine;
+use base_types::{DiskId, NodeId};
+use core_cluster::api::EngineJob;
+use core_node::api::Event;
+use core_placement::Labels;
+use engine_memory::{MemoryEngine, MemoryImage};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A core's inbox beyond this is a bug of the core (or of the simulator).
+pub const INBOX_EVENTS_MAX: usize = 200_000;
+
+/// One core of a node and what belongs to it.
+pub struct LaneHost {
+    pub machine: Option<Box<dyn Machine>>,
+    pub inbox: VecDeque<Event>,
+    /// A turn is in the queue.
+    pub turn_due: bool,
+    /// The true time of the wake that is in the queue; `u64::MAX`: none.
+    pub wake_at: u64,
+    pub disk: SimDisk,
+    pub engine: Arc<MemoryEngine>,
+    pub jobs: VecDeque<EngineJob>,
+    pub job_running: Option<EngineJob>,
+}
+
+impl LaneHost {
+    pub fn new() -> LaneHost {
+        LaneHost {
+            machine: None,
+            inbox: VecDeque::new(),
+            turn_due: false,
+            wake_at: u64::MAX,
+            disk: SimDisk::default(),
+            engine: Arc::new(MemoryEngine::new()),
+            jobs: VecDeque::new(),
+            job_running: None,
+        }
+    }
+}
+
+impl Default for LaneHost {
+    fn default() -> Self {
+        LaneHost::new()
+    }
+}
+
+/// A death that waits for its moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Armed {
+    /// In the next turn, after so many effects.
+    InTurn { effects: usize, down_us: u64 },
+    /// So long after a turn in which a term changed.
+    AtVote { after_us: u64, down_us: u64 },
+}
+
+/// What a disk held at one moment.
+pub struct DiskImage {
+    pub taken_at: u64,
+    pub disk: DiskId,
+    pub lanes: Vec<(SimDisk, MemoryImage)>,
+}
+
+/// One node.
+pub struct Node {
+    pub id: NodeId,
+    pub labels: Labels,
+    pub disk_id: DiskId,
+    /// Raised by every start and every death: what was meant for an earlier life is not delivered.
+    pub life: u64,
+    pub running: bool,
+    /// Since when it is down.
+    pub down_since: u64,
+    /// Stopped until then.
+    pub paused_until: u64,
+    /// When it was last paused or its clock bent: its clients cannot expect answers in time.
+    pub disturbed_at: u64,
+    pub clock: Clock,
+    pub lanes: Vec<LaneHost>,
+    pub armed: Option<Armed>,
+    pub stalled_until: u64,
+    /// Its disk was made to fail or lie: it may refuse to start or stop by itself.
+    pub disk_suspect: bool,
+    pub images: VecDeque<DiskImage>,
+    /// Down until somebody (a hazard's end, or healing) starts it.
+    pub held_down: u32,
+}
+
+impl Node {
+    /// Everything its disk holds, now.
+    pub fn take_image(&mut self, now: u64) {
+        let lanes = self
+            .lanes
+            .iter()
+            .map(|lane| {
+                let disk = SimDisk { segments: lane.disk.segments.clone(), ..SimDisk::default() };
+                (disk, lane.engine.image())
+            })
+            .collect();
+        self.images.push_back(DiskImage { taken_at: now, disk: self.disk_id, lanes });
+        if self.images.len() > 8 {
+            self.images.pop_front();
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a set of runs came to, as the page `docs/proof/ledger.md`.
+//!
+//! Always: numbers are sums over the runs named on the page; a fault kind that never fired in a large
+//! run is a failure of the simulator itself.
+
+use crate::plan::FaultKind;
+use crate::run::Report;
+use base_types::WriteConsistency;
+use proof_check::ledger::Ledger;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// From so many seeds on, every fault kind must have fired.
+pub const SEEDS_FOR_PROBES: u64 = 500;
+/// Kinds that no seed draws yet.
+pub const NOT_DRAWN: &[FaultKind] = &[FaultKind::OldImage];
+
+/// Sums over runs.
+#[derive(Clone, Default, Debug)]
+pub struct Totals {
+    pub seeds: u64,
+    pub failed: Vec<u64>,
+    pub simulated_us: u64,
+    pub events: u64,
+    pub operations: u64,
+    pub acknowledged: u64,
+    pub unknown: u64,
+    pub probes: BTreeMap<&'static str, u64>,
+    pub ledger: Ledger,
+    pub gave_up: u64,
+    pub keys_searched: u64,
+    pub terms: u64,
+    pub state_points: u64,
+}
+
+impl Totals {
+    /// Adds a run.
+    pub fn add(&mut self, report: &Report) {
+        self.seeds += 1;
+        if !report.violations.is_empty() {
+            self.failed.push(report.seed);
+        }
+        self.simulated_us += report.simulated_us;
+        self.events += report.events;
+        self.operations += report.operations;
+        self.acknowledged += report.acknowledged;
+        self.unknown += report.unknown;
+        self.gave_up += report.gave_up;
+        self.keys_searched += report.keys_searched;
+        self.terms += report.terms;
+        self.state_points += report.state_points;
+        self.ledger.add(&report.ledger);
+        for (name, count) in &report.probes {
+            *self.probes.entry(name).or_default() += count;
+        }
+    }
+
+    /// Fault kinds that never fired although the run was large enough.
+    pub fn dead_probes(&self) -> Vec<&'static str> {
+        if self.seeds < SEEDS_FOR_PROBES {
+            return Vec::new();
+        }
+        let drawn = FaultKind::ALL.iter().filter(|kind| !NOT_DRAWN.contains(kind)).map(|kind| kind.name());
+        drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0).collect()
+    }
+
+    /// The page.
+    pub fn page(&self, commit: &str, seeds: &str, wall_seconds: f64, jobs: u64) -> String {
+        let hours = self.simulated_us as f64 / 3.6e9;
+        let mut page = String::new();
+        let out = &mut page;
+        let _ = writeln!(out, "# Seed ledger\n\nWritten by `proof-sim run --seeds {seeds} --ledger docs/proof/ledger.md`.\n");
+        let _ = writeln!(out, "| | |\n|---|---|\n| commit | `{commit}` |\n| seeds | {} ({seeds}) |\n| violations | {} |\n| simulated hours | {hours:.2} |\n| wall seconds | {wall_seconds:.0} on {jobs} jobs |\n| times real time, per job | {:.0} |\n| events | {} |", self.seeds, self.failed.len(), self.simulated_us as f64 / 1e6 / wall_seconds.max(0.001) / jobs as f64, self.events);
+        let _ = writeln!(out, "| operations | {} ({} acknowledged, {} of unknown outcome) |\n| keys searched by the black box | {} ({} given up) |\n| terms with a leader | {} |\n| states compared | {} |\n", self.operations, self.acknowledged, self.unknown, self.keys_searched, self.gave_up, self.terms, self.state_points);
+        let _ = writeln!(out, "## Durability\n\nWrites to keys that are written once, read back at the end.\n\n| level | acknowledged | lost |\n|---|---|---|");
+        for level in WriteConsistency::ALL {
+            let account = self.ledger.levels[level as usize];
+            let _ = writeln!(out, "| {level} | {} | {} |", account.acknowledged, account.lost);
+        }
+        let _ = writeln!(out, "\n## Faults fired\n\n| kind | times | what it does |\n|---|---|---|");
+        for kind in FaultKind::ALL {
+            let count = self.probes.get(kind.name()).copied().unwrap_or(0);
+            let _ = writeln!(out, "| {} | {count} | {} |", kind.name(), kind.describe());
+        }
+        let _ = writeln!(out, "\n## Other probes\n\n| probe | times |\n|---|---|");
+        let is_fault = |name: &str| FaultKind::ALL.iter().any(|kind| kind.name() == name);
+        for (name, count) in self.probes.iter().filter(|(name, _)| !is_fault(name)) {
+            let _ = writeln!(out, "| {name} | {count} |");
+        }
+        page
+    }
+}

@@ -1,0 +1,556 @@
+//! The clients: what they ask, through which node, how they retry, and the history of it all.
+//!
+//!   idle ──think──▶ asked ──answer──▶ idle
+//!                     └──lost, refused, silent──▶ back off ──▶ asked (same request id)
+//!
+//! Always: a client has one operation open; every attempt of it carries the same request id; an
+//! operation is `Failed` only if no attempt of it can have happened; every value is written once.
+//! Not here: what is right (proof-check).
+
+use crate::plan::Load as LoadPlan;
+use crate::random::Random;
+use crate::world::{Answered, Due, World};
+use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request};
+use base_types::{ClusterName, ErrorKind, OrderedAt, Outcome, ReadConsistency, RequestId, Ticket, WriteConsistency};
+use bytes::Bytes;
+use proof_check::{Ending, History, Observed, Operation, Place, Record, Violation};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A client tries one operation at most this long, in deadlines.
+const TRIES_DEADLINES: u64 = 4;
+/// …and never longer than this: request ids are remembered for a bounded time.
+const TRIES_US_MAX: u64 = 25_000_000;
+/// An answer may come this long behind its deadline (clocks drift); later is a broken promise.
+pub const ANSWER_GRACE_US: u64 = 2_000_000;
+
+/// What clients and operators may name.
+#[derive(Clone, Default, Debug)]
+pub struct Targets {
+    pub clusters: Vec<ClusterName>,
+    pub keyspaces: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Mixed,
+    Ledger,
+    Counter,
+    Lifecycle,
+}
+
+/// An operation under way.
+struct Open {
+    record: usize,
+    action: Action,
+    request_id: RequestId,
+    ticket: Option<Ticket>,
+    node: usize,
+    asked_at: u64,
+    give_up_at: u64,
+    /// Some attempt may have happened.
+    unknown: bool,
+}
+
+struct Client {
+    kind: Kind,
+    random: Random,
+    open: Option<Open>,
+    written: u64,
+    /// Of a lifecycle client: steps left in this life of its cluster; `None`: it does not exist.
+    life_left: Option<u64>,
+}
+
+/// All clients and what they saw.
+pub struct Load {
+    plan: LoadPlan,
+    pub targets: Targets,
+    pub history: History,
+    clients: Vec<Client>,
+    tickets: BTreeMap<Ticket, usize>,
+    /// No new operations are begun.
+    pub draining: bool,
+    request_ids: Random,
+}
+
+impl Load {
+    /// Clients for a plan. Places are numbered: clusters, keyspaces, then lifecycle clusters.
+    pub fn new(seed: u64, plan: LoadPlan, targets: Targets) -> Load {
+        let kinds = [(Kind::Mixed, plan.mixed), (Kind::Ledger, plan.ledger), (Kind::Counter, plan.counters), (Kind::Lifecycle, plan.lifecycle)];
+        let mut clients = Vec::new();
+        for (kind, count) in kinds {
+            for _ in 0..count {
+                let random = Random::stream(seed, &format!("client {}", clients.len()));
+                clients.push(Client { kind, random, open: None, written: 0, life_left: None });
+            }
+        }
+        let first_keyspace = targets.clusters.len() as u32;
+        let moving = (0..targets.keyspaces.len() as u32).map(|number| Place(first_keyspace + number)).collect();
+        Load {
+            plan,
+            targets,
+            history: History { records: Vec::new(), moving },
+            clients,
+            tickets: BTreeMap::new(),
+            draining: false,
+            request_ids: Random::stream(seed, "request ids"),
+        }
+    }
+
+    /// Sets every client going.
+    pub fn begin(&mut self, world: &mut World) {
+        for client in 0..self.clients.len() {
+            let think = self.clients[client].random.below(self.plan.think_ms * 1_000 + 1);
+            world.schedule(world.now + think, Due::Client(client));
+        }
+    }
+
+    /// Whether no operation is open.
+    pub fn idle(&self) -> bool {
+        self.clients.iter().all(|client| client.open.is_none())
+    }
+
+    /// Every key any record names, with the place it lives in, and whether it is a counter.
+    pub fn keys(&self) -> Vec<(Place, Bytes, bool)> {
+        let mut keys = std::collections::BTreeSet::new();
+        for record in &self.history.records {
+            keys.extend(record.effects().into_iter().map(|(key, _)| (record.place, key.clone(), false)));
+            if let Operation::Increment { key } = &record.operation {
+                keys.insert((record.place, key.clone(), true));
+            }
+        }
+        keys.into_iter().collect()
+    }
+
+    /// How a place is addressed; `None` for a lifecycle cluster, which may not be there.
+    pub fn address(&self, place: Place) -> Option<KvTarget> {
+        let number = place.0 as usize;
+        match self.targets.clusters.get(number) {
+            Some(name) => Some(KvTarget::Cluster(name.clone())),
+            None => self.targets.keyspaces.get(number - self.targets.clusters.len()).cloned().map(KvTarget::Keyspace),
+        }
+    }
+
+    /// A client's time has come: to begin, or to try again.
+    pub fn on_wake(&mut self, world: &mut World, client: usize) {
+        match self.clients[client].open {
+            Some(_) => self.try_again(world, client),
+            None if self.draining => {}
+            None => self.begin_operation(world, client),
+        }
+    }
+
+    fn begin_operation(&mut self, world: &mut World, client: usize) {
+        let Some(drawn) = self.draw(client) else {
+            // Nothing to record: a lifecycle client makes its cluster.
+            return self.open_unrecorded(world, client);
+        };
+        let (place, operation, level, action) = drawn;
+        let request_id = self.request_id();
+        let id = self.history.records.len() as u64;
+        self.history.records.push(Record {
+            id,
+            client: client as u32,
+            place,
+            operation,
+            request_id,
+            level,
+            invoked: world.now,
+            returned: None,
+            ending: Ending::Unknown,
+            observed: None,
+            at: None,
+        });
+        self.open(world, client, id as usize, action, request_id);
+    }
+
+    fn request_id(&mut self) -> RequestId {
+        RequestId(u128::from(self.request_ids.draw()) << 64 | u128::from(self.request_ids.draw()))
+    }
+
+    fn open_unrecorded(&mut self, world: &mut World, client: usize) {
+        let request_id = self.request_id();
+        let action = Action::CreateCluster { name: self.life_cluster(client), rule: "size=1".to_string() };
+        self.open(world, client, usize::MAX, action, request_id);
+    }
+
+    fn open(&mut self, world: &mut World, client: usize, record: usize, action: Action, request_id: RequestId) {
+        let tries = (self.plan.deadline_ms * 1_000 * TRIES_DEADLINES).min(TRIES_US_MAX);
+        let give_up_at = world.now + tries;
+        self.clients[client].open =
+            Some(Open { record, action, request_id, ticket: None, node: 0, asked_at: 0, give_up_at, unknown: false });
+        self.try_again(world, client);
+    }
+
+    fn try_again(&mut self, world: &mut World, client: usize) {
+        let deadline_us = self.plan.deadline_ms * 1_000;
+        let this = &mut self.clients[client];
+        let Some(open) = this.open.as_mut().filter(|open| open.ticket.is_none()) else { return };
+        if world.now >= open.give_up_at {
+            let unknown = open.unknown;
+            return self.finish(world, client, if unknown { Ending::Unknown } else { Ending::Failed }, None, None, None);
+        }
+        let node = this.random.below(world.nodes.len() as u64) as usize;
+        let micros = deadline_us.min(open.give_up_at - world.now).max(1_000);
+        let level = (open.record != usize::MAX).then(|| self.history.records[open.record].level);
+        let request = Request {
+            action: open.action.clone(),
+            consistency: level.and_then(|level| match level {
+                Level::Write(level) => Some(level),
+                Level::Read(_) => None,
+            }),
+            read_consistency: level.and_then(|level| match level {
+                Level::Read(level) => Some(level),
+                Level::Write(_) => None,
+            }),
+            deadline: Duration::from_micros(micros),
+            request_id: Some(open.request_id),
+        };
+        match world.ask(node, request) {
+            Some(ticket) => {
+                open.ticket = Some(ticket);
+                open.node = node;
+                open.asked_at = world.now;
+                self.tickets.insert(ticket, client);
+                world.schedule(world.now + micros + ANSWER_GRACE_US, Due::Timeout { client, ticket });
+            }
+            None => self.back_off(world, client),
+        }
+    }
+
+    fn back_off(&mut self, world: &mut World, client: usize) {
+        let wait = self.clients[client].random.between(2_000, 100_000);
+        world.schedule(world.now + wait, Due::Client(client));
+    }
+
+    /// No answer came in time.
+    pub fn on_timeout(&mut self, world: &mut World, client: usize, ticket: Ticket) {
+        let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else { return };
+        let node = &world.nodes[open.node];
+        let disturbed = node.disturbed_at >= open.asked_at || world.is_paused(open.node);
+        if !disturbed {
+            let message = format!("node {} never answered {ticket:?}: {:?}", node.id, open.action);
+            world.violate(Violation::new("unanswered", message, vec![]));
+        }
+        open.ticket = None;
+        open.unknown = true;
+        self.tickets.remove(&ticket);
+        world.cancel(ticket);
+        self.try_again(world, client);
+    }
+
+    /// An answer came. False: it is not a client's of this load.
+    pub fn on_answer(&mut self, world: &mut World, ticket: Ticket, answered: Answered) -> bool {
+        let Some(client) = self.tickets.remove(&ticket) else { return false };
+        let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else { return true };
+        open.ticket = None;
+        match answered {
+            Answered::Lost => {
+                open.unknown = true;
+                self.back_off(world, client);
+            }
+            Answered::Response(response) => match *response {
+                Ok(answer) => self.on_done(world, client, answer),
+                Err(failure) => self.on_refused(world, client, failure),
+            },
+        }
+        true
+    }
+
+    fn on_done(&mut self, world: &mut World, client: usize, answer: Answer) {
+        let Some(open) = self.clients[client].open.as_ref() else { return };
+        if open.record == usize::MAX {
+            return self.finish(world, client, Ending::Ok, None, None, None);
+        }
+        let asked = self.history.records[open.record].level;
+        let observed = observe(&answer.result, answer.level.unwrap_or(asked));
+        self.finish(world, client, Ending::Ok, observed, answer.at, answer.level);
+    }
+
+    fn on_refused(&mut self, world: &mut World, client: usize, failure: Failure) {
+        let refusal = &failure.refusal;
+        world.trace.say(world.now, || format!("client {client}: {} ({})", refusal.code, refusal.message));
+        let lifecycle = self.clients[client].kind == Kind::Lifecycle;
+        let Some(open) = self.clients[client].open.as_mut() else { return };
+        let is_swap = matches!(open.action, Action::KvCompareAndSet { .. });
+        let is_delete_cluster = matches!(open.action, Action::DeleteCluster { .. });
+        match refusal.code {
+            "ConditionFailed" if is_swap => {
+                return self.finish(world, client, Ending::Ok, Some(Observed::ConditionFailed), failure.at, None);
+            }
+            "CommittedNotAbsolute" if !is_swap => {
+                // Said aloud, so no silent downgrade: it counts as the strong write it is.
+                if let Some(record) = self.history.records.get_mut(open.record) {
+                    record.level = STRONG_WRITE;
+                }
+                return self.finish(world, client, Ending::Ok, Some(Observed::Done), failure.at, None);
+            }
+            "UnknownCluster" if is_delete_cluster && open.unknown => {
+                return self.finish(world, client, Ending::Ok, Some(Observed::Done), None, None);
+            }
+            "ClusterExists" if lifecycle && open.record == usize::MAX => {
+                return self.finish(world, client, Ending::Ok, None, None, None);
+            }
+            _ => {}
+        }
+        let may_have_happened = refusal.outcome() == Outcome::Unknown || refusal.code == "CommittedNotAbsolute";
+        open.unknown |= may_have_happened;
+        if refusal.kind.retryable() || refusal.kind == ErrorKind::Full {
+            return self.back_off(world, client);
+        }
+        world.probe("refused_for_good");
+        let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
+        self.finish(world, client, ending, None, None, None);
+    }
+
+    fn finish(
+        &mut self,
+        world: &mut World,
+        client: usize,
+        ending: Ending,
+        observed: Option<Observed>,
+        at: Option<OrderedAt>,
+        level: Option<Level>,
+    ) {
+        let Some(open) = self.clients[client].open.take() else { return };
+        if let Some(record) = self.history.records.get_mut(open.record) {
+            record.ending = ending;
+            record.returned = (ending != Ending::Unknown).then_some(world.now);
+            record.observed = observed;
+            record.at = at;
+            if let Some(level) = level {
+                check_level(world, record, level);
+                record.level = level;
+            }
+            world.trace.note(world.now, "finished", &[record.id, ending as u64]);
+            world.trace.say(world.now, || format!("client {client}: {:?} {:?} {:?} {:?} at {:?}", record.operation, record.level, record.ending, record.observed, record.at));
+        }
+        self.after_life_step(client, open.record, ending);
+        let think = self.plan.think_ms * 1_000;
+        let wait = self.clients[client].random.between(1, think * 2 + 1);
+        world.schedule(world.now + wait, Due::Client(client));
+    }
+
+    /// A lifecycle client goes from a cluster's making through some steps to its end.
+    fn after_life_step(&mut self, client: usize, record: usize, ending: Ending) {
+        if self.clients[client].kind != Kind::Lifecycle {
+            return;
+        }
+        let deleted = self.history.records.get(record).is_some_and(|record| record.operation == Operation::Clear);
+        let this = &mut self.clients[client];
+        this.life_left = match (record, this.life_left) {
+            (usize::MAX, _) if ending == Ending::Ok => Some(this.random.between(1, 12)),
+            (usize::MAX, _) => None,
+            (_, _) if deleted => None,
+            (_, left) => left.map(|left| left.saturating_sub(1)),
+        };
+    }
+
+    fn life_cluster(&self, client: usize) -> ClusterName {
+        format!("metadata/redis@life{client}").parse().unwrap_or_else(|_| unreachable!("a name of ours is valid"))
+    }
+
+    /// What a client asks next: where, what, at which level, as which action.
+    fn draw(&mut self, client: usize) -> Option<(Place, Operation, Level, Action)> {
+        let (clusters, keyspaces) = (self.targets.clusters.len() as u64, self.targets.keyspaces.len() as u64);
+        let name = self.life_cluster(client);
+        let plan = self.plan.clone();
+        let this = &mut self.clients[client];
+        let (place, target) = match this.kind {
+            Kind::Lifecycle => (Place((clusters + keyspaces) as u32 + client as u32), KvTarget::Cluster(name.clone())),
+            Kind::Counter => {
+                let number = this.random.below(clusters.max(1));
+                (Place(number as u32), KvTarget::Cluster(self.targets.clusters.get(number as usize)?.clone()))
+            }
+            Kind::Mixed | Kind::Ledger => {
+                let number = this.random.below(clusters + keyspaces);
+                match number.checked_sub(clusters) {
+                    None => (Place(number as u32), KvTarget::Cluster(self.targets.clusters[number as usize].clone())),
+                    Some(keyspace) => (Place(number as u32), KvTarget::Keyspace(self.targets.keyspaces[keyspace as usize].clone())),
+                }
+            }
+        };
+        if this.kind == Kind::Lifecycle {
+            match this.life_left {
+                None => return None,
+                Some(0) => return Some((place, Operation::Clear, STRONG_WRITE, Action::DeleteCluster { name })),
+                Some(_) => {}
+            }
+        }
+        this.written += 1;
+        let mut draw = Draw { client, plan: &plan, random: &mut this.random, written: this.written };
+        let operation = match this.kind {
+            Kind::Ledger => draw.write_once(),
+            Kind::Counter => draw.count(),
+            Kind::Mixed | Kind::Lifecycle => draw.mixed(matches!(target, KvTarget::Cluster(_))),
+        };
+        let level = draw.level(&operation);
+        let action = action_of(&operation, target)?;
+        Some((place, operation, level, action))
+    }
+}
+
+const STRONG_WRITE: Level = Level::Write(WriteConsistency::Strong);
+const STRONG_READ: Level = Level::Read(ReadConsistency::Strong);
+
+struct Draw<'a> {
+    client: usize,
+    plan: &'a LoadPlan,
+    random: &'a mut Random,
+    written: u64,
+}
+
+impl Draw<'_> {
+    fn value(&mut self, part: u64) -> Bytes {
+        let mut value = format!("{}.{}.{part}.", self.client, self.written).into_bytes();
+        value.resize((self.plan.value_bytes as usize).max(value.len()), b'x');
+        Bytes::from(value)
+    }
+
+    fn key(&mut self) -> Bytes {
+        // Spread over the first byte, so that range partitions all get some.
+        let number = self.random.below(self.plan.keys);
+        Bytes::from(vec![(number * 251 / self.plan.keys.max(1)) as u8 + 1, b'k', (number >> 8) as u8, number as u8])
+    }
+
+    fn write_once(&mut self) -> Operation {
+        let key = Bytes::from(format!("once/{}/{}", self.client, self.written));
+        Operation::Put { key, value: self.value(0) }
+    }
+
+    fn count(&mut self) -> Operation {
+        let key = Bytes::from(format!("counter/{}", self.random.below(2)));
+        match self.random.per_mille(800) {
+            true => Operation::Increment { key },
+            false => Operation::ReadCounter { key },
+        }
+    }
+
+    fn mixed(&mut self, one_cluster: bool) -> Operation {
+        let key = self.key();
+        match self.random.below(100) {
+            0..=29 => Operation::Put { key, value: self.value(0) },
+            30..=64 => Operation::Get { key },
+            65..=74 => Operation::Delete { key },
+            75..=84 => {
+                let expected = match self.random.below(3) {
+                    0 => None,
+                    _ => Some(self.guess()),
+                };
+                let value = (!self.random.per_mille(200)).then(|| self.value(0));
+                Operation::CompareAndSet { key, expected, value }
+            }
+            85..=91 if one_cluster => {
+                let mut steps: BTreeMap<Bytes, Option<Bytes>> = BTreeMap::new();
+                for part in 0..self.random.between(1, 3) {
+                    let value = (!self.random.per_mille(250)).then(|| self.value(part));
+                    steps.insert(self.key(), value);
+                }
+                Operation::Batch { steps: steps.into_iter().collect() }
+            }
+            _ => Operation::Scan {
+                prefix: Bytes::new(),
+                start_after: self.random.per_mille(300).then(|| key.clone()),
+                end: None,
+                limit: *self.random.pick(&[1, 2, 100]),
+                reverse: self.random.per_mille(250),
+                keys_only: false,
+            },
+        }
+    }
+
+    /// A value this client may have written: a compare-and-set that sometimes holds.
+    fn guess(&mut self) -> Bytes {
+        let written = self.written;
+        self.written = written.saturating_sub(self.random.between(1, 6));
+        let value = self.value(0);
+        self.written = written;
+        value
+    }
+
+    fn level(&mut self, operation: &Operation) -> Level {
+        let plan = self.plan;
+        match operation {
+            Operation::Get { .. } | Operation::Scan { .. } => match self.random.per_mille(200) {
+                true => Level::Read(ReadConsistency::Eventual),
+                false => STRONG_READ,
+            },
+            Operation::ReadCounter { .. } => STRONG_READ,
+            Operation::Put { .. } => match self.random.below(1000) {
+                draw if draw < plan.hopeful => Level::Write(WriteConsistency::Hopeful),
+                draw if draw < plan.hopeful + plan.eventual => Level::Write(WriteConsistency::Eventual),
+                draw if draw < plan.hopeful + plan.eventual + plan.absolute => Level::Write(WriteConsistency::Absolute),
+                _ => STRONG_WRITE,
+            },
+            _ => STRONG_WRITE,
+        }
+    }
+}
+
+fn action_of(operation: &Operation, target: KvTarget) -> Option<Action> {
+    let redis = |words: &[&[u8]]| match &target {
+        KvTarget::Cluster(cluster) => Some(Action::Redis {
+            cluster: cluster.clone(),
+            command: words.iter().map(|word| Bytes::copy_from_slice(word)).collect(),
+        }),
+        KvTarget::Keyspace(_) => None,
+    };
+    Some(match operation.clone() {
+        Operation::Increment { key } => redis(&[b"INCR", &key])?,
+        Operation::ReadCounter { key } => redis(&[b"GET", &key])?,
+        Operation::Put { key, value } => Action::KvPut { target, key, value },
+        Operation::Get { key } => Action::KvGet { target, key },
+        Operation::Delete { key } => Action::KvDelete { target, key },
+        Operation::CompareAndSet { key, expected, value } => Action::KvCompareAndSet { target, key, expected, value },
+        Operation::Batch { steps } => Action::KvBatch {
+            target,
+            steps: steps
+                .into_iter()
+                .map(|(key, value)| match value {
+                    Some(value) => BatchStep::Put { key, value },
+                    None => BatchStep::Delete { key },
+                })
+                .collect(),
+        },
+        Operation::Scan { prefix, start_after, end, limit, reverse, keys_only } => {
+            Action::KvScan { target, prefix, start_after, end, limit, reverse, keys_only }
+        }
+        Operation::Clear => return None,
+    })
+}
+
+/// What an answer tells a client.
+pub fn observe(result: &ActionResult, level: Level) -> Option<Observed> {
+    let applied = !matches!(level, Level::Write(WriteConsistency::Hopeful | WriteConsistency::Eventual));
+    Some(match result {
+        ActionResult::Done => Observed::Done,
+        ActionResult::Value { value } => Observed::Value(value.clone()),
+        ActionResult::Deleted { existed } => Observed::Deleted(applied.then_some(*existed)),
+        ActionResult::Page { entries, next } => Observed::Page { entries: entries.clone(), next: next.clone() },
+        ActionResult::Redis { reply: RedisReply::Integer(value) } => Observed::Integer(*value),
+        ActionResult::Redis { reply: RedisReply::Nil } => Observed::Integer(0),
+        ActionResult::Redis { reply: RedisReply::Bulk(text) } => {
+            Observed::Integer(std::str::from_utf8(text).ok().and_then(|text| text.parse().ok())?)
+        }
+        _ => return None,
+    })
+}
+
+/// A level is never silently lowered.
+fn check_level(world: &mut World, record: &Record, reached: Level) {
+    let lowered = match (record.level, reached) {
+        (Level::Write(asked), Level::Write(reached)) => reached < asked,
+        (Level::Read(asked), Level::Read(reached)) => reached < asked,
+        _ => true,
+    };
+    if let (Level::Write(WriteConsistency::Absolute), Some(at)) = (reached, record.at) {
+        if let Some(node) = world.member_away_since(at.cluster, record.invoked) {
+            let message = format!("an absolute write was acknowledged at {at:?} although member {node:?} was down all the while");
+            world.violate(Violation::new("levels", message, vec![record.id]));
+        }
+    }
+    if lowered {
+        let message = format!("{:?} was asked at {:?} and answered at {reached:?}", record.operation, record.level);
+        world.violate(Violation::new("levels", message, vec![record.id]));
+    }
+}

@@ -1,0 +1,34 @@
+//! What the simulator runs: one core of a node. The real one is `core_node::Core`; the harness's own
+//! tests bring a toy.
+//!
+//! Not here: the world around it (`world`).
+
+use crate::disk::SimDisk;
+use base_engine::Engine;
+use base_types::{ClusterId, LogIndex, Tick};
+use core_cluster::api::{LaneStatistics, ReplicaView};
+use core_node::api::{Effects, Event, NodeConfig};
+use std::sync::Arc;
+
+/// One core of a node.
+pub trait Machine {
+    fn step(&mut self, now: Tick, event: Event, effects: &mut Effects);
+    fn finish_turn(&mut self, now: Tick, effects: &mut Effects);
+    fn next_wake(&self) -> Tick;
+    /// Every replica here, by cluster.
+    fn views(&self) -> Vec<ReplicaView>;
+    fn statistics(&self) -> LaneStatistics;
+    /// The state of a replica as a hash, and the index it stands at. `None`: cannot be told.
+    fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)>;
+}
+
+/// Starts a core from what its disk holds.
+pub trait Opener {
+    fn open(
+        &self,
+        config: NodeConfig,
+        engines: Vec<Arc<dyn Engine>>,
+        disk: &mut SimDisk,
+        now: Tick,
+    ) -> Result<(Box<dyn Machine>, Effects), String>;
+}

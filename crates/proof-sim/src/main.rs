@@ -1,0 +1,291 @@
+//! `proof-sim`: runs seeds, replays one, runs scenarios, shrinks failures, hunts mutants.
+//!
+//! Always: exit code 0 all well, 1 something was violated, 2 bad input (one clear line).
+//! Not here: the simulator (lib).
+
+use proof_sim::campaign::{describe_failure, opener, run_seeds, shrink_failure};
+use proof_sim::ledger::Totals;
+use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
+use proof_sim::run::{run, Report};
+use proof_sim::{panics, swarm};
+use std::process::ExitCode;
+use std::time::Instant;
+
+const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] | plan SEED | scenario FILE… [--trace] | shrink SEED|FILE | mutants [--seeds N] [--only NAME] [--table FILE] | twice --seeds A..B | speed";
+
+/// A refused command line.
+struct Refused(String);
+
+type Ran = Result<bool, Refused>;
+
+fn main() -> ExitCode {
+    panics::remember();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let ran = match words.first().map(String::as_str) {
+        Some("run") => command_run(&words[1..]),
+        Some("replay") => command_replay(&words[1..]),
+        Some("plan") => command_plan(&words[1..]),
+        Some("scenario") => command_scenario(&words[1..]),
+        Some("shrink") => command_shrink(&words[1..]),
+        Some("mutants") => command_mutants(&words[1..]),
+        Some("twice") => command_twice(&words[1..]),
+        Some("speed") => command_speed(&words[1..]),
+        Some("hash") => command_hash(&words[1..]),
+        Some(other) => Err(Refused(format!("unknown command '{other}'; {USAGE}"))),
+        None => Err(Refused(USAGE.to_string())),
+    };
+    match ran {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(Refused(line)) => {
+            eprintln!("proof-sim: {line}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The value behind an option.
+fn option<'a>(words: &'a [String], name: &str) -> Result<Option<&'a str>, Refused> {
+    match words.iter().position(|word| word == name) {
+        None => Ok(None),
+        Some(at) => match words.get(at + 1) {
+            Some(value) if !value.starts_with("--") => Ok(Some(value)),
+            _ => Err(Refused(format!("{name} needs a value; {USAGE}"))),
+        },
+    }
+}
+
+fn known(words: &[String], options: &[&str]) -> Result<(), Refused> {
+    match words.iter().find(|word| word.starts_with("--") && !options.contains(&word.as_str())) {
+        None => Ok(()),
+        Some(word) => Err(Refused(format!("unknown option '{word}'; {USAGE}"))),
+    }
+}
+
+fn number(text: &str, what: &str) -> Result<u64, Refused> {
+    text.parse().map_err(|_| Refused(format!("{what} '{text}' is no number from 0 to {}", u64::MAX)))
+}
+
+fn seed_word(words: &[String]) -> Result<u64, Refused> {
+    // The words behind options are no seeds.
+    let layer_at = words.iter().position(|word| word == "--layer").map(|at| at + 1);
+    let word = words.iter().enumerate().find(|(at, word)| !word.starts_with("--") && Some(*at) != layer_at).map(|(_, word)| word);
+    number(word.ok_or_else(|| Refused(format!("a seed is missing; {USAGE}")))?, "seed")
+}
+
+fn seed_range(words: &[String]) -> Result<(u64, u64), Refused> {
+    let text = option(words, "--seeds")?.ok_or_else(|| Refused(format!("--seeds A..B is missing; {USAGE}")))?;
+    let (from, to) = text.split_once("..").ok_or_else(|| Refused(format!("seeds '{text}' are no range; write A..B")))?;
+    let (from, to) = (number(from, "seed")?, number(to, "seed")?);
+    match from < to {
+        true => Ok((from, to)),
+        false => Err(Refused(format!("seeds '{text}' are an empty range"))),
+    }
+}
+
+fn layer(words: &[String]) -> Result<Layer, Refused> {
+    match option(words, "--layer")? {
+        None | Some("core") => Ok(Layer::Core),
+        Some("lane") => Ok(Layer::Lane),
+        Some(other) => Err(Refused(format!("unknown layer '{other}'; core and lane are known"))),
+    }
+}
+
+fn layer_words(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Core => "",
+        Layer::Lane => " --layer lane",
+    }
+}
+
+fn jobs(words: &[String]) -> Result<u64, Refused> {
+    let found = option(words, "--jobs")?.map(|text| number(text, "--jobs")).transpose()?;
+    Ok(found.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)).clamp(1, 256))
+}
+
+fn command_plan(words: &[String]) -> Ran {
+    known(words, &["--layer"])?;
+    print!("{}", swarm::draw(seed_word(words)?, layer(words)?).to_toml());
+    Ok(true)
+}
+
+fn command_run(words: &[String]) -> Ran {
+    known(words, &["--seeds", "--jobs", "--ledger", "--keep-going", "--no-shrink", "--layer"])?;
+    let ((from, to), jobs, layer) = (seed_range(words)?, jobs(words)?, layer(words)?);
+    let ledger = option(words, "--ledger")?;
+    let keep_going = words.iter().any(|word| word == "--keep-going");
+    let started = Instant::now();
+    let mut totals = Totals::default();
+    let mut first: Option<Report> = None;
+    run_seeds(from, to, layer, jobs, |report| {
+        totals.add(&report);
+        let failed = !report.violations.is_empty();
+        if failed {
+            let plan = swarm::draw(report.seed, layer);
+            println!("{}", describe_failure(&report, &plan, &format!("proof-sim replay {} --trace{}", report.seed, layer_words(layer))));
+            first.get_or_insert(report);
+        }
+        if totals.seeds % 100 == 0 {
+            println!("{} seeds, {} failed, {:.0} s", totals.seeds, totals.failed.len(), started.elapsed().as_secs_f64());
+        }
+        keep_going || !failed
+    });
+    let wall = started.elapsed().as_secs_f64();
+    println!("{}", totals.page(&commit(), &format!("{from}..{to}"), wall, jobs));
+    if let Some(file) = ledger {
+        std::fs::write(file, totals.page(&commit(), &format!("{from}..{to}"), wall, jobs)).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
+    }
+    if let Some(report) = first.filter(|_| !words.iter().any(|word| word == "--no-shrink")) {
+        tell_shrunk(&swarm::draw(report.seed, layer), &report);
+    }
+    let dead = totals.dead_probes();
+    if !dead.is_empty() {
+        println!("DEAD PROBES: never fired in {} seeds: {}", totals.seeds, dead.join(", "));
+    }
+    if !totals.failed.is_empty() {
+        println!("failed seeds: {:?}", totals.failed);
+    }
+    Ok(totals.failed.is_empty() && dead.is_empty())
+}
+
+fn tell_shrunk(plan: &Plan, report: &Report) {
+    let small = shrink_failure(plan, report);
+    println!("shrunk plan ({} of {} hazards); keep it as a scenario file:\n{}", small.hazards.len(), plan.hazards.len(), small.to_toml());
+}
+
+fn commit() -> String {
+    let output = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    output.ok().and_then(|output| String::from_utf8(output.stdout).ok()).map_or_else(|| "unknown".to_string(), |text| text.trim().to_string())
+}
+
+fn tell(report: &Report, plan: &Plan, replay: &str) -> bool {
+    match report.violations.is_empty() {
+        true => {
+            println!(
+                "seed {}: well; {} operations ({} acknowledged, {} unknown), {} events, {:.1} simulated s, trace {:016x}, {} keys searched, {} given up",
+                report.seed, report.operations, report.acknowledged, report.unknown, report.events, report.simulated_us as f64 / 1e6, report.trace_hash, report.keys_searched, report.gave_up
+            );
+            true
+        }
+        false => {
+            println!("{}", describe_failure(report, plan, replay));
+            false
+        }
+    }
+}
+
+fn command_replay(words: &[String]) -> Ran {
+    known(words, &["--trace", "--layer"])?;
+    let (seed, layer) = (seed_word(words)?, layer(words)?);
+    let plan = swarm::draw(seed, layer);
+    let report = run(&plan, opener(&plan), words.iter().any(|word| word == "--trace"));
+    Ok(tell(&report, &plan, &format!("proof-sim replay {seed} --trace{}", layer_words(layer))))
+}
+
+fn read_plan(file: &str) -> Result<Plan, Refused> {
+    let text = std::fs::read_to_string(file).map_err(|error| Refused(format!("cannot read {file}: {error}")))?;
+    Plan::parse(&text).map_err(|error| Refused(format!("{file}: {error}")))
+}
+
+fn command_scenario(words: &[String]) -> Ran {
+    known(words, &["--trace"])?;
+    let files: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
+    if files.is_empty() {
+        return Err(Refused(format!("a scenario file is missing; {USAGE}")));
+    }
+    let plans: Vec<(&String, Plan)> = files.into_iter().map(|file| read_plan(file).map(|plan| (file, plan))).collect::<Result<_, _>>()?;
+    let loud = words.iter().any(|word| word == "--trace");
+    let mut well = true;
+    for (file, plan) in plans {
+        let report = run(&plan, opener(&plan), loud);
+        print!("{file}: ");
+        well &= tell(&report, &plan, &format!("proof-sim scenario {file} --trace"));
+    }
+    Ok(well)
+}
+
+fn command_shrink(words: &[String]) -> Ran {
+    known(words, &["--layer"])?;
+    let layer = layer(words)?;
+    let word = words.first().ok_or_else(|| Refused(format!("a seed or a file is missing; {USAGE}")))?;
+    let plan = match word.parse() {
+        Ok(seed) => swarm::draw(seed, layer),
+        Err(_) => read_plan(word)?,
+    };
+    let report = run(&plan, opener(&plan), false);
+    if report.violations.is_empty() {
+        println!("{word}: well; there is nothing to shrink");
+        return Ok(true);
+    }
+    println!("{}", describe_failure(&report, &plan, &format!("proof-sim replay {word} --trace")));
+    tell_shrunk(&plan, &report);
+    Ok(false)
+}
+
+/// Runs seeds twice, each in a process of its own, and compares the traces.
+fn command_twice(words: &[String]) -> Ran {
+    known(words, &["--seeds", "--layer"])?;
+    let ((from, to), layer) = (seed_range(words)?, option(words, "--layer")?.unwrap_or("core"));
+    let program = std::env::current_exe().map_err(|error| Refused(format!("cannot find myself: {error}")))?;
+    let mut different = Vec::new();
+    for seed in from..to {
+        let trace = || {
+            let output = std::process::Command::new(&program).args(["hash", &seed.to_string(), "--layer", layer]).output();
+            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).map_err(|error| Refused(format!("cannot run myself: {error}")))
+        };
+        let (one, two) = (trace()?, trace()?);
+        if one != two || one.is_empty() {
+            let point = one.lines().zip(two.lines()).position(|(one, two)| one != two).unwrap_or(0);
+            println!("seed {seed}: two runs part between events {} and {}", point * 1000, (point + 1) * 1000);
+            different.push(seed);
+        }
+    }
+    println!("{} seeds run twice in separate processes: {} differ", to - from, different.len());
+    Ok(different.is_empty())
+}
+
+/// For `twice`: the trace of a seed, one hash a line.
+fn command_hash(words: &[String]) -> Ran {
+    let plan = swarm::draw(seed_word(words)?, layer(words)?);
+    let report = run(&plan, opener(&plan), false);
+    report.trace_points.iter().for_each(|point| println!("{point:016x}"));
+    println!("{:016x} {} {}", report.trace_hash, report.events, report.violations.len());
+    Ok(true)
+}
+
+/// Five nodes, sixteen clusters, no faults: how much faster than real time.
+fn command_speed(words: &[String]) -> Ran {
+    known(words, &["--layer"])?;
+    let layer = layer(words)?;
+    let shape = Shape { nodes: 5, lanes: 1, regions: 3, world_members: 5, clusters: 16, cluster_size: 5, keyspaces: 0 };
+    let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
+    let plan = Plan { version: PLAN_VERSION, seed: 1, title: "speed".to_string(), layer, shape, tuning: SimTuning::default(), load, hazards: Vec::new() };
+    let started = Instant::now();
+    let report = run(&plan, opener(&plan), false);
+    let wall = started.elapsed().as_secs_f64();
+    let simulated = report.simulated_us as f64 / 1e6;
+    println!("5 nodes x 16 clusters, 16 clients: {simulated:.1} simulated s in {wall:.2} s: {:.0} x real time on one core; {} operations, {} events", simulated / wall, report.operations, report.events);
+    Ok(tell(&report, &plan, "proof-sim speed"))
+}
+
+#[cfg(not(feature = "mutants"))]
+fn command_mutants(_words: &[String]) -> Ran {
+    Err(Refused("this build has no mutants; build with --features mutants".to_string()))
+}
+
+#[cfg(feature = "mutants")]
+fn command_mutants(words: &[String]) -> Ran {
+    known(words, &["--seeds", "--only", "--table", "--jobs", "--layer"])?;
+    let seeds = option(words, "--seeds")?.map(|text| number(text, "--seeds")).transpose()?.unwrap_or(200);
+    let only = option(words, "--only")?;
+    if let Some(name) = only.filter(|name| !base_types::mutant::ALL.iter().any(|(_, known, _)| known == name)) {
+        return Err(Refused(format!("unknown mutant '{name}'")));
+    }
+    let kills = proof_sim::mutants::hunt(seeds, layer(words)?, jobs(words)?, only);
+    let page = proof_sim::mutants::page(&kills, seeds, &commit());
+    println!("{page}");
+    if let Some(file) = option(words, "--table")? {
+        std::fs::write(file, &page).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
+    }
+    Ok(kills.iter().all(|kill| kill.killed.is_some()))
+}

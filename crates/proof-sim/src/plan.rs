@@ -1,0 +1,305 @@
+//! Everything that decides a run, written out: shape, constants, load, hazards. A seed draws one
+//! (`swarm`), a scenario file holds one, the shrinker makes smaller ones.
+//!
+//! Always: the same plan and commit give the same run. A plan of another version, an unknown field
+//! or fault, or a number out of bounds is refused before anything runs.
+//! Not here: what a fault does (`faults`).
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The version of the plan's form; raised when a plan would mean something else.
+pub const PLAN_VERSION: u32 = 1;
+/// The most nodes a plan may have.
+pub const NODES_MAX: u64 = 7;
+/// The most hazards a plan may have.
+pub const HAZARDS_MAX: usize = 10_000;
+/// The longest a plan may load the world, in milliseconds.
+pub const LOAD_MS_MAX: u64 = 3_600_000;
+
+/// A whole run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    pub version: u32,
+    pub seed: u64,
+    #[serde(default)]
+    pub title: String,
+    #[serde(default)]
+    pub layer: Layer,
+    pub shape: Shape,
+    #[serde(default)]
+    pub tuning: SimTuning,
+    #[serde(default)]
+    pub load: Load,
+    #[serde(default, rename = "hazard")]
+    pub hazards: Vec<Hazard>,
+}
+
+/// How much of the core is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layer {
+    /// All of it (`core-node`).
+    #[default]
+    Core,
+    /// Lanes only: Raft, log, backends, without routing and flows.
+    Lane,
+}
+
+/// The world.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    pub nodes: u64,
+    pub lanes: u16,
+    pub regions: u64,
+    /// Members of the world cluster.
+    pub world_members: u64,
+    /// Plain clusters (`metadata/redis@…`).
+    pub clusters: u64,
+    /// Members of each.
+    pub cluster_size: u64,
+    pub keyspaces: u64,
+}
+
+/// Constants of the core, mostly tiny, so that rare paths are walked often.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimTuning {
+    pub tick_ms: u64,
+    pub heartbeat_ticks: usize,
+    pub election_ticks: usize,
+    pub quiesce_after_ticks: u32,
+    pub flush_bytes: u64,
+    pub flush_after_ms: u64,
+    pub log_keep_bytes: u64,
+    pub snapshot_chunk_bytes: usize,
+    pub node_heartbeat_ms: u64,
+    pub node_down_ms: u64,
+    pub segment_bytes: u64,
+    pub spare_segments: usize,
+    pub batch_bytes_max: usize,
+    pub segments_soft_max: usize,
+    pub seal_after_ms: u64,
+    /// Events a core takes in one turn.
+    pub turn_events_max: usize,
+}
+
+impl Default for SimTuning {
+    fn default() -> Self {
+        SimTuning {
+            tick_ms: 30,
+            heartbeat_ticks: 3,
+            election_ticks: 10,
+            quiesce_after_ticks: 100,
+            flush_bytes: 1 << 20,
+            flush_after_ms: 10_000,
+            log_keep_bytes: 1 << 20,
+            snapshot_chunk_bytes: 64 << 10,
+            node_heartbeat_ms: 1_000,
+            node_down_ms: 4_000,
+            segment_bytes: 1 << 20,
+            spare_segments: 1,
+            batch_bytes_max: 256 << 10,
+            segments_soft_max: 16,
+            seal_after_ms: 200,
+            turn_events_max: 64,
+        }
+    }
+}
+
+/// What clients do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Load {
+    pub run_ms: u64,
+    /// Clients that mix every key-value action on few keys.
+    pub mixed: u64,
+    /// Clients that write keys once, at every level (for the ledger).
+    pub ledger: u64,
+    /// Clients that count in Redis.
+    pub counters: u64,
+    /// Clients that delete and re-create their own cluster.
+    pub lifecycle: u64,
+    pub think_ms: u64,
+    pub deadline_ms: u64,
+    pub keys: u64,
+    pub value_bytes: u64,
+    /// How many writes in a thousand are hopeful, eventual, absolute; the rest is strong.
+    pub hopeful: u64,
+    pub eventual: u64,
+    pub absolute: u64,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Load {
+            run_ms: 10_000,
+            mixed: 4,
+            ledger: 1,
+            counters: 1,
+            lifecycle: 0,
+            think_ms: 50,
+            deadline_ms: 3_000,
+            keys: 4,
+            value_bytes: 16,
+            hopeful: 50,
+            eventual: 50,
+            absolute: 20,
+        }
+    }
+}
+
+macro_rules! faults {
+    ($($name:ident = $text:literal: $doc:literal,)*) => {
+        /// What goes wrong.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize, Deserialize)]
+        pub enum FaultKind { $(#[doc = $doc] #[serde(rename = $text)] $name,)* }
+        impl FaultKind {
+            /// Every kind.
+            pub const ALL: &'static [FaultKind] = &[$(FaultKind::$name,)*];
+            /// The word used in plans and ledgers.
+            pub fn name(self) -> &'static str {
+                match self { $(FaultKind::$name => $text,)* }
+            }
+            /// What it does, in one line.
+            pub fn describe(self) -> &'static str {
+                match self { $(FaultKind::$name => $doc,)* }
+            }
+        }
+    };
+}
+
+faults! {
+    Loss = "loss": "every link loses `amount` frames in a thousand",
+    Duplicate = "duplicate": "every link delivers `amount` frames in a thousand twice",
+    Reorder = "reorder": "frames overtake each other",
+    Delay = "delay": "`amount` frames in a thousand are up to 60 s late",
+    SlowLinks = "slow_links": "every link is slower by `amount` ms",
+    CutOneWay = "cut_one_way": "frames from `node` to `peer` vanish",
+    Cut = "cut": "frames between `node` and `peer` vanish; the connection breaks",
+    Isolate = "isolate": "`node` is cut off and its connections are reset",
+    BlackHole = "black_hole": "`node` is cut off and nobody is told",
+    Reset = "reset": "all connections of `node` are reset once",
+    Partition = "partition": "the nodes in the bit mask `amount` are cut off from the rest",
+    SwizzleClog = "swizzle_clog": "nodes are cut off one by one and restored in another order",
+    Crash = "crash": "the process of `node` is killed, and back `for_ms` later",
+    CrashInTurn = "crash_in_turn": "`node` dies after `amount` effects of its next turn",
+    CrashAtVote = "crash_at_vote": "`node` dies within `amount` us after its next change of term",
+    CrashAll = "crash_all": "all processes are killed together",
+    PowerLoss = "power_loss": "as crash, and what was being written is torn",
+    Pause = "pause": "`node` is stopped and goes on `for_ms` later",
+    DiskStall = "disk_stall": "no write of `node` ends",
+    SyncError = "sync_error": "the next log write of `node` fails",
+    ReadOnly = "read_only": "every log write of `node` fails",
+    DiskFull = "disk_full": "`node` gets no new segments",
+    BitRot = "bit_rot": "`amount` sectors of the log of `node` rot",
+    MisdirectedWrite = "misdirected_write": "the next log write of `node` lands elsewhere",
+    LostWrite = "lost_write": "the next log write of `node` is acknowledged and lost, then power fails",
+    DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
+    OldImage = "old_image": "`node` dies and comes back with its disk as it was `amount` ms before",
+    EngineError = "engine_error": "the next engine write of `node` fails",
+    Drift = "drift": "the clock of `node` runs `amount` in a million off (odd: slow, even: fast)",
+    ClockJump = "clock_jump": "the clock of `node` jumps `amount` ms forward",
+    Transfer = "transfer": "an operator hands a cluster's leadership to `node`",
+    AddMember = "add_member": "an operator adds `node` to a cluster",
+    RemoveMember = "remove_member": "an operator removes `node` from a cluster",
+    Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
+}
+
+/// One thing that goes wrong at one moment. What `amount` means depends on the kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hazard {
+    /// After the load began.
+    pub at_ms: u64,
+    pub kind: FaultKind,
+    /// 1…nodes; 0 where the kind names none.
+    #[serde(default)]
+    pub node: u64,
+    #[serde(default)]
+    pub peer: u64,
+    #[serde(default)]
+    pub for_ms: u64,
+    #[serde(default)]
+    pub amount: u64,
+}
+
+impl fmt::Display for Hazard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>7} ms  {:<18} node {} peer {} for {} ms amount {}", self.at_ms, self.kind.name(), self.node, self.peer, self.for_ms, self.amount)
+    }
+}
+
+impl Plan {
+    /// Reads a scenario. The error is one line for a person.
+    pub fn parse(text: &str) -> Result<Plan, String> {
+        let plan: Plan = toml::from_str(text).map_err(|error| one_line(&error.to_string()))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// The plan as a scenario file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_else(|error| format!("# the plan cannot be written: {error}\n"))
+    }
+
+    /// Whether the plan is one this simulator can run.
+    pub fn check(&self) -> Result<(), String> {
+        let shape = &self.shape;
+        let within = |name: &str, value: u64, low: u64, high: u64| match (low..=high).contains(&value) {
+            true => Ok(()),
+            false => Err(format!("{name} is {value}; it must be {low}…{high}")),
+        };
+        within("version", u64::from(self.version), u64::from(PLAN_VERSION), u64::from(PLAN_VERSION))?;
+        within("shape.nodes", shape.nodes, 1, NODES_MAX)?;
+        within("shape.lanes", u64::from(shape.lanes), 1, 4)?;
+        within("shape.regions", shape.regions, 1, 3)?;
+        within("shape.world_members", shape.world_members, 1, shape.nodes)?;
+        within("shape.clusters", shape.clusters, 0, 1_000)?;
+        within("shape.cluster_size", shape.cluster_size, 1, shape.nodes)?;
+        within("shape.keyspaces", shape.keyspaces, 0, 8)?;
+        within("tuning.tick_ms", self.tuning.tick_ms, 1, 1_000)?;
+        within("tuning.turn_events_max", self.tuning.turn_events_max as u64, 1, 4_096)?;
+        within("tuning.segment_bytes", self.tuning.segment_bytes, 16 << 10, 64 << 20)?;
+        within("load.run_ms", self.load.run_ms, 1, LOAD_MS_MAX)?;
+        within("load.deadline_ms", self.load.deadline_ms, 1, 30_000)?;
+        within("load.keys", self.load.keys, 1, 1_000)?;
+        within("load.value_bytes", self.load.value_bytes, 12, 65_536)?;
+        within("the number of hazards", self.hazards.len() as u64, 0, HAZARDS_MAX as u64)?;
+        for (number, hazard) in self.hazards.iter().enumerate() {
+            within(&format!("hazard {number}: node"), hazard.node, 0, shape.nodes)?;
+            within(&format!("hazard {number}: peer"), hazard.peer, 0, shape.nodes)?;
+            within(&format!("hazard {number}: for_ms"), hazard.for_ms, 0, LOAD_MS_MAX)?;
+            within(&format!("hazard {number}: at_ms"), hazard.at_ms, 0, self.load.run_ms)?;
+        }
+        Ok(())
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('|')).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_survives_its_file_and_bad_files_are_refused_in_one_line() {
+        let plan = crate::swarm::draw(7, crate::plan::Layer::Core);
+        assert_eq!(Plan::parse(&plan.to_toml()), Ok(plan.clone()));
+        let bad = [
+            plan.to_toml().replace("version = 1", "version = 2"),
+            plan.to_toml() + "\n[[hazard]]\nat_ms = 1\nkind = \"meteor\"\n",
+            plan.to_toml() + "\n[[hazard]]\nat_ms = 1\nkind = \"crash\"\nnode = 99\n",
+            plan.to_toml().replace("[shape]", "[shape]\ncolour = 3"),
+            "not a plan".to_string(),
+        ];
+        for text in bad {
+            let error = Plan::parse(&text).expect_err("a bad plan was taken");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The unchanged core under the simulator.
+
+use crate::disk::SimDisk;
+use crate::machine::{Machine, Opener};
+use base_engine::Engine;
+use base_types::{ClusterId, LogIndex, Tick};
+use core_cluster::api::{LaneStatistics, ReplicaView};
+use core_node::api::{Effects, Event, NodeConfig};
+use core_node::Core;
+use std::sync::Arc;
+
+/// Opens `core_node::Core`.
+pub struct CoreOpener;
+
+impl Opener for CoreOpener {
+    fn open(
+        &self,
+        config: NodeConfig,
+        engines: Vec<Arc<dyn Engine>>,
+        disk: &mut SimDisk,
+        now: Tick,
+    ) -> Result<(Box<dyn Machine>, Effects), String> {
+        let (core, effects) = Core::open(config, engines, disk, now).map_err(|error| error.to_string())?;
+        Ok((Box::new(RealCore(core)), effects))
+    }
+}
+
+struct RealCore(Core);
+
+impl Machine for RealCore {
+    fn step(&mut self, now: Tick, event: Event, effects: &mut Effects) {
+        self.0.step(now, event, effects);
+    }
+
+    fn finish_turn(&mut self, now: Tick, effects: &mut Effects) {
+        self.0.finish_turn(now, effects);
+    }
+
+    fn next_wake(&self) -> Tick {
+        self.0.next_wake()
+    }
+
+    fn views(&self) -> Vec<ReplicaView> {
+        self.0.lane().views()
+    }
+
+    fn statistics(&self) -> LaneStatistics {
+        self.0.lane().statistics()
+    }
+
+    fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {
+        self.0.lane().state_hash(cluster)
+    }
+}

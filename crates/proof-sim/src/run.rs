@@ -1,0 +1,436 @@
+//! One run of one plan, through its phases:
+//!
+//!   set-up ──▶ load and hazards ──▶ heal ──▶ all operations end ──▶ replicas equal ──▶ audit ──▶ checkers
+//!
+//! Always: a phase that does not end in its time is a violation; a panic of the core is one too.
+//! Not here: which seeds are run (`main`), what is done about a failure (`shrink`).
+
+use crate::faults;
+use crate::load::{observe, Load, Targets};
+use crate::machine::Opener;
+use crate::plan::{FaultKind, Layer, Plan};
+use crate::world::{Answered, Due, World};
+use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
+use base_types::{ClusterId, ReadConsistency, RequestId, Ticket};
+use bytes::Bytes;
+use proof_check::ledger::Ledger;
+use proof_check::{Ending, Observed, Operation, Place, Record, Violation};
+use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::time::Duration;
+
+/// A healthy world is ready within this time.
+const READY_US: u64 = 120_000_000;
+/// A cluster or keyspace is made within this time.
+const MAKE_US: u64 = 60_000_000;
+/// After healing, every operation ends within this time.
+const DRAIN_US: u64 = 60_000_000;
+/// After healing, everything serves within this time.
+const SERVE_US: u64 = 60_000_000;
+/// After healing, replicas are equal within this time.
+const EQUAL_US: u64 = 180_000_000;
+/// One read of the audit.
+const AUDIT_US: u64 = 30_000_000;
+/// Steps of the black-box search of one key.
+pub const SEARCH_STEPS_MAX: u64 = 50_000;
+/// Between two looks at something that is waited for.
+const LOOK_US: u64 = 100_000;
+/// Images of disks are kept this far apart.
+const IMAGE_US: u64 = 500_000;
+/// The client number of the audit.
+const AUDITOR: u32 = u32::MAX;
+
+/// What a run came to.
+#[derive(Clone, Default, Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub violations: Vec<Violation>,
+    pub trace_hash: u64,
+    pub trace_points: Vec<u64>,
+    pub events: u64,
+    /// Simulated microseconds.
+    pub simulated_us: u64,
+    pub probes: BTreeMap<&'static str, u64>,
+    pub operations: u64,
+    pub acknowledged: u64,
+    pub unknown: u64,
+    pub ledger: Ledger,
+    pub gave_up: u64,
+    pub keys_searched: u64,
+    pub terms: u64,
+    pub state_points: u64,
+}
+
+struct Run {
+    world: World,
+    load: Load,
+    control: BTreeMap<Ticket, Option<Answered>>,
+    request_ids: u64,
+    hazards_from: Option<u64>,
+}
+
+/// Runs a plan. A panic of the core ends it as a violation.
+pub fn run(plan: &Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
+    let seed = plan.seed;
+    let outcome = catch_unwind(AssertUnwindSafe(|| run_inner(plan.clone(), opener, loud)));
+    outcome.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
+            .unwrap_or_else(|| "a panic without a message".to_string());
+        let place = crate::panics::last_place();
+        Report { seed, violations: vec![Violation::new("panic", format!("{text} at {place}"), vec![])], ..Report::default() }
+    })
+}
+
+fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
+    let targets = targets(&plan);
+    let load = Load::new(plan.seed, plan.load.clone(), targets);
+    let mut run =
+        Run { world: World::new(plan, opener, loud), load, control: BTreeMap::new(), request_ids: 0, hazards_from: None };
+    let phases: [fn(&mut Run); 6] = [Run::set_up, Run::load_phase, Run::drain, Run::all_serve, Run::replicas_equal, Run::audit];
+    for phase in phases {
+        phase(&mut run);
+        if !run.world.violations.is_empty() {
+            break;
+        }
+    }
+    run.report()
+}
+
+fn targets(plan: &Plan) -> Targets {
+    Targets {
+        clusters: (0..plan.shape.clusters).filter_map(|number| format!("metadata/redis@t{number}").parse().ok()).collect(),
+        keyspaces: (0..plan.shape.keyspaces).map(|number| format!("ks{number}")).collect(),
+    }
+}
+
+impl Run {
+    /// Lets things happen up to a moment, or until something is violated or `done`.
+    fn pump(&mut self, until: u64, mut done: impl FnMut(&Run) -> bool) {
+        while self.world.violations.is_empty() && !done(self) {
+            match self.world.advance(until) {
+                None => return,
+                Some(None) => {}
+                Some(Some(due)) => self.drive(due),
+            }
+            while let Some((ticket, answered)) = self.world.answers.pop_front() {
+                if let Some(slot) = self.control.get_mut(&ticket) {
+                    *slot = Some(answered);
+                } else {
+                    self.load.on_answer(&mut self.world, ticket, answered);
+                }
+            }
+        }
+    }
+
+    fn drive(&mut self, due: Due) {
+        match due {
+            Due::Client(client) => self.load.on_wake(&mut self.world, client),
+            Due::Timeout { client, ticket } => self.load.on_timeout(&mut self.world, client, ticket),
+            Due::Hazard(number) if self.hazards_from.is_some() => {
+                faults::begin(&mut self.world, number, &self.load.targets)
+            }
+            Due::HazardEnd(number) if self.hazards_from.is_some() => faults::end(&mut self.world, number),
+            _ => {}
+        }
+    }
+
+    fn violate(&mut self, check: &'static str, message: String) {
+        self.world.violate(Violation::new(check, message, vec![]));
+    }
+
+    /// Asks one node and waits for its answer. `None`: none came, or the node is down.
+    fn call(&mut self, node: usize, action: Action, read: Option<ReadConsistency>, wait_us: u64) -> Option<Response> {
+        self.request_ids += 1;
+        let request = Request {
+            action,
+            consistency: None,
+            read_consistency: read,
+            deadline: Duration::from_micros(wait_us),
+            request_id: Some(RequestId(u128::from(self.request_ids) | 1 << 100)),
+        };
+        let ticket = self.world.ask(node, request)?;
+        self.control.insert(ticket, None);
+        let until = self.world.now + wait_us + 1_000_000;
+        self.pump(until, |run| run.control.get(&ticket).is_some_and(|slot| slot.is_some()));
+        match self.control.remove(&ticket)?? {
+            Answered::Response(response) => Some(*response),
+            Answered::Lost => None,
+        }
+    }
+
+    /// Asks node after node until an answer pleases. The last answer comes back where none did.
+    fn insist(&mut self, action: Action, read: Option<ReadConsistency>, limit_us: u64, mut pleases: impl FnMut(&Response) -> bool) -> Result<Response, String> {
+        let until = self.world.now + limit_us;
+        let mut last = "no node answered".to_string();
+        for attempt in 0.. {
+            if self.world.now >= until || !self.world.violations.is_empty() {
+                break;
+            }
+            let node = attempt % self.world.nodes.len();
+            if let Some(response) = self.call(node, action.clone(), read, 5_000_000) {
+                if pleases(&response) {
+                    return Ok(response);
+                }
+                last = format!("node {} says {response:?}", node + 1);
+            }
+            let pause = self.world.now + LOOK_US;
+            self.pump(pause, |_| false);
+        }
+        Err(last)
+    }
+
+    fn set_up(&mut self) {
+        for node in 0..self.world.nodes.len() {
+            let until = self.world.now + READY_US;
+            let mut last = String::new();
+            loop {
+                let answer = self.call(node, Action::Status, None, 2_000_000);
+                if let Some(Ok(base_types::action::Answer { result: ActionResult::Status(status), .. })) = &answer {
+                    if status.ready {
+                        break;
+                    }
+                }
+                last = answer.map_or(last, |answer| format!("{answer:?}"));
+                if self.world.now >= until {
+                    return self.violate("set-up", format!("node {} is not ready in time; it says {last}", node + 1));
+                }
+                if !self.world.violations.is_empty() {
+                    return;
+                }
+                let pause = self.world.now + LOOK_US;
+                self.pump(pause, |_| false);
+            }
+        }
+        self.make_targets();
+    }
+
+    fn make_targets(&mut self) {
+        let rule = format!("size={} location=world failure_domain=chassis", self.world.plan.shape.cluster_size);
+        for name in self.load.targets.clusters.clone() {
+            let action = Action::CreateCluster { name: name.clone(), rule: rule.clone() };
+            let made = self.insist(action, None, MAKE_US, |response| match response {
+                Ok(_) => true,
+                Err(failure) => failure.refusal.code == "ClusterExists",
+            });
+            if let Err(last) = made {
+                return self.violate("set-up", format!("cluster {name:?} is not made in time: {last}"));
+            }
+        }
+        for (number, keyspace) in self.load.targets.keyspaces.clone().into_iter().enumerate() {
+            let partitioning = if number % 2 == (self.world.plan.seed % 2) as usize { Partitioning::Range } else { Partitioning::Hash };
+            let action = Action::CreateKeyspace {
+                keyspace: keyspace.clone(),
+                partitioning,
+                partitions: 8,
+                clusters: 1 + (self.world.plan.seed / 2 % 2) as u16,
+                split_keys: Vec::new(),
+                rule: rule.clone(),
+                engine: None,
+            };
+            let made = self.insist(action, None, MAKE_US, |response| match response {
+                Ok(_) => true,
+                Err(failure) => failure.refusal.code == "KeyspaceExists",
+            });
+            if let Err(last) = made {
+                return self.violate("set-up", format!("keyspace {keyspace} is not made in time: {last}"));
+            }
+        }
+    }
+
+    fn load_phase(&mut self) {
+        self.world.trace.say(self.world.now, || "LOAD".to_string());
+        let from = self.world.now;
+        self.hazards_from = Some(from);
+        for number in 0..self.world.plan.hazards.len() {
+            let at = from + self.world.plan.hazards[number].at_ms * 1_000;
+            self.world.schedule(at, Due::Hazard(number));
+        }
+        self.load.begin(&mut self.world);
+        let until = from + self.world.plan.load.run_ms * 1_000;
+        let images = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::OldImage);
+        while images && self.world.now < until && self.world.violations.is_empty() {
+            let now = self.world.now;
+            self.world.nodes.iter_mut().for_each(|node| node.take_image(now));
+            self.pump((now + IMAGE_US).min(until), |_| false);
+        }
+        self.pump(until, |_| false);
+    }
+
+    fn drain(&mut self) {
+        self.load.draining = true;
+        self.hazards_from = None;
+        faults::heal(&mut self.world);
+        let until = self.world.now + DRAIN_US;
+        self.pump(until, |run| run.load.idle());
+        if self.world.violations.is_empty() && !self.load.idle() {
+            self.violate("liveness", format!("operations are still open {} s after healing", DRAIN_US / 1_000_000));
+        }
+    }
+
+    /// Every place answers a strong read through every node.
+    fn all_serve(&mut self) {
+        let places = self.load.targets.clusters.len() + self.load.targets.keyspaces.len();
+        let until = self.world.now + SERVE_US;
+        for place in 0..places as u32 {
+            let Some(target) = self.load.address(Place(place)) else { continue };
+            if self.world.plan.layer == Layer::Lane {
+                // Nobody routes: some node serves.
+                let action = Action::KvGet { target, key: Bytes::from_static(b"\xffnobody") };
+                if let Err(last) = self.insist(action, Some(ReadConsistency::Strong), SERVE_US, |response| response.is_ok()) {
+                    return self.violate("liveness", format!("{place} does not serve after healing: {last}"));
+                }
+                continue;
+            }
+            for node in 0..self.world.nodes.len() {
+                let mut last = "nothing".to_string();
+                loop {
+                    let action = Action::KvGet { target: target.clone(), key: Bytes::from_static(b"\xffnobody") };
+                    match self.call(node, action, Some(ReadConsistency::Strong), 5_000_000) {
+                        Some(Ok(_)) => break,
+                        other => last = other.map_or(last, |answer| format!("{answer:?}")),
+                    }
+                    if !self.world.violations.is_empty() {
+                        return;
+                    }
+                    if self.world.now >= until {
+                        return self.violate("liveness", format!("{target:?} does not serve through node {} after healing: {last}", node + 1));
+                    }
+                    let pause = self.world.now + LOOK_US;
+                    self.pump(pause, |_| false);
+                }
+            }
+        }
+    }
+
+    fn replicas_equal(&mut self) {
+        let until = self.world.now + EQUAL_US;
+        loop {
+            let unequal = self.unequal();
+            let Some(message) = unequal else { return };
+            if self.world.now >= until {
+                return self.violate("liveness", format!("replicas are not equal {} s after healing: {message}", EQUAL_US / 1_000_000));
+            }
+            if !self.world.violations.is_empty() {
+                return;
+            }
+            let pause = self.world.now + LOOK_US * 5;
+            self.pump(pause, |_| false);
+        }
+    }
+
+    /// What keeps the replicas of some cluster from being equal; states are compared on the way.
+    fn unequal(&mut self) -> Option<String> {
+        type Held = (base_types::NodeId, core_cluster::api::ReplicaView, Option<(base_types::LogIndex, u64)>);
+        let mut clusters: BTreeMap<ClusterId, Vec<Held>> = BTreeMap::new();
+        for node in &self.world.nodes {
+            for machine in node.lanes.iter().filter_map(|lane| lane.machine.as_ref()) {
+                for view in machine.views() {
+                    let hash = machine.state_hash(view.cluster);
+                    clusters.entry(view.cluster).or_default().push((node.id, view, hash));
+                }
+            }
+        }
+        let mut unequal = None;
+        for (cluster, held) in clusters {
+            for (node, view, hash) in &held {
+                if let Some((applied, hash)) = hash {
+                    let found = self.world.states.note(cluster, view.generation, *applied, *node, *hash);
+                    found.into_iter().for_each(|violation| self.world.violate(violation));
+                }
+            }
+            let Some((_, leader, _)) = held.iter().filter(|(_, view, _)| view.is_leader).max_by_key(|(_, view, _)| view.term) else {
+                unequal.get_or_insert(format!("{cluster:?} has no leader; replicas {:?}", held.iter().map(|(node, view, _)| (node, view.term, view.damaged, view.blank)).collect::<Vec<_>>()));
+                continue;
+            };
+            for member in &leader.members {
+                let state = held.iter().find(|(node, _, _)| *node == member.node).map(|(_, view, _)| (view.applied, view.damaged, view.blank));
+                if state != Some((leader.applied, false, false)) {
+                    unequal.get_or_insert(format!("{:?} ({:?}): member {member:?} is at {state:?}, the leader at {:?}", leader.name, cluster, leader.applied));
+                }
+            }
+        }
+        unequal
+    }
+
+    /// Reads every key once more, strongly, into the history.
+    fn audit(&mut self) {
+        for (place, key, counter) in self.load.keys() {
+            let Some(target) = self.load.address(place) else { continue };
+            let (operation, action) = match (&target, counter) {
+                (KvTarget::Cluster(cluster), true) => {
+                    let command = vec![Bytes::from_static(b"GET"), key.clone()];
+                    (Operation::ReadCounter { key }, Action::Redis { cluster: cluster.clone(), command })
+                }
+                _ => (Operation::Get { key: key.clone() }, Action::KvGet { target, key }),
+            };
+            self.audit_one(place, operation, action);
+        }
+        for place in 0..(self.load.targets.clusters.len() + self.load.targets.keyspaces.len()) as u32 {
+            let Some(target) = self.load.address(Place(place)) else { continue };
+            let operation = Operation::Scan { prefix: Bytes::new(), start_after: None, end: None, limit: 10_000, reverse: false, keys_only: false };
+            let action = Action::KvScan { target, prefix: Bytes::new(), start_after: None, end: None, limit: 10_000, reverse: false, keys_only: false };
+            self.audit_one(Place(place), operation, action);
+        }
+    }
+
+    fn audit_one(&mut self, place: Place, operation: Operation, action: Action) {
+        if !self.world.violations.is_empty() {
+            return;
+        }
+        let invoked = self.world.now;
+        match self.insist(action, Some(ReadConsistency::Strong), AUDIT_US, |response| response.is_ok()) {
+            Ok(Ok(answer)) => {
+                let level = Level::Read(ReadConsistency::Strong);
+                let observed: Option<Observed> = observe(&answer.result, level);
+                let id = self.load.history.records.len() as u64;
+                self.load.history.records.push(Record {
+                    id,
+                    client: AUDITOR,
+                    place,
+                    operation,
+                    request_id: RequestId(0),
+                    level,
+                    invoked,
+                    returned: Some(self.world.now),
+                    ending: Ending::Ok,
+                    observed,
+                    at: answer.at,
+                });
+            }
+            Ok(Err(_)) | Err(_) if !self.world.violations.is_empty() => {}
+            other => self.violate("liveness", format!("the audit cannot read {operation:?}: {other:?}")),
+        }
+    }
+
+    fn report(mut self) -> Report {
+        let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
+        let mut violations = std::mem::take(&mut self.world.violations);
+        violations.extend(verdict.violations);
+        let records = &self.load.history.records;
+        let count = |ending| records.iter().filter(|record| record.ending == ending).count() as u64;
+        if self.world.plan.hazards.is_empty() && violations.is_empty() && self.world.plan.load.lifecycle == 0 {
+            let bad = records.iter().find(|record| record.ending != Ending::Ok);
+            violations.extend(bad.map(|record| Violation::new("calm", format!("nothing was wrong, and yet {record:?}"), vec![record.id])));
+        }
+        Report {
+            seed: self.world.plan.seed,
+            violations,
+            trace_hash: self.world.trace.digest(),
+            trace_points: self.world.trace.points.clone(),
+            events: self.world.trace.events,
+            simulated_us: self.world.now,
+            probes: self.world.probes.clone(),
+            operations: records.len() as u64,
+            acknowledged: count(Ending::Ok),
+            unknown: count(Ending::Unknown),
+            ledger: verdict.ledger,
+            gave_up: verdict.gave_up,
+            keys_searched: verdict.keys_searched,
+            terms: self.world.leaders.terms() as u64,
+            state_points: self.world.states.points() as u64,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What happened, as one number: every event of a run goes into a hash, kept every thousand events,
+//! so that two runs of one seed can be told to be the same, or where they part.
+
+use xxhash_rust::xxh3::Xxh3;
+
+/// Events between two kept hashes.
+pub const TRACE_INTERVAL: u64 = 1_000;
+
+/// The hash of a run so far.
+pub struct Trace {
+    hash: Xxh3,
+    /// Events so far.
+    pub events: u64,
+    /// The hash after each `TRACE_INTERVAL` events.
+    pub points: Vec<u64>,
+    /// Told on standard output as well.
+    pub loud: bool,
+}
+
+impl Trace {
+    /// An empty trace.
+    pub fn new(loud: bool) -> Trace {
+        Trace { hash: Xxh3::new(), events: 0, points: Vec::new(), loud }
+    }
+
+    /// Something happened at `now`; `what` is its kind, the numbers its content.
+    pub fn note(&mut self, now: u64, what: &'static str, numbers: &[u64]) {
+        self.hash.update(&now.to_le_bytes());
+        self.hash.update(what.as_bytes());
+        for number in numbers {
+            self.hash.update(&number.to_le_bytes());
+        }
+        self.events += 1;
+        if self.events % TRACE_INTERVAL == 0 {
+            self.points.push(self.hash.digest());
+        }
+    }
+
+    /// A line for the reader of a loud trace.
+    pub fn say(&self, now: u64, text: impl FnOnce() -> String) {
+        if self.loud {
+            println!("{:>12.6} {}", now as f64 / 1e6, text());
+        }
+    }
+
+    /// The hash of everything so far.
+    pub fn digest(&self) -> u64 {
+        self.hash.digest()
+    }
+}
