@@ -5,6 +5,8 @@ extern crate std;
 mod basics;
 mod damage;
 mod model;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod tails;
 
 use crate::testing::{tell, TestDisk};

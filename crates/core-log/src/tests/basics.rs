@@ -113,7 +113,7 @@ fn an_idle_log_is_sealed_once() {
 }
 
 #[test]
-fn a_failed_write_ends_everything() {
+pub fn a_failed_write_ends_everything() {
     let (mut disk, mut log) = fresh();
     disk.drive(&mut log, Tick(0));
     log.append(C, &[entry(1, 1, b"a")]);

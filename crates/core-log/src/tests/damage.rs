@@ -29,7 +29,7 @@ fn lost(cluster: ClusterId, index: u64, term: u64) -> Damage {
 }
 
 #[test]
-fn a_rotted_payload_is_a_hole_with_its_term_and_can_be_filled() {
+pub fn a_rotted_payload_is_a_hole_with_its_term_and_can_be_filled() {
     let (mut disk, _) = three_batches();
     disk.rot(FIRST, BLOCK + 104 + 56 + 700, 3);
     let (mut log, report) = open(&mut disk);
@@ -110,7 +110,7 @@ fn rot_of_a_whole_batch_and_of_the_last_before_the_seal() {
 }
 
 #[test]
-fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
+pub fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
     let mut disk = TestDisk::new(config().segment_bytes);
     let (mut log, _) = open(&mut disk);
     log.append(A, &[entry(1, 1, &[1; 100])]);
@@ -170,7 +170,7 @@ fn a_lost_write_is_named_from_the_next_batch() {
 }
 
 #[test]
-fn a_misdirected_write_is_seen_at_both_ends() {
+pub fn a_misdirected_write_is_seen_at_both_ends() {
     let (mut disk, mut log) = three_batches();
     log.append(A, &[entry(3, 2, b"astray")]);
     disk.misdirect_next = Some((FIRST, BLOCK));

@@ -210,7 +210,7 @@ fn check(log: &Log, model: &Model, report: &RecoveryReport, trace: &str) {
 }
 
 #[test]
-fn what_comes_back_is_the_model_at_some_batch_not_before_the_last_synced() {
+pub fn what_comes_back_is_the_model_at_some_batch_not_before_the_last_synced() {
     for seed in 0..150 {
         let mut world = World::new(seed);
         for life in 0..6 {

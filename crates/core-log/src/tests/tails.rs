@@ -30,7 +30,7 @@ fn segments_stay_bounded_and_are_recycled() {
 }
 
 #[test]
-fn idle_clusters_do_not_keep_old_segments() {
+pub fn idle_clusters_do_not_keep_old_segments() {
     let mut disk = TestDisk::new(config().segment_bytes);
     let (mut log, _) = open(&mut disk);
     for id in 1..=20 {
@@ -139,7 +139,7 @@ fn a_segment_goes_only_after_the_batch_that_lets_it_go_is_durable() {
 }
 
 #[test]
-fn an_earlier_life_of_a_segment_is_never_read() {
+pub fn an_earlier_life_of_a_segment_is_never_read() {
     // Every block of the recycled segments is still full of sound batches of their earlier life.
     let mut disk = TestDisk::new(config().segment_bytes);
     let (mut log, _) = open(&mut disk);
