@@ -97,6 +97,8 @@ pub enum Event {
     /// Log write done, durable.
     LogWritten { batch: BatchNumber },
     LogSegmentReady { segment: SegmentId },
+    /// A segment could not be made (no room): the log waits, and asks again.
+    LogSegmentFailed { segment: SegmentId },
     LogFailed { message: String },
     EngineDone { job: u64, result: Result<bool, base_engine::EngineError> },
     /// What the host knows of the machine: load 0…1000, disk fill 0…1000.

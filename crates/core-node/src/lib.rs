@@ -5,6 +5,30 @@
 //! effects. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
 
 pub mod api;
+mod cache;
+mod clients;
+mod config_cluster;
+pub mod core;
+mod director;
+mod durable;
+mod failures;
+mod flows;
+mod formation;
+pub mod frame;
 pub mod keyspace;
+mod keyspaces;
+pub mod lane_face;
+mod nodes;
+mod operation;
+mod outbox;
 pub mod planner;
+mod plans;
 pub mod random;
+mod recruits;
+mod resolve;
+mod resume;
+mod router;
+mod wire;
+
+pub use crate::core::{Core, CoreMetrics, StartError};
+pub use director::RouterStatistics;

@@ -49,8 +49,8 @@ pub enum Call {
 pub enum ReplicaOrder {
     /// Make it, if the node's disk is `disk`.
     Create { spec: Box<core_cluster::api::ReplicaSpec>, disk: base_types::DiskId },
-    /// Remove it and its data.
-    Destroy { cluster: base_types::ClusterId, generation: base_types::Generation },
+    /// Remove it and its data: this replica, or (0) whichever is there.
+    Destroy { cluster: base_types::ClusterId, generation: base_types::Generation, replica: base_types::ReplicaId },
 }
 
 /// What a call came to.
@@ -114,7 +114,7 @@ pub enum Step {
 }
 
 /// A multi-step piece of work.
-pub trait Planner {
+pub trait Planner: Send {
     /// For notes and metrics, for example `reshard`.
     fn name(&self) -> &'static str;
     /// The first step.

@@ -1,0 +1,382 @@
+//! Requests of clients: each action goes to the operation, plan or table that does it, and what comes
+//! back becomes the answer.
+//!
+//! Always: every request is answered exactly once, unless its client went away.
+//! Not here: routing (router.rs), keyspaces (keyspaces.rs), flows (flows/).
+
+use crate::api::Effect;
+use crate::director::{ClientWork, Director, Turn};
+use crate::failures;
+use crate::flows::create::CreateFlow;
+use crate::flows::delete::DeleteFlow;
+use crate::flows::levels::LevelsFlow;
+use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, Payload};
+use crate::operation::{Operation, Owner, Shape};
+use crate::plans::{AfterPlan, PlanOwner};
+use crate::planner::{CallReply, CallResult};
+use crate::resolve::{decode_call, members_of, reference_read};
+use base_types::action::{
+    Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, RedisReply, Request, Response,
+};
+use base_types::codec::Encode;
+use base_types::{BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, Refusal, Term, Tick, Ticket, DEADLINE_MAX};
+use bytes::Bytes;
+use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
+use core_backends::redis;
+use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind};
+use core_placement::Rule;
+use std::sync::Arc;
+
+impl Director {
+    /// A client's request.
+    pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request) {
+        self.statistics.requests += 1;
+        let deadline = turn.now + request.deadline.min(DEADLINE_MAX);
+        if let Some(keyspace) = keyspace_of(&request.action) {
+            return self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
+        }
+        if let Err(failure) = self.dispatch(turn, ticket, request, deadline) {
+            self.reply(turn, Some(ticket), Err(failure));
+        }
+    }
+
+    fn dispatch(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, deadline: Tick) -> Result<(), Failure> {
+        match &request.action {
+            Action::KvPut { .. } | Action::KvGet { .. } | Action::KvDelete { .. } | Action::KvBatch { .. } | Action::KvCompareAndSet { .. } | Action::KvScan { target: KvTarget::Cluster(_), .. } => {
+                self.on_plain_kv(turn, ticket, &request, deadline)
+            }
+            Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
+                let planner = planner_for(&request.action, self.keyspaces.maps.get(keyspace));
+                self.run_planner(turn, ticket, &request, planner, deadline)
+            }
+            Action::CreateKeyspace { .. } | Action::DeleteKeyspace { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces | Action::Reshard { .. } => {
+                let planner = planner_for(&request.action, None);
+                self.run_planner(turn, ticket, &request, planner, deadline)
+            }
+            Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, deadline),
+            Action::ListNodes => {
+                let nodes = self.node_infos(turn.now);
+                self.answer(turn, ticket, ActionResult::Nodes { nodes })
+            }
+            Action::Status => {
+                let status = self.status(turn);
+                self.answer(turn, ticket, ActionResult::Status(status))
+            }
+            _ => self.on_cluster_action(turn, ticket, request, deadline),
+        }
+    }
+
+    fn answer(&mut self, turn: &mut Turn<'_>, ticket: Ticket, result: ActionResult) -> Result<(), Failure> {
+        self.reply(turn, Some(ticket), Ok(Answer { result, at: None, level: None }));
+        Ok(())
+    }
+
+    fn run_planner(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: &Request, planner: Option<Box<dyn crate::planner::Planner>>, deadline: Tick) -> Result<(), Failure> {
+        let planner = planner.ok_or_else(|| failures::internal(format!("{} has no planner", request.action.name())))?;
+        let read_only = matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
+        let after = AfterPlan { read_only, follow_up: follow_up(&request.action) };
+        self.start_client_plan(turn, ticket, planner, deadline, after);
+        Ok(())
+    }
+
+    fn on_plain_kv(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: &Request, deadline: Tick) -> Result<(), Failure> {
+        let Some(name) = plain_cluster(&request.action) else {
+            return Err(failures::internal(format!("{} names no cluster", request.action.name())));
+        };
+        if !name.has(BackendKind::Metadata) {
+            return Err(failures::no_backend(name, "metadata"));
+        }
+        let kind = match plain_payload(&request.action)? {
+            Payload::Write(command) => self.write_kind(BackendKind::Metadata, command, request),
+            Payload::Read(query) => LocalKind::Read { backend: BackendKind::Metadata, query, consistency: request.read_consistency },
+        };
+        let name = name.clone();
+        self.client_operation(turn, ticket, Shape::Metadata, name, kind, deadline);
+        Ok(())
+    }
+
+    fn write_kind(&mut self, backend: BackendKind, command: Bytes, request: &Request) -> LocalKind {
+        let request_id = request.request_id.unwrap_or_else(|| self.random.request_id());
+        LocalKind::Write { backend, command, consistency: request.consistency, request_id, cluster_time_ms: 0 }
+    }
+
+    fn client_operation(&mut self, turn: &mut Turn<'_>, ticket: Ticket, shape: Shape, name: ClusterName, kind: LocalKind, deadline: Tick) {
+        let owner = Owner::Client { ticket: Some(ticket), shape };
+        let name = match self.routes.find(&name) {
+            Some((shared, _)) => shared.clone(),
+            None => Arc::new(name),
+        };
+        let operation = Operation::new(owner, name, kind, turn.now, deadline);
+        self.start_client_operation(turn, ticket, operation);
+    }
+
+    fn on_redis(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: &Request, cluster: &ClusterName, argv: &[Bytes], deadline: Tick) -> Result<(), Failure> {
+        if !cluster.has(BackendKind::Redis) {
+            return Err(failures::no_backend(cluster, "redis"));
+        }
+        let Some(read) = redis::is_read(argv) else {
+            let word = argv.first().map_or(String::new(), |word| word.escape_ascii().to_string());
+            return Err(Refusal::invalid("UnknownCommand", format!("redis command '{word}' is not known here")).into());
+        };
+        let bytes = redis::Command(argv.to_vec()).to_bytes();
+        if !read {
+            core_backends::validate(BackendKind::Redis, &bytes)?;
+        }
+        let kind = if read {
+            LocalKind::Read { backend: BackendKind::Redis, query: bytes, consistency: request.read_consistency }
+        } else {
+            self.write_kind(BackendKind::Redis, bytes, request)
+        };
+        self.client_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, deadline);
+        Ok(())
+    }
+
+    fn on_cluster_action(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, deadline: Tick) -> Result<(), Failure> {
+        match request.action {
+            Action::CreateCluster { name, rule } => {
+                refuse_reserved(&name)?;
+                let flow = CreateFlow::new(name, rule, self.config.default_engine.clone());
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
+            Action::DeleteCluster { name } => {
+                refuse_reserved(&name)?;
+                self.start_client_plan(turn, ticket, Box::new(DeleteFlow::new(name)), deadline, AfterPlan::default());
+            }
+            Action::ResolveCluster { name } => {
+                if let Some(route) = self.routes.get(&name).filter(|route| route.pinned).cloned() {
+                    let info = self.route_info(name, &route);
+                    return self.answer(turn, ticket, ActionResult::Cluster(info));
+                }
+                let kind = reference_read(&Query::Resolve { name });
+                self.client_operation(turn, ticket, Shape::Resolve, ClusterName::world(), kind, deadline);
+            }
+            Action::ListClusters { prefix, start_after, limit } => {
+                let limit = limit.clamp(1, LIST_PAGE_MAX);
+                let kind = reference_read(&Query::List { prefix, start_after, limit });
+                self.client_operation(turn, ticket, Shape::List, ClusterName::world(), kind, deadline);
+            }
+            Action::DescribeCluster { name } => {
+                self.client_operation(turn, ticket, Shape::Describe, name, LocalKind::Admin(AdminCommand::Describe), deadline);
+            }
+            Action::SetDefaultConsistency { name, consistency, read_consistency } => {
+                let flow = LevelsFlow::new(name, consistency, read_consistency);
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
+            Action::TransferLeader { name, node } => self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline),
+            Action::RemoveMember { name, node } => self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline),
+            Action::AddMember { name, node } => {
+                let disk = self.nodes.map.get(node).map(|record| record.disk).ok_or_else(|| failures::unknown_node(node))?;
+                self.admin(turn, ticket, name, AdminCommand::AddMember { node, disk }, deadline);
+            }
+            other => return Err(failures::internal(format!("{} was not dispatched", other.name()))),
+        }
+        Ok(())
+    }
+
+    fn admin(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, command: AdminCommand, deadline: Tick) {
+        self.client_operation(turn, ticket, Shape::Done, name, LocalKind::Admin(command), deadline);
+    }
+
+    /// A client went away.
+    pub fn on_cancel(&mut self, ticket: Ticket) {
+        match self.clients.remove(&ticket) {
+            Some(ClientWork::Operation(number)) => {
+                if let Some(Owner::Client { ticket, .. }) = self.operations.get_mut(&number).map(|operation| &mut operation.owner) {
+                    *ticket = None;
+                }
+            }
+            Some(ClientWork::Plan(number)) => {
+                if let Some(PlanOwner::Client(ticket)) = self.plans.get_mut(&number).map(|plan| &mut plan.owner) {
+                    *ticket = None;
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// A client's operation ended.
+    pub fn finish_client(&mut self, turn: &mut Turn<'_>, ticket: Option<Ticket>, shape: Shape, operation: Operation, result: CallResult) {
+        let Some((operation, result)) = self.keyspace_retry(turn, operation, result) else { return };
+        if ticket.is_none() {
+            return;
+        }
+        let response = self.shape_response(shape, &operation, result);
+        self.reply(turn, ticket, response);
+    }
+
+    /// Answers a client.
+    pub fn reply(&mut self, turn: &mut Turn<'_>, ticket: Option<Ticket>, response: Response) {
+        let Some(ticket) = ticket else { return };
+        self.clients.remove(&ticket);
+        if let Err(failure) = &response {
+            self.statistics.requests_failed += 1;
+            self.statistics.requests_unknown += u64::from(failure.refusal.kind == ErrorKind::Unknown);
+        }
+        turn.effects.list.push(Effect::Reply { ticket, response });
+    }
+
+    fn shape_response(&self, shape: Shape, operation: &Operation, result: CallResult) -> Response {
+        match shape {
+            Shape::Metadata | Shape::Redis => backend_response(shape, &operation.kind, result),
+            Shape::Describe => match result? {
+                CallReply::Described(description) => {
+                    let result = ActionResult::Cluster(self.description_info(&description));
+                    Ok(Answer { result, at: None, level: None })
+                }
+                _ => Err(failures::internal("a description was answered by something else")),
+            },
+            Shape::Done => match result? {
+                CallReply::Done { at } => Ok(Answer { result: ActionResult::Done, at, level: None }),
+                _ => Err(failures::internal("a change of a cluster was answered by something else")),
+            },
+            Shape::Resolve => self.resolve_response(result),
+            Shape::List => self.list_response(result),
+        }
+    }
+
+    fn resolve_response(&self, result: CallResult) -> Response {
+        match decode_call::<Reply>(result)? {
+            (Reply::Resolved { record: Some(record), .. }, at) => {
+                Ok(Answer { result: ActionResult::Cluster(self.record_info(&record)), at: Some(at), level: None })
+            }
+            (Reply::Resolved { .. }, _) => {
+                Err(Refusal::new(ErrorKind::NotFound, "UnknownCluster", "the cluster does not exist; ListClusters tells those that do").into())
+            }
+            _ => Err(failures::internal("reference answered another question")),
+        }
+    }
+
+    fn list_response(&self, result: CallResult) -> Response {
+        match decode_call::<Reply>(result)? {
+            (Reply::Records { records, more }, at) => {
+                let next = records.last().filter(|_| more).map(|record| record.name.as_str().to_string());
+                let clusters = records.iter().map(|record| self.record_info(record)).collect();
+                Ok(Answer { result: ActionResult::Clusters { clusters, next }, at: Some(at), level: None })
+            }
+            _ => Err(failures::internal("reference answered another question")),
+        }
+    }
+
+    fn member_info(&self, member: &core_cluster::api::Member, matched: LogIndex) -> MemberInfo {
+        MemberInfo { node: member.node, replica: member.replica, learner: member.learner, matched, up: self.is_up(member.node) }
+    }
+
+    fn record_info(&self, record: &ClusterRecord) -> ClusterInfo {
+        let route = self.routes.get(&record.name).filter(|route| route.cluster == record.cluster);
+        let members = members_of(record);
+        let mut warnings = self.rule_warnings(&record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());
+        if record.state != core_backends::reference::ClusterState::Active {
+            warnings.insert(0, format!("the cluster is not active: {:?}", record.state));
+        }
+        ClusterInfo {
+            name: record.name.clone(),
+            cluster: record.cluster,
+            generation: record.generation,
+            rule: record.rule.clone(),
+            leader: route.and_then(|route| route.leader),
+            term: route.map_or(Term(0), |route| route.term),
+            commit: LogIndex(0),
+            applied: LogIndex(0),
+            consistency: record.consistency,
+            read_consistency: record.read_consistency,
+            members: members.iter().map(|member| self.member_info(member, LogIndex(0))).collect(),
+            warnings,
+        }
+    }
+
+    fn route_info(&self, name: ClusterName, route: &crate::cache::Route) -> ClusterInfo {
+        ClusterInfo {
+            name,
+            cluster: route.cluster,
+            generation: route.generation,
+            rule: route.rule.clone(),
+            leader: route.leader,
+            term: route.term,
+            commit: LogIndex(0),
+            applied: LogIndex(0),
+            consistency: route.consistency,
+            read_consistency: route.read_consistency,
+            members: route.members.iter().map(|member| self.member_info(member, LogIndex(0))).collect(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn description_info(&self, description: &ClusterDescription) -> ClusterInfo {
+        let nodes: Vec<NodeId> = description.members.iter().map(|(member, _)| member.node).collect();
+        let mut warnings = self.rule_warnings(&description.rule, &nodes);
+        let down = nodes.iter().filter(|node| !self.is_up(**node)).map(|node| format!("member node {node} is down"));
+        warnings.extend(down);
+        ClusterInfo {
+            name: description.name.clone(),
+            cluster: description.cluster,
+            generation: description.generation,
+            rule: description.rule.clone(),
+            leader: description.leader,
+            term: description.term,
+            commit: description.commit,
+            applied: description.applied,
+            consistency: description.consistency,
+            read_consistency: description.read_consistency,
+            members: description.members.iter().map(|(member, matched)| self.member_info(member, *matched)).collect(),
+            warnings,
+        }
+    }
+
+    fn rule_warnings(&self, rule: &str, members: &[NodeId]) -> Vec<String> {
+        match rule.parse::<Rule>() {
+            Ok(rule) => core_placement::check(&rule, members, self.nodes.map.records()),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+fn keyspace_of(action: &Action) -> Option<String> {
+    match action {
+        Action::KvPut { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::KvGet { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::KvDelete { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::KvBatch { target: KvTarget::Keyspace(keyspace), .. }
+        | Action::KvCompareAndSet { target: KvTarget::Keyspace(keyspace), .. } => Some(keyspace.clone()),
+        _ => None,
+    }
+}
+
+fn plain_cluster(action: &Action) -> Option<&ClusterName> {
+    match action {
+        Action::KvPut { target: KvTarget::Cluster(name), .. }
+        | Action::KvGet { target: KvTarget::Cluster(name), .. }
+        | Action::KvDelete { target: KvTarget::Cluster(name), .. }
+        | Action::KvBatch { target: KvTarget::Cluster(name), .. }
+        | Action::KvCompareAndSet { target: KvTarget::Cluster(name), .. }
+        | Action::KvScan { target: KvTarget::Cluster(name), .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// Clusters that Hive makes for itself are not a client's to make or remove.
+fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
+    let tail = name.tail();
+    if is_keyspace_cluster(name) || tail == "world" || tail.starts_with("region-") || tail.starts_with("config-") {
+        let message = format!("cluster {name} is Hive's own (names behind '@' that begin with world, region-, config- or ks-); take another name");
+        return Err(Refusal::invalid("InvalidClusterName", message).into());
+    }
+    Ok(())
+}
+
+fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Response {
+    let (reply, at, level) = match result? {
+        CallReply::Backend { reply, at, level } => (reply, at, level),
+        _ => return Err(failures::internal("an operation was answered without a reply")),
+    };
+    // Hopeful and eventual writes are acknowledged before they are applied: there is no reply yet.
+    let early = matches!((level, kind), (Level::Write(_), LocalKind::Write { .. })) && reply.is_empty();
+    let result = match shape {
+        _ if early => Ok(ActionResult::Done),
+        Shape::Redis => core_backends::decode_reply::<RedisReply>(reply).map(|reply| ActionResult::Redis { reply }),
+        _ => read_reply(reply),
+    };
+    match result {
+        Ok(result) => Ok(Answer { result, at: Some(at), level: Some(level) }),
+        Err(refusal) => Err(Failure { refusal, at: Some(at) }),
+    }
+}

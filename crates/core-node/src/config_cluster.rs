@@ -1,0 +1,294 @@
+//! This node's configuration cluster: on other chassis of its region, it lists what the node has
+//! joined; with it a node that lost its disk comes back by itself (Hive paper, 2.6).
+//!
+//!   Waiting ──map knows this node──▶ Seeking ──found or made──▶ Ready ──▶ list kept, missing ones nudged
+//!                                      └──no other chassis──▶ Impossible (retried every minute)
+//!
+//! Always: eventually the list is what is here; what is listed and not here is asked back before this
+//! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (recruits.rs).
+
+use crate::director::{Director, TimerKey, Turn};
+use crate::flows::config::ConfigFlow;
+use crate::operation::{Operation, Owner};
+use crate::planner::CallResult;
+use crate::plans::PlanOwner;
+use crate::resolve::decode_call;
+use base_types::action::{ActionResult, BatchStep, Response};
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::{BackendKind, ClusterId, ClusterName, Generation, ReplicaId, Tick};
+use bytes::Bytes;
+use core::time::Duration;
+use core_backends::metadata::{Command, Reply, ScopedStep};
+use core_cluster::api::{AdminCommand, LocalKind};
+use core_placement::FailureDomain;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const TICK: Duration = Duration::from_secs(1);
+/// While no other chassis exists.
+const IMPOSSIBLE_RETRY: Duration = Duration::from_secs(60);
+/// The longest one attempt to find or make it may take.
+const SEEK_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest one write of the list, or one nudge, may take.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Steps in one write of the list.
+const STEPS_MAX: usize = 256;
+/// Leaders nudged at a time, and how long before one is nudged again.
+const NUDGES_MAX: usize = 16;
+const NUDGE_AGAIN: Duration = Duration::from_secs(5);
+/// Members wanted.
+const SIZE: usize = 3;
+
+/// What is kept of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Joined {
+    cluster: ClusterId,
+    generation: Generation,
+    replica: ReplicaId,
+}
+
+impl Encode for Joined {
+    fn encode(&self, out: &mut Writer) {
+        out.u64(self.cluster.0).u32(self.generation.0).u64(self.replica.0);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Joined {
+            cluster: ClusterId(input.u64("cluster")?),
+            generation: Generation(input.u32("generation")?),
+            replica: ReplicaId(input.u64("replica")?),
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    #[default]
+    Waiting,
+    Seeking,
+    Impossible,
+    Ready,
+}
+
+/// What is known of it.
+#[derive(Debug, Default)]
+pub struct ConfigCluster {
+    state: State,
+    timer: Tick,
+    retry_at: Tick,
+    name: Option<ClusterName>,
+    listed: BTreeMap<ClusterName, Joined>,
+    /// Listed at start, not here: asked back.
+    missing: BTreeMap<ClusterName, Tick>,
+    left: BTreeSet<ClusterName>,
+    writing: Option<Vec<(ClusterName, Option<Joined>)>>,
+    nudged: BTreeSet<ClusterName>,
+    last_failure: Option<String>,
+}
+
+impl ConfigCluster {
+    /// Its name, once it is there.
+    pub fn name(&self) -> Option<ClusterName> {
+        self.name.clone().filter(|_| self.state == State::Ready)
+    }
+
+    /// Whether nothing more is to be awaited before the node is ready.
+    pub fn settled(&self, lane_zero: bool) -> bool {
+        !lane_zero || match self.state {
+            State::Ready => self.missing.is_empty(),
+            State::Impossible => true,
+            State::Waiting | State::Seeking => false,
+        }
+    }
+
+    /// A replica was removed from this node for good.
+    pub fn note_left(&mut self, name: &ClusterName) {
+        self.left.insert(name.clone());
+        self.missing.remove(name);
+    }
+
+    /// For `Status`.
+    pub fn warnings(&self, region: &str) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.state == State::Impossible {
+            warnings.push(format!("no other chassis in region {region}: this node has no configuration cluster yet; retried every minute"));
+        }
+        if let (Some(failure), true) = (&self.last_failure, self.state == State::Waiting) {
+            warnings.push(format!("this node's configuration cluster cannot be had yet: {failure}"));
+        }
+        if !self.missing.is_empty() {
+            let names: Vec<&str> = self.missing.keys().take(5).map(ClusterName::as_str).collect();
+            warnings.push(format!("{} clusters this node had joined are not back yet: {}", self.missing.len(), names.join(", ")));
+        }
+        warnings
+    }
+}
+
+impl Director {
+    /// Time to look.
+    pub fn on_config_timer(&mut self, turn: &mut Turn<'_>) {
+        if !self.is_lane_zero() {
+            return;
+        }
+        let at = turn.now + TICK;
+        let old = core::mem::replace(&mut self.config_cluster.timer, at);
+        self.set_timer(TimerKey::Config, old, at);
+        match self.config_cluster.state {
+            State::Waiting => self.seek_config(turn),
+            State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => self.seek_config(turn),
+            State::Ready => self.keep_config(turn),
+            State::Impossible | State::Seeking => {}
+        }
+    }
+
+    /// How many other chassis of this region have a node that is up.
+    fn other_chassis(&self) -> usize {
+        let own = self.config.labels.domain(FailureDomain::Chassis);
+        let region = &self.config.labels.region;
+        let here = self.nodes.map.records().filter(|record| record.up && record.labels.region == *region);
+        here.map(|record| record.labels.domain(FailureDomain::Chassis)).filter(|chassis| *chassis != own).collect::<BTreeSet<String>>().len()
+    }
+
+    fn seek_config(&mut self, turn: &mut Turn<'_>) {
+        let known = self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk);
+        let Ok(name) = format!("metadata@config-{}", self.config.node).parse::<ClusterName>() else { return };
+        if !known || turn.now < self.config_cluster.retry_at && self.config_cluster.state == State::Waiting {
+            return;
+        }
+        let size = self.other_chassis().min(SIZE);
+        let chassis = self.config.labels.domain(FailureDomain::Chassis);
+        let region = &self.config.labels.region;
+        let rule = (size > 0).then(|| format!("size={size} location={region} failure_domain=chassis exclude={chassis}"));
+        let regional = self.level_zero.get(1).map(|zero| (*zero.name).clone());
+        self.config_cluster.name = Some(name.clone());
+        self.config_cluster.state = State::Seeking;
+        let flow = ConfigFlow::new(name, self.config.node, rule, regional);
+        self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
+    }
+
+    /// The flow ended.
+    pub fn on_config_plan(&mut self, turn: &mut Turn<'_>, response: Response) {
+        match response {
+            Ok(answer) => {
+                let ActionResult::Page { entries, .. } = answer.result else { return };
+                self.config_cluster.state = State::Ready;
+                self.config_cluster.listed = entries.into_iter().filter_map(read_entry).collect();
+                let missing = self.config_cluster.listed.iter().filter(|(_, joined)| !self.nodes.replicas.contains_key(&joined.cluster));
+                self.config_cluster.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
+                self.keep_config(turn);
+            }
+            Err(failure) if failure.refusal.code == "PlacementRefused" => {
+                self.config_cluster.state = State::Impossible;
+                self.config_cluster.retry_at = turn.now + IMPOSSIBLE_RETRY;
+            }
+            Err(failure) => {
+                self.config_cluster.state = State::Waiting;
+                self.config_cluster.last_failure = Some(failure.refusal.message);
+                self.config_cluster.retry_at = turn.now + TICK;
+            }
+        }
+    }
+
+    fn keep_config(&mut self, turn: &mut Turn<'_>) {
+        let here: BTreeSet<ClusterName> = self.nodes.replicas.values().map(|known| known.name.clone()).collect();
+        self.config_cluster.missing.retain(|name, _| !here.contains(name));
+        self.nudge_missing(turn);
+        if self.config_cluster.writing.is_some() {
+            return;
+        }
+        let mut changes: Vec<(ClusterName, Option<Joined>)> = Vec::new();
+        for (cluster, known) in &self.nodes.replicas {
+            let joined = Joined { cluster: *cluster, generation: known.generation, replica: known.replica };
+            if self.config_cluster.listed.get(&known.name) != Some(&joined) && changes.len() < STEPS_MAX {
+                changes.push((known.name.clone(), Some(joined)));
+            }
+        }
+        self.config_cluster.left.retain(|name| !here.contains(name));
+        let left = self.config_cluster.left.iter().filter(|name| self.config_cluster.listed.contains_key(*name));
+        changes.extend(left.take(STEPS_MAX - changes.len()).map(|name| (name.clone(), None)));
+        if !changes.is_empty() {
+            self.write_config(turn, changes);
+        }
+    }
+
+    fn write_config(&mut self, turn: &mut Turn<'_>, changes: Vec<(ClusterName, Option<Joined>)>) {
+        let Some(name) = self.config_cluster.name.clone() else { return };
+        let steps = changes.iter().map(|(cluster, joined)| {
+            let key = Bytes::from(cluster.as_str().as_bytes().to_vec());
+            let step = match joined {
+                Some(joined) => BatchStep::Put { key, value: joined.to_bytes() },
+                None => BatchStep::Delete { key },
+            };
+            ScopedStep { scope: None, step }
+        });
+        let command = Command::Batch { steps: steps.collect() }.to_bytes();
+        let request_id = self.random.request_id();
+        let kind = LocalKind::Write { backend: BackendKind::Metadata, command, consistency: None, request_id, cluster_time_ms: 0 };
+        self.config_cluster.writing = Some(changes);
+        let operation = Operation::new(Owner::ConfigWrite, Arc::new(name), kind, turn.now, turn.now + WRITE_TIMEOUT);
+        self.start_operation(turn, operation);
+    }
+
+    /// The list was written, or not: what is not listed is tried again with the next tick.
+    pub fn on_config_written(&mut self, turn: &mut Turn<'_>, result: CallResult) {
+        let changes = self.config_cluster.writing.take().unwrap_or_default();
+        match decode_call::<Reply>(result) {
+            Ok(_) => {
+                for (name, joined) in changes {
+                    self.config_cluster.left.remove(&name);
+                    match joined {
+                        Some(joined) => self.config_cluster.listed.insert(name, joined),
+                        None => self.config_cluster.listed.remove(&name),
+                    };
+                }
+            }
+            // Deleted and made anew, or by hand: it is sought again.
+            Err(failure) if failure.refusal.code == "UnknownCluster" => self.config_cluster.state = State::Waiting,
+            Err(failure) => turn.note(crate::api::NoteLevel::Info, format!("the configuration cluster was not written: {}", failure.refusal)),
+        }
+    }
+
+    /// Asks the leaders of what is missing to take this node back. They may know already; it does no harm.
+    fn nudge_missing(&mut self, turn: &mut Turn<'_>) {
+        let config = &self.config_cluster;
+        let free = NUDGES_MAX.saturating_sub(config.nudged.len());
+        let due: Vec<ClusterName> = config
+            .missing
+            .iter()
+            .filter(|(name, at)| **at <= turn.now && !config.nudged.contains(*name))
+            .take(free)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in due {
+            self.config_cluster.nudged.insert(name.clone());
+            let name = Arc::new(name);
+            let command = AdminCommand::ReplaceDisk { node: self.config.node, disk: self.config.disk };
+            let owner = Owner::ConfigNudge(name.clone());
+            let operation = Operation::new(owner, name, LocalKind::Admin(command), turn.now, turn.now + WRITE_TIMEOUT);
+            self.start_operation(turn, operation);
+        }
+    }
+
+    /// A nudged leader answered.
+    pub fn on_config_nudged(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
+        self.config_cluster.nudged.remove(&**name);
+        let over = |code: &str| matches!(code, "UnknownCluster" | "NotAMember");
+        match result {
+            // The cluster is gone, or has gone on without this node: nothing to come back to.
+            Err(failure) if over(failure.refusal.code) => {
+                self.config_cluster.missing.remove(&**name);
+                self.config_cluster.left.insert((**name).clone());
+            }
+            _ => {
+                if let Some(at) = self.config_cluster.missing.get_mut(&**name) {
+                    *at = turn.now + NUDGE_AGAIN;
+                }
+            }
+        }
+    }
+}
+
+fn read_entry((key, value): (Bytes, Bytes)) -> Option<(ClusterName, Joined)> {
+    let name = core::str::from_utf8(&key).ok()?.parse().ok()?;
+    Some((name, Joined::from_bytes(value).ok()?))
+}

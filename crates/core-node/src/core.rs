@@ -1,0 +1,444 @@
+//! The public face: one core of a node.
+//!
+//! Always: the host gathers the events of a turn, calls `step` for each and `finish_turn` once, then
+//! carries out the effects in order. Same state, same events: same effects.
+//! Not here: what any part does (director.rs shows the way).
+
+use crate::api::{Effect, Effects, Event, NodeConfig, NoteLevel};
+use crate::director::{Director, RouterStatistics, Served, TimerKey, Turn};
+use crate::durable::Deferred;
+use crate::frame::{self, Frame, Item, Sender};
+use crate::lane_face::LaneFace;
+use crate::nodes::ReplicaKnown;
+use base_engine::Engine;
+use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Tick, Ticket};
+use bytes::Bytes;
+use core::time::Duration;
+use core_cluster::api::{LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView};
+use core_cluster::{Lane, LaneError};
+use core_log::{LogAction, LogDisk};
+use std::sync::Arc;
+
+/// Rounds of lane, completions and plans in one turn; what is left makes the core wake at once.
+const ROUNDS_MAX: usize = 8;
+/// Timers that ring in one turn; the rest ring in the next.
+const TIMERS_PER_TURN_MAX: usize = 10_000;
+
+/// Why a core cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The lane cannot be recovered.
+    #[error("lane {lane} cannot be opened: {source}")]
+    Lane {
+        lane: LaneId,
+        #[source]
+        source: LaneError,
+    },
+    /// The configuration cannot be served.
+    #[error("{0}")]
+    Config(String),
+}
+
+/// Counters of a core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CoreMetrics {
+    pub lane: LaneStatistics,
+    pub router: RouterStatistics,
+}
+
+/// One core of a node.
+pub struct Core {
+    lane: Lane,
+    director: Director,
+    /// Work was left over by the last turn.
+    unfinished: bool,
+}
+
+impl Core {
+    /// Recovers the core from its disk. The effects are to be carried out as those of a turn.
+    pub fn open(config: NodeConfig, engines: Vec<Arc<dyn Engine>>, disk: &mut dyn LogDisk, now: Tick) -> Result<(Core, Effects), StartError> {
+        check(&config)?;
+        let lane_id = config.lane;
+        let opened = Lane::open(lane_config(&config), engines, disk, now);
+        let (lane, notes) = opened.map_err(|source| StartError::Lane { lane: lane_id, source })?;
+        let mut effects = Effects::default();
+        let note = |text| Effect::Note { level: NoteLevel::Warning, text };
+        effects.list.extend(notes.into_iter().map(note));
+        let mut core = Core { lane, director: Director::new(config), unfinished: false };
+        let Core { lane, director, .. } = &mut core;
+        start(director, &mut Turn { now, lane, effects: &mut effects });
+        core.finish_turn(now, &mut effects);
+        Ok((core, effects))
+    }
+
+    /// One event.
+    pub fn step(&mut self, now: Tick, event: Event, effects: &mut Effects) {
+        let Core { lane, director, .. } = self;
+        match event {
+            Event::LogWritten { batch } => {
+                lane.on_log_written(now, batch);
+                director.lane_dirty = true;
+                on_durable(director);
+            }
+            Event::LogSegmentReady { segment } => {
+                lane.on_log_segment_ready(now, segment);
+                director.lane_dirty = true;
+            }
+            Event::LogSegmentFailed { segment } => {
+                lane.on_log_segment_failed(now, segment);
+                director.lane_dirty = true;
+            }
+            Event::LogFailed { message } => {
+                lane.on_log_failed(now, &message);
+                director.lane_dirty = true;
+            }
+            Event::EngineDone { job, result } => {
+                lane.on_engine_done(now, job, result);
+                director.lane_dirty = true;
+            }
+            Event::DiskFull { full } => lane.set_disk_full(full),
+            Event::Timer => {
+                lane.on_timer(now);
+                director.lane_dirty = true;
+                ring(director, &mut Turn { now, lane, effects });
+            }
+            event => handle(director, &mut Turn { now, lane, effects }, event),
+        }
+    }
+
+    /// Ends a turn: everything that has become ready leaves.
+    pub fn finish_turn(&mut self, now: Tick, effects: &mut Effects) {
+        let Core { lane, director, .. } = self;
+        self.unfinished = finish(director, &mut Turn { now, lane, effects });
+    }
+
+    /// When the core wants `Event::Timer` at the latest.
+    pub fn next_wake(&self) -> Tick {
+        if self.unfinished {
+            return Tick(0);
+        }
+        self.director.next_timer().min(self.lane.next_wake())
+    }
+
+    /// Counters.
+    pub fn metrics(&self) -> CoreMetrics {
+        CoreMetrics { lane: self.lane.statistics(), router: self.director.router_statistics() }
+    }
+
+    /// The clusters here.
+    pub fn lane(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+impl LaneFace for Lane {
+    fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal> {
+        Lane::create_replica(self, now, spec)
+    }
+    fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool {
+        Lane::destroy_replica(self, now, cluster, generation)
+    }
+    fn submit(&mut self, now: Tick, operation: LocalOperation) {
+        Lane::submit(self, now, operation)
+    }
+    fn on_peer_message(&mut self, now: Tick, from: NodeId, cluster: ClusterId, generation: Generation, payload: Bytes) {
+        Lane::on_peer_message(self, now, from, cluster, generation, payload)
+    }
+    fn on_peer_down(&mut self, now: Tick, node: NodeId) {
+        Lane::on_peer_down(self, now, node)
+    }
+    fn on_peer_up(&mut self, now: Tick, node: NodeId) {
+        Lane::on_peer_up(self, now, node)
+    }
+    fn finish_turn(&mut self, now: Tick) -> LaneOutput {
+        Lane::finish_turn(self, now)
+    }
+    fn view(&self, cluster: ClusterId) -> Option<ReplicaView> {
+        Lane::view(self, cluster)
+    }
+    fn views(&self) -> Vec<ReplicaView> {
+        Lane::views(self)
+    }
+    fn statistics(&self) -> LaneStatistics {
+        Lane::statistics(self)
+    }
+}
+
+fn check(config: &NodeConfig) -> Result<(), StartError> {
+    if config.lane.0 >= config.lane_count {
+        return Err(StartError::Config(format!("lane {} of {} lanes does not exist", config.lane, config.lane_count)));
+    }
+    if let Err(error) = config.labels.check() {
+        return Err(StartError::Config(format!("labels of node {}: {error}", config.node)));
+    }
+    if let Err(error) = base_types::ClusterName::regional(&config.labels.region) {
+        return Err(StartError::Config(format!("region '{}' makes no cluster name: {error}", config.labels.region)));
+    }
+    Ok(())
+}
+
+fn lane_config(config: &NodeConfig) -> LaneConfig {
+    let identity = format!("{}\0{}\0{}", config.world, config.disk, config.lane);
+    LaneConfig {
+        node: config.node,
+        disk: config.disk,
+        lane: config.lane,
+        log_identity: xxhash_rust::xxh3::xxh3_64(identity.as_bytes()),
+        seed: config.seed ^ u64::from(config.lane.0).rotate_left(32) ^ 0x5eed,
+        tick_ms: config.tuning.tick_ms,
+        heartbeat_ticks: config.tuning.heartbeat_ticks,
+        election_ticks: config.tuning.election_ticks,
+        quiesce_after_ticks: config.tuning.quiesce_after_ticks,
+        flush_bytes: config.tuning.flush_bytes,
+        flush_after_ms: config.tuning.flush_after_ms,
+        log_keep_bytes: config.tuning.log_keep_bytes,
+        snapshot_chunk_bytes: config.tuning.snapshot_chunk_bytes,
+        log: config.tuning.log.clone(),
+    }
+}
+
+/// What every core does once.
+pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
+    director.start_nodes(turn);
+    director.start_formations(turn);
+    director.start_recruits(turn);
+    director.on_config_timer(turn);
+    director.on_resume_timer(turn);
+}
+
+/// An event that is not the lane's own.
+pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event) {
+    match event {
+        Event::Request { ticket, request } => director.on_request(turn, ticket, request),
+        Event::Cancel { ticket } => director.on_cancel(ticket),
+        Event::Frame { from, frame } => on_frame(director, turn, Some(from), frame),
+        Event::Mail { mail, .. } => on_frame(director, turn, None, mail.frame),
+        Event::PeerUp { node } => {
+            director.unreachable.remove(&node);
+            turn.lane.on_peer_up(turn.now, node);
+            director.lane_dirty = true;
+            director.on_formation_peer(turn, node);
+        }
+        Event::PeerDown { node } => {
+            director.unreachable.insert(node);
+            turn.lane.on_peer_down(turn.now, node);
+            director.lane_dirty = true;
+            director.on_attempts_lost(turn, node);
+        }
+        Event::Machine { load, disk } => director.on_machine(load, disk),
+        // The lane's own events have been handled by `Core::step`.
+        Event::Timer
+        | Event::LogWritten { .. }
+        | Event::LogSegmentReady { .. }
+        | Event::LogSegmentFailed { .. }
+        | Event::LogFailed { .. }
+        | Event::EngineDone { .. }
+        | Event::DiskFull { .. } => {}
+    }
+}
+
+/// A log write is durable: what waited for it is said.
+pub(crate) fn on_durable(director: &mut Director) {
+    for deferred in director.durable.on_written() {
+        match deferred {
+            Deferred::Say { node, lane, item } => director.outbox.push(node, lane, &item),
+            Deferred::Formed(cluster) => director.on_formed_durable(cluster),
+        }
+    }
+}
+
+/// Rings the timers that are due.
+pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
+    for _ in 0..TIMERS_PER_TURN_MAX {
+        let Some((at, key)) = director.timers.first().copied() else { return };
+        if at > turn.now {
+            return;
+        }
+        director.timers.remove(&(at, key));
+        match key {
+            TimerKey::Operation(number) => director.on_operation_timer(turn, number),
+            TimerKey::Plan(number) => director.on_plan_timer(turn, number),
+            TimerKey::Order(number) => director.send_order(turn, number),
+            TimerKey::Formation => director.on_formation_timer(turn),
+            TimerKey::Nodes => director.on_nodes_timer(turn),
+            TimerKey::Config => director.on_config_timer(turn),
+            TimerKey::Resume => director.on_resume_timer(turn),
+            TimerKey::Recruits => director.on_recruits_timer(turn),
+        }
+    }
+}
+
+/// Carries on until nothing is left or the bound is met. Whether work is left.
+pub(crate) fn finish(director: &mut Director, turn: &mut Turn<'_>) -> bool {
+    let mut left = true;
+    for _ in 0..ROUNDS_MAX {
+        director.deliver_results(turn);
+        deliver_own(director, turn);
+        if core::mem::take(&mut director.lane_dirty) {
+            let output = turn.lane.finish_turn(turn.now);
+            take_output(director, turn, output);
+        }
+        left = director.lane_dirty || !director.plan_results.is_empty() || director.outbox.has_own();
+        if !left {
+            break;
+        }
+    }
+    director.outbox.flush(turn.effects);
+    left
+}
+
+fn take_output(director: &mut Director, turn: &mut Turn<'_>, output: LaneOutput) {
+    for action in output.log {
+        if matches!(action, LogAction::Write { .. }) {
+            director.durable.on_write_out();
+        }
+        turn.effects.list.push(Effect::Log(action));
+    }
+    turn.effects.list.extend(output.engine.into_iter().map(Effect::Engine));
+    let origin = director.config.node;
+    for message in output.messages {
+        let item = Item::Peer { origin, cluster: message.cluster, generation: message.generation, payload: message.payload };
+        director.say(message.to, message.cluster, &item);
+    }
+    for notice in output.notices {
+        director.on_notice(turn, notice);
+    }
+    for completion in output.completions {
+        director.on_completion(turn, completion);
+    }
+}
+
+fn deliver_own(director: &mut Director, turn: &mut Turn<'_>) {
+    let config = &director.config;
+    let own = Sender { node: config.node, boot: config.boot, lane: config.lane, lanes: config.lane_count };
+    while let Some(item) = director.outbox.next_own() {
+        on_item(director, turn, own, item);
+    }
+}
+
+/// A frame of a peer (its certificate says `from`), or of another lane of this node (`None`).
+fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, bytes: Bytes) {
+    director.statistics.frames_received += 1;
+    let claimed = from.unwrap_or(director.config.node);
+    let frame: Frame = match frame::decode(bytes) {
+        Ok(frame) => frame,
+        Err(error) => return director.refuse_frame(turn, claimed, &error.to_string()),
+    };
+    if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == director.config.node {
+        return director.refuse_frame(turn, claimed, "it names another sender than its certificate");
+    }
+    if frame.from.node != director.config.node {
+        director.lanes.insert(frame.from.node, frame.from.lanes.max(1));
+    }
+    let outside = from.is_some();
+    for item in frame.items {
+        if outside && is_inner(&item) {
+            director.refuse_frame(turn, claimed, "it holds what only lanes of one node tell each other");
+            continue;
+        }
+        if outside && matches!(&item, Item::Peer { origin, .. } if *origin != claimed) {
+            director.refuse_frame(turn, claimed, "it holds a message of another node");
+            continue;
+        }
+        match cluster_of(&item).filter(|cluster| !director.is_mine(*cluster)) {
+            Some(cluster) => pass_on(director, frame.from, cluster, item),
+            None => on_item(director, turn, frame.from, item),
+        }
+    }
+}
+
+/// What only lanes of one node tell each other.
+fn is_inner(item: &Item) -> bool {
+    matches!(item, Item::MapNews { .. } | Item::ReplicaNews { .. } | Item::ReplicaGone { .. } | Item::LaneNews { .. })
+}
+
+/// Which cluster an item is for, where it must be handled on that cluster's lane.
+fn cluster_of(item: &Item) -> Option<ClusterId> {
+    match item {
+        Item::Peer { cluster, .. }
+        | Item::Forward { cluster, .. }
+        | Item::DestroyReplica { cluster, .. }
+        | Item::FormationProbe { cluster, .. }
+        | Item::FormationAnswer { cluster, .. }
+        | Item::UnknownCluster { cluster, .. } => Some(*cluster),
+        Item::CreateReplica { spec, .. } => Some(spec.cluster),
+        _ => None,
+    }
+}
+
+/// The sender took this node for one with another number of lanes. Raft messages are passed on, since
+/// they say themselves whose they are; the rest is lost, and its sender, which has learned the number
+/// of lanes from this node's frames meanwhile, sends it again.
+fn pass_on(director: &mut Director, _from: Sender, cluster: ClusterId, item: Item) {
+    if matches!(item, Item::Peer { .. }) {
+        let node = director.config.node;
+        director.say(node, cluster, &item);
+    }
+}
+
+fn on_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item: Item) {
+    match item {
+        Item::Peer { origin, cluster, generation, payload } => {
+            director.lane_dirty = true;
+            turn.lane.on_peer_message(turn.now, origin, cluster, generation, payload);
+        }
+        Item::Forward { ticket, cluster, generation, deadline_ms, kind } => {
+            let asker = Served { node: from.node, lane: from.lane, boot: from.boot, ticket };
+            let deadline = turn.now + Duration::from_millis(deadline_ms.into()).min(base_types::DEADLINE_MAX);
+            let operation = LocalOperation { ticket: Ticket(0), cluster, generation, deadline, kind };
+            director.on_forward(turn, asker, operation);
+        }
+        Item::ForwardReply { ticket, boot, outcome } if boot == director.config.boot => {
+            director.on_forward_reply(turn, from.node, ticket, outcome);
+        }
+        Item::CreateReplica { ticket, disk, spec } => director.on_create_order(turn, from, ticket, disk, *spec),
+        Item::DestroyReplica { ticket, cluster, generation, replica } => {
+            director.on_destroy_order(turn, from, ticket, (cluster, generation, replica));
+        }
+        Item::ReplicaDone { ticket, boot, result } if boot == director.config.boot => {
+            director.on_replica_done(from.node, ticket, result);
+        }
+        Item::ForwardReply { .. } | Item::ReplicaDone { .. } => {}
+        other => on_node_item(director, turn, from, other),
+    }
+}
+
+fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item: Item) {
+    match item {
+        Item::Heartbeat { record, wanted } => director.on_heartbeat(turn, from, *record, wanted),
+        Item::HeartbeatReply { leader, delta } => {
+            director.on_heartbeat_reply(turn, from.node, leader, delta.map(|delta| *delta));
+        }
+        Item::FormationProbe { cluster, nonce } => director.on_formation_probe(turn, from.node, cluster, nonce),
+        Item::FormationAnswer { cluster, nonce, state } => {
+            director.on_formation_answer(turn, from.node, cluster, nonce, state);
+        }
+        Item::UnknownCluster { cluster, generation, disk } => {
+            director.on_unknown_cluster(turn, from.node, cluster, generation, disk);
+        }
+        Item::MapNews { delta } => director.on_map_news(turn, &delta),
+        Item::ReplicaNews { cluster, generation, name, replica, leader, members } => {
+            let known = ReplicaKnown { name, generation, replica, leader, members };
+            director.on_replica_news(turn, cluster, known);
+        }
+        Item::ReplicaGone { cluster, name } => director.on_replica_gone(cluster, &name),
+        Item::LaneNews { replicas, leaders, quiesced } => director.on_lane_news(from.lane, (replicas, leaders, quiesced)),
+        _ => {}
+    }
+}
+
+impl Director {
+    /// The earliest timer.
+    pub(crate) fn next_timer(&self) -> Tick {
+        self.timers.first().map_or(Tick::NEVER, |(at, _)| *at)
+    }
+
+    /// Counters and gauges.
+    pub(crate) fn router_statistics(&self) -> RouterStatistics {
+        RouterStatistics {
+            operations_pending: self.operations.len() as u64,
+            routes_cached: self.routes.len() as u64,
+            ..self.statistics
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Everything a core knows beside its lane, and the small helpers that every part of it uses.
+//!
+//!   requests ─▶ router ─▶ lane here | frames to peers
+//!   plans ────────┘          formation, node map, healing, configuration cluster: `governor` parts
+//!
+//! Always: no part holds another's state; they meet in `Director`'s methods. Lane zero alone runs the
+//! node's own affairs. Not here: the lane (core-cluster), the public face (`core.rs`).
+
+use crate::api::{Effect, Effects, NodeConfig, NoteLevel};
+use crate::cache::{Route, RouteCache};
+use crate::config_cluster::ConfigCluster;
+use crate::durable::DurableQueue;
+use crate::formation::Formations;
+use crate::frame::{Item, Sender};
+use crate::keyspaces::KeyspaceTable;
+use crate::lane_face::LaneFace;
+use crate::nodes::Nodes;
+use crate::operation::Operation;
+use crate::outbox::Outbox;
+use crate::planner::CallResult;
+use crate::plans::{Order, Plan};
+use crate::random::Random;
+use crate::recruits::Recruits;
+use crate::resume::Resumption;
+use base_types::{
+    lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
+    WriteConsistency, LANE_ZERO,
+};
+use core::time::Duration;
+use core_cluster::api::Member;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The most operations of other nodes that this core serves at a time.
+pub const SERVED_MAX: usize = 65_536;
+/// Notes about bad frames: at most one in this time.
+const BAD_FRAME_NOTE_EVERY: Duration = Duration::from_secs(10);
+/// The rules of the two level 0 clusters: their members are configured, the rule only names levels.
+const LEVEL_ZERO_RULE: &str = "location=world";
+/// Ids 2…901 are the regions' clusters; `reference` gives out ids from 1000.
+const REGION_IDS: u64 = 900;
+
+/// One turn's surroundings.
+pub struct Turn<'a> {
+    pub now: Tick,
+    pub lane: &'a mut dyn LaneFace,
+    pub effects: &'a mut Effects,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TimerKey {
+    Operation(u64),
+    Plan(u64),
+    Order(u64),
+    Formation,
+    Nodes,
+    Config,
+    Resume,
+    Recruits,
+}
+
+/// Where an operation that came from elsewhere is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served {
+    pub node: NodeId,
+    pub lane: LaneId,
+    pub boot: BootId,
+    pub ticket: Ticket,
+}
+
+/// What serves a client's request; found again when it goes away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientWork {
+    Operation(u64),
+    Plan(u64),
+}
+
+/// Counters of routing and flows; all only grow but the last two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RouterStatistics {
+    pub requests: u64,
+    pub requests_overloaded: u64,
+    pub requests_failed: u64,
+    pub requests_unknown: u64,
+    pub attempts_local: u64,
+    pub attempts_remote: u64,
+    pub redirects: u64,
+    pub attempt_timeouts: u64,
+    pub retries: u64,
+    pub resolves: u64,
+    pub cache_flushes: u64,
+    pub forwards_served: u64,
+    pub frames_received: u64,
+    pub frames_refused: u64,
+    pub plans_started: u64,
+    pub plans_finished: u64,
+    pub operations_pending: u64,
+    pub routes_cached: u64,
+}
+
+/// A level 0 cluster as configured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LevelZero {
+    pub cluster: ClusterId,
+    pub name: Arc<ClusterName>,
+    pub members: Vec<NodeId>,
+}
+
+/// A core without its lane.
+pub struct Director {
+    pub config: NodeConfig,
+    pub random: Random,
+    pub counter: u64,
+    pub timers: BTreeSet<(Tick, TimerKey)>,
+    pub operations: BTreeMap<u64, Operation>,
+    pub clients: BTreeMap<Ticket, ClientWork>,
+    pub served: BTreeMap<u64, Served>,
+    pub routes: RouteCache,
+    pub resolving: BTreeMap<Arc<ClusterName>, Vec<u64>>,
+    pub plans: BTreeMap<u64, Plan>,
+    pub orders: BTreeMap<u64, Order>,
+    /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
+    pub plan_results: VecDeque<(u64, usize, CallResult)>,
+    pub durable: DurableQueue,
+    pub keyspaces: KeyspaceTable,
+    pub outbox: Outbox,
+    pub lanes: BTreeMap<NodeId, u16>,
+    pub unreachable: BTreeSet<NodeId>,
+    pub level_zero: Vec<LevelZero>,
+    pub world: Arc<ClusterName>,
+    pub formations: Formations,
+    pub nodes: Nodes,
+    pub recruits: Recruits,
+    pub config_cluster: ConfigCluster,
+    pub resumption: Resumption,
+    pub statistics: RouterStatistics,
+    /// Whether anything was given to the lane since its last `finish_turn`.
+    pub lane_dirty: bool,
+    bad_frame_noted: Tick,
+}
+
+impl Director {
+    /// A core's state at start.
+    pub fn new(config: NodeConfig) -> Director {
+        let sender = Sender { node: config.node, boot: config.boot, lane: config.lane, lanes: config.lane_count };
+        let level_zero = level_zero(&config);
+        let mut director = Director {
+            random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
+            counter: 0,
+            timers: BTreeSet::new(),
+            operations: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            served: BTreeMap::new(),
+            routes: RouteCache::default(),
+            resolving: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            plan_results: VecDeque::new(),
+            durable: DurableQueue::default(),
+            keyspaces: KeyspaceTable::default(),
+            outbox: Outbox::new(sender),
+            lanes: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
+            world: Arc::new(ClusterName::world()),
+            formations: Formations::default(),
+            nodes: Nodes::default(),
+            recruits: Recruits::default(),
+            config_cluster: ConfigCluster::default(),
+            resumption: Resumption::default(),
+            statistics: RouterStatistics::default(),
+            lane_dirty: true,
+            bad_frame_noted: Tick(0),
+            level_zero,
+            config,
+        };
+        director.pin_level_zero();
+        director
+    }
+
+    fn pin_level_zero(&mut self) {
+        for zero in &self.level_zero {
+            let members = zero.members.iter().map(|node| Member {
+                replica: base_types::ReplicaId(node.0),
+                node: *node,
+                disk: base_types::DiskId(0),
+                learner: false,
+            });
+            let route = Route {
+                cluster: zero.cluster,
+                generation: Generation(1),
+                members: members.collect(),
+                leader: None,
+                term: Term(0),
+                rule: LEVEL_ZERO_RULE.into(),
+                consistency: WriteConsistency::Strong,
+                read_consistency: ReadConsistency::Strong,
+                clock: None,
+                pinned: true,
+                used: true,
+            };
+            self.routes.put(zero.name.clone(), route);
+        }
+    }
+
+    /// A number never used before in this core.
+    pub fn next_number(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Sets (or moves) a timer; `old` is what it was set to.
+    pub fn set_timer(&mut self, key: TimerKey, old: Tick, at: Tick) {
+        if old != at {
+            self.timers.remove(&(old, key));
+        }
+        if at != Tick::NEVER {
+            self.timers.insert((at, key));
+        }
+    }
+
+    /// The longest election timeout: how long a cluster may be without a leader when all goes well.
+    pub fn election_timeout(&self) -> Duration {
+        Duration::from_millis(self.config.tuning.tick_ms * self.config.tuning.election_ticks as u64 * 2)
+    }
+
+    /// On which lane of a node a cluster lives. A node never heard of counts as having as many lanes as this one: it
+    /// passes on what meets the wrong lane.
+    pub fn lane_on(&self, node: NodeId, cluster: ClusterId) -> LaneId {
+        let count = if node == self.config.node { None } else { self.lanes.get(&node).copied() };
+        lane_of(cluster, count.unwrap_or(self.config.lane_count))
+    }
+
+    /// Whether a cluster's replicas on this node live on this lane.
+    pub fn is_mine(&self, cluster: ClusterId) -> bool {
+        lane_of(cluster, self.config.lane_count) == self.config.lane
+    }
+
+    /// Whether this lane runs the node's own affairs.
+    pub fn is_lane_zero(&self) -> bool {
+        self.config.lane == LANE_ZERO
+    }
+
+    /// Whether a node can be expected to answer.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        node == self.config.node
+            || !self.unreachable.contains(&node) && self.nodes.map.get(node).is_none_or(|record| record.up)
+    }
+
+    /// Says something to the lane of a cluster on a node.
+    pub fn say(&mut self, node: NodeId, cluster: ClusterId, item: &Item) {
+        let lane = self.lane_on(node, cluster);
+        self.outbox.push(node, lane, item);
+    }
+
+    /// Says something to lane zero of this node; on lane zero itself use the handler directly.
+    pub fn tell_lane_zero(&mut self, item: &Item) {
+        self.outbox.push(self.config.node, LANE_ZERO, item);
+    }
+
+    /// Says something to every other lane of this node.
+    pub fn tell_other_lanes(&mut self, item: &Item) {
+        for lane in 0..self.config.lane_count {
+            if LaneId(lane) != self.config.lane {
+                self.outbox.push(self.config.node, LaneId(lane), item);
+            }
+        }
+    }
+
+    /// The level 0 cluster of this id.
+    pub fn level_zero_of(&self, cluster: ClusterId) -> Option<&LevelZero> {
+        self.level_zero.iter().find(|zero| zero.cluster == cluster)
+    }
+
+    /// A frame that could not be read, or that its sender may not send.
+    pub fn refuse_frame(&mut self, turn: &mut Turn<'_>, from: NodeId, why: &str) {
+        self.statistics.frames_refused += 1;
+        if self.statistics.frames_refused == 1 || turn.now.since(self.bad_frame_noted) >= BAD_FRAME_NOTE_EVERY {
+            self.bad_frame_noted = turn.now;
+            let text = format!("refused a frame from node {from}: {why} ({} refused so far)", self.statistics.frames_refused);
+            turn.note(NoteLevel::Warning, text);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Tells the operator.
+    pub fn note(&mut self, level: NoteLevel, text: impl Into<String>) {
+        self.effects.list.push(Effect::Note { level, text: text.into() });
+    }
+}
+
+/// The id of a region's level 0 cluster: every node of the region computes it alike.
+pub fn region_cluster_id(region: &str) -> ClusterId {
+    ClusterId(2 + xxhash_rust::xxh3::xxh3_64(region.as_bytes()) % REGION_IDS)
+}
+
+/// The id of the world cluster.
+pub const WORLD_CLUSTER: ClusterId = ClusterId(1);
+
+fn level_zero(config: &NodeConfig) -> Vec<LevelZero> {
+    let sorted = |members: &[(NodeId, String)]| {
+        let set: BTreeSet<NodeId> = members.iter().map(|(node, _)| *node).collect();
+        set.into_iter().collect::<Vec<NodeId>>()
+    };
+    let mut clusters = vec![LevelZero {
+        cluster: WORLD_CLUSTER,
+        name: Arc::new(ClusterName::world()),
+        members: sorted(&config.world_members),
+    }];
+    if let (false, Ok(name)) = (config.region_members.is_empty(), ClusterName::regional(&config.labels.region)) {
+        clusters.push(LevelZero {
+            cluster: region_cluster_id(&config.labels.region),
+            name: Arc::new(name),
+            members: sorted(&config.region_members),
+        });
+    }
+    clusters
+}

@@ -1,0 +1,157 @@
+//! Finds or makes this node's configuration cluster, references it in the regional cluster, and reads
+//! what it lists (Hive paper, 2.6).
+//!
+//! Always: the list is read to its end before the flow ends well. Not here: keeping the list
+//! (config_cluster.rs).
+
+use super::{confused, reference_query};
+use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::resolve::decode_call;
+use base_types::action::{ActionResult, Answer};
+use base_types::codec::Encode;
+use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency};
+use bytes::Bytes;
+use core_backends::{metadata, reference};
+use core::time::Duration;
+
+/// Entries read in one question.
+const PAGE: u32 = 1_000;
+const PAGE_BYTES: u32 = 1 << 20;
+/// The most entries a list may have: no node holds more clusters.
+const ENTRIES_MAX: usize = 1 << 20;
+/// How often the flow asks again while the cluster is being made by an earlier attempt.
+const CREATING_WAIT: Duration = Duration::from_millis(500);
+
+enum Stage {
+    Resolve,
+    Create,
+    Refer,
+    Read,
+}
+
+/// See the file's header.
+pub struct ConfigFlow {
+    name: ClusterName,
+    node: NodeId,
+    /// `None`: no other chassis exists, the cluster cannot be made now.
+    rule: Option<String>,
+    region: Option<ClusterName>,
+    stage: Stage,
+    entries: Vec<(Bytes, Bytes)>,
+}
+
+impl ConfigFlow {
+    /// For this node; `region`: the regional cluster, if there is one.
+    pub fn new(name: ClusterName, node: NodeId, rule: Option<String>, region: Option<ClusterName>) -> ConfigFlow {
+        ConfigFlow { name, node, rule, region, stage: Stage::Resolve, entries: Vec::new() }
+    }
+
+    fn resolve(&mut self) -> Step {
+        self.stage = Stage::Resolve;
+        Step::Calls(vec![reference_query(&reference::Query::Resolve { name: self.name.clone() })])
+    }
+
+    fn on_resolved(&mut self, result: CallResult) -> Step {
+        match decode_call::<reference::Reply>(result) {
+            Ok((reference::Reply::Resolved { record: Some(record), .. }, _)) => match record.state {
+                reference::ClusterState::Active => self.refer(),
+                _ => Step::Wait(CREATING_WAIT),
+            },
+            Ok((reference::Reply::Resolved { .. }, _)) => self.create(),
+            Ok(_) => Step::Done(confused("configuration cluster")),
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+
+    fn create(&mut self) -> Step {
+        let Some(rule) = self.rule.clone() else {
+            let refusal = base_types::Refusal::new(base_types::ErrorKind::Conflict, "PlacementRefused", "no other chassis in the region");
+            return Step::Done(Err(refusal.into()));
+        };
+        self.stage = Stage::Create;
+        Step::Calls(vec![Call::CreateCluster { cluster: self.name.clone(), rule }])
+    }
+
+    /// The regional cluster references the configuration clusters of its region.
+    fn refer(&mut self) -> Step {
+        let Some(region) = self.region.clone() else { return self.read(None) };
+        self.stage = Stage::Refer;
+        let key = Bytes::from(format!("config/{}", self.node));
+        let body = Bytes::from(self.name.as_str().as_bytes().to_vec());
+        let command = reference::Command::PutDocument { key, expected_version: None, body };
+        Step::Calls(vec![Call::Write {
+            cluster: region,
+            backend: BackendKind::Reference,
+            command: command.to_bytes(),
+            consistency: None,
+            request_id: None,
+        }])
+    }
+
+    fn read(&mut self, after: Option<&Bytes>) -> Step {
+        self.stage = Stage::Read;
+        let start = after.map_or(Bytes::new(), |key| Bytes::from([key.as_ref(), b"\0"].concat()));
+        let query = metadata::Query::Scan {
+            scopes: metadata::ScanScopes::Plain,
+            start,
+            end: None,
+            reverse: false,
+            limit: PAGE,
+            bytes_max: PAGE_BYTES,
+            keys_only: false,
+        };
+        Step::Calls(vec![Call::Read {
+            cluster: self.name.clone(),
+            backend: BackendKind::Metadata,
+            query: query.to_bytes(),
+            consistency: Some(ReadConsistency::Strong),
+        }])
+    }
+
+    fn on_page(&mut self, result: CallResult) -> Step {
+        match decode_call::<metadata::Reply>(result) {
+            Ok((metadata::Reply::Page { entries, more, .. }, _)) => {
+                self.entries.extend(entries);
+                if more && self.entries.len() < ENTRIES_MAX {
+                    let last = self.entries.last().map(|(key, _)| key.clone());
+                    return self.read(last.as_ref());
+                }
+                let entries = core::mem::take(&mut self.entries);
+                Step::Done(Ok(Answer { result: ActionResult::Page { entries, next: None }, at: None, level: None }))
+            }
+            Ok(_) => Step::Done(confused("configuration cluster")),
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+}
+
+impl Planner for ConfigFlow {
+    fn name(&self) -> &'static str {
+        "configuration-cluster"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        self.resolve()
+    }
+
+    fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
+        match self.stage {
+            Stage::Resolve => self.on_resolved(result),
+            Stage::Create => match result {
+                Ok(_) => self.refer(),
+                Err(failure) if failure.refusal.code == "ClusterExists" => self.resolve(),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            // A reference that is there already is as good as a new one.
+            Stage::Refer => match decode_call::<reference::Reply>(result) {
+                Err(failure) if failure.refusal.kind.retryable() => Step::Done(Err(failure)),
+                _ => self.read(None),
+            },
+            Stage::Read => self.on_page(result),
+        }
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        self.resolve()
+    }
+}

@@ -1,0 +1,140 @@
+//! Removes a cluster and its data.
+//!
+//!   Resolve ─▶ Delete (reference: state Deleting) ─▶ Destroy on each member ─▶ all, or a majority ─▶ Purge
+//!
+//! Always: once the record is `Deleting` nobody resolves it any more; it is purged only when a majority
+//! of members has no replica left, so what remains can neither elect nor commit. A member that was down
+//! finds out by itself (recruits.rs, orphans). Not here: the tombstone of the generation (reference).
+
+use super::{confused, reference_query, reference_write};
+use crate::failures;
+use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
+use crate::resolve::decode_call;
+use base_types::action::{ActionResult, Answer};
+use base_types::{ClusterName, OrderedAt, ReplicaId};
+use core_backends::reference::{ClusterRecord, ClusterState, Command, Query, Reply};
+
+enum Stage {
+    Resolve,
+    Delete,
+    Destroy { first: usize, acknowledged: usize, answered: usize },
+    Purge,
+}
+
+/// See the file's header.
+pub struct DeleteFlow {
+    name: ClusterName,
+    record: Option<ClusterRecord>,
+    deleted_at: Option<OrderedAt>,
+    stage: Stage,
+    asked: usize,
+}
+
+impl DeleteFlow {
+    /// By name.
+    pub fn new(name: ClusterName) -> DeleteFlow {
+        DeleteFlow { name, record: None, deleted_at: None, stage: Stage::Resolve, asked: 0 }
+    }
+
+    /// Goes on with a record that is `Deleting`.
+    pub fn resume(record: ClusterRecord) -> DeleteFlow {
+        DeleteFlow { record: Some(record.clone()), ..DeleteFlow::new(record.name) }
+    }
+
+    fn ask(&mut self, calls: Vec<Call>) -> Step {
+        self.asked += calls.len();
+        Step::Calls(calls)
+    }
+
+    fn destroy(&mut self) -> Step {
+        let Some(record) = &self.record else { return Step::Done(confused("delete cluster")) };
+        self.stage = Stage::Destroy { first: self.asked, acknowledged: 0, answered: 0 };
+        let order = ReplicaOrder::Destroy { cluster: record.cluster, generation: record.generation, replica: ReplicaId(0) };
+        let calls: Vec<Call> = record.members.iter().map(|member| Call::Replica { node: member.node, order: order.clone() }).collect();
+        if calls.is_empty() {
+            return self.purge();
+        }
+        self.ask(calls)
+    }
+
+    fn purge(&mut self) -> Step {
+        let Some(record) = &self.record else { return Step::Done(confused("delete cluster")) };
+        let command = Command::Purge { name: record.name.clone(), generation: record.generation };
+        self.stage = Stage::Purge;
+        self.ask(vec![reference_write(&command)])
+    }
+
+    fn done(&self) -> Step {
+        Step::Done(Ok(Answer { result: ActionResult::Done, at: self.deleted_at, level: None }))
+    }
+
+    fn on_resolved(&mut self, result: CallResult) -> Step {
+        match decode_call::<Reply>(result) {
+            Ok((Reply::Resolved { record: Some(record), .. }, _)) => {
+                let command = Command::Delete { name: record.name.clone(), generation: record.generation };
+                let deleting = record.state == ClusterState::Deleting;
+                self.record = Some(record);
+                if deleting {
+                    return self.destroy();
+                }
+                self.stage = Stage::Delete;
+                self.ask(vec![reference_write(&command)])
+            }
+            Ok((Reply::Resolved { .. }, _)) => Step::Done(Err(failures::unknown_cluster(&self.name))),
+            Ok(_) => Step::Done(confused("delete cluster")),
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+
+    fn on_destroyed(&mut self, index: usize, ok: bool) -> Step {
+        let total = self.record.as_ref().map_or(0, |record| record.members.len());
+        let Stage::Destroy { first, acknowledged, answered } = &mut self.stage else { return Step::Calls(Vec::new()) };
+        if index < *first {
+            return Step::Calls(Vec::new());
+        }
+        *answered += 1;
+        *acknowledged += usize::from(ok);
+        if *answered < total {
+            return Step::Calls(Vec::new());
+        }
+        if *acknowledged > total / 2 {
+            return self.purge();
+        }
+        // Too many members are down: the record stays `Deleting` and is taken up again later.
+        self.done()
+    }
+}
+
+impl Planner for DeleteFlow {
+    fn name(&self) -> &'static str {
+        "delete-cluster"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        if self.record.is_some() {
+            return self.destroy();
+        }
+        let query = Query::Resolve { name: self.name.clone() };
+        self.ask(vec![reference_query(&query)])
+    }
+
+    fn on_result(&mut self, _: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step {
+        match self.stage {
+            Stage::Resolve => self.on_resolved(result),
+            Stage::Delete => match decode_call::<Reply>(result) {
+                Ok((_, at)) => {
+                    self.deleted_at = Some(at);
+                    self.destroy()
+                }
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            Stage::Destroy { .. } => self.on_destroyed(index, result.is_ok()),
+            // Whether or not the purge was seen to work: the cluster is gone for everyone, and the record is finished later.
+            Stage::Purge => self.done(),
+        }
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(Vec::new())
+    }
+}

@@ -1,0 +1,69 @@
+//! Multi-step operations on clusters, as planners. Each may be run again from any point: every step
+//! is idempotent, and what is unfinished is found in `reference` (resume.rs).
+
+pub mod config;
+pub mod create;
+pub mod delete;
+pub mod levels;
+pub mod orphan;
+
+use crate::failures;
+use crate::planner::Call;
+use crate::resolve::members_of;
+use base_types::action::{ActionResult, Answer, ClusterInfo, MemberInfo, Response};
+use base_types::codec::Encode;
+use base_types::{BackendKind, ClusterName, LogIndex, OrderedAt, ReadConsistency, Term};
+use core_backends::reference::{ClusterRecord, Command, Query};
+
+/// A command for the world cluster's `reference` backend.
+pub(crate) fn reference_write(command: &Command) -> Call {
+    Call::Write {
+        cluster: ClusterName::world(),
+        backend: BackendKind::Reference,
+        command: command.to_bytes(),
+        consistency: None,
+        request_id: None,
+    }
+}
+
+/// A query of the world cluster's `reference` backend.
+pub(crate) fn reference_query(query: &Query) -> Call {
+    Call::Read {
+        cluster: ClusterName::world(),
+        backend: BackendKind::Reference,
+        query: query.to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    }
+}
+
+/// A record as the answer of a flow.
+pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> Response {
+    let members = members_of(record);
+    let member = |member: &core_cluster::api::Member| MemberInfo {
+        node: member.node,
+        replica: member.replica,
+        learner: member.learner,
+        matched: LogIndex(0),
+        up: true,
+    };
+    let info = ClusterInfo {
+        name: record.name.clone(),
+        cluster: record.cluster,
+        generation: record.generation,
+        rule: record.rule.clone(),
+        leader: None,
+        term: Term(0),
+        commit: LogIndex(0),
+        applied: LogIndex(0),
+        consistency: record.consistency,
+        read_consistency: record.read_consistency,
+        members: members.iter().map(member).collect(),
+        warnings: Vec::new(),
+    };
+    Ok(Answer { result: ActionResult::Cluster(info), at, level: None })
+}
+
+/// A backend answered another question than was asked: a bug, told as one.
+pub(crate) fn confused(flow: &str) -> Response {
+    Err(failures::internal(format!("{flow}: a backend answered another question than was asked")))
+}

@@ -1,0 +1,228 @@
+//! How the clusters known by configuration (world, region) come into being: once, from members that
+//! are all blank, and never again from a blank state.
+//!
+//!   member ──probe──▶ member ──▶ Blank{disk} | Pending | Formed(document)
+//!
+//! The member with the lowest id coordinates: when every configured member has answered one round of
+//! its probes with "blank", it makes the document (each member with its disk) and its own replica; once
+//! that is durable it answers probes with the document, and the others make theirs.
+//!
+//! Always: there is one document. A member that tells the coordinator it is blank drops every answer it
+//! was still waiting for (its nonce is new), so a document of an earlier attempt cannot reach it any
+//! more; a document counts only for a member on the very disk it names. A member on another disk has
+//! lost what it promised: it waits to be healed (`recruits.rs`) and never votes as it was.
+//! Not here: members that are added or come back later.
+
+use crate::director::{Director, LevelZero, TimerKey, Turn};
+use crate::durable::Deferred;
+use crate::frame::{FormationDocument, FormationState, Item};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterId, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
+use core::time::Duration;
+use core_cluster::api::{Member, ReplicaSpec};
+use std::collections::BTreeMap;
+
+/// How often a blank member asks the others.
+const PROBE_EVERY: Duration = Duration::from_millis(500);
+
+/// One level 0 cluster of this lane, while this node has no replica of it or others may lack one.
+#[derive(Debug, Default)]
+struct Formation {
+    nonce: u64,
+    answers: BTreeMap<NodeId, DiskId>,
+    /// This node's replica is there and was made from this.
+    document: Option<FormationDocument>,
+    durable: bool,
+    /// Who asked while there was nothing to tell: answered again once there is.
+    asked: BTreeMap<NodeId, u64>,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Formations {
+    of: BTreeMap<ClusterId, Formation>,
+    timer: Tick,
+}
+
+impl Formations {
+    /// The level 0 clusters this lane still waits for.
+    pub fn waiting(&self) -> impl Iterator<Item = ClusterId> + '_ {
+        self.of.iter().filter(|(_, formation)| formation.document.is_none()).map(|(cluster, _)| *cluster)
+    }
+}
+
+impl Director {
+    /// At start: which level 0 clusters should be here, and are they.
+    pub fn start_formations(&mut self, turn: &mut Turn<'_>) {
+        let here: Vec<LevelZero> = self
+            .level_zero
+            .iter()
+            .filter(|zero| zero.members.contains(&self.config.node) && self.is_mine(zero.cluster))
+            .cloned()
+            .collect();
+        for zero in here {
+            let document = turn.lane.view(zero.cluster).map(|view| document_of(&zero, &view.members));
+            let mut formation = Formation { nonce: self.random.next(), ..Formation::default() };
+            if let Some(known) = document {
+                // No document any more (members have changed): blank members are the leader's to heal.
+                (formation.document, formation.durable) = (known.or(Some(empty(zero.cluster))), true);
+            }
+            self.formations.of.insert(zero.cluster, formation);
+        }
+        self.on_formation_timer(turn);
+    }
+
+    /// Time to ask the others.
+    pub fn on_formation_timer(&mut self, turn: &mut Turn<'_>) {
+        let waiting: Vec<ClusterId> = self.formations.waiting().collect();
+        for cluster in &waiting {
+            if turn.lane.view(*cluster).is_some() {
+                // The leader has healed it meanwhile.
+                if let Some(formation) = self.formations.of.get_mut(cluster) {
+                    (formation.document, formation.durable) = (Some(empty(*cluster)), true);
+                }
+                continue;
+            }
+            self.probe(turn, *cluster, None);
+        }
+        let at = if waiting.is_empty() { Tick::NEVER } else { turn.now + self.random.jitter(PROBE_EVERY) };
+        let old = core::mem::replace(&mut self.formations.timer, at);
+        self.set_timer(TimerKey::Formation, old, at);
+    }
+
+    /// A member can be reached: ask at once.
+    pub fn on_formation_peer(&mut self, turn: &mut Turn<'_>, node: NodeId) {
+        let waiting: Vec<ClusterId> = self.formations.waiting().collect();
+        let concerned = |zero: &LevelZero| waiting.contains(&zero.cluster) && zero.members.contains(&node);
+        if self.level_zero.iter().any(concerned) {
+            self.on_formation_timer(turn);
+        }
+    }
+
+    /// Starts a round of questions to everyone (or goes on with a new nonce towards one).
+    fn probe(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, only: Option<NodeId>) {
+        let nonce = self.random.next();
+        let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
+        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        formation.nonce = nonce;
+        formation.answers.clear();
+        let others = zero.members.iter().filter(|node| **node != self.config.node && only.is_none_or(|only| only == **node));
+        let others: Vec<NodeId> = others.copied().collect();
+        for node in others {
+            self.say(node, cluster, &Item::FormationProbe { cluster, nonce });
+        }
+        self.form_if_complete(turn, &zero);
+    }
+
+    /// A member asks what this node holds.
+    pub fn on_formation_probe(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64) {
+        let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
+        if !zero.members.contains(&from) {
+            return self.refuse_frame(turn, from, "it asks about a level 0 cluster of which it is no configured member");
+        }
+        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        let state = match &formation.document {
+            Some(document) if formation.durable && document.members.is_empty() => return,
+            Some(document) if formation.durable => FormationState::Formed(document.clone()),
+            Some(_) => FormationState::Pending,
+            None => FormationState::Blank { disk: self.config.disk },
+        };
+        if !matches!(state, FormationState::Formed(_)) {
+            formation.asked.insert(from, nonce);
+        }
+        let promised = matches!(state, FormationState::Blank { .. }) && zero.members.first() == Some(&from);
+        self.say(from, cluster, &Item::FormationAnswer { cluster, nonce, state });
+        if promised {
+            self.probe(turn, cluster, Some(from));
+        }
+    }
+
+    /// A member answered.
+    pub fn on_formation_answer(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64, state: FormationState) {
+        let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
+        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        if formation.nonce != nonce || formation.document.is_some() || !zero.members.contains(&from) {
+            return;
+        }
+        match state {
+            FormationState::Blank { disk } => {
+                formation.answers.insert(from, disk);
+                self.form_if_complete(turn, &zero);
+            }
+            FormationState::Pending => {}
+            FormationState::Formed(document) => self.join_formed(turn, &zero, document),
+        }
+    }
+
+    fn form_if_complete(&mut self, turn: &mut Turn<'_>, zero: &LevelZero) {
+        if zero.members.first() != Some(&self.config.node) {
+            return;
+        }
+        let Some(formation) = self.formations.of.get(&zero.cluster) else { return };
+        let disk = |node: &NodeId| {
+            if *node == self.config.node { Some(self.config.disk) } else { formation.answers.get(node).copied() }
+        };
+        let member = |node: &NodeId| {
+            Some(Member { replica: ReplicaId(node.0), node: *node, disk: disk(node)?, learner: false })
+        };
+        let Some(members) = zero.members.iter().map(member).collect::<Option<Vec<Member>>>() else { return };
+        self.make_formed(turn, zero, FormationDocument { cluster: zero.cluster, members });
+    }
+
+    fn join_formed(&mut self, turn: &mut Turn<'_>, zero: &LevelZero, document: FormationDocument) {
+        let own = document.members.iter().find(|member| member.node == self.config.node);
+        let same_disk = own.is_some_and(|member| member.disk == self.config.disk);
+        if document.cluster == zero.cluster && own.is_some() && (same_disk || planted(Mutant::BlankVotes)) {
+            self.make_formed(turn, zero, document);
+        }
+    }
+
+    fn make_formed(&mut self, turn: &mut Turn<'_>, zero: &LevelZero, document: FormationDocument) {
+        let spec = ReplicaSpec {
+            cluster: zero.cluster,
+            generation: Generation(1),
+            name: (*zero.name).clone(),
+            rule: format!("size={} location=world failure_domain=chassis", document.members.len()),
+            engine: self.config.default_engine.clone(),
+            consistency: WriteConsistency::Strong,
+            read_consistency: ReadConsistency::Strong,
+            replica: ReplicaId(self.config.node.0),
+            initial_members: document.members.clone(),
+        };
+        self.lane_dirty = true;
+        match turn.lane.create_replica(turn.now, spec) {
+            Ok(_) => {
+                turn.note(crate::api::NoteLevel::Info, format!("cluster {} formed with {} members", zero.name, document.members.len()));
+                if let Some(formation) = self.formations.of.get_mut(&zero.cluster) {
+                    formation.document = Some(document);
+                }
+                self.durable.hold(Deferred::Formed(zero.cluster));
+            }
+            Err(refusal) => turn.note(crate::api::NoteLevel::Error, format!("cluster {} cannot be formed here: {refusal}", zero.name)),
+        }
+    }
+
+    /// This node's replica of a level 0 cluster is on disk: whoever asked is told.
+    pub fn on_formed_durable(&mut self, cluster: ClusterId) {
+        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        formation.durable = true;
+        let asked = core::mem::take(&mut formation.asked);
+        let Some(document) = formation.document.clone() else { return };
+        for (node, nonce) in asked {
+            let state = FormationState::Formed(document.clone());
+            self.say(node, cluster, &Item::FormationAnswer { cluster, nonce, state });
+        }
+    }
+}
+
+/// The document, if the members are still the first ones.
+fn document_of(zero: &LevelZero, members: &[Member]) -> Option<FormationDocument> {
+    let first = |member: &Member| member.replica.0 == member.node.0 && !member.learner && zero.members.contains(&member.node);
+    let unchanged = members.len() == zero.members.len() && members.iter().all(first);
+    unchanged.then(|| FormationDocument { cluster: zero.cluster, members: members.to_vec() })
+}
+
+/// Formed, with nothing to tell.
+fn empty(cluster: ClusterId) -> FormationDocument {
+    FormationDocument { cluster, members: Vec::new() }
+}

@@ -1,0 +1,182 @@
+//! Every item goes through bytes and back; damaged bytes are refused and never panic.
+
+use super::*;
+use crate::random::Random;
+use base_types::{BackendKind, ErrorKind, LogIndex, OrderedAt, ReadConsistency, RequestId, Term, WriteConsistency};
+use core_cluster::api::{AdminCommand, ClusterDescription};
+
+fn sender() -> Sender {
+    Sender { node: NodeId(3), boot: BootId(99), lane: LaneId(1), lanes: 2 }
+}
+
+fn member(id: u64) -> Member {
+    Member { replica: ReplicaId(id), node: NodeId(id), disk: DiskId(id * 7), learner: id % 2 == 0 }
+}
+
+fn name() -> ClusterName {
+    "metadata@users".parse().unwrap()
+}
+
+fn spec() -> ReplicaSpec {
+    ReplicaSpec {
+        cluster: ClusterId(1000),
+        generation: Generation(2),
+        name: name(),
+        rule: "size=3".into(),
+        engine: "memory".into(),
+        consistency: WriteConsistency::Strong,
+        read_consistency: ReadConsistency::Eventual,
+        replica: ReplicaId(4),
+        initial_members: vec![member(1), member(2)],
+    }
+}
+
+fn description() -> ClusterDescription {
+    ClusterDescription {
+        cluster: ClusterId(5),
+        generation: Generation(1),
+        name: name(),
+        rule: "size=1".into(),
+        engine: "lmdb".into(),
+        leader: Some(NodeId(2)),
+        term: Term(3),
+        commit: LogIndex(4),
+        applied: LogIndex(4),
+        consistency: WriteConsistency::Absolute,
+        read_consistency: ReadConsistency::Strong,
+        members: vec![(member(1), LogIndex(4))],
+        quiesced: true,
+        cluster_time_ms: 12,
+    }
+}
+
+fn forward(kind: LocalKind) -> Item {
+    Item::Forward { ticket: Ticket(1), cluster: ClusterId(2), generation: Generation(3), deadline_ms: 4, kind }
+}
+
+fn reply(outcome: LocalOutcome) -> Item {
+    Item::ForwardReply { ticket: Ticket(1), boot: BootId(2), outcome }
+}
+
+fn cluster_items() -> Vec<Item> {
+    let at = OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
+    let write = LocalKind::Write {
+        backend: BackendKind::Metadata,
+        command: Bytes::from_static(b"command"),
+        consistency: Some(WriteConsistency::Hopeful),
+        request_id: RequestId(77),
+        cluster_time_ms: 1234,
+    };
+    let bytes = Bytes::from_static(b"reply");
+    vec![
+        Item::Peer { origin: NodeId(3), cluster: ClusterId(9), generation: Generation(1), payload: Bytes::from_static(b"raft") },
+        forward(write),
+        forward(LocalKind::Read { backend: BackendKind::Redis, query: Bytes::new(), consistency: None }),
+        forward(LocalKind::Admin(AdminCommand::AddMember { node: NodeId(1), disk: DiskId(2) })),
+        forward(LocalKind::Admin(AdminCommand::RemoveMember { node: NodeId(1) })),
+        forward(LocalKind::Admin(AdminCommand::ReplaceDisk { node: NodeId(1), disk: DiskId(2) })),
+        forward(LocalKind::Admin(AdminCommand::TransferLeader { node: NodeId(1) })),
+        forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency { consistency: None, read_consistency: Some(ReadConsistency::Eventual) })),
+        forward(LocalKind::Admin(AdminCommand::Describe)),
+        reply(LocalOutcome::Written { reply: bytes.clone(), at, level: WriteConsistency::Strong, cluster_time_ms: 9 }),
+        reply(LocalOutcome::Read { reply: bytes.clone(), at, level: ReadConsistency::Strong, cluster_time_ms: 9 }),
+        reply(LocalOutcome::Described(description())),
+        reply(LocalOutcome::AdminDone { at }),
+        reply(LocalOutcome::CommittedNotAbsolute { reply: bytes, at, missing: vec![NodeId(5)] }),
+        reply(LocalOutcome::NotLeader { leader: Some(NodeId(1)), term: Term(2), members: vec![member(1)] }),
+        reply(LocalOutcome::NoSuchCluster),
+        reply(LocalOutcome::StaleRoute { cluster_time_ms: 8 }),
+        reply(LocalOutcome::Refused(Refusal::new(ErrorKind::Full, "DiskFull", "disk of node 1 is full"))),
+        reply(LocalOutcome::Unknown { message: "leadership lost".into() }),
+        Item::CreateReplica { ticket: Ticket(1), disk: DiskId(2), spec: Box::new(spec()) },
+        Item::DestroyReplica { ticket: Ticket(1), cluster: ClusterId(2), generation: Generation(3), replica: ReplicaId(4) },
+        Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Ok(true) },
+        Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Err(Refusal::invalid("UnknownEngine", "no")) },
+    ]
+}
+
+fn node_items() -> Vec<Item> {
+    let record = NodeRecord { node: NodeId(4), disk: DiskId(5), engines: vec!["lmdb".into()], ..NodeRecord::default() };
+    let news = core_placement::MapRecord { number: 2, heard_ms_ago: 3, record: record.clone() };
+    let delta = MapDelta { restart: true, records: vec![news], forgotten: vec![NodeId(9)], ..MapDelta::default() };
+    let document = FormationDocument { cluster: ClusterId(1), members: vec![member(1), member(2), member(3)] };
+    vec![
+        Item::Heartbeat { record: Box::new(record), wanted: MapVersion { epoch: 3, number: 4 } },
+        Item::HeartbeatReply { leader: Some(NodeId(1)), delta: Some(Box::new(delta.clone())) },
+        Item::HeartbeatReply { leader: None, delta: None },
+        Item::FormationProbe { cluster: ClusterId(1), nonce: 5 },
+        Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Blank { disk: DiskId(6) } },
+        Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Pending },
+        Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Formed(document) },
+        Item::UnknownCluster { cluster: ClusterId(1), generation: Generation(2), disk: DiskId(3) },
+        Item::MapNews { delta: Box::new(delta) },
+        Item::ReplicaNews {
+            cluster: ClusterId(1),
+            generation: Generation(2),
+            name: name(),
+            replica: ReplicaId(3),
+            leader: None,
+            members: vec![member(1)],
+        },
+        Item::ReplicaGone { cluster: ClusterId(1), name: name() },
+        Item::LaneNews { replicas: 1, leaders: 2, quiesced: 3 },
+    ]
+}
+
+fn all_items() -> Vec<Item> {
+    let mut items = cluster_items();
+    items.extend(node_items());
+    items
+}
+
+fn full_frame() -> Bytes {
+    let mut builder = FrameBuilder::new(LaneId(4), sender());
+    all_items().iter().for_each(|item| builder.push(item));
+    builder.finish()
+}
+
+#[test]
+fn what_is_framed_is_read() {
+    let bytes = full_frame();
+    assert_eq!(peek_lane(&bytes), Some(LaneId(4)));
+    let frame = decode(bytes).unwrap();
+    assert_eq!(frame.from, sender());
+    assert_eq!(frame.items, all_items());
+}
+
+#[test]
+fn foreign_frames_are_refused() {
+    let good = full_frame();
+    for (position, wrong) in [(0usize, 0xffu8), (4, 9)] {
+        let mut bytes = good.to_vec();
+        bytes[position] = wrong;
+        assert!(decode(Bytes::from(bytes)).is_err());
+    }
+    let mut unknown = FrameBuilder::new(LaneId(0), sender()).finish().to_vec();
+    unknown.extend_from_slice(&[200, 0]);
+    assert_eq!(decode(Bytes::from(unknown)), Err(DecodeError::Unknown("item kind")));
+    let mut trailing = FrameBuilder::new(LaneId(0), sender()).finish().to_vec();
+    trailing.extend_from_slice(&[kind::LANE_NEWS, 13]);
+    trailing.extend_from_slice(&[0; 13]);
+    assert_eq!(decode(Bytes::from(trailing)), Err(DecodeError::TrailingBytes));
+}
+
+#[test]
+fn damage_never_panics() {
+    let good = full_frame();
+    let mut random = Random::new(11);
+    for length in 0..good.len() {
+        // A cut between two items is a shorter frame; any other cut is refused.
+        if let Ok(frame) = decode(good.slice(..length)) {
+            assert!(frame.items.len() < all_items().len());
+        }
+    }
+    for _ in 0..20_000 {
+        let mut bytes = good.to_vec();
+        for _ in 0..=random.below(3) {
+            let position = random.below(bytes.len() as u64) as usize;
+            bytes[position] = random.next() as u8;
+        }
+        let _ = decode(Bytes::from(bytes));
+    }
+}

@@ -1,0 +1,20 @@
+//! What the director needs of a lane. One implementation is the real one; tests bring their own, so
+//! that routing and flows are tried without Raft.
+
+use base_types::{ClusterId, Generation, NodeId, Refusal, Tick};
+use bytes::Bytes;
+use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView};
+
+/// The methods of [`core_cluster::Lane`] that the director calls; their meaning is told there.
+pub trait LaneFace {
+    fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal>;
+    fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool;
+    fn submit(&mut self, now: Tick, operation: LocalOperation);
+    fn on_peer_message(&mut self, now: Tick, from: NodeId, cluster: ClusterId, generation: Generation, payload: Bytes);
+    fn on_peer_down(&mut self, now: Tick, node: NodeId);
+    fn on_peer_up(&mut self, now: Tick, node: NodeId);
+    fn finish_turn(&mut self, now: Tick) -> LaneOutput;
+    fn view(&self, cluster: ClusterId) -> Option<ReplicaView>;
+    fn views(&self) -> Vec<ReplicaView>;
+    fn statistics(&self) -> LaneStatistics;
+}

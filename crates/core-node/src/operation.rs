@@ -1,0 +1,161 @@
+//! One operation on a cluster under way: who wants it, how far it is.
+//!
+//!   Resolving ──route──▶ Local | Remote ──outcome──▶ done
+//!       ▲                    │ not leader, timeout, peer down, unknown
+//!       └────── Backoff ◀────┘
+//!
+//! Always: a write keeps its request id through all attempts, so it applies at most once; once an
+//! attempt may have been proposed (`maybe_applied`) the operation never ends "not applied".
+//! Not here: what decides (router.rs).
+
+use base_types::action::Action;
+use base_types::{ClusterId, ClusterName, NodeId, ReadConsistency, RequestId, Tick, Ticket};
+use core_cluster::api::LocalKind;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most operations a core has under way.
+pub const PENDING_REQUESTS_MAX: usize = 65_536;
+/// The most attempts of one operation; its deadline usually ends it long before.
+pub const ATTEMPTS_MAX: u32 = 250;
+
+/// Who is told how it ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Owner {
+    /// A client, through the host. `ticket: None`: it went away.
+    Client { ticket: Option<Ticket>, shape: Shape },
+    /// A call of a plan.
+    Plan { plan: u64, index: usize },
+    /// Operations that wait for a cluster's whereabouts.
+    Resolve(Arc<ClusterName>),
+    /// Requests that wait for a keyspace's document.
+    Keyspace(String),
+    /// The leader of `cluster` here asks itself what a new member must be told.
+    Heal { node: NodeId },
+    /// A member on a lost disk is to be replaced.
+    Replace { cluster: ClusterId, node: NodeId },
+    /// `reference` is told a cluster's members.
+    TellMembers { cluster: ClusterId },
+    /// The node map's authority reads, or writes, the allocator.
+    Registry(RegistryWork),
+    /// The configuration cluster is told what this node has joined.
+    ConfigWrite,
+    /// A listed cluster's leader is asked to take this node back.
+    ConfigNudge(Arc<ClusterName>),
+    /// Flows that were left unfinished.
+    Unfinished,
+}
+
+/// What the node map's authority asks of the allocator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RegistryWork {
+    Load,
+    Register(NodeId),
+    Report(Vec<NodeId>),
+}
+
+/// What a client's answer is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// A reply of the `metadata` backend.
+    Metadata,
+    /// A reply of the `redis` backend.
+    Redis,
+    /// A leader's description.
+    Describe,
+    /// A record of the `reference` backend.
+    Resolve,
+    /// A page of such records.
+    List,
+    /// Nothing but that it was done.
+    Done,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Waits for `reference`, or for a keyspace's document.
+    Resolving,
+    /// In this core's own lane.
+    Local,
+    /// Sent to a node (or another lane of this one).
+    Remote { node: NodeId },
+    /// Waits before the next attempt.
+    Backoff,
+}
+
+/// A request on keys of a keyspace: kept until it ends, since a partition may move under it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KeyspaceWork {
+    pub keyspace: String,
+    pub action: Action,
+    /// The client's (or the drawn) request id; each attempt's is derived from it.
+    pub request_id: RequestId,
+    /// How often each cluster refused it because the partition was moving or had moved.
+    pub refusals: BTreeMap<Arc<ClusterName>, u32>,
+    /// Whether the cluster must be found (anew) before the next attempt.
+    pub place: bool,
+    /// The document version that proved wrong: only a newer one will do.
+    pub avoid: Option<u64>,
+}
+
+/// One operation.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Operation {
+    pub owner: Owner,
+    pub name: Arc<ClusterName>,
+    pub kind: LocalKind,
+    pub begun: Tick,
+    pub deadline: Tick,
+    pub phase: Phase,
+    /// What its timer is set to.
+    pub timer: Tick,
+    pub attempt: u32,
+    /// Attempts that got no answer in time.
+    pub timeouts: u32,
+    /// Redirects and rounds since the last backoff.
+    pub redirects: u32,
+    pub rounds: u32,
+    /// Whether the cluster was looked up anew for this operation.
+    pub refreshed: u32,
+    /// Members asked in this round.
+    pub tried: Vec<NodeId>,
+    pub maybe_applied: bool,
+    /// For the message when it fails.
+    pub last: &'static str,
+    pub keyspace: Option<Box<KeyspaceWork>>,
+}
+
+impl Operation {
+    /// A fresh operation.
+    pub fn new(owner: Owner, name: Arc<ClusterName>, kind: LocalKind, now: Tick, deadline: Tick) -> Operation {
+        Operation {
+            owner,
+            name,
+            kind,
+            begun: now,
+            deadline,
+            phase: Phase::Resolving,
+            timer: deadline,
+            attempt: 0,
+            timeouts: 0,
+            redirects: 0,
+            rounds: 0,
+            refreshed: 0,
+            tried: Vec::new(),
+            maybe_applied: false,
+            last: "nothing yet",
+            keyspace: None,
+        }
+    }
+
+    /// Whether it can change anything.
+    pub fn is_write(&self) -> bool {
+        matches!(self.kind, LocalKind::Write { .. })
+    }
+
+    /// Whether any member may answer, for a cluster with this default.
+    pub fn any_member(&self, default: ReadConsistency) -> bool {
+        matches!(self.kind, LocalKind::Read { consistency, .. } if consistency.unwrap_or(default) == ReadConsistency::Eventual)
+    }
+}

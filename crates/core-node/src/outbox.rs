@@ -1,0 +1,63 @@
+//! What leaves with this turn: one frame for each (node, lane), more where one would grow too large.
+//!
+//! Always: items for one lane keep their order; what a lane says to itself never leaves the core; frames leave in (node, lane) order.
+//! Not here: whether there is a connection (edge-node).
+
+use crate::api::{Effect, Effects, Mail};
+use crate::frame::{FrameBuilder, Item, Sender};
+use base_types::{LaneId, NodeId};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+
+/// The frames being filled.
+#[derive(Debug)]
+pub struct Outbox {
+    sender: Sender,
+    open: BTreeMap<(NodeId, LaneId), FrameBuilder>,
+    closed: Vec<(NodeId, LaneId, Bytes)>,
+    own: VecDeque<Item>,
+}
+
+impl Outbox {
+    /// An empty outbox of this sender.
+    pub fn new(sender: Sender) -> Outbox {
+        Outbox { sender, open: BTreeMap::new(), closed: Vec::new(), own: VecDeque::new() }
+    }
+
+    /// Adds an item for a lane of a node; this node's own other lanes included.
+    pub fn push(&mut self, node: NodeId, lane: LaneId, item: &Item) {
+        let sender = self.sender;
+        if (node, lane) == (sender.node, sender.lane) {
+            return self.own.push_back(item.clone());
+        }
+        let builder = self.open.entry((node, lane)).or_insert_with(|| FrameBuilder::new(lane, sender));
+        if builder.is_full() {
+            let full = core::mem::replace(builder, FrameBuilder::new(lane, sender));
+            self.closed.push((node, lane, full.finish()));
+        }
+        builder.push(item);
+    }
+
+    /// The next item this lane has said to itself.
+    pub fn next_own(&mut self) -> Option<Item> {
+        self.own.pop_front()
+    }
+
+    /// Whether this lane has said anything to itself that was not taken yet.
+    pub fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// Hands everything out.
+    pub fn flush(&mut self, effects: &mut Effects) {
+        let open = core::mem::take(&mut self.open);
+        let open = open.into_iter().map(|((node, lane), builder)| (node, lane, builder.finish()));
+        for (node, lane, frame) in core::mem::take(&mut self.closed).into_iter().chain(open) {
+            effects.list.push(if node == self.sender.node {
+                Effect::Mail { to: lane, mail: Mail { frame } }
+            } else {
+                Effect::Send { to: node, lane, frame }
+            });
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Runs planners: carries out their calls, hands them the results, ends them at their deadline.
+//!
+//! Always: a plan is never entered while it runs (results wait in a queue); at most `PLANS_MAX` plans
+//! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
+//! Not here: what plans do (keyspace, flows).
+
+use crate::director::{ClientWork, Director, TimerKey, Turn};
+use crate::durable::Deferred;
+use crate::failures;
+use crate::flows::create::CreateFlow;
+use crate::flows::delete::DeleteFlow;
+use crate::frame::{Item, Sender};
+use crate::operation::{Operation, Owner};
+use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
+use base_types::action::{Failure, Response};
+use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Tick, Ticket};
+use core::time::Duration;
+use core_cluster::api::{LocalKind, ReplicaSpec};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The most plans under way.
+pub const PLANS_MAX: usize = 4_096;
+/// The longest one call of a plan may take.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a node is told again what to do with a replica.
+const ORDER_RETRY: Duration = Duration::from_millis(400);
+/// The longest a node is told.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Results handed to plans in one turn; the rest wait for the next.
+const RESULTS_PER_TURN_MAX: usize = 10_000;
+
+/// Who is told how a plan ended.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PlanOwner {
+    Client(Option<Ticket>),
+    Plan { plan: u64, index: usize },
+    /// Nobody; a failure is noted.
+    Background,
+    /// Nobody, not even then.
+    Silent,
+    /// The configuration cluster's keeper.
+    Config,
+    /// The sweep over keyspaces that were left unfinished.
+    KeyspaceSweep,
+}
+
+/// A plan under way.
+pub struct Plan {
+    /// Out while it runs.
+    planner: Option<Box<dyn Planner>>,
+    pub owner: PlanOwner,
+    deadline: Tick,
+    next_index: usize,
+    out: BTreeSet<usize>,
+    wake: Tick,
+    timer: Tick,
+    /// It changes nothing: when the deadline ends it, nothing was done.
+    pub read_only: bool,
+    /// The action to follow up once it was answered well.
+    pub follow_up: Option<Box<dyn Planner>>,
+}
+
+/// What to know of a client's plan when it ends.
+#[derive(Default)]
+pub struct AfterPlan {
+    pub read_only: bool,
+    pub follow_up: Option<Box<dyn Planner>>,
+}
+
+/// A replica order under way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Order {
+    plan: u64,
+    index: usize,
+    node: NodeId,
+    order: ReplicaOrder,
+    deadline: Tick,
+    timer: Tick,
+}
+
+impl Director {
+    /// Starts a plan.
+    pub fn start_plan(
+        &mut self,
+        turn: &mut Turn<'_>,
+        planner: Box<dyn Planner>,
+        owner: PlanOwner,
+        deadline: Tick,
+    ) -> u64 {
+        let number = self.next_number();
+        if self.plans.len() >= PLANS_MAX {
+            let failure = failures::overloaded("plans under way", PLANS_MAX);
+            self.finish_plan(turn, owner, planner.name(), None, Err(failure));
+            return number;
+        }
+        self.statistics.plans_started += 1;
+        let timer = deadline;
+        self.set_timer(TimerKey::Plan(number), Tick::NEVER, timer);
+        let plan = Plan {
+            planner: Some(planner),
+            owner,
+            deadline,
+            next_index: 0,
+            out: BTreeSet::new(),
+            wake: Tick::NEVER,
+            timer,
+            read_only: false,
+            follow_up: None,
+        };
+        self.plans.insert(number, plan);
+        self.enter_plan(turn, number, |planner, context| planner.start(context));
+        number
+    }
+
+    fn enter_plan(
+        &mut self,
+        turn: &mut Turn<'_>,
+        number: u64,
+        enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
+    ) {
+        let Some(plan) = self.plans.get_mut(&number) else { return };
+        let Some(mut planner) = plan.planner.take() else { return };
+        let mut documents = Vec::new();
+        let mut context = PlanContext {
+            now: turn.now,
+            deadline: plan.deadline,
+            node: self.config.node,
+            region: &self.config.labels.region,
+            random: &mut self.random,
+            documents: &mut documents,
+        };
+        let step = enter(planner.as_mut(), &mut context);
+        plan.planner = Some(planner);
+        let sweeping = self.plans.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
+        for news in documents {
+            if sweeping {
+                self.resumption.swept.push(news.clone());
+            }
+            self.learn_document(turn, news);
+        }
+        self.carry_out(turn, number, step);
+    }
+
+    fn carry_out(&mut self, turn: &mut Turn<'_>, number: u64, step: Step) {
+        match step {
+            Step::Calls(calls) => self.make_calls(turn, number, calls),
+            Step::Wait(pause) => {
+                if let Some(plan) = self.plans.get_mut(&number) {
+                    plan.wake = turn.now + pause.max(Duration::from_millis(1));
+                    self.rearm_plan(number);
+                }
+            }
+            Step::Done(response) => self.end_plan(turn, number, response),
+        }
+    }
+
+    fn rearm_plan(&mut self, number: u64) {
+        if let Some(plan) = self.plans.get_mut(&number) {
+            let at = plan.wake.min(plan.deadline);
+            let old = core::mem::replace(&mut plan.timer, at);
+            self.set_timer(TimerKey::Plan(number), old, at);
+        }
+    }
+
+    fn make_calls(&mut self, turn: &mut Turn<'_>, number: u64, calls: Vec<Call>) {
+        let Some(plan) = self.plans.get_mut(&number) else { return };
+        let first = plan.next_index;
+        plan.next_index += calls.len();
+        plan.out.extend(first..first + calls.len());
+        let idle = plan.out.is_empty() && plan.wake == Tick::NEVER;
+        if plan.out.len() > CALLS_OUT_MAX || idle {
+            let name = plan.planner.as_ref().map_or("", |planner| planner.name());
+            let failure = failures::internal(format!("plan {name} has {} calls out (none, or beyond {CALLS_OUT_MAX})", plan.out.len()));
+            return self.end_plan(turn, number, Err(failure));
+        }
+        for (offset, call) in calls.into_iter().enumerate() {
+            self.make_call(turn, number, first + offset, call);
+        }
+    }
+
+    fn make_call(&mut self, turn: &mut Turn<'_>, plan: u64, index: usize, call: Call) {
+        let Some(plan_deadline) = self.plans.get(&plan).map(|plan| plan.deadline) else { return };
+        let deadline = plan_deadline.min(turn.now + CALL_TIMEOUT);
+        let owner = Owner::Plan { plan, index };
+        let child = PlanOwner::Plan { plan, index };
+        let (cluster, kind) = match call {
+            Call::Write { cluster, backend, command, consistency, request_id } => {
+                let request_id = request_id.unwrap_or_else(|| self.random.request_id());
+                (cluster, LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms: 0 })
+            }
+            Call::Read { cluster, backend, query, consistency } => {
+                (cluster, LocalKind::Read { backend, query, consistency })
+            }
+            Call::Admin { cluster, command } => (cluster, LocalKind::Admin(command)),
+            Call::CreateCluster { cluster, rule } => {
+                let flow = CreateFlow::new(cluster, rule, self.config.default_engine.clone());
+                self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
+                return;
+            }
+            Call::DeleteCluster { cluster } => {
+                let flow = DeleteFlow::new(cluster);
+                self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
+                return;
+            }
+            Call::Replica { node, order } => {
+                let deadline = plan_deadline.min(turn.now + ORDER_TIMEOUT);
+                return self.start_order(turn, Order { plan, index, node, order, deadline, timer: Tick::NEVER });
+            }
+        };
+        self.start_operation(turn, Operation::new(owner, Arc::new(cluster), kind, turn.now, deadline));
+    }
+
+    /// Hands waiting results to their plans. Whether any are left.
+    pub fn deliver_results(&mut self, turn: &mut Turn<'_>) -> bool {
+        for _ in 0..RESULTS_PER_TURN_MAX {
+            let Some((number, index, result)) = self.plan_results.pop_front() else { return false };
+            let expected = self.plans.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
+            if expected {
+                self.enter_plan(turn, number, |planner, context| planner.on_result(context, index, result));
+            }
+        }
+        !self.plan_results.is_empty()
+    }
+
+    /// A plan's timer rang: it is woken, or its deadline has come.
+    pub fn on_plan_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(plan) = self.plans.get_mut(&number) else { return };
+        if turn.now >= plan.deadline {
+            let failure = if plan.read_only {
+                Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", "the deadline came before all clusters had answered; retry, or allow a longer deadline_ms").into()
+            } else {
+                let message = "the deadline came before the work was done; it may be finished in the background: look before you retry";
+                Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message).into()
+            };
+            return self.end_plan(turn, number, Err(failure));
+        }
+        plan.wake = Tick::NEVER;
+        plan.timer = Tick::NEVER;
+        self.rearm_plan(number);
+        self.enter_plan(turn, number, |planner, context| planner.on_wake(context));
+    }
+
+    fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
+        let Some(plan) = self.plans.remove(&number) else { return };
+        self.timers.remove(&(plan.timer, TimerKey::Plan(number)));
+        self.statistics.plans_finished += 1;
+        let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
+        self.finish_plan(turn, plan.owner, name, plan.follow_up, response);
+    }
+
+    fn finish_plan(&mut self, turn: &mut Turn<'_>, owner: PlanOwner, name: &'static str, follow_up: Option<Box<dyn Planner>>, response: Response) {
+        if let (Some(next), true) = (follow_up, response.is_ok()) {
+            self.start_plan(turn, next, PlanOwner::Background, Tick::NEVER);
+        }
+        match owner {
+            PlanOwner::Client(ticket) => self.reply(turn, ticket, response),
+            PlanOwner::Plan { plan, index } => {
+                let result = response.map(|answer| CallReply::Done { at: answer.at });
+                self.plan_results.push_back((plan, index, result));
+            }
+            PlanOwner::Background => {
+                if let Err(failure) = response {
+                    turn.note(crate::api::NoteLevel::Warning, format!("{name} in the background ended: {}", failure.refusal));
+                }
+            }
+            PlanOwner::Silent => {}
+            PlanOwner::Config => self.on_config_plan(turn, response),
+            PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
+        }
+    }
+
+    /// A client's plan: remembered so that the client can go away.
+    pub fn start_client_plan(&mut self, turn: &mut Turn<'_>, ticket: Ticket, planner: Box<dyn Planner>, deadline: Tick, after: AfterPlan) {
+        let number = self.start_plan(turn, planner, PlanOwner::Client(Some(ticket)), deadline);
+        if let Some(plan) = self.plans.get_mut(&number) {
+            let AfterPlan { read_only, follow_up } = after;
+            plan.read_only = read_only;
+            plan.follow_up = follow_up;
+            self.clients.insert(ticket, ClientWork::Plan(number));
+        }
+    }
+
+    fn start_order(&mut self, turn: &mut Turn<'_>, order: Order) {
+        let number = self.next_number();
+        self.orders.insert(number, order);
+        self.send_order(turn, number);
+    }
+
+    /// Tells a node (again) what to do with a replica, or gives up.
+    pub fn send_order(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(order) = self.orders.get_mut(&number) else { return };
+        if turn.now >= order.deadline || !self.plans.contains_key(&order.plan) {
+            let message = format!("node {} did not answer an order about a replica in time", order.node);
+            let failure = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message).into();
+            return self.end_order(number, Err(failure));
+        }
+        let old = core::mem::replace(&mut order.timer, order.deadline.min(turn.now + ORDER_RETRY));
+        let (at, node, what) = (order.timer, order.node, order.order.clone());
+        self.set_timer(TimerKey::Order(number), old, at);
+        self.want_address(turn, node);
+        let ticket = Ticket(number);
+        match what {
+            ReplicaOrder::Create { spec, disk } => {
+                let cluster = spec.cluster;
+                self.say(node, cluster, &Item::CreateReplica { ticket, disk, spec });
+            }
+            ReplicaOrder::Destroy { cluster, generation, replica } => {
+                self.say(node, cluster, &Item::DestroyReplica { ticket, cluster, generation, replica });
+            }
+        }
+    }
+
+    fn end_order(&mut self, number: u64, result: CallResult) {
+        if let Some(order) = self.orders.remove(&number) {
+            self.timers.remove(&(order.timer, TimerKey::Order(number)));
+            self.plan_results.push_back((order.plan, order.index, result));
+        }
+    }
+
+    /// A node answered an order. `Ticket(0)`: nobody waits for it.
+    pub fn on_replica_done(&mut self, from: NodeId, ticket: Ticket, result: Result<bool, Refusal>) {
+        if self.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
+            self.end_order(ticket.0, result.map(|_| CallReply::Done { at: None }).map_err(Failure::from));
+        }
+    }
+
+    /// This lane is told to make a replica. The answer leaves once the replica is durable.
+    pub fn on_create_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, disk: DiskId, spec: ReplicaSpec) {
+        let result = self.create_replica(turn, disk, spec);
+        let made = result == Ok(true);
+        let item = Item::ReplicaDone { ticket, boot: from.boot, result };
+        if made {
+            self.durable.hold(Deferred::Say { node: from.node, lane: from.lane, item: Box::new(item) });
+        } else {
+            self.outbox.push(from.node, from.lane, &item);
+        }
+    }
+
+    fn create_replica(&mut self, turn: &mut Turn<'_>, disk: DiskId, spec: ReplicaSpec) -> Result<bool, Refusal> {
+        if disk != self.config.disk {
+            let message = format!("node {} has disk {}, not {disk}: it lost its disk since the order was given", self.config.node, self.config.disk);
+            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+        }
+        if self.recruits.is_gone(spec.cluster, spec.replica) {
+            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", "that replica was removed from this node before"));
+        }
+        if let Some(view) = turn.lane.view(spec.cluster) {
+            if view.replica >= spec.replica && view.generation == spec.generation && !view.damaged {
+                return Ok(false);
+            }
+        }
+        self.lane_dirty = true;
+        for member in &spec.initial_members {
+            self.want_address(turn, member.node);
+        }
+        turn.lane.create_replica(turn.now, spec)
+    }
+
+    /// This lane is told to remove a replica.
+    pub fn on_destroy_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, target: (ClusterId, Generation, ReplicaId)) {
+        let (cluster, generation, replica) = target;
+        let other = turn.lane.view(cluster).is_some_and(|view| replica != ReplicaId(0) && view.replica != replica);
+        let done = !other && self.destroy_replica(turn, cluster, generation);
+        let item = Item::ReplicaDone { ticket, boot: from.boot, result: Ok(done) };
+        if done {
+            self.durable.hold(Deferred::Say { node: from.node, lane: from.lane, item: Box::new(item) });
+        } else {
+            self.outbox.push(from.node, from.lane, &item);
+        }
+    }
+
+    /// Removes a replica here and remembers that it is gone.
+    pub fn destroy_replica(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, generation: Generation) -> bool {
+        let Some(view) = turn.lane.view(cluster) else { return false };
+        if view.generation != generation {
+            return false;
+        }
+        self.lane_dirty = true;
+        let done = turn.lane.destroy_replica(turn.now, cluster, generation);
+        if done {
+            self.recruits.note_gone(cluster, view.replica);
+        }
+        done
+    }
+
+}

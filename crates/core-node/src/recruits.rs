@@ -1,0 +1,429 @@
+//! Replicas that must come, be replaced, or go: lost disks, members that lack their replica, replicas
+//! whose cluster has gone on without them.
+//!
+//!   node map: other disk ─┐
+//!   UnknownCluster{disk} ─┴▶ leader: ReplaceDisk (until done) ─▶ its messages meet nothing
+//!        ─▶ UnknownCluster{disk} ─▶ leader: CreateReplica (blank, new replica id) ─▶ snapshot
+//!
+//! Always: a node makes a replica only on the disk the order names; a leader orders only what its
+//! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
+//! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
+
+use crate::director::{Director, TimerKey, Turn};
+use crate::flows::orphan::OrphanFlow;
+use crate::frame::Item;
+use crate::nodes::ReplicaKnown;
+use crate::operation::{Operation, Owner};
+use crate::planner::{CallReply, CallResult};
+use crate::plans::PlanOwner;
+use base_types::codec::Encode;
+use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, Tick, Ticket};
+use core::time::Duration;
+use core_backends::reference::{ClusterMember, Command};
+use core_cluster::api::{AdminCommand, LocalKind, Member, Notice, ReplicaSpec, ReplicaView};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The least time between two orders (or questions) about one member of one cluster.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+/// The first pause before a replacement is tried again; doubled up to `REPLACE_PAUSE_MAX`.
+const REPLACE_PAUSE: Duration = Duration::from_millis(500);
+const REPLACE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long one try may take.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Replacements under way at a time: snapshots of all of them would crowd out the clients.
+const REPLACEMENTS_OUT_MAX: usize = 32;
+/// How often replicas without a leader are looked at, and how many at a time.
+const ORPHANS_EVERY: Duration = Duration::from_secs(10);
+const ORPHANS_AT_ONCE: usize = 16;
+/// Members are told to `reference` this long after a failed try.
+const TELL_MEMBERS_RETRY: Duration = Duration::from_secs(2);
+/// Bounds of what is remembered.
+const GONE_MAX: usize = 10_000;
+const TOLD_MAX: usize = 10_000;
+
+/// A replacement that is not done yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Replacement {
+    next: Tick,
+    pause: Duration,
+    out: bool,
+}
+
+/// What there is to do.
+#[derive(Debug, Default)]
+pub struct Recruits {
+    timer: Tick,
+    recheck: bool,
+    replacements: BTreeMap<(ClusterId, NodeId), Replacement>,
+    told: BTreeMap<(ClusterId, NodeId), Tick>,
+    gone: BTreeMap<ClusterId, ReplicaId>,
+    /// The members as last noticed, of every cluster here.
+    seen: BTreeMap<ClusterId, Vec<Member>>,
+    /// Clusters whose members changed since `reference` was surely told.
+    untold: BTreeMap<ClusterId, Tick>,
+    telling: BTreeSet<ClusterId>,
+    orphans_next: Tick,
+    orphans_after: ClusterId,
+    /// Replicas that lost what they promised, with the warning.
+    pub damaged: BTreeMap<ClusterId, String>,
+}
+
+impl Recruits {
+    /// Whether this replica (or an earlier one) of the cluster was removed here in this life of the process.
+    pub fn is_gone(&self, cluster: ClusterId, replica: ReplicaId) -> bool {
+        self.gone.get(&cluster).is_some_and(|gone| replica <= *gone)
+    }
+
+    /// Remembers a removed replica, so that an order that was long under way does not bring it back.
+    pub fn note_gone(&mut self, cluster: ClusterId, replica: ReplicaId) {
+        if self.gone.len() >= GONE_MAX {
+            self.gone.pop_first();
+        }
+        let known = self.gone.entry(cluster).or_insert(replica);
+        *known = (*known).max(replica);
+    }
+}
+
+impl Director {
+    /// What the lane noticed.
+    pub fn on_notice(&mut self, turn: &mut Turn<'_>, notice: Notice) {
+        match notice {
+            Notice::Changed { cluster, generation, name, leader, members } => {
+                let replica = turn.lane.view(cluster).map_or(ReplicaId(0), |view| view.replica);
+                self.learn_route_of_replica(&name, (cluster, generation), leader, &members);
+                self.on_members_noticed(turn, cluster, leader, &members);
+                self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader, members });
+            }
+            Notice::Gone { cluster, name } => {
+                self.recruits.seen.remove(&cluster);
+                self.recruits.damaged.remove(&cluster);
+                self.recruits.untold.remove(&cluster);
+                if self.is_lane_zero() {
+                    self.on_replica_gone(cluster, &name);
+                } else {
+                    self.tell_lane_zero(&Item::ReplicaGone { cluster, name });
+                }
+            }
+            Notice::Damaged { cluster, name, message } => {
+                let text = format!("replica of {name} on node {} is damaged and waits to be replaced: {message}", self.config.node);
+                turn.note(crate::api::NoteLevel::Error, text.clone());
+                self.recruits.damaged.insert(cluster, text);
+            }
+            Notice::LogFailed { message } => {
+                let reason = format!("the log failed, nothing is acknowledged any more: {message}; the process ends so that it can recover");
+                turn.effects.list.push(crate::api::Effect::Halt { reason });
+            }
+            Notice::UnknownCluster { from, cluster, generation } => {
+                let item = Item::UnknownCluster { cluster, generation, disk: self.config.disk };
+                self.say(from, cluster, &item);
+            }
+        }
+    }
+
+    fn learn_route_of_replica(&mut self, name: &base_types::ClusterName, life: (ClusterId, Generation), leader: Option<NodeId>, members: &[Member]) {
+        if let Some(route) = self.routes.get_mut(name) {
+            if (route.cluster, route.generation) == life && !members.is_empty() {
+                route.members = members.to_vec();
+                if leader.is_some() {
+                    route.leader = leader;
+                }
+            }
+        }
+    }
+
+    /// Members or leader of a cluster here changed.
+    fn on_members_noticed(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, leader: Option<NodeId>, members: &[Member]) {
+        for member in members {
+            self.want_address(turn, member.node);
+        }
+        let before = self.recruits.seen.insert(cluster, members.to_vec());
+        let changed = before.as_ref().is_some_and(|before| before != members);
+        if changed && self.level_zero_of(cluster).is_none() {
+            self.recruits.untold.insert(cluster, turn.now);
+        }
+        if leader != Some(self.config.node) {
+            return;
+        }
+        if let (true, Some(view)) = (changed, turn.lane.view(cluster)) {
+            let left = before.unwrap_or_default().into_iter().filter(|old| !members.iter().any(|new| new.node == old.node));
+            for old in left.collect::<Vec<Member>>() {
+                let item = Item::DestroyReplica { ticket: Ticket(0), cluster, generation: view.generation, replica: old.replica };
+                self.say(old.node, cluster, &item);
+            }
+        }
+        self.find_lost_disks(turn, cluster, members);
+        self.wake_recruits(turn.now);
+    }
+
+    fn wake_recruits(&mut self, now: Tick) {
+        if self.recruits.timer > now {
+            let old = core::mem::replace(&mut self.recruits.timer, now);
+            self.set_timer(TimerKey::Recruits, old, now);
+        }
+    }
+
+    /// At start.
+    pub fn start_recruits(&mut self, turn: &mut Turn<'_>) {
+        for view in turn.lane.views() {
+            self.recruits.seen.insert(view.cluster, view.members);
+        }
+        self.recruits.orphans_next = turn.now + ORPHANS_EVERY;
+        self.on_recruits_timer(turn);
+    }
+
+    /// The map told something of a node, perhaps another disk: soon all clusters led here are looked at, once.
+    pub fn recheck_disks(&mut self, now: Tick) {
+        self.recruits.recheck = true;
+        self.wake_recruits(now);
+    }
+
+    fn look_at_disks(&mut self, turn: &mut Turn<'_>) {
+        if !core::mem::take(&mut self.recruits.recheck) {
+            return;
+        }
+        for view in turn.lane.views().into_iter().filter(|view| view.is_leader) {
+            self.find_lost_disks(turn, view.cluster, &view.members);
+        }
+    }
+
+    fn find_lost_disks(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, members: &[Member]) {
+        for member in members {
+            if self.disk_of(member.node).is_some_and(|disk| disk != member.disk) {
+                self.want_replacement(turn.now, cluster, member.node);
+            }
+        }
+    }
+
+    /// The disk a node now has, as far as the map knows.
+    fn disk_of(&self, node: NodeId) -> Option<DiskId> {
+        if node == self.config.node {
+            return Some(self.config.disk);
+        }
+        self.nodes.map.get(node).filter(|record| record.up).map(|record| record.disk)
+    }
+
+    fn want_replacement(&mut self, now: Tick, cluster: ClusterId, node: NodeId) {
+        let fresh = Replacement { next: now, pause: REPLACE_PAUSE, out: false };
+        self.recruits.replacements.entry((cluster, node)).or_insert(fresh);
+        self.wake_recruits(now);
+    }
+
+    /// Time to try again whatever is not done.
+    pub fn on_recruits_timer(&mut self, turn: &mut Turn<'_>) {
+        self.look_at_disks(turn);
+        self.try_replacements(turn);
+        self.tell_members(turn);
+        if turn.now >= self.recruits.orphans_next {
+            self.recruits.orphans_next = turn.now + self.random.jitter(ORPHANS_EVERY);
+            self.look_at_orphans(turn);
+        }
+        let replacements = self.recruits.replacements.values().filter(|replacement| !replacement.out).map(|replacement| replacement.next);
+        let untold = self.recruits.untold.iter().filter(|(cluster, _)| !self.recruits.telling.contains(cluster)).map(|(_, at)| *at);
+        let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
+        let at = due.min(self.recruits.orphans_next);
+        let old = core::mem::replace(&mut self.recruits.timer, at);
+        self.set_timer(TimerKey::Recruits, old, at);
+    }
+
+    fn try_replacements(&mut self, turn: &mut Turn<'_>) {
+        let out = self.recruits.replacements.values().filter(|replacement| replacement.out).count();
+        let due: Vec<(ClusterId, NodeId)> = self
+            .recruits
+            .replacements
+            .iter()
+            .filter(|(_, replacement)| !replacement.out && replacement.next <= turn.now)
+            .take(REPLACEMENTS_OUT_MAX.saturating_sub(out))
+            .map(|(key, _)| *key)
+            .collect();
+        for (cluster, node) in due {
+            match self.replacement_wanted(turn, cluster, node) {
+                Some((view, disk)) => self.start_replacement(turn, view, node, disk),
+                None => {
+                    self.recruits.replacements.remove(&(cluster, node));
+                }
+            }
+        }
+    }
+
+    /// Whether the cluster is (still) led here with this node as a member on a disk it no longer has.
+    fn replacement_wanted(&self, turn: &Turn<'_>, cluster: ClusterId, node: NodeId) -> Option<(ReplicaView, DiskId)> {
+        let view = turn.lane.view(cluster).filter(|view| view.is_leader)?;
+        let disk = self.disk_of(node)?;
+        let lost = view.members.iter().any(|member| member.node == node && member.disk != disk);
+        lost.then_some((view, disk))
+    }
+
+    fn start_replacement(&mut self, turn: &mut Turn<'_>, view: ReplicaView, node: NodeId, disk: DiskId) {
+        if let Some(replacement) = self.recruits.replacements.get_mut(&(view.cluster, node)) {
+            replacement.out = true;
+        }
+        let kind = LocalKind::Admin(AdminCommand::ReplaceDisk { node, disk });
+        let owner = Owner::Replace { cluster: view.cluster, node };
+        self.know_own(&view);
+        let operation = Operation::new(owner, Arc::new(view.name), kind, turn.now, turn.now + REPLACE_TIMEOUT);
+        self.start_operation(turn, operation);
+    }
+
+    /// The router finds a cluster of this lane without asking anyone.
+    fn know_own(&mut self, view: &ReplicaView) {
+        if self.routes.get(&view.name).is_none() {
+            let mut route = crate::cache::Route {
+                cluster: view.cluster,
+                generation: view.generation,
+                members: view.members.clone(),
+                leader: view.leader,
+                term: view.term,
+                rule: String::new(),
+                consistency: Default::default(),
+                read_consistency: Default::default(),
+                clock: None,
+                pinned: false,
+                used: true,
+            };
+            route.leader = route.leader.filter(|_| view.is_leader);
+            self.routes.put(Arc::new(view.name.clone()), route);
+        }
+    }
+
+    /// A replacement was done, or failed.
+    pub fn on_replaced(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, node: NodeId, result: CallResult) {
+        let Some(replacement) = self.recruits.replacements.get_mut(&(cluster, node)) else { return };
+        replacement.out = false;
+        match result {
+            Ok(_) => {
+                self.recruits.replacements.remove(&(cluster, node));
+            }
+            Err(failure) => {
+                replacement.next = turn.now + replacement.pause;
+                replacement.pause = (replacement.pause * 2).min(REPLACE_PAUSE_MAX);
+                if replacement.pause == REPLACE_PAUSE_MAX {
+                    turn.note(crate::api::NoteLevel::Warning, format!("node {node} cannot be taken back into cluster {cluster} yet: {}", failure.refusal));
+                }
+            }
+        }
+        self.wake_recruits(turn.now);
+    }
+
+    /// A node this lane's clusters talk to has no such replica.
+    pub fn on_unknown_cluster(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, generation: Generation, disk: DiskId) {
+        let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader && view.generation == generation) else { return };
+        let Some(member) = view.members.iter().find(|member| member.node == from).copied() else { return };
+        if member.disk != disk {
+            if self.disk_of(from) == Some(disk) {
+                self.want_replacement(turn.now, cluster, from);
+            }
+            // Else the map will tell soon; a report that was long under way must not undo a newer disk.
+            return;
+        }
+        let last = self.recruits.told.get(&(cluster, from)).copied();
+        if last.is_some_and(|last| turn.now.since(last) < TELL_EVERY) {
+            return;
+        }
+        if self.recruits.told.len() >= TOLD_MAX {
+            self.recruits.told.pop_first();
+        }
+        self.recruits.told.insert((cluster, from), turn.now);
+        self.know_own(&view);
+        let kind = LocalKind::Admin(AdminCommand::Describe);
+        let deadline = turn.now + self.election_timeout();
+        let operation = Operation::new(Owner::Heal { node: from }, Arc::new(view.name), kind, turn.now, deadline);
+        self.start_operation(turn, operation);
+    }
+
+    /// The leader's own description: what the member must be told.
+    pub fn on_heal_description(&mut self, turn: &mut Turn<'_>, node: NodeId, result: CallResult) {
+        let Ok(CallReply::Described(description)) = result else { return };
+        let Some((member, _)) = description.members.iter().find(|(member, _)| member.node == node) else { return };
+        let spec = ReplicaSpec {
+            cluster: description.cluster,
+            generation: description.generation,
+            name: description.name.clone(),
+            rule: description.rule.clone(),
+            engine: description.engine.clone(),
+            consistency: description.consistency,
+            read_consistency: description.read_consistency,
+            replica: member.replica,
+            initial_members: Vec::new(),
+        };
+        let item = Item::CreateReplica { ticket: Ticket(0), disk: member.disk, spec: Box::new(spec) };
+        self.want_address(turn, node);
+        self.say(node, description.cluster, &item);
+    }
+
+    fn tell_members(&mut self, turn: &mut Turn<'_>) {
+        let telling = &self.recruits.telling;
+        let due: Vec<ClusterId> = self
+            .recruits
+            .untold
+            .iter()
+            .filter(|(cluster, at)| **at <= turn.now && !telling.contains(cluster))
+            .map(|(cluster, _)| *cluster)
+            .collect();
+        for cluster in due {
+            let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader) else {
+                // Whoever leads it tells; this mark stays in case this node comes to lead.
+                self.recruits.untold.insert(cluster, turn.now + ORPHANS_EVERY);
+                continue;
+            };
+            self.recruits.telling.insert(cluster);
+            let members = view.members.iter().map(|member| ClusterMember {
+                replica: member.replica,
+                node: member.node,
+                disk: member.disk,
+                learner: member.learner,
+            });
+            let command = Command::UpdateMembers {
+                name: view.name.clone(),
+                generation: view.generation,
+                members: members.collect(),
+                term: view.term,
+                index: view.applied,
+            };
+            let kind = LocalKind::Write {
+                backend: BackendKind::Reference,
+                command: command.to_bytes(),
+                consistency: None,
+                request_id: self.random.request_id(),
+                cluster_time_ms: 0,
+            };
+            let deadline = turn.now + crate::resolve::RESOLVE_TIMEOUT;
+            let operation = Operation::new(Owner::TellMembers { cluster }, self.world.clone(), kind, turn.now, deadline);
+            self.start_operation(turn, operation);
+        }
+    }
+
+    /// `reference` took the members, or could not be reached.
+    pub fn on_members_told(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, result: CallResult) {
+        self.recruits.telling.remove(&cluster);
+        let reply = crate::resolve::decode_call::<core_backends::reference::Reply>(result);
+        match reply {
+            Err(failure) if failure.refusal.kind.retryable() => {
+                self.recruits.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
+                self.wake_recruits(turn.now);
+            }
+            _ => {
+                self.recruits.untold.remove(&cluster);
+            }
+        }
+    }
+
+    /// Replicas that no leader speaks to: has their cluster gone on without them?
+    fn look_at_orphans(&mut self, turn: &mut Turn<'_>) {
+        let after = self.recruits.orphans_after;
+        let suspects: Vec<ReplicaView> = turn
+            .lane
+            .views()
+            .into_iter()
+            .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
+            .filter(|view| self.level_zero_of(view.cluster).is_none())
+            .take(ORPHANS_AT_ONCE)
+            .collect();
+        self.recruits.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
+        for view in suspects {
+            let flow = OrphanFlow::new(self.config.node, &view);
+            let deadline = turn.now + ORPHANS_EVERY;
+            self.start_plan(turn, Box::new(flow), PlanOwner::Silent, deadline);
+        }
+    }
+}

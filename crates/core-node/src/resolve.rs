@@ -1,0 +1,147 @@
+//! Where a cluster is: asked of the world cluster's `reference` backend, once for all who wait.
+//!
+//! Always: one question a name at a time; whoever waits is tried again or told that there is no such
+//! cluster; nothing negative is kept. Not here: the cache (cache.rs).
+
+use crate::cache::Route;
+use crate::director::{Director, Turn};
+use crate::failures;
+use crate::operation::{Operation, Owner, Phase};
+use crate::planner::{CallReply, CallResult};
+use base_types::action::Failure;
+use base_types::codec::Encode;
+use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Refusal, Term};
+use core::time::Duration;
+use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
+use core_cluster::api::{LocalKind, Member};
+use std::sync::Arc;
+
+/// How long one question to `reference` may take.
+pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A query of the `reference` backend as an operation's kind.
+pub fn reference_read(query: &Query) -> LocalKind {
+    LocalKind::Read {
+        backend: BackendKind::Reference,
+        query: query.to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    }
+}
+
+/// What a call's reply says, decoded; a backend's refusal is the failure.
+pub fn decode_call<T: Encode>(result: CallResult) -> Result<(T, base_types::OrderedAt), Failure> {
+    let (reply, at) = match result? {
+        CallReply::Backend { reply, at, .. } => (reply, at),
+        _ => return Err(failures::internal("a call for a backend was answered without a reply")),
+    };
+    let value = core_backends::decode_reply(reply).map_err(|refusal: Refusal| Failure { refusal, at: Some(at) })?;
+    Ok((value, at))
+}
+
+/// The members of a record as the lane knows members.
+pub fn members_of(record: &ClusterRecord) -> Vec<Member> {
+    let member = |member: &core_backends::reference::ClusterMember| Member {
+        replica: member.replica,
+        node: member.node,
+        disk: member.disk,
+        learner: member.learner,
+    };
+    record.members.iter().map(member).collect()
+}
+
+/// A record as a route.
+pub fn route_of(record: &ClusterRecord) -> Route {
+    Route {
+        cluster: record.cluster,
+        generation: record.generation,
+        members: members_of(record),
+        leader: None,
+        term: Term(0),
+        rule: record.rule.clone(),
+        consistency: record.consistency,
+        read_consistency: record.read_consistency,
+        clock: None,
+        pinned: false,
+        used: true,
+    }
+}
+
+impl Director {
+    /// Lets an operation wait until its cluster's whereabouts are known.
+    pub fn wait_for_route(&mut self, turn: &mut Turn<'_>, number: u64, name: Arc<ClusterName>) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.phase = Phase::Resolving;
+        operation.last = "its whereabouts were being looked up";
+        let (old, at) = (operation.timer, operation.deadline);
+        operation.timer = at;
+        self.set_timer(crate::director::TimerKey::Operation(number), old, at);
+        let first = !self.resolving.contains_key(&name);
+        self.resolving.entry(name.clone()).or_default().push(number);
+        if first {
+            self.statistics.resolves += 1;
+            let kind = reference_read(&Query::Resolve { name: (*name).clone() });
+            let deadline = turn.now + RESOLVE_TIMEOUT;
+            let question = Operation::new(Owner::Resolve(name), self.world.clone(), kind, turn.now, deadline);
+            self.start_operation(turn, question);
+        }
+    }
+
+    /// `reference` answered, or could not be asked.
+    pub fn on_resolved(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
+        let waiting = self.resolving.remove(name).unwrap_or_default();
+        match decode_call::<Reply>(result) {
+            Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Active => {
+                self.learn_record(turn, &record);
+                for number in waiting {
+                    if self.waits_for_route(number) {
+                        self.attempt(turn, number);
+                    }
+                }
+            }
+            Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Creating => {
+                self.back_off_all(turn, &waiting, "it is being created");
+            }
+            Ok((Reply::Resolved { .. }, _)) => {
+                for number in waiting {
+                    self.end_unknown_cluster(turn, number, name);
+                }
+            }
+            _ => self.back_off_all(turn, &waiting, "the world cluster could not be asked for it"),
+        }
+    }
+
+    fn waits_for_route(&self, number: u64) -> bool {
+        self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
+    }
+
+    fn back_off_all(&mut self, turn: &mut Turn<'_>, waiting: &[u64], last: &'static str) {
+        for number in waiting {
+            if !self.waits_for_route(*number) {
+                continue;
+            }
+            if let Some(operation) = self.operations.get_mut(number) {
+                operation.last = last;
+            }
+            self.back_off(turn, *number);
+        }
+    }
+
+    fn end_unknown_cluster(&mut self, turn: &mut Turn<'_>, number: u64, name: &ClusterName) {
+        let Some(operation) = self.operations.get(&number) else { return };
+        let failure = if operation.is_write() && operation.maybe_applied {
+            failures::unknown(name, "the cluster was deleted meanwhile")
+        } else {
+            failures::unknown_cluster(name)
+        };
+        self.end(turn, number, Err(failure));
+    }
+
+    /// Takes what `reference` says of a cluster into the cache, and its members' addresses to the host.
+    pub fn learn_record(&mut self, turn: &mut Turn<'_>, record: &ClusterRecord) {
+        let nodes: Vec<NodeId> = record.members.iter().map(|member| member.node).collect();
+        for node in nodes {
+            self.want_address(turn, node);
+        }
+        self.routes.put(Arc::new(record.name.clone()), route_of(record));
+    }
+}

@@ -1,0 +1,107 @@
+//! What crashed flows left behind is finished, or undone, by the world's leader.
+//!
+//! Always: a record that has been unfinished for `FLOW_STALE` as seen here is taken up; every step of a
+//! flow may be repeated, so two that work on one record do no harm. Not here: the flows (flows/, keyspace/).
+
+use crate::director::{Director, TimerKey, Turn};
+use crate::flows::create::CreateFlow;
+use crate::flows::delete::DeleteFlow;
+use crate::keyspace::{planner_for, work_left};
+use crate::operation::{Operation, Owner};
+use crate::planner::{CallResult, DocumentNews};
+use crate::plans::PlanOwner;
+use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
+use base_types::action::Action;
+use base_types::{ClusterName, Generation, Tick};
+use core::time::Duration;
+use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
+use std::collections::BTreeMap;
+
+/// How often the leader looks.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
+/// How long a record may be unfinished before it counts as left behind.
+const FLOW_STALE: Duration = Duration::from_secs(10);
+/// How long one attempt to finish a flow may take.
+const FLOW_TIMEOUT: Duration = Duration::from_secs(30);
+/// Records looked at in one sweep.
+const RECORDS_MAX: u32 = 256;
+
+/// What was seen unfinished.
+#[derive(Debug, Default)]
+pub struct Resumption {
+    timer: Tick,
+    seen: BTreeMap<(ClusterName, Generation), Tick>,
+    /// Keyspace documents of the sweep under way, and what the one before saw unfinished.
+    pub swept: Vec<DocumentNews>,
+    keyspaces: BTreeMap<String, u64>,
+    sweeping: bool,
+}
+
+impl Director {
+    /// Time to look.
+    pub fn on_resume_timer(&mut self, turn: &mut Turn<'_>) {
+        if !self.is_lane_zero() {
+            return;
+        }
+        let at = turn.now + self.random.jitter(SWEEP_EVERY);
+        let old = core::mem::replace(&mut self.resumption.timer, at);
+        self.set_timer(TimerKey::Resume, old, at);
+        if !self.leads_world() {
+            self.resumption.seen.clear();
+            self.resumption.keyspaces.clear();
+            return;
+        }
+        let kind = reference_read(&Query::Unfinished { limit: RECORDS_MAX });
+        let operation = Operation::new(Owner::Unfinished, self.world.clone(), kind, turn.now, turn.now + RESOLVE_TIMEOUT);
+        self.start_operation(turn, operation);
+        if let (false, Some(planner)) = (self.resumption.sweeping, planner_for(&Action::ListKeyspaces, None)) {
+            self.resumption.sweeping = true;
+            self.resumption.swept.clear();
+            self.start_plan(turn, planner, PlanOwner::KeyspaceSweep, turn.now + FLOW_TIMEOUT);
+        }
+    }
+
+    /// `reference` told what is unfinished.
+    pub fn on_unfinished(&mut self, turn: &mut Turn<'_>, result: CallResult) {
+        let Ok((Reply::Records { records, .. }, _)) = decode_call::<Reply>(result) else { return };
+        let before = core::mem::take(&mut self.resumption.seen);
+        for record in records {
+            let key = (record.name.clone(), record.generation);
+            let first = before.get(&key).copied().unwrap_or(turn.now);
+            if turn.now.since(first) >= FLOW_STALE {
+                // Looked at again only after another stale time: this attempt has its own.
+                self.resumption.seen.insert(key, turn.now + FLOW_TIMEOUT);
+                self.take_up(turn, record);
+            } else {
+                self.resumption.seen.insert(key, first);
+            }
+        }
+    }
+
+    fn take_up(&mut self, turn: &mut Turn<'_>, record: ClusterRecord) {
+        let deadline = turn.now + FLOW_TIMEOUT;
+        match record.state {
+            ClusterState::Creating => {
+                self.start_plan(turn, Box::new(CreateFlow::resume(record)), PlanOwner::Background, deadline);
+            }
+            ClusterState::Deleting => {
+                self.start_plan(turn, Box::new(DeleteFlow::resume(record)), PlanOwner::Background, deadline);
+            }
+            ClusterState::Active => {}
+        }
+    }
+
+    /// The sweep over keyspaces ended: whatever is unfinished at the same version as last time has lost its runner.
+    pub fn on_keyspace_sweep(&mut self, turn: &mut Turn<'_>) {
+        self.resumption.sweeping = false;
+        let before = core::mem::take(&mut self.resumption.keyspaces);
+        for news in core::mem::take(&mut self.resumption.swept) {
+            let Some(planner) = work_left(&news) else { continue };
+            if before.get(&news.keyspace) == Some(&news.version) {
+                self.start_plan(turn, planner, PlanOwner::Background, Tick::NEVER);
+            } else {
+                self.resumption.keyspaces.insert(news.keyspace, news.version);
+            }
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! Takes an operation to a member that can do it, and keeps at it until it is done, refused, or its
+//! deadline has come (Hive paper, 2.1: "the node does the redirection for the client").
+//!
+//! Always: one attempt at a time; every attempt of a write carries the same request id; an operation
+//! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
+//! Not here: what an answer means to a client (requests.rs), to a plan (plans.rs).
+
+use crate::cache::Route;
+use crate::director::{Director, TimerKey, Turn};
+use crate::failures;
+use crate::frame::Item;
+use crate::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
+use crate::planner::{CallReply, CallResult};
+use base_types::action::{Failure, Level};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket};
+use core::time::Duration;
+use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member};
+use std::sync::Arc;
+
+/// The first pause before an operation is tried again; doubled each round up to an election timeout.
+const BACKOFF_FIRST: Duration = Duration::from_millis(10);
+/// How long past its deadline a local operation may take to say what became of it.
+const LOCAL_GRACE: Duration = Duration::from_millis(100);
+/// What is kept of the deadline for the answer's way back: a tenth, at most this.
+const ANSWER_MARGIN_MAX: Duration = Duration::from_millis(200);
+/// Redirects that are followed at once; behind them comes a backoff.
+const REDIRECTS_AT_ONCE: u32 = 4;
+/// Doublings of an attempt's patience.
+const PATIENCE_DOUBLINGS: u32 = 3;
+
+/// The bits of a lane ticket: number, attempt (8 bits), whose it is (1 bit).
+const SERVED_BIT: u64 = 1;
+const ATTEMPT_BITS: u32 = 8;
+
+/// The ticket of an operation's attempt.
+fn attempt_ticket(number: u64, attempt: u32) -> Ticket {
+    Ticket((number << ATTEMPT_BITS | u64::from(attempt & 0xff)) << 1)
+}
+
+/// The ticket of another node's operation.
+pub fn served_ticket(number: u64) -> Ticket {
+    Ticket(number << 1 | SERVED_BIT)
+}
+
+/// What a ticket of the lane belongs to.
+enum TicketOf {
+    Attempt { number: u64, attempt: u32 },
+    Served(u64),
+}
+
+fn ticket_of(ticket: Ticket) -> TicketOf {
+    if ticket.0 & SERVED_BIT == SERVED_BIT {
+        return TicketOf::Served(ticket.0 >> 1);
+    }
+    let rest = ticket.0 >> 1;
+    TicketOf::Attempt { number: rest >> ATTEMPT_BITS, attempt: (rest & 0xff) as u32 }
+}
+
+impl Director {
+    /// Starts an operation. Its end comes through `finish_operation`, perhaps before this returns.
+    pub fn start_operation(&mut self, turn: &mut Turn<'_>, operation: Operation) -> u64 {
+        let number = self.next_number();
+        if self.operations.len() >= PENDING_REQUESTS_MAX {
+            self.statistics.requests_overloaded += 1;
+            let failure = failures::overloaded("operations under way", PENDING_REQUESTS_MAX);
+            self.finish_operation(turn, operation, Err(failure));
+            return number;
+        }
+        self.timers.insert((operation.timer, TimerKey::Operation(number)));
+        self.operations.insert(number, operation);
+        self.attempt(turn, number);
+        number
+    }
+
+    /// Makes the next attempt of an operation.
+    pub fn attempt(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.get(&number) else { return };
+        if turn.now >= operation.deadline || operation.attempt >= ATTEMPTS_MAX {
+            return self.expire(turn, number);
+        }
+        if operation.keyspace.as_ref().is_some_and(|work| work.place) {
+            return self.place(turn, number);
+        }
+        let name = operation.name.clone();
+        let Some((_, route)) = self.routes.find(&name) else {
+            return self.wait_for_route(turn, number, name);
+        };
+        let route = route.clone_for_attempt();
+        match self.choose(number, &route) {
+            Some(node) => self.send_attempt(turn, number, node, &route),
+            None => self.back_off(turn, number),
+        }
+    }
+
+    /// The member to ask next; `None` when all have been asked in this round.
+    fn choose(&self, number: u64, route: &AttemptRoute) -> Option<NodeId> {
+        let operation = self.operations.get(&number)?;
+        let fresh = |node: &NodeId| !operation.tried.contains(node);
+        if operation.any_member(route.read_consistency) {
+            return self.nearest(route, fresh);
+        }
+        if let Some(leader) = route.leader.filter(fresh) {
+            return Some(leader);
+        }
+        let voters = || route.members.iter().filter(|member| !member.learner).map(|member| member.node);
+        voters()
+            .filter(fresh)
+            .find(|node| *node == self.config.node)
+            .or_else(|| voters().filter(fresh).find(|node| self.is_up(*node)))
+            .or_else(|| voters().find(fresh))
+    }
+
+    /// For reads that any member may answer: this node, then the same region, then anyone; up ones first.
+    fn nearest(&self, route: &AttemptRoute, fresh: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
+        let distance = |node: &NodeId| {
+            let here = *node == self.config.node;
+            let region = self.nodes.map.get(*node).is_some_and(|record| record.labels.region == self.config.labels.region);
+            (!self.is_up(*node), !here, !region)
+        };
+        route.members.iter().filter(|member| !member.learner).map(|member| member.node).filter(fresh).min_by_key(distance)
+    }
+
+    fn send_attempt(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, route: &AttemptRoute) {
+        let patience = self.patience(number);
+        let lane = self.lane_on(node, route.cluster);
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.attempt += 1;
+        if let LocalKind::Write { cluster_time_ms, .. } = &mut operation.kind {
+            *cluster_time_ms = route.clock_ms(turn.now);
+        }
+        let ticket = attempt_ticket(number, operation.attempt);
+        let kind = operation.kind.clone();
+        let deadline = operation.deadline;
+        if node == self.config.node && lane == self.config.lane {
+            operation.phase = Phase::Local;
+            self.statistics.attempts_local += 1;
+            self.move_timer(number, deadline + LOCAL_GRACE);
+            self.lane_dirty = true;
+            let local = LocalOperation { ticket, cluster: route.cluster, generation: route.generation, deadline, kind };
+            return turn.lane.submit(turn.now, local);
+        }
+        operation.phase = Phase::Remote { node };
+        self.statistics.attempts_remote += 1;
+        let remaining = deadline.since(turn.now);
+        let deadline_ms = (remaining - (remaining / 10).min(ANSWER_MARGIN_MAX)).as_millis().max(1) as u32;
+        self.move_timer(number, deadline.min(turn.now + patience));
+        let item = Item::Forward { ticket, cluster: route.cluster, generation: route.generation, deadline_ms, kind };
+        self.want_address(turn, node);
+        self.outbox.push(node, lane, &item);
+    }
+
+    /// How long an attempt may take: two election timeouts, longer each time one was in vain. A write that waits for
+    /// every member is not hurried: it ends at its deadline.
+    fn patience(&self, number: u64) -> Duration {
+        let Some(operation) = self.operations.get(&number) else { return Duration::ZERO };
+        let absolute = matches!(
+            operation.kind,
+            LocalKind::Write { consistency: Some(base_types::WriteConsistency::Absolute), .. }
+        );
+        let slow_admin = matches!(&operation.kind, LocalKind::Admin(command) if *command != AdminCommand::Describe);
+        if absolute || slow_admin {
+            return base_types::DEADLINE_MAX;
+        }
+        self.election_timeout() * (1 << operation.timeouts.min(PATIENCE_DOUBLINGS))
+    }
+
+    fn move_timer(&mut self, number: u64, at: Tick) {
+        if let Some(operation) = self.operations.get_mut(&number) {
+            let old = core::mem::replace(&mut operation.timer, at);
+            self.set_timer(TimerKey::Operation(number), old, at);
+        }
+    }
+
+    /// Waits, longer each round, and then asks everyone again.
+    pub fn back_off(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let longest = self.election_timeout() / 2;
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.tried.clear();
+        operation.redirects = 0;
+        let pause = (BACKOFF_FIRST * (1 << operation.rounds.min(6))).min(longest.max(BACKOFF_FIRST));
+        operation.rounds += 1;
+        operation.phase = Phase::Backoff;
+        let at = (turn.now + self.random.jitter(pause)).min(operation.deadline);
+        self.statistics.retries += 1;
+        self.move_timer(number, at);
+    }
+
+    /// An operation's timer rang.
+    pub fn on_operation_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let over = turn.now >= operation.deadline;
+        match operation.phase {
+            _ if over => self.expire(turn, number),
+            Phase::Backoff => self.attempt(turn, number),
+            Phase::Remote { node } => {
+                operation.timeouts += 1;
+                operation.last = "no answer in time";
+                operation.maybe_applied |= operation.is_write();
+                self.statistics.attempt_timeouts += 1;
+                self.give_up_on(turn, number, node);
+            }
+            Phase::Resolving | Phase::Local => self.move_timer(number, operation_end(self, number)),
+        }
+    }
+
+    /// A member did not do it: the next one is asked.
+    fn give_up_on(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.tried.push(node);
+        let name = operation.name.clone();
+        if let Some(route) = self.routes.get_mut(&name) {
+            if route.leader == Some(node) {
+                route.leader = None;
+            }
+        }
+        self.attempt(turn, number);
+    }
+
+    /// The connection to a node broke: what was asked of it is asked of others.
+    pub fn on_attempts_lost(&mut self, turn: &mut Turn<'_>, node: NodeId) {
+        let lost: Vec<u64> = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| operation.phase == Phase::Remote { node })
+            .map(|(number, _)| *number)
+            .collect();
+        for number in lost {
+            if let Some(operation) = self.operations.get_mut(&number) {
+                operation.last = "connection lost";
+                operation.maybe_applied |= operation.is_write();
+            }
+            self.give_up_on(turn, number, node);
+        }
+    }
+
+    /// The deadline (or the bound on attempts) ended an operation.
+    fn expire(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.remove(&number) else { return };
+        self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
+        let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
+        let unknown = operation.is_write() && (operation.maybe_applied || out);
+        let failure = if unknown && !planted(Mutant::UnknownAsRefused) {
+            failures::unknown(&operation.name, operation.last)
+        } else {
+            failures::deadline(&operation.name, turn.now.since(operation.begun), operation.last)
+        };
+        self.finish_operation(turn, operation, Err(failure));
+    }
+
+    /// Something came out of this core's lane.
+    pub fn on_completion(&mut self, turn: &mut Turn<'_>, completion: Completion) {
+        match ticket_of(completion.ticket) {
+            TicketOf::Served(number) => {
+                let Some(served) = self.served.remove(&number) else { return };
+                let item = Item::ForwardReply { ticket: served.ticket, boot: served.boot, outcome: completion.outcome };
+                self.outbox.push(served.node, served.lane, &item);
+            }
+            TicketOf::Attempt { number, attempt } => {
+                let node = self.config.node;
+                self.on_outcome(turn, number, attempt, node, completion.outcome);
+            }
+        }
+    }
+
+    /// A node answered what was forwarded to it.
+    pub fn on_forward_reply(&mut self, turn: &mut Turn<'_>, from: NodeId, ticket: Ticket, outcome: LocalOutcome) {
+        if let TicketOf::Attempt { number, attempt } = ticket_of(ticket) {
+            self.on_outcome(turn, number, attempt, from, outcome);
+        }
+    }
+
+    fn on_outcome(&mut self, turn: &mut Turn<'_>, number: u64, attempt: u32, node: NodeId, outcome: LocalOutcome) {
+        let Some(operation) = self.operations.get(&number) else { return };
+        let current = match operation.phase {
+            Phase::Local => node == self.config.node,
+            Phase::Remote { node: asked } => node == asked,
+            Phase::Resolving | Phase::Backoff => false,
+        };
+        if !current || operation.attempt != attempt {
+            return;
+        }
+        let name = operation.name.clone();
+        match outcome {
+            LocalOutcome::Written { reply, at, level, cluster_time_ms } => {
+                self.note_leader(turn.now, &name, node, at.term, cluster_time_ms);
+                let level = Level::Write(level);
+                self.end(turn, number, Ok(CallReply::Backend { reply, at, level }));
+            }
+            LocalOutcome::Read { reply, at, level, cluster_time_ms } => {
+                if level == ReadConsistency::Strong {
+                    self.note_leader(turn.now, &name, node, at.term, cluster_time_ms);
+                }
+                let level = Level::Read(level);
+                self.end(turn, number, Ok(CallReply::Backend { reply, at, level }));
+            }
+            LocalOutcome::Described(description) => {
+                self.note_description(turn.now, &name, &description);
+                self.end(turn, number, Ok(CallReply::Described(Box::new(description))));
+            }
+            LocalOutcome::AdminDone { at } => self.end(turn, number, Ok(CallReply::Done { at: Some(at) })),
+            other => self.on_trouble(turn, number, node, &name, other),
+        }
+    }
+
+    fn on_trouble(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>, outcome: LocalOutcome) {
+        match outcome {
+            LocalOutcome::CommittedNotAbsolute { at, missing, .. } => {
+                let names: Vec<String> = missing.iter().map(|node| node.to_string()).collect();
+                let message = format!("the write is committed at index {} of cluster {name}, but not on every member; missing: node {}; it will not be undone", at.index, names.join(", node "));
+                let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", message);
+                self.end(turn, number, Err(Failure { refusal, at: Some(at) }));
+            }
+            LocalOutcome::NotLeader { leader, term, members } => {
+                self.on_not_leader(turn, number, node, name, NotLeader { leader, term, members });
+            }
+            LocalOutcome::NoSuchCluster => self.on_no_such_cluster(turn, number, node, name),
+            LocalOutcome::StaleRoute { cluster_time_ms } => {
+                if let Some(route) = self.routes.get_mut(name) {
+                    route.clock = Some((cluster_time_ms, turn.now));
+                }
+                self.redirect(turn, number, "the cluster's clock was elsewhere");
+            }
+            LocalOutcome::Refused(refusal) => self.on_refused(turn, number, node, refusal),
+            LocalOutcome::Unknown { .. } => {
+                if let Some(operation) = self.operations.get_mut(&number) {
+                    operation.maybe_applied |= operation.is_write();
+                    operation.last = "the leader lost sight of it";
+                }
+                self.give_up_on(turn, number, node);
+            }
+            _ => {}
+        }
+    }
+
+    /// Tries again at once, unless that has happened too often.
+    fn redirect(&mut self, turn: &mut Turn<'_>, number: u64, last: &'static str) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.last = last;
+        operation.redirects += 1;
+        self.statistics.redirects += 1;
+        if operation.redirects > REDIRECTS_AT_ONCE {
+            self.back_off(turn, number);
+        } else {
+            self.attempt(turn, number);
+        }
+    }
+
+    fn on_not_leader(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>, told: NotLeader) {
+        if let Some(route) = self.routes.get_mut(name) {
+            if told.term >= route.term {
+                route.term = told.term;
+                route.leader = told.leader.filter(|leader| *leader != node);
+                if !told.members.is_empty() {
+                    route.members = told.members;
+                }
+            } else if route.leader == Some(node) {
+                route.leader = None;
+            }
+        }
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.tried.push(node);
+        if let Some(leader) = told.leader {
+            // A node that was tried before it led may be asked again; the redirect bound ends loops.
+            operation.tried.retain(|tried| *tried != leader || *tried == node);
+        }
+        self.redirect(turn, number, "no leader known");
+    }
+
+    /// The member holds no such cluster (any more): the name is resolved anew; if that says the same, another member is asked.
+    fn on_no_such_cluster(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>) {
+        let Some(route) = self.routes.get(name) else { return self.redirect(turn, number, "cluster being looked up") };
+        let (cluster, generation, pinned) = (route.cluster, route.generation, route.pinned);
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        operation.last = if pinned { "a configured member does not hold it (the world is not formed yet, or its disk was lost)" } else { "a member does not hold it" };
+        if pinned || operation.refreshed > operation.rounds {
+            return self.give_up_on(turn, number, node);
+        }
+        operation.refreshed = operation.rounds + 1;
+        if self.routes.flush(name, cluster, generation) {
+            self.statistics.cache_flushes += 1;
+        }
+        self.redirect(turn, number, "a member does not hold it");
+    }
+
+    /// A refusal: definite for this attempt, but not for an earlier one that may have been proposed.
+    fn on_refused(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, refusal: Refusal) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        if refusal.kind == ErrorKind::Unavailable {
+            operation.last = refusal.code;
+            return self.give_up_on(turn, number, node);
+        }
+        if operation.maybe_applied && refusal.kind == ErrorKind::Overloaded {
+            operation.last = refusal.code;
+            return self.back_off(turn, number);
+        }
+        if operation.maybe_applied && !planted(Mutant::UnknownAsRefused) {
+            let failure = failures::unknown(&operation.name.clone(), refusal.code);
+            return self.end(turn, number, Err(failure));
+        }
+        self.end(turn, number, Err(refusal.into()));
+    }
+
+    /// Ends an operation that is in the table.
+    pub fn end(&mut self, turn: &mut Turn<'_>, number: u64, result: CallResult) {
+        let Some(operation) = self.operations.remove(&number) else { return };
+        self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
+        self.finish_operation(turn, operation, result);
+    }
+
+    fn finish_operation(&mut self, turn: &mut Turn<'_>, operation: Operation, result: CallResult) {
+        match operation.owner.clone() {
+            Owner::Client { ticket, shape } => self.finish_client(turn, ticket, shape, operation, result),
+            Owner::Plan { plan, index } => self.plan_results.push_back((plan, index, result)),
+            Owner::Resolve(name) => self.on_resolved(turn, &name, result),
+            Owner::Keyspace(keyspace) => self.on_keyspace_document(turn, &keyspace, result),
+            Owner::Heal { node } => self.on_heal_description(turn, node, result),
+            Owner::Replace { cluster, node } => self.on_replaced(turn, cluster, node, result),
+            Owner::TellMembers { cluster } => self.on_members_told(turn, cluster, result),
+            Owner::Registry(work) => self.on_registry(turn, work, result),
+            Owner::ConfigWrite => self.on_config_written(turn, result),
+            Owner::ConfigNudge(name) => self.on_config_nudged(turn, &name, result),
+            Owner::Unfinished => self.on_unfinished(turn, result),
+        }
+    }
+
+    fn note_leader(&mut self, now: Tick, name: &ClusterName, node: NodeId, term: base_types::Term, cluster_time_ms: u64) {
+        if let Some(route) = self.routes.get_mut(name) {
+            route.note_clock(now, cluster_time_ms);
+            if term >= route.term {
+                (route.leader, route.term) = (Some(node), term);
+            }
+        }
+    }
+
+    fn note_description(&mut self, now: Tick, name: &ClusterName, description: &core_cluster::api::ClusterDescription) {
+        if let Some(route) = self.routes.get_mut(name) {
+            if description.term >= route.term && description.cluster == route.cluster {
+                route.members = description.members.iter().map(|(member, _)| *member).collect();
+                (route.leader, route.term) = (description.leader, description.term);
+                (route.consistency, route.read_consistency) = (description.consistency, description.read_consistency);
+                route.note_clock(now, description.cluster_time_ms);
+            }
+        }
+    }
+
+    /// An operation from another node, or another lane of this one.
+    pub fn on_forward(&mut self, turn: &mut Turn<'_>, asker: crate::director::Served, operation: LocalOperation) {
+        if self.served.len() >= crate::director::SERVED_MAX {
+            let failure = failures::overloaded("operations of other nodes", crate::director::SERVED_MAX);
+            let outcome = LocalOutcome::Refused(failure.refusal);
+            let item = Item::ForwardReply { ticket: asker.ticket, boot: asker.boot, outcome };
+            return self.outbox.push(asker.node, asker.lane, &item);
+        }
+        let number = self.next_number();
+        self.served.insert(number, asker);
+        self.statistics.forwards_served += 1;
+        self.lane_dirty = true;
+        let mut operation = LocalOperation { ticket: served_ticket(number), ..operation };
+        if planted(Mutant::GenerationIgnored) {
+            operation.generation = turn.lane.view(operation.cluster).map_or(operation.generation, |view| view.generation);
+        }
+        turn.lane.submit(turn.now, operation);
+    }
+}
+
+fn operation_end(director: &Director, number: u64) -> Tick {
+    director.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
+        Phase::Local => operation.deadline + LOCAL_GRACE,
+        _ => operation.deadline,
+    })
+}
+
+struct NotLeader {
+    leader: Option<NodeId>,
+    term: base_types::Term,
+    members: Vec<Member>,
+}
+
+/// What an attempt needs of a route, taken out of the cache so that the cache can change meanwhile.
+struct AttemptRoute {
+    cluster: base_types::ClusterId,
+    generation: base_types::Generation,
+    members: Vec<Member>,
+    leader: Option<NodeId>,
+    read_consistency: ReadConsistency,
+    clock: Option<(u64, Tick)>,
+}
+
+impl AttemptRoute {
+    fn clock_ms(&self, now: Tick) -> u64 {
+        self.clock.map_or(0, |(ms, at)| ms.saturating_add(now.since(at).as_millis() as u64))
+    }
+}
+
+impl Route {
+    fn clone_for_attempt(&self) -> AttemptRoute {
+        AttemptRoute {
+            cluster: self.cluster,
+            generation: self.generation,
+            members: self.members.clone(),
+            leader: self.leader,
+            read_consistency: self.read_consistency,
+            clock: self.clock,
+        }
+    }
+}
