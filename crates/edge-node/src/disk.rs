@@ -61,9 +61,13 @@ impl LogDisk for LogDirectory {
             let name = entry.file_name();
             let Some(digits) = name.to_str().and_then(|name| name.strip_suffix(".seg")) else { continue };
             let Some(number) = (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten() else { continue };
-            let bytes = entry.metadata().map_err(|error| self.io("size", error))?.len();
+            // A write of the process before us may have ended without its sync.
+            let file = File::open(entry.path()).map_err(|error| self.io("open", error))?;
+            file.sync_all().map_err(|error| self.io("sync", error))?;
+            let bytes = file.metadata().map_err(|error| self.io("size", error))?.len();
             found.push((SegmentId(number), bytes));
         }
+        crate::data::sync_directory(&self.path).map_err(|error| self.io("sync", error))?;
         found.sort();
         Ok(found)
     }
@@ -82,14 +86,12 @@ impl LogDisk for LogDirectory {
         let mut filled = 0;
         while filled < bytes {
             match file.read_at(&mut out[filled..], offset + filled as u64) {
-                Ok(0) => break,
+                Ok(0) => return Err(LogError::Io(format!("segment {segment:?} ends before offset {offset} + {bytes}"))),
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.io(&format!("segment {segment:?} offset {offset}"), error)),
             }
         }
-        // A short file: the log takes what is missing for not written.
-        out.truncate(filled);
         Ok(Bytes::from(out))
     }
 }
@@ -178,5 +180,7 @@ impl LogWriter {
     }
 }
 
+#[cfg(test)]
+mod recovery_tests;
 #[cfg(test)]
 mod tests;

@@ -83,5 +83,22 @@ pub fn parse(path: &str, text: &str) -> Result<Vec<TopologyShard>, ConfigError> 
             return refuse(format!("two shards are named {:?}", shard.name), "give every shard a name of its own");
         }
     }
-    Ok(shards)
+    // What the start would refuse later is refused here, where the file can still be mended.
+    let translated: Vec<_> = shards.iter().map(TopologyShard::translate).collect();
+    match core_node::keyspace::from_static_topology("default", &translated) {
+        Ok(_) => Ok(shards),
+        Err(error) => refuse(error.to_string(), "correct the topology"),
+    }
+}
+
+impl TopologyShard {
+    /// As core-node takes it.
+    pub fn translate(&self) -> core_node::keyspace::StaticShard {
+        core_node::keyspace::StaticShard {
+            name: self.name.clone(),
+            index: self.index,
+            address: self.address.clone(),
+            replicas: self.replicas.clone(),
+        }
+    }
 }

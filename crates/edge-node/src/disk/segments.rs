@@ -82,8 +82,11 @@ impl Segments {
             LogAction::Prepare { segment, recycle } => self.prepare(segment, recycle),
             LogAction::Remove { segment } => {
                 // Only room is lost if it stays: recovery finds it again and the log removes it again.
-                if let Err(error) = std::fs::remove_file(segment_path(&self.directory, segment)) {
-                    tracing::warn!(segment = segment.0, %error, "a log segment that is no longer wanted cannot be removed");
+                match std::fs::remove_file(segment_path(&self.directory, segment)) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        tracing::warn!(segment = segment.0, %error, "a log segment that is no longer wanted cannot be removed");
+                    }
+                    _ => {}
                 }
                 Vec::new()
             }

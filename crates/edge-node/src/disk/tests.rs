@@ -31,7 +31,8 @@ fn what_is_written_is_read_back_direct_and_not() {
         let mut disk = LogDirectory::new(home.path());
         assert_eq!(disk.segments().unwrap(), [(SegmentId(7), SEGMENT)]);
         assert_eq!(disk.read(SegmentId(7), 4096, 8192).unwrap(), [vec![1; 4096], vec![2; 4096]].concat());
-        assert_eq!(disk.read(SegmentId(7), SEGMENT - 10, 100).unwrap().len(), 10);
+        assert_eq!(disk.read(SegmentId(7), SEGMENT - 10, 10).unwrap().len(), 10);
+        assert!(disk.read(SegmentId(7), SEGMENT - 10, 11).is_err());
         assert!(disk.read(SegmentId(8), 0, 10).is_err());
         assert!(disk.read(SegmentId(7), 0, usize::MAX).is_err());
     }

@@ -79,6 +79,10 @@ async fn serve(mut plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiv
     }
     let lanes: Vec<_> =
         hosts.into_iter().map(|(host, first)| tokio::task::spawn_local(host.run(first, stop.clone()))).collect();
+    if let (0, Some(door)) = (plan.index, doors.first()) {
+        let topology = shared.config.topology.clone();
+        tokio::task::spawn_local(crate::establish::run(door.clone(), topology, shared.http_advertise.clone()));
+    }
     let _ = plan.opened.send(Ok(()));
     for lane in lanes {
         match lane.await {

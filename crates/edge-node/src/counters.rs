@@ -1,0 +1,33 @@
+//! The core's numbers under the names `/metrics` gives them.
+
+use crate::machine::Counter;
+use core_cluster::api::LaneStatistics;
+
+/// Of a lane's replicas and log.
+pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
+    let gauge = |name, help, value| Counter { name, help, gauge: true, value };
+    let count = |name, help, value| Counter { name, help, gauge: false, value };
+    out.extend([
+        gauge("replicas", "replicas held", numbers.replicas),
+        gauge("leaders", "clusters led", numbers.leaders),
+        gauge("quiesced", "clusters that sleep", numbers.quiesced),
+        gauge("overlay_bytes", "applied and not yet in an engine", numbers.overlay_bytes),
+        gauge("log_segments", "log segments in use", numbers.log_segments),
+        count("log_batches", "batches written to the log", numbers.log_batches),
+        count("log_bytes", "bytes written to the log", numbers.log_bytes),
+        count("proposals", "entries proposed here", numbers.proposals),
+        count("entries_applied", "entries applied", numbers.entries_applied),
+        count("commands_applied", "commands applied", numbers.commands_applied),
+        count("duplicates_suppressed", "retries that were not applied again", numbers.duplicates_suppressed),
+        count("reads_lease", "strong reads answered under a lease", numbers.reads_lease),
+        count("reads_index", "strong reads that asked the members", numbers.reads_index),
+        count("reads_eventual", "eventual reads", numbers.reads_eventual),
+        count("elections_started", "elections started here", numbers.elections_started),
+        count("elections_won", "elections won", numbers.elections_won),
+        count("snapshots_sent", "snapshots sent", numbers.snapshots_sent),
+        count("snapshots_installed", "snapshots installed", numbers.snapshots_installed),
+        count("entries_repaired", "log entries mended from a peer", numbers.entries_repaired),
+        count("raft_messages_sent", "messages of clusters to peers", numbers.messages_sent),
+        count("flushes", "overlays written out", numbers.flushes),
+    ]);
+}
