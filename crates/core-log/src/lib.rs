@@ -29,7 +29,7 @@ pub mod testing;
 mod tests;
 
 pub use format::FORMAT_VERSION;
-pub use fuzz::{fuzz_record, fuzz_recover};
+pub use fuzz::{fuzz_record, fuzz_recover, FUZZ_IDENTITY};
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
