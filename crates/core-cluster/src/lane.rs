@@ -242,7 +242,7 @@ impl Lane {
             return Err(Refusal::invalid("UnknownEngine", message));
         }
         let blank = spec.initial_members.is_empty();
-        let record = ReplicaRecord { space: self.shared.new_space(), blank, spec };
+        let record = ReplicaRecord { space: self.shared.new_space(), blank, damaged: false, spec };
         self.stage_new(&record);
         let refused = |error: EngineError| Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", error.to_string());
         let replica = Replica::open(&mut self.shared, record, now).map_err(refused)?;

@@ -82,13 +82,15 @@ pub struct ReplicaRecord {
     pub space: SpaceId,
     /// No snapshot has arrived yet: it holds nothing and is nothing.
     pub blank: bool,
+    /// It lost what it promised. Kept here, because the log tells of rot only until the segment is gone.
+    pub damaged: bool,
 }
 
 impl Encode for ReplicaRecord {
     fn encode(&self, out: &mut Writer) {
         out.u8(FORMAT);
         self.spec.encode(out);
-        out.u64(self.space.0).bool(self.blank);
+        out.u64(self.space.0).bool(self.blank).bool(self.damaged);
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
@@ -99,6 +101,7 @@ impl Encode for ReplicaRecord {
             spec: ReplicaSpec::decode(input)?,
             space: SpaceId(input.u64("space")?),
             blank: input.bool("blank")?,
+            damaged: input.bool("damaged")?,
         })
     }
 }

@@ -191,8 +191,13 @@ impl Replica {
             term: meta.applied_term,
             membership: meta.membership.clone(),
         };
+        let was_damaged = record.damaged;
         let mut replica = Replica::empty(record, engine, meta, durable, now);
         replica.load_request_ids()?;
+        if was_damaged {
+            replica.damage(shared, "it was damaged before the restart and has not been replaced yet".into());
+            return Ok(replica);
+        }
         let holes = shared.log.borrow().holes(replica.spec.cluster);
         if holes.is_empty() {
             replica.make_group(shared);
@@ -277,7 +282,12 @@ impl Replica {
 
     /// The `STATE_REPLICA` record as it should be now.
     pub fn record(&self) -> ReplicaRecord {
-        ReplicaRecord { spec: self.spec.clone(), space: self.space, blank: self.blank }
+        ReplicaRecord {
+            spec: self.spec.clone(),
+            space: self.space,
+            blank: self.blank,
+            damaged: self.damaged.is_some(),
+        }
     }
 
     pub fn stage_record(&self, shared: &Shared) {
@@ -332,6 +342,7 @@ impl Replica {
             message: message.clone(),
         });
         self.damaged = Some(message);
+        self.stage_record(shared);
     }
 
     pub fn send(&self, shared: &mut Shared, to: NodeId, payload: &Payload) {
