@@ -4,7 +4,7 @@ mod exec;
 
 use crate::arguments::{KvCommand, KvCommon};
 use crate::failure::Failure;
-use crate::output::{client, failed};
+use crate::output::{client, failed, output_failed};
 use crate::text::escape;
 use bytes::Bytes;
 use hive_client::{put_bytes, Client, Scan};
@@ -81,7 +81,7 @@ async fn get(key: &str, common: &KvCommon) -> Result<(), Failure> {
         // The value's own bytes: what a pipe gets is what was put, with a line end for people.
         let mut out = std::io::stdout().lock();
         let written = out.write_all(value).and_then(|()| out.write_all(b"\n"));
-        written.map_err(|error| Failure::refused(format!("standard output: {error}")))?;
+        written.map_err(output_failed)?;
     }
     match value {
         Some(_) => Ok(()),
@@ -107,7 +107,7 @@ async fn scan(mut what: Scan, limit: Option<u64>, common: &KvCommon) -> Result<(
                 all.push(item.into());
             } else {
                 let value = if what.keys_only { String::new() } else { format!("\t{}", escape(&entry.value)) };
-                writeln!(out, "{}{value}", escape(&entry.key)).map_err(|error| Failure::refused(format!("standard output: {error}")))?;
+                writeln!(out, "{}{value}", escape(&entry.key)).map_err(output_failed)?;
             }
         }
         left = left.saturating_sub(page.entries.len() as u64);
@@ -119,5 +119,5 @@ async fn scan(mut what: Scan, limit: Option<u64>, common: &KvCommon) -> Result<(
     if common.world.json {
         let _ = writeln!(out, "{}", json!({"ok": true, "entries": all}));
     }
-    out.flush().map_err(|error| Failure::refused(format!("standard output: {error}")))
+    out.flush().map_err(output_failed)
 }

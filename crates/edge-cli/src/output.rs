@@ -38,6 +38,14 @@ pub fn failed(json: bool, error: ClientError) -> Failure {
     error.into()
 }
 
+/// Standard output that cannot be written. A reader that has seen enough (`| head`) is no failure.
+pub fn output_failed(error: std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure { code: 0, message: String::new() },
+        _ => Failure::refused(format!("standard output: {error}")),
+    }
+}
+
 /// A table without frames, as wide as the terminal.
 pub fn table<const N: usize>(heads: [&str; N]) -> Table {
     let mut table = Table::new();
