@@ -6,6 +6,7 @@
 use crate::lane_machine::LaneOpener;
 use crate::machine::Opener;
 use crate::plan::{Layer, Plan};
+use crate::real::CoreOpener;
 use crate::run::{run, Report};
 use crate::{shrink, swarm};
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::sync::mpsc;
 /// What a plan runs.
 pub fn opener(plan: &Plan) -> Box<dyn Opener> {
     match plan.layer {
-        Layer::Core => LaneOpener::boxed(&plan.shape),
+        Layer::Core => Box::new(CoreOpener),
         Layer::Lane => LaneOpener::boxed(&plan.shape),
     }
 }

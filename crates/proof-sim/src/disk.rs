@@ -30,6 +30,7 @@ pub enum WriteFault {
 pub enum Finished {
     Written(core_log::BatchNumber),
     Ready(SegmentId),
+    NoRoom(SegmentId),
     Removed,
     Failed(String),
 }
@@ -50,7 +51,7 @@ pub struct SimDisk {
 impl SimDisk {
     /// The next action, if none is under way and it can begin.
     pub fn begin(&mut self) -> Option<&LogAction> {
-        if self.in_flight.is_some() || (self.full && matches!(self.queue.front(), Some(LogAction::Prepare { .. }))) {
+        if self.in_flight.is_some() {
             return None;
         }
         self.in_flight = self.queue.pop_front();
@@ -79,6 +80,8 @@ impl SimDisk {
                     }
                 }
             }
+            // A recycled segment is there already; only a new one takes room.
+            LogAction::Prepare { segment, recycle } if self.full && recycle.is_none() => Finished::NoRoom(segment),
             LogAction::Prepare { segment, recycle } => {
                 let old = recycle.and_then(|recycle| self.segments.remove(&recycle));
                 let mut bytes = old.unwrap_or_default();

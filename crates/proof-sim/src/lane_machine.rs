@@ -134,6 +134,7 @@ impl Machine for LaneMachine {
             Event::PeerDown { node } => self.lane.on_peer_down(now, node),
             Event::LogWritten { batch } => self.lane.on_log_written(now, batch),
             Event::LogSegmentReady { segment } => self.lane.on_log_segment_ready(now, segment),
+            Event::LogSegmentFailed { segment } => self.lane.on_log_segment_failed(now, segment),
             Event::LogFailed { message } => self.lane.on_log_failed(now, &message),
             Event::EngineDone { job, result } => self.lane.on_engine_done(now, job, result),
             Event::DiskFull { full } => self.lane.set_disk_full(full),

@@ -23,6 +23,7 @@ pub mod network;
 pub mod panics;
 pub mod plan;
 pub mod random;
+pub mod real;
 pub mod run;
 pub mod shrink;
 pub mod swarm;

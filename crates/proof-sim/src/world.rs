@@ -481,13 +481,18 @@ impl World {
         }
         let segment_bytes = self.plan.tuning.segment_bytes;
         let disk = &mut self.nodes[node].lanes[lane].disk;
-        let event = match disk.finish(segment_bytes, &mut self.random.disk) {
+        let finished = disk.finish(segment_bytes, &mut self.random.disk);
+        if matches!(finished, Some(Finished::Failed(_))) {
+            disk.queue.clear();
+        }
+        let event = match finished {
             Some(Finished::Written(batch)) => Some(Event::LogWritten { batch }),
             Some(Finished::Ready(segment)) => Some(Event::LogSegmentReady { segment }),
-            Some(Finished::Failed(message)) => {
-                disk.queue.clear();
-                Some(Event::LogFailed { message })
+            Some(Finished::NoRoom(segment)) => {
+                self.probe("segment_without_room");
+                Some(Event::LogSegmentFailed { segment })
             }
+            Some(Finished::Failed(message)) => Some(Event::LogFailed { message }),
             Some(Finished::Removed) | None => None,
         };
         if let Some(event) = event {
@@ -802,6 +807,7 @@ fn event_name(event: &Event) -> &'static str {
         Event::Mail { .. } => "mail",
         Event::LogWritten { .. } => "log_written",
         Event::LogSegmentReady { .. } => "segment_ready",
+        Event::LogSegmentFailed { .. } => "segment_failed",
         Event::LogFailed { .. } => "log_failed",
         Event::EngineDone { .. } => "engine_done",
         Event::Machine { .. } => "machine",
@@ -816,7 +822,7 @@ fn event_number(event: &Event) -> u64 {
         Event::Request { ticket, .. } | Event::Cancel { ticket } => ticket.0,
         Event::PeerUp { node } | Event::PeerDown { node } => node.0,
         Event::LogWritten { batch } => batch.0,
-        Event::LogSegmentReady { segment } => segment.0,
+        Event::LogSegmentReady { segment } | Event::LogSegmentFailed { segment } => segment.0,
         Event::EngineDone { job, .. } => *job,
         _ => 0,
     }
