@@ -32,3 +32,6 @@ mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};
 pub use director::RouterStatistics;
+
+#[cfg(test)]
+mod tests;

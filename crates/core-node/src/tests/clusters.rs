@@ -1,0 +1,129 @@
+//! Clusters come and go; keyspaces over them.
+
+use super::*;
+use base_types::action::Partitioning;
+
+fn describe(world: &mut World, node: u64, name: &ClusterName) -> base_types::action::ClusterInfo {
+    match world.done(node, Action::DescribeCluster { name: name.clone() }).result {
+        ActionResult::Cluster(info) => info,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cluster_made_again_is_another_one() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@users", "size=3");
+    let target = KvTarget::Cluster(name.clone());
+    world.put(1, &target, "k", "old").unwrap();
+    assert_eq!(world.get(4, &target, "k").as_deref(), Some("old"));
+    let first = describe(&mut world, 1, &name);
+    assert_eq!(code(world.act(2, Action::CreateCluster { name: name.clone(), rule: "size=3".into() })), "ClusterExists");
+    world.done(2, Action::DeleteCluster { name: name.clone() });
+    assert!(world.holders(&name).is_empty());
+    // Node 4 still has the old life in its cache.
+    assert_eq!(code(world.act(4, Action::KvGet { target: target.clone(), key: bytes("k") })), "UnknownCluster");
+    world.create(3, "metadata@users", "size=3");
+    assert_eq!(world.get(4, &target, "k"), None);
+    let second = describe(&mut world, 4, &name);
+    assert_eq!(second.generation.0, first.generation.0 + 1);
+    assert_ne!(second.cluster, first.cluster);
+}
+
+#[test]
+fn members_are_added_removed_and_told() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@users", "size=3");
+    let target = KvTarget::Cluster(name.clone());
+    world.put(1, &target, "k", "v").unwrap();
+    let members = world.holders(&name);
+    let fourth = (1..=4).find(|node| !members.contains(node)).unwrap();
+    world.done(1, Action::AddMember { name: name.clone(), node: NodeId(fourth) });
+    world.until("the new member knows it is one", 1_000, |world| world.holders(&name).len() == 4);
+    let gone = members[0];
+    world.done(2, Action::RemoveMember { name: name.clone(), node: NodeId(gone) });
+    world.until("the removed replica is gone", 15_000, |world| !world.holders(&name).contains(&gone));
+    world.until("reference tells the members", 15_000, |world| {
+        match world.done(fourth, Action::ResolveCluster { name: name.clone() }).result {
+            ActionResult::Cluster(info) => {
+                let nodes: Vec<u64> = info.members.iter().map(|member| member.node.0).collect();
+                nodes.len() == 3 && !nodes.contains(&gone) && nodes.contains(&fourth)
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    assert_eq!(world.get(gone, &target, "k").as_deref(), Some("v"));
+    let to = describe(&mut world, 1, &name).members.iter().map(|member| member.node).find(|node| Some(*node) != Some(NodeId(world.leader(&name)))).unwrap();
+    world.done(1, Action::TransferLeader { name: name.clone(), node: to });
+    world.until("leadership moved", 5_000, |world| world.leader(&name) == to.0);
+}
+
+#[test]
+fn clusters_are_listed_resolved_and_their_levels_changed() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    for number in 0..3 {
+        world.create(1, &format!("metadata@list-{number}"), "size=1");
+    }
+    let list = Action::ListClusters { prefix: "metadata@list-".into(), start_after: None, limit: 2 };
+    match world.done(2, list).result {
+        ActionResult::Clusters { clusters, next } => {
+            assert_eq!(clusters.len(), 2);
+            assert_eq!(next.as_deref(), Some("metadata@list-1"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let name: ClusterName = "metadata@list-0".parse().unwrap();
+    let set = Action::SetDefaultConsistency { name: name.clone(), consistency: Some(WriteConsistency::Eventual), read_consistency: None };
+    world.done(3, set);
+    assert_eq!(describe(&mut world, 1, &name).consistency, WriteConsistency::Eventual);
+    let answer = world.put(2, &KvTarget::Cluster(name), "k", "v").unwrap();
+    assert_eq!(answer.level, Some(base_types::action::Level::Write(WriteConsistency::Eventual)));
+    match world.done(2, Action::ResolveCluster { name: ClusterName::world() }).result {
+        ActionResult::Cluster(info) => assert_eq!(info.members.len(), 3),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn create_keyspace(world: &mut World, partitioning: Partitioning) -> KvTarget {
+    world.done(1, Action::CreateKeyspace {
+        keyspace: "default".into(),
+        partitioning,
+        partitions: 8,
+        clusters: 2,
+        split_keys: Vec::new(),
+        rule: "size=3".into(),
+        engine: None,
+    });
+    KvTarget::Keyspace("default".into())
+}
+
+#[test]
+fn a_keyspace_serves_through_every_node_and_while_it_moves() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
+    world.ready();
+    let target = create_keyspace(&mut world, Partitioning::Hash);
+    for key in 0..40 {
+        world.put(1 + key % 3, &target, &format!("k{key:03}"), &format!("{key}")).unwrap();
+    }
+    world.done(2, Action::Reshard { keyspace: "default".into(), clusters: 4 });
+    for key in 0..40 {
+        world.put(1 + key % 3, &target, &format!("k{key:03}"), &format!("{}", key + 100)).unwrap();
+    }
+    world.until("the reshard ends", 60_000, |world| {
+        match world.done(3, Action::DescribeKeyspace { keyspace: "default".into() }).result {
+            ActionResult::Keyspace(info) => info.reshard.is_none() && info.owners.iter().collect::<BTreeSet<_>>().len() == 4,
+            other => panic!("{other:?}"),
+        }
+    });
+    for key in 0..40 {
+        assert_eq!(world.get(1 + key % 3, &target, &format!("k{key:03}")), Some(format!("{}", key + 100)));
+    }
+    let scan = Action::KvScan { target, prefix: bytes("k"), start_after: None, end: None, limit: 100, reverse: false, keys_only: true };
+    match world.done(2, scan).result {
+        ActionResult::Page { entries, next } => assert_eq!((entries.len(), next), (40, None)),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,110 @@
+//! Lost disks, lost flows, blank starts.
+
+use super::*;
+
+fn lose_disk(world: &mut World, id: u64) {
+    world.kill(id);
+    let lanes = world.nodes[&NodeId(id)].lanes.len() as u16;
+    world.new_disk(id, lanes);
+    world.run(200);
+    world.start(id);
+}
+
+#[test]
+fn a_node_that_lost_its_disk_comes_back_with_all_it_had() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let names: Vec<ClusterName> = (0..3).map(|n| world.create(1, &format!("metadata@c{n}"), "size=3")).collect();
+    for name in &names {
+        world.put(1, &KvTarget::Cluster(name.clone()), "k", "v").unwrap();
+    }
+    let before: Vec<Vec<u64>> = names.iter().map(|name| world.holders(name)).collect();
+    // Long enough that clusters are quiet.
+    world.run(3_000);
+    lose_disk(&mut world, 2);
+    world.until("all replicas are back", 30_000, |world| {
+        names.iter().zip(&before).all(|(name, holders)| world.holders(name) == *holders) && world.holders(&ClusterName::world()) == vec![1, 2, 3]
+    });
+    world.until("ready again", 20_000, |world| world.status(2).ready);
+    for name in &names {
+        assert_eq!(world.get(2, &KvTarget::Cluster(name.clone()), "k").as_deref(), Some("v"));
+    }
+}
+
+#[test]
+fn every_node_has_its_configuration_cluster_on_another_chassis() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams"], 3, 1);
+    world.ready();
+    for id in 1..=3 {
+        let name = world.status(id).config_cluster.expect("another chassis is in the region");
+        assert_eq!(name.as_str(), format!("metadata@config-{id}"));
+        assert!(!world.holders(&name).contains(&id));
+        world.until("the list is kept", 10_000, |world| {
+            world.get(1, &KvTarget::Cluster(name.clone()), "allocator/reference@world").is_some()
+        });
+    }
+    let lonely = world.status(4);
+    assert!(lonely.config_cluster.is_none());
+    assert!(lonely.warnings.iter().any(|warning| warning.starts_with("no other chassis in region nl-ams")), "{:?}", lonely.warnings);
+}
+
+#[test]
+fn a_world_waits_for_all_its_members_and_forms_once() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.kill(3);
+    world.run(5_000);
+    assert!(world.holders(&ClusterName::world()).is_empty(), "a member has not been heard yet");
+    assert!(!world.status(1).warnings.is_empty());
+    world.start(3);
+    world.ready();
+    // The coordinator comes back blank: it is healed, it does not form another world.
+    lose_disk(&mut world, 1);
+    world.until("healed", 30_000, |world| world.holders(&ClusterName::world()) == vec![1, 2, 3]);
+    let views: BTreeSet<u64> = world.nodes[&NodeId(2)].lanes[0].core.as_ref().unwrap().lane().view(base_types::ClusterId(1)).unwrap().members.iter().map(|member| member.replica.0).collect();
+    assert!(!views.contains(&1), "the lost replica's id is never used again: {views:?}");
+}
+
+#[test]
+fn a_flow_whose_runner_died_is_finished_by_another() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name: ClusterName = "metadata@left".parse().unwrap();
+    world.ask(4, request(Action::CreateCluster { name: name.clone(), rule: "size=3".into() }));
+    // The record is there, the replicas are not all.
+    world.run(12);
+    world.kill(4);
+    world.until("made or unmade", 60_000, |world| {
+        match world.act(1, Action::ResolveCluster { name: name.clone() }) {
+            Ok(answer) => matches!(answer.result, ActionResult::Cluster(info) if !info.warnings.iter().any(|warning| warning.contains("not active"))),
+            Err(failure) => failure.refusal.code == "UnknownCluster",
+        }
+    });
+}
+
+#[test]
+fn a_member_that_was_down_while_its_cluster_was_deleted_finds_out() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@gone", "size=3");
+    let victim = world.holders(&name).into_iter().find(|id| *id != world.leader(&ClusterName::world())).unwrap();
+    let other = (1..=4).find(|id| *id != victim).unwrap();
+    world.kill(victim);
+    world.run(500);
+    world.done(other, Action::DeleteCluster { name: name.clone() });
+    world.start(victim);
+    assert_eq!(world.holders(&name), vec![victim]);
+    world.until("the orphan is removed", 60_000, |world| world.holders(&name).is_empty());
+}
+
+#[test]
+fn everything_comes_back_after_all_nodes_are_killed() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
+    world.ready();
+    let target = KvTarget::Cluster(world.create(1, "metadata@users", "size=3"));
+    world.put(1, &target, "k", "v").unwrap();
+    (1..=3).for_each(|id| world.kill(id));
+    world.run(100);
+    (1..=3).for_each(|id| world.start(id));
+    assert_eq!(world.get(2, &target, "k").as_deref(), Some("v"));
+    world.ready();
+}

@@ -1,0 +1,157 @@
+//! Any node serves any request.
+
+use super::*;
+use base_types::ErrorKind;
+
+#[test]
+fn a_world_forms_and_every_node_serves_it() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams", "pl-waw"], 5, 1);
+    world.ready();
+    let status = world.status(1);
+    assert_eq!((status.nodes_up, status.nodes_total), (5, 5));
+    let name = world.create(4, "metadata@users", "size=3 location=fr-par");
+    let target = KvTarget::Cluster(name);
+    for node in 1..=5 {
+        world.put(node, &target, &format!("k{node}"), "v").unwrap();
+    }
+    for node in 1..=5 {
+        for key in 1..=5 {
+            assert_eq!(world.get(node, &target, &format!("k{key}")).as_deref(), Some("v"));
+        }
+    }
+}
+
+#[test]
+fn lanes_of_a_node_pass_requests_on() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
+    world.ready();
+    for number in 0..4 {
+        let name = world.create(1, &format!("metadata@c{number}"), "size=3");
+        let target = KvTarget::Cluster(name);
+        for node in 1..=3 {
+            world.put(node, &target, "k", &format!("v{node}")).unwrap();
+            assert_eq!(world.get(node, &target, "k"), Some(format!("v{node}")));
+        }
+    }
+}
+
+#[test]
+fn leader_loss_costs_a_slow_answer_not_an_error() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@users", "size=3");
+    let target = KvTarget::Cluster(name.clone());
+    world.put(1, &target, "k", "1").unwrap();
+    let leader = world.leader(&name);
+    let other = (1..=4).find(|node| *node != leader).unwrap();
+    world.put(other, &target, "k", "2").unwrap();
+    let begun = world.now;
+    world.kill(leader);
+    world.put(other, &target, "k", "3").unwrap();
+    assert!(world.now.since(begun) < Duration::from_secs(1), "{:?}", world.now.since(begun));
+    assert_eq!(world.get(other, &target, "k").as_deref(), Some("3"));
+}
+
+#[test]
+fn a_silent_leader_is_left_for_the_next() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@users", "size=3");
+    let target = KvTarget::Cluster(name.clone());
+    let leader = world.leader(&name);
+    let other = (1..=4).find(|node| *node != leader).unwrap();
+    world.put(other, &target, "k", "1").unwrap();
+    // No PeerDown: frames vanish.
+    world.cut.insert(NodeId(leader));
+    world.put(other, &target, "k", "2").unwrap();
+    assert_eq!(world.get(other, &target, "k").as_deref(), Some("2"));
+    // The one that is cut off cannot answer strongly; it says so by the deadline.
+    let mut slow = request(Action::KvGet { target: target.clone(), key: bytes("k") });
+    slow.deadline = Duration::from_secs(2);
+    let failure = world.request(leader, slow).unwrap_err();
+    assert_eq!((failure.refusal.kind, failure.refusal.code), (ErrorKind::Unavailable, "DeadlineExceeded"));
+    let mut lost = level(Action::KvPut { target, key: bytes("k"), value: bytes("x") }, WriteConsistency::Strong, 5);
+    lost.deadline = Duration::from_secs(2);
+    let failure = world.request(leader, lost).unwrap_err();
+    assert!(matches!(failure.refusal.kind, ErrorKind::Unknown | ErrorKind::Unavailable), "{failure:?}");
+}
+
+#[test]
+fn a_request_id_applies_once() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "redis@counters", "size=3");
+    let incr = |id| level(Action::Redis { cluster: name.clone(), command: vec![bytes("INCR"), bytes("n")] }, WriteConsistency::Strong, id);
+    let first = world.request(1, incr(1)).unwrap();
+    let again = world.request(2, incr(1)).unwrap();
+    assert_eq!(first.result, again.result);
+    assert_eq!(first.at, again.at, "the retry tells where the first one was ordered");
+    let next = world.request(3, incr(2)).unwrap();
+    assert_eq!(next.result, ActionResult::Redis { reply: base_types::action::RedisReply::Integer(2) });
+}
+
+#[test]
+fn the_four_levels_are_told_as_reached() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let target = KvTarget::Cluster(world.create(1, "metadata@users", "size=3"));
+    for (number, wanted) in WriteConsistency::ALL.into_iter().enumerate() {
+        let put = Action::KvPut { target: target.clone(), key: bytes("k"), value: bytes("v") };
+        let answer = world.request(2, level(put, wanted, number as u128 + 1)).unwrap();
+        assert_eq!(answer.level, Some(base_types::action::Level::Write(wanted)));
+        assert!(answer.at.is_some());
+    }
+    world.kill(3);
+    let put = Action::KvPut { target, key: bytes("k"), value: bytes("w") };
+    let mut absolute = level(put, WriteConsistency::Absolute, 77);
+    absolute.deadline = Duration::from_secs(1);
+    let failure = world.request(1, absolute).unwrap_err();
+    assert_eq!(failure.refusal.code, "CommittedNotAbsolute");
+    assert!(failure.at.is_some());
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let nowhere = KvTarget::Cluster("metadata@nowhere".parse().unwrap());
+    assert_eq!(code(world.put(1, &nowhere, "k", "v")), "UnknownCluster");
+    assert_eq!(code(world.put(1, &KvTarget::Keyspace("nowhere".into()), "k", "v")), "UnknownKeyspace");
+    assert_eq!(code(world.put(1, &KvTarget::Cluster("redis@x".parse().unwrap()), "k", "v")), "UnknownBackend");
+    let name: ClusterName = "metadata@x".parse().unwrap();
+    let create = |rule: &str| Action::CreateCluster { name: name.clone(), rule: rule.into() };
+    assert_eq!(code(world.act(1, create("size=nine"))), "InvalidRule");
+    assert_eq!(code(world.act(1, create("size=5 failure_domain=az"))), "PlacementRefused");
+    let own = Action::CreateCluster { name: "metadata@config-1".parse().unwrap(), rule: "size=1".into() };
+    assert_eq!(code(world.act(1, own)), "InvalidClusterName");
+    let target = KvTarget::Cluster(world.create(1, "metadata@y", "size=3"));
+    assert_eq!(code(world.put(1, &target, "", "v")), "EmptyKey");
+    assert_eq!(code(world.put(1, &target, &"k".repeat(1025), "v")), "KeyTooLarge");
+    let redis = Action::Redis { cluster: "redis@x".parse().unwrap(), command: vec![bytes("NOSUCH")] };
+    assert_eq!(code(world.act(1, redis)), "UnknownCommand");
+    let add = Action::AddMember { name: "metadata@y".parse().unwrap(), node: NodeId(99) };
+    assert_eq!(code(world.act(1, add)), "UnknownNode");
+}
+
+#[test]
+fn a_client_that_went_away_is_not_answered() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let target = KvTarget::Cluster(world.create(1, "metadata@users", "size=3"));
+    let ticket = world.ask(1, request(Action::KvPut { target, key: bytes("k"), value: bytes("v") }));
+    world.nodes.get_mut(&NodeId(1)).unwrap().lanes[0].inbox.push(Event::Cancel { ticket });
+    world.run(500);
+    assert!(!world.replies.contains_key(&ticket));
+}
+
+#[test]
+fn equal_worlds_do_equal_things() {
+    let trace = || {
+        let mut world = World::new(&["fr-par", "fr-par", "nl-ams"], 3, 2);
+        world.ready();
+        let target = KvTarget::Cluster(world.create(1, "metadata@users", "size=3"));
+        let at = world.put(2, &target, "k", "v").unwrap().at;
+        (world.now, world.sequence, at, world.notes.clone())
+    };
+    assert_eq!(trace(), trace());
+}
