@@ -1,17 +1,42 @@
 //! The core as the host's machine.
+//!
+//! Always: a thin face, nothing is decided here.
 
-use crate::machine::{MachineFactory, Opened};
+use crate::counters;
+use crate::machine::{Counter, Machine, MachineFactory, Opened};
 use base_engine::Engine;
 use base_types::Tick;
 use core_log::LogDisk;
-use core_node::api::NodeConfig;
+use core_node::api::{Effects, Event, NodeConfig};
+use core_node::Core;
 use std::sync::Arc;
 
 /// Opens `core_node::Core`.
 pub struct CoreFactory;
 
 impl MachineFactory for CoreFactory {
-    fn open(&self, _: NodeConfig, _: Vec<Arc<dyn Engine>>, _: &mut dyn LogDisk, _: Tick) -> Opened {
-        Err("this build has no core".into())
+    fn open(&self, config: NodeConfig, engines: Vec<Arc<dyn Engine>>, disk: &mut dyn LogDisk, now: Tick) -> Opened {
+        let (core, first) = Core::open(config, engines, disk, now).map_err(|error| error.to_string())?;
+        Ok((Box::new(core), first))
+    }
+}
+
+impl Machine for Core {
+    fn step(&mut self, now: Tick, event: Event, effects: &mut Effects) {
+        Core::step(self, now, event, effects);
+    }
+
+    fn finish_turn(&mut self, now: Tick, effects: &mut Effects) {
+        Core::finish_turn(self, now, effects);
+    }
+
+    fn next_wake(&self) -> Tick {
+        Core::next_wake(self)
+    }
+
+    fn counters(&self, out: &mut Vec<Counter>) {
+        let metrics = self.metrics();
+        counters::lane_counters(&metrics.lane, out);
+        counters::router_counters(&metrics.router, out);
     }
 }

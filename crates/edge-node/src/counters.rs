@@ -2,6 +2,7 @@
 
 use crate::machine::Counter;
 use core_cluster::api::LaneStatistics;
+use core_node::RouterStatistics;
 
 /// Of a lane's replicas and log.
 pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
@@ -29,5 +30,31 @@ pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
         count("entries_repaired", "log entries mended from a peer", numbers.entries_repaired),
         count("raft_messages_sent", "messages of clusters to peers", numbers.messages_sent),
         count("flushes", "overlays written out", numbers.flushes),
+    ]);
+}
+
+/// Of the router.
+pub fn router_counters(numbers: &RouterStatistics, out: &mut Vec<Counter>) {
+    let gauge = |name, help, value| Counter { name, help, gauge: true, value };
+    let count = |name, help, value| Counter { name, help, gauge: false, value };
+    out.extend([
+        count("requests", "client requests", numbers.requests),
+        count("requests_overloaded", "requests refused for load", numbers.requests_overloaded),
+        count("requests_failed", "requests refused or failed", numbers.requests_failed),
+        count("requests_unknown", "writes that ended without a known outcome", numbers.requests_unknown),
+        count("attempts_local", "attempts on clusters held here", numbers.attempts_local),
+        count("attempts_remote", "attempts sent to other nodes", numbers.attempts_remote),
+        count("redirects", "attempts sent on to another member", numbers.redirects),
+        count("attempt_timeouts", "attempts without an answer in time", numbers.attempt_timeouts),
+        count("retries", "attempts after the first", numbers.retries),
+        count("resolves", "names looked up", numbers.resolves),
+        count("cache_flushes", "routes forgotten because they were wrong", numbers.cache_flushes),
+        count("forwards_served", "attempts of other nodes answered", numbers.forwards_served),
+        count("frames_received", "frames of peers and other lanes", numbers.frames_received),
+        count("frames_refused", "frames that did not decode", numbers.frames_refused),
+        count("plans_started", "multi-step flows started", numbers.plans_started),
+        count("plans_finished", "multi-step flows finished", numbers.plans_finished),
+        gauge("operations_pending", "operations under way", numbers.operations_pending),
+        gauge("routes_cached", "routes known", numbers.routes_cached),
     ]);
 }

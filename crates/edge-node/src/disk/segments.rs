@@ -3,11 +3,12 @@
 //! ```text
 //! Prepare ─▶ recycle? ─rename─▶ ready
 //!         └▶ prewrite ─ok─▶ ready
-//!              └ENOSPC─▶ DiskFull(true) ─▶ reserve? ─rename─▶ ready ─▶ (a new reserve, once a second,
-//!                                          └none─▶ tried again once a second      then DiskFull(false))
+//!              └ENOSPC─▶ DiskFull(true) ─▶ reserve? ─rename─▶ ready
+//!                                          └none─▶ LogSegmentFailed (the log asks again)
+//! once a second while there is no reserve: a new one; when it could be made, DiskFull(false)
 //! ```
 //!
-//! Always: a full disk never loses a segment asked for; it comes later. The reserve is one segment
+//! Always: every `Prepare` is answered once. The reserve is one segment
 //! that only a full disk opens, so that Raft (elections, deletes, compaction) goes on while clients'
 //! writes are refused.
 //! Not here: watching free space before it has run out (monitor.rs).
@@ -16,7 +17,6 @@ use super::{segment_path, Report};
 use crate::data::sync_directory;
 use core_log::{LogAction, SegmentId};
 use core_node::api::Event;
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -33,8 +33,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub struct Segments {
     directory: PathBuf,
     segment_bytes: u64,
-    /// Asked for while the disk was full.
-    waiting: VecDeque<SegmentId>,
     full: bool,
     /// The log has its first segments; a reserve is made only behind them.
     started: bool,
@@ -43,7 +41,7 @@ pub struct Segments {
 impl Segments {
     /// In this directory.
     pub fn new(directory: &Path, segment_bytes: u64) -> Segments {
-        Segments { directory: directory.into(), segment_bytes, waiting: VecDeque::new(), full: false, started: false }
+        Segments { directory: directory.into(), segment_bytes, full: false, started: false }
     }
 
     /// The disk has another size now (tests of a full disk).
@@ -55,7 +53,7 @@ impl Segments {
     /// Carries out actions until the queue's sender is gone.
     pub fn run(&mut self, queue: Receiver<LogAction>, report: &Report) {
         loop {
-            let pending = !self.waiting.is_empty() || self.full || (self.started && !self.reserve_path().exists());
+            let pending = self.full || (self.started && !self.reserve_path().exists());
             let action = if pending {
                 match queue.recv_timeout(FULL_RETRY) {
                     Ok(action) => Some(action),
@@ -120,25 +118,14 @@ impl Segments {
         }
         match self.rename(&self.reserve_path(), &segment_path(&self.directory, segment)) {
             Ok(()) => events.push(Event::LogSegmentReady { segment }),
-            Err(_) => self.waiting.push_back(segment),
+            Err(_) => events.push(Event::LogSegmentFailed { segment }),
         }
         events
     }
 
-    /// Segments still owed, then the reserve; room for both ends the full state.
+    /// The reserve, if it is missing; room for it ends the full state.
     pub fn retry(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
-        while let Some(segment) = self.waiting.front().copied() {
-            match self.prewrite(&segment_path(&self.directory, segment)) {
-                Ok(()) => events.push(Event::LogSegmentReady { segment }),
-                Err(error) if is_full(&error) => return events,
-                Err(error) => {
-                    events.push(Event::LogFailed { message: format!("making segment {}: {error}", segment.0) });
-                    return events;
-                }
-            }
-            self.waiting.pop_front();
-        }
         let reserve = self.reserve_path();
         let made = if reserve.exists() { Ok(()) } else { self.prewrite(&reserve) };
         match made {

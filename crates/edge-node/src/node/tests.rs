@@ -91,3 +91,65 @@ fn requests_in_hand_end_before_the_node_does() {
     runner.join().unwrap().unwrap();
     drop(events);
 }
+
+fn post(address: SocketAddr, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let length = body.len();
+    let head = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut text = String::new();
+    let _ = stream.read_to_string(&mut text);
+    text
+}
+
+/// Repeats until the answer is 200.
+fn until_ok(what: &str, mut ask: impl FnMut() -> String) -> String {
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = ask();
+        if answer.starts_with("HTTP/1.1 200") {
+            return answer;
+        }
+        assert!(std::time::Instant::now() < patience, "{what}: {answer}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Three real nodes, with the real core, on loopback.
+#[test]
+fn three_nodes_form_a_world_and_keep_what_they_were_told() {
+    let home = tempfile::tempdir().unwrap();
+    let free = |_| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let peers: Vec<SocketAddr> = (0..3).map(free).collect();
+    let configs: Vec<Config> = (1..=3u64)
+        .map(|id| {
+            let mut config = config(home.path(), id);
+            config.peer_listen = peers[id as usize - 1];
+            config.peer_advertise = config.peer_listen.to_string();
+            config.world_members =
+                (1..=3).map(|id| (base_types::NodeId(id), peers[id as usize - 1].to_string())).collect();
+            config.labels.chassis = format!("c{id}");
+            config.tuning.log_segment_bytes = 8 << 20;
+            config
+        })
+        .collect();
+    let start = |config: &Config| NodeHandle::start(config.clone(), Box::new(crate::core_machine::CoreFactory)).unwrap();
+    let mut nodes: Vec<NodeHandle> = configs.iter().map(start).collect();
+    for node in &nodes {
+        until_ok("ready", || get(node.http_address(), "/ready"));
+    }
+    let create = r#"{"action":"CreateKeyspace","keyspace":"default","partition":"hash","partitions":4,"clusters":1,"rule":"size=3 location=world failure_domain=chassis"}"#;
+    until_ok("create", || post(nodes[0].http_address(), create));
+    until_ok("put", || post(nodes[1].http_address(), r#"{"action":"KvPut","keyspace":"default","key":"k","value":"kept"}"#));
+    let read = r#"{"action":"KvGet","keyspace":"default","key":"k"}"#;
+    for node in &nodes {
+        assert!(until_ok("get", || post(node.http_address(), read)).contains("kept"));
+    }
+    // All stop, all start: what was acknowledged is there.
+    nodes.drain(..).for_each(|node| node.stop().unwrap());
+    nodes = configs.iter().map(start).collect();
+    assert!(until_ok("get after restart", || post(nodes[2].http_address(), read)).contains("kept"));
+    assert!(get(nodes[0].http_address(), "/metrics").contains("hive_log_batches_total"));
+    nodes.drain(..).for_each(|node| node.stop().unwrap());
+}

@@ -20,7 +20,7 @@ use bytes::{Buf, Bytes, BytesMut};
 /// The version this build speaks.
 pub const VERSION: u16 = 1;
 /// The longest frame of the core, with room for the header.
-pub const MESSAGE_BYTES_MAX: usize = (16 << 20) + 16;
+pub const MESSAGE_BYTES_MAX: usize = core_node::frame::FRAME_BYTES_MAX + 16;
 /// The longest message before the hello has been answered.
 pub const HELLO_BYTES_MAX: usize = 1024;
 
