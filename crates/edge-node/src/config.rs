@@ -242,7 +242,6 @@ impl TuningSection {
                 segments_soft_max: self.log_segments_soft_max,
                 ..core_log::LogConfig::default()
             },
-            ..core_node::api::Tuning::default()
         }
     }
 }

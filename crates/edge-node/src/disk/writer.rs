@@ -52,7 +52,7 @@ impl Writer {
     }
 
     fn write(&mut self, segment: SegmentId, offset: u64, blocks: &[u8]) -> std::io::Result<()> {
-        assert!(offset % BLOCK_BYTES as u64 == 0 && blocks.len() % BLOCK_BYTES == 0, "the log writes whole blocks");
+        assert!(offset.is_multiple_of(BLOCK_BYTES as u64) && blocks.len().is_multiple_of(BLOCK_BYTES), "the log writes whole blocks");
         let position = self.open(segment)?;
         let aligned = self.buffer.filled(blocks);
         match self.files[position].1.write_all_at(aligned, offset) {
