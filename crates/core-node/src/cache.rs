@@ -19,7 +19,8 @@ const EVICTION_STEPS_MAX: usize = 64;
 pub struct Route {
     pub cluster: ClusterId,
     pub generation: Generation,
-    pub members: Vec<Member>,
+    /// Shared, since every attempt takes it along.
+    pub members: Arc<[Member]>,
     pub leader: Option<NodeId>,
     /// The term in which `leader` was told.
     pub term: Term,
@@ -143,7 +144,7 @@ mod tests {
         Route {
             cluster: ClusterId(cluster),
             generation: Generation(generation),
-            members: Vec::new(),
+            members: Arc::from([]),
             leader: None,
             term: Term(0),
             rule: String::new(),

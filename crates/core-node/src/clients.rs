@@ -230,7 +230,7 @@ impl Director {
                 _ => Err(failures::internal("a change of a cluster was answered by something else")),
             },
             Shape::Resolve => self.resolve_response(result),
-            Shape::List => self.list_response(result),
+            Shape::List => self.list_response(&operation.kind, result),
         }
     }
 
@@ -246,11 +246,29 @@ impl Director {
         }
     }
 
-    fn list_response(&self, result: CallResult) -> Response {
+    /// A page of `reference`, and the level 0 clusters this node knows that belong on it.
+    fn list_response(&self, asked: &LocalKind, result: CallResult) -> Response {
         match decode_call::<Reply>(result)? {
             (Reply::Records { records, more }, at) => {
                 let next = records.last().filter(|_| more).map(|record| record.name.as_str().to_string());
-                let clusters = records.iter().map(|record| self.record_info(record)).collect();
+                let mut clusters: Vec<ClusterInfo> = records.iter().map(|record| self.record_info(record)).collect();
+                let on_page = |name: &str| match asked {
+                    LocalKind::Read { query, .. } => match Query::from_bytes(query.clone()) {
+                        Ok(Query::List { prefix, start_after, .. }) => {
+                            name.starts_with(&prefix)
+                                && start_after.is_none_or(|after| name > after.as_str())
+                                && next.as_ref().is_none_or(|next| name <= next.as_str())
+                        }
+                        _ => false,
+                    },
+                    _ => false,
+                };
+                for zero in self.level_zero.iter().filter(|zero| on_page(zero.name.as_str())) {
+                    if let Some(route) = self.routes.get(&zero.name) {
+                        clusters.push(self.route_info((*zero.name).clone(), route));
+                    }
+                }
+                clusters.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
                 Ok(Answer { result: ActionResult::Clusters { clusters, next }, at: Some(at), level: None })
             }
             _ => Err(failures::internal("reference answered another question")),

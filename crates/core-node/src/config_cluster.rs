@@ -10,7 +10,7 @@
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::config::ConfigFlow;
 use crate::operation::{Operation, Owner};
-use crate::planner::CallResult;
+use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, BatchStep, Response};
@@ -81,6 +81,8 @@ pub struct ConfigCluster {
     /// Listed at start, not here: asked back.
     missing: BTreeMap<ClusterName, Tick>,
     left: BTreeSet<ClusterName>,
+    /// Something may differ from the list.
+    pub dirty: bool,
     writing: Option<Vec<(ClusterName, Option<Joined>)>>,
     nudged: BTreeSet<ClusterName>,
     last_failure: Option<String>,
@@ -103,6 +105,7 @@ impl ConfigCluster {
 
     /// A replica was removed from this node for good.
     pub fn note_left(&mut self, name: &ClusterName) {
+        self.dirty = true;
         self.left.insert(name.clone());
         self.missing.remove(name);
     }
@@ -172,6 +175,7 @@ impl Director {
             Ok(answer) => {
                 let ActionResult::Page { entries, .. } = answer.result else { return };
                 self.config_cluster.state = State::Ready;
+                self.config_cluster.dirty = true;
                 self.config_cluster.listed = entries.into_iter().filter_map(read_entry).collect();
                 let missing = self.config_cluster.listed.iter().filter(|(_, joined)| !self.nodes.replicas.contains_key(&joined.cluster));
                 self.config_cluster.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
@@ -190,12 +194,12 @@ impl Director {
     }
 
     fn keep_config(&mut self, turn: &mut Turn<'_>) {
+        if self.config_cluster.writing.is_some() || !core::mem::take(&mut self.config_cluster.dirty) {
+            return self.nudge_missing(turn);
+        }
         let here: BTreeSet<ClusterName> = self.nodes.replicas.values().map(|known| known.name.clone()).collect();
         self.config_cluster.missing.retain(|name, _| !here.contains(name));
         self.nudge_missing(turn);
-        if self.config_cluster.writing.is_some() {
-            return;
-        }
         let mut changes: Vec<(ClusterName, Option<Joined>)> = Vec::new();
         for (cluster, known) in &self.nodes.replicas {
             let joined = Joined { cluster: *cluster, generation: known.generation, replica: known.replica };
@@ -232,6 +236,8 @@ impl Director {
     /// The list was written, or not: what is not listed is tried again with the next tick.
     pub fn on_config_written(&mut self, turn: &mut Turn<'_>, result: CallResult) {
         let changes = self.config_cluster.writing.take().unwrap_or_default();
+        // There may be more than one write holds, or this one must be made again.
+        self.config_cluster.dirty = true;
         match decode_call::<Reply>(result) {
             Ok(_) => {
                 for (name, joined) in changes {
@@ -262,28 +268,41 @@ impl Director {
         for name in due {
             self.config_cluster.nudged.insert(name.clone());
             let name = Arc::new(name);
-            let command = AdminCommand::ReplaceDisk { node: self.config.node, disk: self.config.disk };
-            let owner = Owner::ConfigNudge(name.clone());
-            let operation = Operation::new(owner, name, LocalKind::Admin(command), turn.now, turn.now + WRITE_TIMEOUT);
-            self.start_operation(turn, operation);
+            self.nudge(turn, name, AdminCommand::Describe);
         }
     }
 
-    /// A nudged leader answered.
+    fn nudge(&mut self, turn: &mut Turn<'_>, name: Arc<ClusterName>, command: AdminCommand) {
+        let owner = Owner::ConfigNudge(name.clone());
+        let operation = Operation::new(owner, name, LocalKind::Admin(command), turn.now, turn.now + WRITE_TIMEOUT);
+        self.start_operation(turn, operation);
+    }
+
+    /// A nudged leader answered: it counts this node on its old disk (it must replace it), on its new one
+    /// (the replica is on its way), or not at all.
     pub fn on_config_nudged(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
-        self.config_cluster.nudged.remove(&**name);
-        let over = |code: &str| matches!(code, "UnknownCluster" | "NotAMember");
+        let own = self.config.node;
+        let mut over = false;
         match result {
-            // The cluster is gone, or has gone on without this node: nothing to come back to.
-            Err(failure) if over(failure.refusal.code) => {
-                self.config_cluster.missing.remove(&**name);
-                self.config_cluster.left.insert((**name).clone());
-            }
-            _ => {
-                if let Some(at) = self.config_cluster.missing.get_mut(&**name) {
-                    *at = turn.now + NUDGE_AGAIN;
+            Ok(CallReply::Described(description)) => match description.members.iter().find(|(member, _)| member.node == own) {
+                None => over = true,
+                Some((member, _)) if member.disk != self.config.disk => {
+                    let command = AdminCommand::ReplaceDisk { node: own, disk: self.config.disk };
+                    return self.nudge(turn, name.clone(), command);
                 }
-            }
+                Some(_) => {}
+            },
+            Ok(_) => {}
+            Err(failure) => over = failure.refusal.code == "UnknownCluster",
+        }
+        self.config_cluster.nudged.remove(&**name);
+        if over {
+            // The cluster is gone, or has gone on without this node: nothing to come back to.
+            self.config_cluster.missing.remove(&**name);
+            self.config_cluster.left.insert((**name).clone());
+            self.config_cluster.dirty = true;
+        } else if let Some(at) = self.config_cluster.missing.get_mut(&**name) {
+            *at = turn.now + NUDGE_AGAIN;
         }
     }
 }

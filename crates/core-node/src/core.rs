@@ -4,10 +4,10 @@
 //! carries out the effects in order. Same state, same events: same effects.
 //! Not here: what any part does (director.rs shows the way).
 
-use crate::api::{Effect, Effects, Event, NodeConfig, NoteLevel};
+use crate::api::{Effect, Effects, Event, Mail, NodeConfig, NoteLevel};
 use crate::director::{Director, RouterStatistics, Served, TimerKey, Turn};
 use crate::durable::Deferred;
-use crate::frame::{self, Frame, Item, Sender};
+use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_face::LaneFace;
 use crate::nodes::ReplicaKnown;
 use base_engine::Engine;
@@ -341,7 +341,7 @@ fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, 
             continue;
         }
         match cluster_of(&item).filter(|cluster| !director.is_mine(*cluster)) {
-            Some(cluster) => pass_on(director, frame.from, cluster, item),
+            Some(cluster) => pass_on(director, turn, frame.from, cluster, &item),
             None => on_item(director, turn, frame.from, item),
         }
     }
@@ -366,14 +366,13 @@ fn cluster_of(item: &Item) -> Option<ClusterId> {
     }
 }
 
-/// The sender took this node for one with another number of lanes. Raft messages are passed on, since
-/// they say themselves whose they are; the rest is lost, and its sender, which has learned the number
-/// of lanes from this node's frames meanwhile, sends it again.
-fn pass_on(director: &mut Director, _from: Sender, cluster: ClusterId, item: Item) {
-    if matches!(item, Item::Peer { .. }) {
-        let node = director.config.node;
-        director.say(node, cluster, &item);
-    }
+/// The sender took this node for one with another number of lanes (it has not heard from it yet). The
+/// item goes to the right lane under the sender's own name, and the answer goes straight back.
+fn pass_on(director: &Director, turn: &mut Turn<'_>, from: Sender, cluster: ClusterId, item: &Item) {
+    let to = director.lane_on(director.config.node, cluster);
+    let mut builder = FrameBuilder::new(to, from);
+    builder.push(item);
+    turn.effects.list.push(Effect::Mail { to, mail: Mail { frame: builder.finish() } });
 }
 
 fn on_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item: Item) {

@@ -450,6 +450,7 @@ impl Director {
 
     /// Lane zero hears of a replica.
     pub fn on_replica_news(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, known: ReplicaKnown) {
+        self.config_cluster.dirty = true;
         if cluster == WORLD_CLUSTER {
             let was = self.nodes.world_leader == Some(self.config.node);
             if known.leader.is_some() || was {

@@ -9,7 +9,7 @@
 //! Not here: what decides (router.rs).
 
 use base_types::action::Action;
-use base_types::{ClusterId, ClusterName, NodeId, ReadConsistency, RequestId, Tick, Ticket};
+use base_types::{ClusterId, ClusterName, NodeId, ReadConsistency, Refusal, RequestId, Tick, Ticket};
 use core_cluster::api::LocalKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -123,6 +123,8 @@ pub struct Operation {
     pub maybe_applied: bool,
     /// For the message when it fails.
     pub last: &'static str,
+    /// The last refusal that was not taken for an answer.
+    pub refused: Option<Refusal>,
     pub keyspace: Option<Box<KeyspaceWork>>,
 }
 
@@ -145,6 +147,7 @@ impl Operation {
             tried: Vec::new(),
             maybe_applied: false,
             last: "nothing yet",
+            refused: None,
             keyspace: None,
         }
     }

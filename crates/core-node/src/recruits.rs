@@ -9,14 +9,16 @@
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{region_cluster_id, Director, TimerKey, Turn};
 use crate::flows::orphan::OrphanFlow;
+use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
 use crate::nodes::ReplicaKnown;
 use crate::operation::{Operation, Owner};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, Tick, Ticket};
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, Command};
@@ -31,6 +33,8 @@ const REPLACE_PAUSE: Duration = Duration::from_millis(500);
 const REPLACE_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long one try may take.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the world is told where the region's cluster is; its next change begins anew.
+const REGION_TIMEOUT: Duration = Duration::from_secs(600);
 /// Replacements under way at a time: snapshots of all of them would crowd out the clients.
 const REPLACEMENTS_OUT_MAX: usize = 32;
 /// How often replicas without a leader are looked at, and how many at a time.
@@ -124,7 +128,7 @@ impl Director {
     fn learn_route_of_replica(&mut self, name: &base_types::ClusterName, life: (ClusterId, Generation), leader: Option<NodeId>, members: &[Member]) {
         if let Some(route) = self.routes.get_mut(name) {
             if (route.cluster, route.generation) == life && !members.is_empty() {
-                route.members = members.to_vec();
+                route.members = members.into();
                 if leader.is_some() {
                     route.leader = leader;
                 }
@@ -154,6 +158,11 @@ impl Director {
         }
         self.find_lost_disks(turn, cluster, members);
         self.wake_recruits(turn.now);
+        if cluster == region_cluster_id(&self.config.labels.region) {
+            let document = RegionDocument { cluster, members: members.to_vec() };
+            let flow = RegionFlow::new(&self.config.labels.region, &document);
+            self.start_plan(turn, Box::new(flow), PlanOwner::Silent, turn.now + REGION_TIMEOUT);
+        }
     }
 
     fn wake_recruits(&mut self, now: Tick) {
@@ -188,6 +197,9 @@ impl Director {
     }
 
     fn find_lost_disks(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, members: &[Member]) {
+        if planted(Mutant::ReplicaIdReused) {
+            return;
+        }
         for member in members {
             if self.disk_of(member.node).is_some_and(|disk| disk != member.disk) {
                 self.want_replacement(turn.now, cluster, member.node);
@@ -271,7 +283,7 @@ impl Director {
             let mut route = crate::cache::Route {
                 cluster: view.cluster,
                 generation: view.generation,
-                members: view.members.clone(),
+                members: view.members.clone().into(),
                 leader: view.leader,
                 term: view.term,
                 rule: String::new(),
@@ -309,7 +321,7 @@ impl Director {
     pub fn on_unknown_cluster(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, generation: Generation, disk: DiskId) {
         let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader && view.generation == generation) else { return };
         let Some(member) = view.members.iter().find(|member| member.node == from).copied() else { return };
-        if member.disk != disk {
+        if member.disk != disk && !planted(Mutant::ReplicaIdReused) {
             if self.disk_of(from) == Some(disk) {
                 self.want_replacement(turn.now, cluster, from);
             }
@@ -346,7 +358,9 @@ impl Director {
             replica: member.replica,
             initial_members: Vec::new(),
         };
-        let item = Item::CreateReplica { ticket: Ticket(0), disk: member.disk, spec: Box::new(spec) };
+        let known = self.disk_of(node).filter(|_| planted(Mutant::ReplicaIdReused));
+        let disk = known.unwrap_or(member.disk);
+        let item = Item::CreateReplica { ticket: Ticket(0), disk, spec: Box::new(spec) };
         self.want_address(turn, node);
         self.say(node, description.cluster, &item);
     }

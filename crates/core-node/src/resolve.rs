@@ -6,11 +6,12 @@
 use crate::cache::Route;
 use crate::director::{Director, Turn};
 use crate::failures;
+use crate::flows::region::{region_key, RegionDocument};
 use crate::operation::{Operation, Owner, Phase};
 use crate::planner::{CallReply, CallResult};
 use base_types::action::Failure;
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Refusal, Term};
+use base_types::{BackendKind, ClusterName, Generation, NodeId, ReadConsistency, Refusal, Term, WriteConsistency};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
 use core_cluster::api::{LocalKind, Member};
@@ -54,7 +55,7 @@ pub fn route_of(record: &ClusterRecord) -> Route {
     Route {
         cluster: record.cluster,
         generation: record.generation,
-        members: members_of(record),
+        members: members_of(record).into(),
         leader: None,
         term: Term(0),
         rule: record.rule.clone(),
@@ -63,6 +64,14 @@ pub fn route_of(record: &ClusterRecord) -> Route {
         clock: None,
         pinned: false,
         used: true,
+    }
+}
+
+/// Other regions' level 0 clusters have a document, every other cluster has a record.
+fn question_for(name: &ClusterName) -> Query {
+    match name.tail().strip_prefix("region-") {
+        Some(region) => Query::GetDocument { key: region_key(region) },
+        None => Query::Resolve { name: name.clone() },
     }
 }
 
@@ -79,7 +88,7 @@ impl Director {
         self.resolving.entry(name.clone()).or_default().push(number);
         if first {
             self.statistics.resolves += 1;
-            let kind = reference_read(&Query::Resolve { name: (*name).clone() });
+            let kind = reference_read(&question_for(&name));
             let deadline = turn.now + RESOLVE_TIMEOUT;
             let question = Operation::new(Owner::Resolve(name), self.world.clone(), kind, turn.now, deadline);
             self.start_operation(turn, question);
@@ -92,22 +101,53 @@ impl Director {
         match decode_call::<Reply>(result) {
             Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Active => {
                 self.learn_record(turn, &record);
-                for number in waiting {
-                    if self.waits_for_route(number) {
-                        self.attempt(turn, number);
-                    }
-                }
+                self.attempt_all(turn, waiting);
             }
             Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Creating => {
                 self.back_off_all(turn, &waiting, "it is being created");
             }
-            Ok((Reply::Resolved { .. }, _)) => {
+            Ok((Reply::Document { document: Some(document) }, _)) => match RegionDocument::from_bytes(document.body) {
+                Ok(document) => {
+                    self.learn_region(turn, name, document);
+                    self.attempt_all(turn, waiting);
+                }
+                Err(_) => self.back_off_all(turn, &waiting, "its region's document cannot be read"),
+            },
+            Ok((Reply::Resolved { .. } | Reply::Document { .. }, _)) => {
                 for number in waiting {
                     self.end_unknown_cluster(turn, number, name);
                 }
             }
             _ => self.back_off_all(turn, &waiting, "the world cluster could not be asked for it"),
         }
+    }
+
+    fn attempt_all(&mut self, turn: &mut Turn<'_>, waiting: Vec<u64>) {
+        for number in waiting {
+            if self.waits_for_route(number) {
+                self.attempt(turn, number);
+            }
+        }
+    }
+
+    fn learn_region(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, document: RegionDocument) {
+        for member in &document.members {
+            self.want_address(turn, member.node);
+        }
+        let route = Route {
+            cluster: document.cluster,
+            generation: Generation(1),
+            members: document.members.into(),
+            leader: None,
+            term: Term(0),
+            rule: String::new(),
+            consistency: WriteConsistency::Strong,
+            read_consistency: ReadConsistency::Strong,
+            clock: None,
+            pinned: false,
+            used: true,
+        };
+        self.routes.put(name.clone(), route);
     }
 
     fn waits_for_route(&self, number: u64) -> bool {

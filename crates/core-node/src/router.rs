@@ -241,9 +241,9 @@ impl Director {
         let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
         let unknown = operation.is_write() && (operation.maybe_applied || out);
         let failure = if unknown && !planted(Mutant::UnknownAsRefused) {
-            failures::unknown(&operation.name, operation.last)
+            failures::unknown(&operation.name, last_of(&operation))
         } else {
-            failures::deadline(&operation.name, turn.now.since(operation.begun), operation.last)
+            failures::deadline(&operation.name, turn.now.since(operation.begun), last_of(&operation))
         };
         self.finish_operation(turn, operation, Err(failure));
     }
@@ -352,7 +352,7 @@ impl Director {
                 route.term = told.term;
                 route.leader = told.leader.filter(|leader| *leader != node);
                 if !told.members.is_empty() {
-                    route.members = told.members;
+                    route.members = told.members.into();
                 }
             } else if route.leader == Some(node) {
                 route.leader = None;
@@ -385,9 +385,14 @@ impl Director {
 
     /// A refusal: definite for this attempt, but not for an earlier one that may have been proposed.
     fn on_refused(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, refusal: Refusal) {
+        let settling = self.election_timeout() * 2;
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        if refusal.kind == ErrorKind::Unavailable {
+        // A fresh leader has not heard of its members yet: only what it says later is final.
+        let settled = turn.now.since(operation.begun) >= settling;
+        let final_for_admin = matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == "QuorumAtRisk" && settled;
+        if refusal.kind == ErrorKind::Unavailable && !final_for_admin {
             operation.last = refusal.code;
+            operation.refused = Some(refusal);
             return self.give_up_on(turn, number, node);
         }
         if operation.maybe_applied && refusal.kind == ErrorKind::Overloaded {
@@ -464,6 +469,14 @@ impl Director {
     }
 }
 
+/// What was last seen of an operation, for people.
+fn last_of(operation: &Operation) -> &str {
+    match &operation.refused {
+        Some(refusal) if refusal.code == operation.last => &refusal.message,
+        _ => operation.last,
+    }
+}
+
 fn operation_end(director: &Director, number: u64) -> Tick {
     director.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
         Phase::Local => operation.deadline + LOCAL_GRACE,
@@ -481,7 +494,7 @@ struct NotLeader {
 struct AttemptRoute {
     cluster: base_types::ClusterId,
     generation: base_types::Generation,
-    members: Vec<Member>,
+    members: Arc<[Member]>,
     leader: Option<NodeId>,
     read_consistency: ReadConsistency,
     clock: Option<(u64, Tick)>,

@@ -6,6 +6,7 @@ pub mod create;
 pub mod delete;
 pub mod levels;
 pub mod orphan;
+pub mod region;
 
 use crate::failures;
 use crate::planner::Call;

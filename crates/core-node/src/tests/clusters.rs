@@ -87,6 +87,25 @@ fn clusters_are_listed_resolved_and_their_levels_changed() {
     }
 }
 
+#[test]
+fn another_regions_cluster_is_found_through_the_world() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams"], 3, 1);
+    world.ready();
+    let name = ClusterName::regional("nl-ams").unwrap();
+    world.run(3_000);
+    assert_eq!(describe(&mut world, 1, &name).leader, Some(NodeId(4)));
+    let nowhere = ClusterName::regional("pl-waw").unwrap();
+    assert_eq!(code(world.act(1, Action::DescribeCluster { name: nowhere })), "UnknownCluster");
+    let list = Action::ListClusters { prefix: String::new(), start_after: None, limit: 100 };
+    match world.done(1, list).result {
+        ActionResult::Clusters { clusters, .. } => {
+            let names: Vec<&str> = clusters.iter().map(|info| info.name.as_str()).collect();
+            assert!(names.is_sorted() && names.contains(&"allocator/reference@world") && names.contains(&"reference@region-fr-par"), "{names:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 fn create_keyspace(world: &mut World, partitioning: Partitioning) -> KvTarget {
     world.done(1, Action::CreateKeyspace {
         keyspace: "default".into(),

@@ -12,7 +12,16 @@ fn lose_disk(world: &mut World, id: u64) {
 
 #[test]
 fn a_node_that_lost_its_disk_comes_back_with_all_it_had() {
-    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    comes_back(1);
+}
+
+#[test]
+fn a_node_of_two_lanes_that_lost_its_disk_comes_back_too() {
+    comes_back(2);
+}
+
+fn comes_back(lanes: u16) {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, lanes);
     world.ready();
     let names: Vec<ClusterName> = (0..3).map(|n| world.create(1, &format!("metadata@c{n}"), "size=3")).collect();
     for name in &names {
@@ -46,6 +55,40 @@ fn every_node_has_its_configuration_cluster_on_another_chassis() {
     let lonely = world.status(4);
     assert!(lonely.config_cluster.is_none());
     assert!(lonely.warnings.iter().any(|warning| warning.starts_with("no other chassis in region nl-ams")), "{:?}", lonely.warnings);
+}
+
+#[test]
+fn a_node_without_configuration_cluster_is_healed_by_the_leaders() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@wide", "size=2 failure_domain=region");
+    let target = KvTarget::Cluster(name.clone());
+    world.put(1, &target, "k", "v").unwrap();
+    let third = world.create(1, "metadata@three", "size=4");
+    world.put(1, &KvTarget::Cluster(third.clone()), "k", "v").unwrap();
+    world.run(3_000);
+    lose_disk(&mut world, 4);
+    world.until("healed", 30_000, |world| world.holders(&third) == vec![1, 2, 3, 4]);
+    // One of two voters was lost for good: no majority, no silent vote from a blank disk.
+    world.run(5_000);
+    assert!(!world.holders(&name).contains(&4));
+    let mut read = request(Action::KvGet { target, key: bytes("k") });
+    read.deadline = Duration::from_secs(1);
+    assert_eq!(code(world.request(1, read)), "DeadlineExceeded");
+}
+
+#[test]
+fn nodes_with_other_numbers_of_lanes_find_each_other() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.kill(2);
+    world.new_disk(2, 3);
+    world.start(2);
+    world.ready();
+    for number in 0..6 {
+        let target = KvTarget::Cluster(world.create(1 + number % 3, &format!("metadata@c{number}"), "size=3"));
+        world.put(2, &target, "k", "v").unwrap();
+        assert_eq!(world.get(3, &target, "k").as_deref(), Some("v"));
+    }
 }
 
 #[test]

@@ -1,0 +1,249 @@
+//! The cached keyspace documents, and requests on keys while partitions move under them.
+//!
+//! Always: a request keeps its id at one cluster until that cluster has definitely refused it; only
+//! then is it sent elsewhere, or sent anew under an id derived from the first (the refused one is
+//! remembered there as refused). At most `KEYSPACES_MAX` documents.
+//! Not here: what a document means, how keys are found in it (keyspace/).
+
+use crate::director::{ClientWork, Director, TimerKey, Turn};
+use crate::keyspace::{document_key, retry_of, KeyspaceMap, Payload, Retry};
+use crate::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
+use crate::planner::{CallReply, CallResult, DocumentNews};
+use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
+use base_types::action::{Action, Failure, Request};
+use base_types::{BackendKind, ErrorKind, Refusal, RequestId, Tick, Ticket};
+use bytes::Bytes;
+use core_backends::reference::{Query, Reply};
+use core_cluster::api::LocalKind;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most keyspaces remembered.
+pub const KEYSPACES_MAX: usize = 10_000;
+
+/// What is cached.
+#[derive(Debug, Default)]
+pub struct KeyspaceTable {
+    pub maps: BTreeMap<String, KeyspaceMap>,
+    /// Operations that wait for a document.
+    fetching: BTreeMap<String, Vec<u64>>,
+}
+
+impl Director {
+    /// A request on keys of a keyspace (all but scans).
+    pub fn on_keyspace_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, keyspace: String, deadline: Tick) {
+        let request_id = request.request_id.unwrap_or_else(|| self.random.request_id());
+        let consistency = request.consistency;
+        let kind = match &request.action {
+            Action::KvGet { .. } => LocalKind::Read { backend: BackendKind::Metadata, query: Bytes::new(), consistency: request.read_consistency },
+            _ => LocalKind::Write { backend: BackendKind::Metadata, command: Bytes::new(), consistency, request_id, cluster_time_ms: 0 },
+        };
+        let owner = Owner::Client { ticket: Some(ticket), shape: Shape::Metadata };
+        let mut operation = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
+        let work = KeyspaceWork { keyspace, action: request.action, request_id, refusals: BTreeMap::new(), place: true, avoid: None };
+        operation.keyspace = Some(Box::new(work));
+        self.start_client_operation(turn, ticket, operation);
+    }
+
+    /// Starts a client's operation and remembers it, so that the client can go away.
+    pub fn start_client_operation(&mut self, turn: &mut Turn<'_>, ticket: Ticket, operation: Operation) {
+        let number = self.counter + 1;
+        self.clients.insert(ticket, ClientWork::Operation(number));
+        self.start_operation(turn, operation);
+    }
+
+    /// Finds the cluster of an operation on keys, and makes the attempt.
+    pub fn place(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(work) = operation.keyspace.as_mut() else { return };
+        let usable = |map: &&KeyspaceMap| work.avoid.is_none_or(|avoid| map.version > avoid);
+        let Some(map) = self.keyspaces.maps.get(&work.keyspace).filter(usable) else {
+            return self.wait_for_keyspace(turn, number);
+        };
+        let routed = match map.route(&work.action) {
+            Ok(routed) => routed,
+            // A document that does not serve may be out of date.
+            Err(refusal) if work.avoid.is_none() && refusal.kind != ErrorKind::Invalid && refusal.kind != ErrorKind::TooLarge => {
+                work.avoid = Some(map.version.saturating_sub(1));
+                self.keyspaces.maps.remove(&work.keyspace);
+                return self.wait_for_keyspace(turn, number);
+            }
+            Err(refusal) => return self.end(turn, number, Err(refusal.into())),
+        };
+        work.place = false;
+        work.avoid = Some(map.version);
+        operation.name = match self.routes.find(routed.cluster) {
+            Some((name, _)) => name.clone(),
+            None => Arc::new(routed.cluster.clone()),
+        };
+        let refusals = work.refusals.get(&operation.name).copied().unwrap_or(0);
+        fill(&mut operation.kind, routed.payload, derived_id(work.request_id, refusals));
+        operation.tried.clear();
+        self.attempt(turn, number);
+    }
+
+    fn wait_for_keyspace(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
+        operation.phase = Phase::Resolving;
+        operation.last = "its keyspace was being looked up";
+        let (old, at) = (operation.timer, operation.deadline);
+        operation.timer = at;
+        self.set_timer(TimerKey::Operation(number), old, at);
+        let first = !self.keyspaces.fetching.contains_key(&keyspace);
+        self.keyspaces.fetching.entry(keyspace.clone()).or_default().push(number);
+        if first {
+            let key = Bytes::from(document_key(&keyspace).into_bytes());
+            let kind = reference_read(&Query::GetDocument { key });
+            let deadline = turn.now + RESOLVE_TIMEOUT;
+            let question = Operation::new(Owner::Keyspace(keyspace), self.world.clone(), kind, turn.now, deadline);
+            self.start_operation(turn, question);
+        }
+    }
+
+    /// The world cluster told a keyspace's document, or could not be asked.
+    pub fn on_keyspace_document(&mut self, turn: &mut Turn<'_>, keyspace: &str, result: CallResult) {
+        let waiting = self.keyspaces.fetching.remove(keyspace).unwrap_or_default();
+        match decode_call::<Reply>(result) {
+            Ok((Reply::Document { document: Some(document) }, _)) => {
+                let version = document.version;
+                self.learn_document(turn, DocumentNews { keyspace: keyspace.into(), version, body: Some(document.body) });
+                for number in waiting {
+                    self.place_if_newer(turn, number, version);
+                }
+            }
+            Ok((Reply::Document { document: None }, _)) => {
+                self.keyspaces.maps.remove(keyspace);
+                for number in waiting {
+                    let message = format!("keyspace '{}' does not exist; create it first", keyspace.escape_default());
+                    let refusal = Refusal::new(ErrorKind::NotFound, "UnknownKeyspace", message);
+                    self.end_waiting(turn, number, refusal);
+                }
+            }
+            Ok(_) => {}
+            Err(_) => {
+                for number in waiting {
+                    if self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
+                        self.back_off(turn, number);
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_waiting(&mut self, turn: &mut Turn<'_>, number: u64, refusal: Refusal) {
+        if self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
+            self.end(turn, number, Err(refusal.into()));
+        }
+    }
+
+    fn place_if_newer(&mut self, turn: &mut Turn<'_>, number: u64, version: u64) {
+        let Some(operation) = self.operations.get(&number) else { return };
+        if operation.phase != Phase::Resolving {
+            return;
+        }
+        let avoid = operation.keyspace.as_ref().and_then(|work| work.avoid);
+        if avoid.is_some_and(|avoid| version <= avoid) {
+            self.back_off(turn, number);
+        } else {
+            self.place(turn, number);
+        }
+    }
+
+    /// Takes a document into the cache, if it is newer than what is there.
+    pub fn learn_document(&mut self, turn: &mut Turn<'_>, news: DocumentNews) {
+        let known = self.keyspaces.maps.get(&news.keyspace).map_or(0, |map| map.version);
+        let Some(body) = news.body else {
+            if news.version == 0 || news.version >= known {
+                self.keyspaces.maps.remove(&news.keyspace);
+            }
+            return;
+        };
+        if news.version <= known {
+            return;
+        }
+        match KeyspaceMap::from_body(news.version, body) {
+            Ok(map) => {
+                if self.keyspaces.maps.len() >= KEYSPACES_MAX {
+                    self.keyspaces.maps.pop_first();
+                }
+                self.keyspaces.maps.insert(news.keyspace, map);
+            }
+            Err(refusal) => turn.note(crate::api::NoteLevel::Error, format!("the document of keyspace {} cannot be read: {refusal}", news.keyspace)),
+        }
+    }
+
+    /// A keyspace's operation ended. `Some`: it did for good; `None`: it goes on.
+    pub fn keyspace_retry(&mut self, turn: &mut Turn<'_>, mut operation: Operation, result: CallResult) -> Option<(Operation, CallResult)> {
+        let Some(work) = operation.keyspace.as_mut() else { return Some((operation, result)) };
+        let (refusal, at) = match &result {
+            Err(failure) => (Some(failure.refusal.clone()), failure.at),
+            Ok(CallReply::Backend { reply, at, .. }) if reply.first() == Some(&1) => (refusal_in(reply), Some(*at)),
+            Ok(_) => (None, None),
+        };
+        let retry = refusal.as_ref().map_or(Retry::No, retry_of);
+        let Some(refusal) = refusal.filter(|_| retry != Retry::No) else { return Some((operation, result)) };
+        if turn.now >= operation.deadline || operation.attempt >= crate::operation::ATTEMPTS_MAX {
+            return Some((operation, Err(Failure { refusal, at })));
+        }
+        *work.refusals.entry(operation.name.clone()).or_insert(0) += 1;
+        work.place = true;
+        if retry == Retry::Later {
+            work.avoid = None;
+        }
+        operation.maybe_applied = false;
+        operation.last = refusal.code;
+        self.resume_operation(turn, operation, retry == Retry::Later);
+        None
+    }
+
+    fn resume_operation(&mut self, turn: &mut Turn<'_>, mut operation: Operation, pause: bool) {
+        let number = self.next_number();
+        if let Owner::Client { ticket: Some(ticket), .. } = operation.owner {
+            self.clients.insert(ticket, ClientWork::Operation(number));
+        }
+        operation.timer = operation.deadline;
+        self.timers.insert((operation.timer, TimerKey::Operation(number)));
+        self.operations.insert(number, operation);
+        if pause {
+            self.back_off(turn, number);
+        } else {
+            self.attempt(turn, number);
+        }
+    }
+}
+
+fn fill(kind: &mut LocalKind, payload: Payload, id: RequestId) {
+    match (kind, payload) {
+        (LocalKind::Write { command, request_id, .. }, Payload::Write(bytes)) => (*command, *request_id) = (bytes, id),
+        (LocalKind::Read { query, .. }, Payload::Read(bytes)) => *query = bytes,
+        (kind, Payload::Write(command)) => {
+            *kind = LocalKind::Write { backend: BackendKind::Metadata, command, consistency: None, request_id: id, cluster_time_ms: 0 };
+        }
+        (kind, Payload::Read(query)) => *kind = LocalKind::Read { backend: BackendKind::Metadata, query, consistency: None },
+    }
+}
+
+/// The id of a write at a cluster that has definitely refused it `refusals` times: the refused ids are
+/// remembered there. A client's retry through another node walks the same ids and so meets what was applied.
+fn derived_id(id: RequestId, refusals: u32) -> RequestId {
+    if refusals == 0 {
+        return id;
+    }
+    let mut bytes = [0u8; 20];
+    bytes[..16].copy_from_slice(&id.0.to_le_bytes());
+    bytes[16..].copy_from_slice(&refusals.to_le_bytes());
+    RequestId(xxhash_rust::xxh3::xxh3_128(&bytes))
+}
+
+fn refusal_in(reply: &Bytes) -> Option<Refusal> {
+    struct Nothing;
+    impl base_types::codec::Encode for Nothing {
+        fn encode(&self, _: &mut base_types::codec::Writer) {}
+        fn decode(_: &mut base_types::codec::Reader) -> Result<Self, base_types::codec::DecodeError> {
+            Ok(Nothing)
+        }
+    }
+    core_backends::decode_reply::<Nothing>(reply.clone()).err()
+}
+
