@@ -84,27 +84,58 @@ pub enum Event {
     /// Time may have passed (`Core::next_wake` was reached).
     Timer,
     /// A client's request from a door on this core. Answered by exactly one `Effect::Reply` with this ticket.
-    Request { ticket: Ticket, request: Request },
+    Request {
+        ticket: Ticket,
+        request: Request,
+    },
     /// The client went away: no reply is wanted (a write may still happen).
-    Cancel { ticket: Ticket },
+    Cancel {
+        ticket: Ticket,
+    },
     /// A frame from a peer, its certificate already checked to be `from`.
-    Frame { from: NodeId, frame: Bytes },
+    Frame {
+        from: NodeId,
+        frame: Bytes,
+    },
     /// A connection to a peer came up, or all of them went down.
-    PeerUp { node: NodeId },
-    PeerDown { node: NodeId },
+    PeerUp {
+        node: NodeId,
+    },
+    PeerDown {
+        node: NodeId,
+    },
     /// From another core of this node.
-    Mail { from: LaneId, mail: Mail },
+    Mail {
+        from: LaneId,
+        mail: Mail,
+    },
     /// Log write done, durable.
-    LogWritten { batch: BatchNumber },
-    LogSegmentReady { segment: SegmentId },
+    LogWritten {
+        batch: BatchNumber,
+    },
+    LogSegmentReady {
+        segment: SegmentId,
+    },
     /// A segment could not be made (no room): the log waits, and asks again.
-    LogSegmentFailed { segment: SegmentId },
-    LogFailed { message: String },
-    EngineDone { job: u64, result: Result<bool, base_engine::EngineError> },
+    LogSegmentFailed {
+        segment: SegmentId,
+    },
+    LogFailed {
+        message: String,
+    },
+    EngineDone {
+        job: u64,
+        result: Result<bool, base_engine::EngineError>,
+    },
     /// What the host knows of the machine: load 0…1000, disk fill 0…1000.
-    Machine { load: u32, disk: u32 },
+    Machine {
+        load: u32,
+        disk: u32,
+    },
     /// The disk below the data directory is (no longer) too full for writes.
-    DiskFull { full: bool },
+    DiskFull {
+        full: bool,
+    },
 }
 
 /// A message between cores of one node: an encoded frame, as a peer's would be.
@@ -117,20 +148,40 @@ pub struct Mail {
 #[derive(Debug)]
 pub enum Effect {
     /// To a lane of a peer. The host may drop it if there is no connection or its queue is full.
-    Send { to: NodeId, lane: LaneId, frame: Bytes },
+    Send {
+        to: NodeId,
+        lane: LaneId,
+        frame: Bytes,
+    },
     /// To another core of this node. The host may drop it only when stopping.
-    Mail { to: LaneId, mail: Mail },
-    Reply { ticket: Ticket, response: Response },
+    Mail {
+        to: LaneId,
+        mail: Mail,
+    },
+    Reply {
+        ticket: Ticket,
+        response: Response,
+    },
     Log(LogAction),
     Engine(EngineJob),
     /// Where a node's peers' port is (learned from configuration or node map): connect to it, keep connected.
-    Address { node: NodeId, address: String },
+    Address {
+        node: NodeId,
+        address: String,
+    },
     /// Not to be talked to any more.
-    Forget { node: NodeId },
+    Forget {
+        node: NodeId,
+    },
     /// For the log file and the operator.
-    Note { level: NoteLevel, text: String },
+    Note {
+        level: NoteLevel,
+        text: String,
+    },
     /// This process must end: the log failed, or the core found its own state impossible.
-    Halt { reason: String },
+    Halt {
+        reason: String,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

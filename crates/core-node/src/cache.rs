@@ -110,10 +110,13 @@ impl RouteCache {
     fn evict(&mut self) {
         for _ in 0..EVICTION_STEPS_MAX {
             let next = match &self.hand {
-                Some(hand) => self.routes.range_mut::<Arc<ClusterName>, _>((
-                    core::ops::Bound::Excluded(hand.clone()),
-                    core::ops::Bound::Unbounded,
-                )).next(),
+                Some(hand) => self
+                    .routes
+                    .range_mut::<Arc<ClusterName>, _>((
+                        core::ops::Bound::Excluded(hand.clone()),
+                        core::ops::Bound::Unbounded,
+                    ))
+                    .next(),
                 None => self.routes.iter_mut().next(),
             };
             let Some((name, route)) = next else {

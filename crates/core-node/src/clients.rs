@@ -12,8 +12,8 @@ use crate::flows::delete::DeleteFlow;
 use crate::flows::levels::LevelsFlow;
 use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, Payload};
 use crate::operation::{Operation, Owner, Shape};
-use crate::plans::{AfterPlan, PlanOwner};
 use crate::planner::{CallReply, CallResult};
+use crate::plans::{AfterPlan, PlanOwner};
 use crate::resolve::{decode_call, members_of, reference_read};
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, RedisReply, Request, Response,
@@ -21,8 +21,8 @@ use base_types::action::{
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, Refusal, Term, Tick, Ticket, DEADLINE_MAX};
 use bytes::Bytes;
-use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
 use core_backends::redis;
+use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind};
 use core_placement::Rule;
 use std::sync::Arc;
@@ -40,16 +40,29 @@ impl Director {
         }
     }
 
-    fn dispatch(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, deadline: Tick) -> Result<(), Failure> {
+    fn dispatch(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: Request,
+        deadline: Tick,
+    ) -> Result<(), Failure> {
         match &request.action {
-            Action::KvPut { .. } | Action::KvGet { .. } | Action::KvDelete { .. } | Action::KvBatch { .. } | Action::KvCompareAndSet { .. } | Action::KvScan { target: KvTarget::Cluster(_), .. } => {
-                self.on_plain_kv(turn, ticket, &request, deadline)
-            }
+            Action::KvPut { .. }
+            | Action::KvGet { .. }
+            | Action::KvDelete { .. }
+            | Action::KvBatch { .. }
+            | Action::KvCompareAndSet { .. }
+            | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, deadline),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
                 let planner = planner_for(&request.action, self.keyspaces.maps.get(keyspace));
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
-            Action::CreateKeyspace { .. } | Action::DeleteKeyspace { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces | Action::Reshard { .. } => {
+            Action::CreateKeyspace { .. }
+            | Action::DeleteKeyspace { .. }
+            | Action::DescribeKeyspace { .. }
+            | Action::ListKeyspaces
+            | Action::Reshard { .. } => {
                 let planner = planner_for(&request.action, None);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
@@ -71,15 +84,29 @@ impl Director {
         Ok(())
     }
 
-    fn run_planner(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: &Request, planner: Option<Box<dyn crate::planner::Planner>>, deadline: Tick) -> Result<(), Failure> {
+    fn run_planner(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: &Request,
+        planner: Option<Box<dyn crate::planner::Planner>>,
+        deadline: Tick,
+    ) -> Result<(), Failure> {
         let planner = planner.ok_or_else(|| failures::internal(format!("{} has no planner", request.action.name())))?;
-        let read_only = matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
+        let read_only =
+            matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
         let after = AfterPlan { read_only, follow_up: follow_up(&request.action) };
         self.start_client_plan(turn, ticket, planner, deadline, after);
         Ok(())
     }
 
-    fn on_plain_kv(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: &Request, deadline: Tick) -> Result<(), Failure> {
+    fn on_plain_kv(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: &Request,
+        deadline: Tick,
+    ) -> Result<(), Failure> {
         let Some(name) = plain_cluster(&request.action) else {
             return Err(failures::internal(format!("{} names no cluster", request.action.name())));
         };
@@ -88,7 +115,9 @@ impl Director {
         }
         let kind = match plain_payload(&request.action)? {
             Payload::Write(command) => self.write_kind(BackendKind::Metadata, command, request),
-            Payload::Read(query) => LocalKind::Read { backend: BackendKind::Metadata, query, consistency: request.read_consistency },
+            Payload::Read(query) => {
+                LocalKind::Read { backend: BackendKind::Metadata, query, consistency: request.read_consistency }
+            }
         };
         let name = name.clone();
         self.client_operation(turn, ticket, Shape::Metadata, name, kind, deadline);
@@ -100,7 +129,15 @@ impl Director {
         LocalKind::Write { backend, command, consistency: request.consistency, request_id, cluster_time_ms: 0 }
     }
 
-    fn client_operation(&mut self, turn: &mut Turn<'_>, ticket: Ticket, shape: Shape, name: ClusterName, kind: LocalKind, deadline: Tick) {
+    fn client_operation(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        shape: Shape,
+        name: ClusterName,
+        kind: LocalKind,
+        deadline: Tick,
+    ) {
         let owner = Owner::Client { ticket: Some(ticket), shape };
         let name = match self.routes.find(&name) {
             Some((shared, _)) => shared.clone(),
@@ -110,7 +147,15 @@ impl Director {
         self.start_client_operation(turn, ticket, operation);
     }
 
-    fn on_redis(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: &Request, cluster: &ClusterName, argv: &[Bytes], deadline: Tick) -> Result<(), Failure> {
+    fn on_redis(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: &Request,
+        cluster: &ClusterName,
+        argv: &[Bytes],
+        deadline: Tick,
+    ) -> Result<(), Failure> {
         if !cluster.has(BackendKind::Redis) {
             return Err(failures::no_backend(cluster, "redis"));
         }
@@ -131,7 +176,13 @@ impl Director {
         Ok(())
     }
 
-    fn on_cluster_action(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, deadline: Tick) -> Result<(), Failure> {
+    fn on_cluster_action(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: Request,
+        deadline: Tick,
+    ) -> Result<(), Failure> {
         match request.action {
             Action::CreateCluster { name, rule } => {
                 refuse_reserved(&name)?;
@@ -156,16 +207,28 @@ impl Director {
                 self.client_operation(turn, ticket, Shape::List, ClusterName::world(), kind, deadline);
             }
             Action::DescribeCluster { name } => {
-                self.client_operation(turn, ticket, Shape::Describe, name, LocalKind::Admin(AdminCommand::Describe), deadline);
+                self.client_operation(
+                    turn,
+                    ticket,
+                    Shape::Describe,
+                    name,
+                    LocalKind::Admin(AdminCommand::Describe),
+                    deadline,
+                );
             }
             Action::SetDefaultConsistency { name, consistency, read_consistency } => {
                 let flow = LevelsFlow::new(name, consistency, read_consistency);
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
             }
-            Action::TransferLeader { name, node } => self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline),
-            Action::RemoveMember { name, node } => self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline),
+            Action::TransferLeader { name, node } => {
+                self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline)
+            }
+            Action::RemoveMember { name, node } => {
+                self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline)
+            }
             Action::AddMember { name, node } => {
-                let disk = self.nodes.map.get(node).map(|record| record.disk).ok_or_else(|| failures::unknown_node(node))?;
+                let disk =
+                    self.nodes.map.get(node).map(|record| record.disk).ok_or_else(|| failures::unknown_node(node))?;
                 self.admin(turn, ticket, name, AdminCommand::AddMember { node, disk }, deadline);
             }
             other => return Err(failures::internal(format!("{} was not dispatched", other.name()))),
@@ -181,7 +244,9 @@ impl Director {
     pub fn on_cancel(&mut self, ticket: Ticket) {
         match self.clients.remove(&ticket) {
             Some(ClientWork::Operation(number)) => {
-                if let Some(Owner::Client { ticket, .. }) = self.operations.get_mut(&number).map(|operation| &mut operation.owner) {
+                if let Some(Owner::Client { ticket, .. }) =
+                    self.operations.get_mut(&number).map(|operation| &mut operation.owner)
+                {
                     *ticket = None;
                 }
             }
@@ -195,7 +260,14 @@ impl Director {
     }
 
     /// A client's operation ended.
-    pub fn finish_client(&mut self, turn: &mut Turn<'_>, ticket: Option<Ticket>, shape: Shape, operation: Operation, result: CallResult) {
+    pub fn finish_client(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Option<Ticket>,
+        shape: Shape,
+        operation: Operation,
+        result: CallResult,
+    ) {
         let Some((operation, result)) = self.keyspace_retry(turn, operation, result) else { return };
         if ticket.is_none() {
             return;
@@ -239,9 +311,12 @@ impl Director {
             (Reply::Resolved { record: Some(record), .. }, at) => {
                 Ok(Answer { result: ActionResult::Cluster(self.record_info(&record)), at: Some(at), level: None })
             }
-            (Reply::Resolved { .. }, _) => {
-                Err(Refusal::new(ErrorKind::NotFound, "UnknownCluster", "the cluster does not exist; ListClusters tells those that do").into())
-            }
+            (Reply::Resolved { .. }, _) => Err(Refusal::new(
+                ErrorKind::NotFound,
+                "UnknownCluster",
+                "the cluster does not exist; ListClusters tells those that do",
+            )
+            .into()),
             _ => Err(failures::internal("reference answered another question")),
         }
     }
@@ -276,13 +351,20 @@ impl Director {
     }
 
     fn member_info(&self, member: &core_cluster::api::Member, matched: LogIndex) -> MemberInfo {
-        MemberInfo { node: member.node, replica: member.replica, learner: member.learner, matched, up: self.is_up(member.node) }
+        MemberInfo {
+            node: member.node,
+            replica: member.replica,
+            learner: member.learner,
+            matched,
+            up: self.is_up(member.node),
+        }
     }
 
     fn record_info(&self, record: &ClusterRecord) -> ClusterInfo {
         let route = self.routes.get(&record.name).filter(|route| route.cluster == record.cluster);
         let members = members_of(record);
-        let mut warnings = self.rule_warnings(&record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());
+        let mut warnings =
+            self.rule_warnings(&record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());
         if record.state != core_backends::reference::ClusterState::Active {
             warnings.insert(0, format!("the cluster is not active: {:?}", record.state));
         }

@@ -96,11 +96,12 @@ impl ConfigCluster {
 
     /// Whether nothing more is to be awaited before the node is ready.
     pub fn settled(&self, lane_zero: bool) -> bool {
-        !lane_zero || match self.state {
-            State::Ready => self.missing.is_empty(),
-            State::Impossible => true,
-            State::Waiting | State::Seeking => false,
-        }
+        !lane_zero
+            || match self.state {
+                State::Ready => self.missing.is_empty(),
+                State::Impossible => true,
+                State::Waiting | State::Seeking => false,
+            }
     }
 
     /// A replica was removed from this node for good.
@@ -114,14 +115,20 @@ impl ConfigCluster {
     pub fn warnings(&self, region: &str) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.state == State::Impossible {
-            warnings.push(format!("no other chassis in region {region}: this node has no configuration cluster yet; retried every minute"));
+            warnings.push(format!(
+                "no other chassis in region {region}: this node has no configuration cluster yet; retried every minute"
+            ));
         }
         if let (Some(failure), true) = (&self.last_failure, self.state == State::Waiting) {
             warnings.push(format!("this node's configuration cluster cannot be had yet: {failure}"));
         }
         if !self.missing.is_empty() {
             let names: Vec<&str> = self.missing.keys().take(5).map(ClusterName::as_str).collect();
-            warnings.push(format!("{} clusters this node had joined are not back yet: {}", self.missing.len(), names.join(", ")));
+            warnings.push(format!(
+                "{} clusters this node had joined are not back yet: {}",
+                self.missing.len(),
+                names.join(", ")
+            ));
         }
         warnings
     }
@@ -138,7 +145,9 @@ impl Director {
         self.set_timer(TimerKey::Config, old, at);
         match self.config_cluster.state {
             State::Waiting => self.seek_config(turn),
-            State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => self.seek_config(turn),
+            State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => {
+                self.seek_config(turn)
+            }
             State::Ready => self.keep_config(turn),
             State::Impossible | State::Seeking => {}
         }
@@ -149,7 +158,10 @@ impl Director {
         let own = self.config.labels.domain(FailureDomain::Chassis);
         let region = &self.config.labels.region;
         let here = self.nodes.map.records().filter(|record| record.up && record.labels.region == *region);
-        here.map(|record| record.labels.domain(FailureDomain::Chassis)).filter(|chassis| *chassis != own).collect::<BTreeSet<String>>().len()
+        here.map(|record| record.labels.domain(FailureDomain::Chassis))
+            .filter(|chassis| *chassis != own)
+            .collect::<BTreeSet<String>>()
+            .len()
     }
 
     fn seek_config(&mut self, turn: &mut Turn<'_>) {
@@ -161,7 +173,8 @@ impl Director {
         let size = self.other_chassis().min(SIZE);
         let chassis = self.config.labels.domain(FailureDomain::Chassis);
         let region = &self.config.labels.region;
-        let rule = (size > 0).then(|| format!("size={size} location={region} failure_domain=chassis exclude={chassis}"));
+        let rule =
+            (size > 0).then(|| format!("size={size} location={region} failure_domain=chassis exclude={chassis}"));
         let regional = self.level_zero.get(1).map(|zero| (*zero.name).clone());
         self.config_cluster.name = Some(name.clone());
         self.config_cluster.state = State::Seeking;
@@ -177,7 +190,11 @@ impl Director {
                 self.config_cluster.state = State::Ready;
                 self.config_cluster.dirty = true;
                 self.config_cluster.listed = entries.into_iter().filter_map(read_entry).collect();
-                let missing = self.config_cluster.listed.iter().filter(|(_, joined)| !self.nodes.replicas.contains_key(&joined.cluster));
+                let missing = self
+                    .config_cluster
+                    .listed
+                    .iter()
+                    .filter(|(_, joined)| !self.nodes.replicas.contains_key(&joined.cluster));
                 self.config_cluster.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
                 self.keep_config(turn);
             }
@@ -227,7 +244,13 @@ impl Director {
         });
         let command = Command::Batch { steps: steps.collect() }.to_bytes();
         let request_id = self.random.request_id();
-        let kind = LocalKind::Write { backend: BackendKind::Metadata, command, consistency: None, request_id, cluster_time_ms: 0 };
+        let kind = LocalKind::Write {
+            backend: BackendKind::Metadata,
+            command,
+            consistency: None,
+            request_id,
+            cluster_time_ms: 0,
+        };
         self.config_cluster.writing = Some(changes);
         let operation = Operation::new(Owner::ConfigWrite, Arc::new(name), kind, turn.now, turn.now + WRITE_TIMEOUT);
         self.start_operation(turn, operation);
@@ -250,7 +273,10 @@ impl Director {
             }
             // Deleted and made anew, or by hand: it is sought again.
             Err(failure) if failure.refusal.code == "UnknownCluster" => self.config_cluster.state = State::Waiting,
-            Err(failure) => turn.note(crate::api::NoteLevel::Info, format!("the configuration cluster was not written: {}", failure.refusal)),
+            Err(failure) => turn.note(
+                crate::api::NoteLevel::Info,
+                format!("the configuration cluster was not written: {}", failure.refusal),
+            ),
         }
     }
 
@@ -284,14 +310,16 @@ impl Director {
         let own = self.config.node;
         let mut over = false;
         match result {
-            Ok(CallReply::Described(description)) => match description.members.iter().find(|(member, _)| member.node == own) {
-                None => over = true,
-                Some((member, _)) if member.disk != self.config.disk => {
-                    let command = AdminCommand::ReplaceDisk { node: own, disk: self.config.disk };
-                    return self.nudge(turn, name.clone(), command);
+            Ok(CallReply::Described(description)) => {
+                match description.members.iter().find(|(member, _)| member.node == own) {
+                    None => over = true,
+                    Some((member, _)) if member.disk != self.config.disk => {
+                        let command = AdminCommand::ReplaceDisk { node: own, disk: self.config.disk };
+                        return self.nudge(turn, name.clone(), command);
+                    }
+                    Some(_) => {}
                 }
-                Some(_) => {}
-            },
+            }
             Ok(_) => {}
             Err(failure) => over = failure.refusal.code == "UnknownCluster",
         }

@@ -56,7 +56,12 @@ pub struct Core {
 
 impl Core {
     /// Recovers the core from its disk. The effects are to be carried out as those of a turn.
-    pub fn open(config: NodeConfig, engines: Vec<Arc<dyn Engine>>, disk: &mut dyn LogDisk, now: Tick) -> Result<(Core, Effects), StartError> {
+    pub fn open(
+        config: NodeConfig,
+        engines: Vec<Arc<dyn Engine>>,
+        disk: &mut dyn LogDisk,
+        now: Tick,
+    ) -> Result<(Core, Effects), StartError> {
         check(&config)?;
         let lane_id = config.lane;
         let opened = Lane::open(lane_config(&config), engines, disk, now);
@@ -297,7 +302,8 @@ fn take_output(director: &mut Director, turn: &mut Turn<'_>, output: LaneOutput)
     turn.effects.list.extend(output.engine.into_iter().map(Effect::Engine));
     let origin = director.config.node;
     for message in output.messages {
-        let item = Item::Peer { origin, cluster: message.cluster, generation: message.generation, payload: message.payload };
+        let item =
+            Item::Peer { origin, cluster: message.cluster, generation: message.generation, payload: message.payload };
         director.say(message.to, message.cluster, &item);
     }
     for notice in output.notices {
@@ -421,7 +427,9 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
             director.on_replica_news(turn, cluster, known);
         }
         Item::ReplicaGone { cluster, name } => director.on_replica_gone(cluster, &name),
-        Item::LaneNews { replicas, leaders, quiesced } => director.on_lane_news(from.lane, (replicas, leaders, quiesced)),
+        Item::LaneNews { replicas, leaders, quiesced } => {
+            director.on_lane_news(from.lane, (replicas, leaders, quiesced))
+        }
         _ => {}
     }
 }

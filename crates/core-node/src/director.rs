@@ -277,7 +277,8 @@ impl Director {
         self.statistics.frames_refused += 1;
         if self.statistics.frames_refused == 1 || turn.now.since(self.bad_frame_noted) >= BAD_FRAME_NOTE_EVERY {
             self.bad_frame_noted = turn.now;
-            let text = format!("refused a frame from node {from}: {why} ({} refused so far)", self.statistics.frames_refused);
+            let text =
+                format!("refused a frame from node {from}: {why} ({} refused so far)", self.statistics.frames_refused);
             turn.note(NoteLevel::Warning, text);
         }
     }

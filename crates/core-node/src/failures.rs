@@ -6,7 +6,10 @@ use core::time::Duration;
 
 /// The deadline came, and the thing was surely not done (a read, or a write never sent).
 pub fn deadline(name: &ClusterName, waited: Duration, last: &str) -> Failure {
-    let message = format!("cluster {name} did not answer within {} ms; last seen: {last}; retry, or allow a longer deadline_ms", waited.as_millis());
+    let message = format!(
+        "cluster {name} did not answer within {} ms; last seen: {last}; retry, or allow a longer deadline_ms",
+        waited.as_millis()
+    );
     Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message).into()
 }
 
@@ -24,17 +27,31 @@ pub fn unknown_cluster(name: &ClusterName) -> Failure {
 
 /// A cluster lacks a backend.
 pub fn no_backend(name: &ClusterName, backend: &str) -> Failure {
-    Refusal::invalid("UnknownBackend", format!("cluster {name} has no {backend} backend; a cluster's name lists those it has")).into()
+    Refusal::invalid(
+        "UnknownBackend",
+        format!("cluster {name} has no {backend} backend; a cluster's name lists those it has"),
+    )
+    .into()
 }
 
 /// A table is full.
 pub fn overloaded(what: &str, bound: usize) -> Failure {
-    Refusal::new(ErrorKind::Overloaded, "Overloaded", format!("this core already has {bound} {what}; back off and retry")).into()
+    Refusal::new(
+        ErrorKind::Overloaded,
+        "Overloaded",
+        format!("this core already has {bound} {what}; back off and retry"),
+    )
+    .into()
 }
 
 /// A node nobody knows.
 pub fn unknown_node(node: NodeId) -> Failure {
-    Refusal::new(ErrorKind::NotFound, "UnknownNode", format!("node {node} is not in the node map; ListNodes tells those that are")).into()
+    Refusal::new(
+        ErrorKind::NotFound,
+        "UnknownNode",
+        format!("node {node} is not in the node map; ListNodes tells those that are"),
+    )
+    .into()
 }
 
 /// Something that cannot be was met; the program is wrong, or a peer lies.

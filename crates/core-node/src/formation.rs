@@ -106,7 +106,8 @@ impl Director {
         let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
         formation.nonce = nonce;
         formation.answers.clear();
-        let others = zero.members.iter().filter(|node| **node != self.config.node && only.is_none_or(|only| only == **node));
+        let others =
+            zero.members.iter().filter(|node| **node != self.config.node && only.is_none_or(|only| only == **node));
         let others: Vec<NodeId> = others.copied().collect();
         for node in others {
             self.say(node, cluster, &Item::FormationProbe { cluster, nonce });
@@ -118,7 +119,11 @@ impl Director {
     pub fn on_formation_probe(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64) {
         let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
         if !zero.members.contains(&from) {
-            return self.refuse_frame(turn, from, "it asks about a level 0 cluster of which it is no configured member");
+            return self.refuse_frame(
+                turn,
+                from,
+                "it asks about a level 0 cluster of which it is no configured member",
+            );
         }
         let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
         let state = match &formation.document {
@@ -138,7 +143,14 @@ impl Director {
     }
 
     /// A member answered.
-    pub fn on_formation_answer(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64, state: FormationState) {
+    pub fn on_formation_answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: NodeId,
+        cluster: ClusterId,
+        nonce: u64,
+        state: FormationState,
+    ) {
         let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
         let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
         if formation.nonce != nonce || formation.document.is_some() || !zero.members.contains(&from) {
@@ -160,11 +172,14 @@ impl Director {
         }
         let Some(formation) = self.formations.of.get(&zero.cluster) else { return };
         let disk = |node: &NodeId| {
-            if *node == self.config.node { Some(self.config.disk) } else { formation.answers.get(node).copied() }
+            if *node == self.config.node {
+                Some(self.config.disk)
+            } else {
+                formation.answers.get(node).copied()
+            }
         };
-        let member = |node: &NodeId| {
-            Some(Member { replica: ReplicaId(node.0), node: *node, disk: disk(node)?, learner: false })
-        };
+        let member =
+            |node: &NodeId| Some(Member { replica: ReplicaId(node.0), node: *node, disk: disk(node)?, learner: false });
         let Some(members) = zero.members.iter().map(member).collect::<Option<Vec<Member>>>() else { return };
         self.make_formed(turn, zero, FormationDocument { cluster: zero.cluster, members });
     }
@@ -192,13 +207,17 @@ impl Director {
         self.lane_dirty = true;
         match turn.lane.create_replica(turn.now, spec) {
             Ok(_) => {
-                turn.note(crate::api::NoteLevel::Info, format!("cluster {} formed with {} members", zero.name, document.members.len()));
+                turn.note(
+                    crate::api::NoteLevel::Info,
+                    format!("cluster {} formed with {} members", zero.name, document.members.len()),
+                );
                 if let Some(formation) = self.formations.of.get_mut(&zero.cluster) {
                     formation.document = Some(document);
                 }
                 self.durable.hold(Deferred::Formed(zero.cluster));
             }
-            Err(refusal) => turn.note(crate::api::NoteLevel::Error, format!("cluster {} cannot be formed here: {refusal}", zero.name)),
+            Err(refusal) => turn
+                .note(crate::api::NoteLevel::Error, format!("cluster {} cannot be formed here: {refusal}", zero.name)),
         }
     }
 
@@ -217,7 +236,8 @@ impl Director {
 
 /// The document, if the members are still the first ones.
 fn document_of(zero: &LevelZero, members: &[Member]) -> Option<FormationDocument> {
-    let first = |member: &Member| member.replica.0 == member.node.0 && !member.learner && zero.members.contains(&member.node);
+    let first =
+        |member: &Member| member.replica.0 == member.node.0 && !member.learner && zero.members.contains(&member.node);
     let unchanged = members.len() == zero.members.len() && members.iter().all(first);
     unchanged.then(|| FormationDocument { cluster: zero.cluster, members: members.to_vec() })
 }

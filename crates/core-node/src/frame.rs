@@ -97,7 +97,14 @@ pub enum Item {
     /// Between lanes of one node: the node map, as it changes.
     MapNews { delta: Box<MapDelta> },
     /// Between lanes of one node: what is known of replicas here.
-    ReplicaNews { cluster: ClusterId, generation: Generation, name: ClusterName, replica: ReplicaId, leader: Option<NodeId>, members: Vec<Member> },
+    ReplicaNews {
+        cluster: ClusterId,
+        generation: Generation,
+        name: ClusterName,
+        replica: ReplicaId,
+        leader: Option<NodeId>,
+        members: Vec<Member>,
+    },
     /// Between lanes of one node: a replica is gone.
     ReplicaGone { cluster: ClusterId, name: ClusterName },
     /// Between lanes of one node: a lane's gauges.
@@ -375,10 +382,9 @@ fn read_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
 
 fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
     Ok(match kind {
-        kind::HEARTBEAT => Item::Heartbeat {
-            wanted: MapVersion::decode(input)?,
-            record: Box::new(NodeRecord::decode(input)?),
-        },
+        kind::HEARTBEAT => {
+            Item::Heartbeat { wanted: MapVersion::decode(input)?, record: Box::new(NodeRecord::decode(input)?) }
+        }
         kind::HEARTBEAT_REPLY => Item::HeartbeatReply {
             leader: read_node_option(input)?,
             delta: input.option("delta", |input| MapDelta::decode(input).map(Box::new))?,

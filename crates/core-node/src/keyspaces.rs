@@ -31,16 +31,40 @@ pub struct KeyspaceTable {
 
 impl Director {
     /// A request on keys of a keyspace (all but scans).
-    pub fn on_keyspace_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, keyspace: String, deadline: Tick) {
+    pub fn on_keyspace_request(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: Request,
+        keyspace: String,
+        deadline: Tick,
+    ) {
         let request_id = request.request_id.unwrap_or_else(|| self.random.request_id());
         let consistency = request.consistency;
         let kind = match &request.action {
-            Action::KvGet { .. } => LocalKind::Read { backend: BackendKind::Metadata, query: Bytes::new(), consistency: request.read_consistency },
-            _ => LocalKind::Write { backend: BackendKind::Metadata, command: Bytes::new(), consistency, request_id, cluster_time_ms: 0 },
+            Action::KvGet { .. } => LocalKind::Read {
+                backend: BackendKind::Metadata,
+                query: Bytes::new(),
+                consistency: request.read_consistency,
+            },
+            _ => LocalKind::Write {
+                backend: BackendKind::Metadata,
+                command: Bytes::new(),
+                consistency,
+                request_id,
+                cluster_time_ms: 0,
+            },
         };
         let owner = Owner::Client { ticket: Some(ticket), shape: Shape::Metadata };
         let mut operation = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
-        let work = KeyspaceWork { keyspace, action: request.action, request_id, refusals: BTreeMap::new(), place: true, avoid: None };
+        let work = KeyspaceWork {
+            keyspace,
+            action: request.action,
+            request_id,
+            refusals: BTreeMap::new(),
+            place: true,
+            avoid: None,
+        };
         operation.keyspace = Some(Box::new(work));
         self.start_client_operation(turn, ticket, operation);
     }
@@ -63,7 +87,11 @@ impl Director {
         let routed = match map.route(&work.action) {
             Ok(routed) => routed,
             // A document that does not serve may be out of date.
-            Err(refusal) if work.avoid.is_none() && refusal.kind != ErrorKind::Invalid && refusal.kind != ErrorKind::TooLarge => {
+            Err(refusal)
+                if work.avoid.is_none()
+                    && refusal.kind != ErrorKind::Invalid
+                    && refusal.kind != ErrorKind::TooLarge =>
+            {
                 work.avoid = Some(map.version.saturating_sub(1));
                 self.keyspaces.maps.remove(&work.keyspace);
                 return self.wait_for_keyspace(turn, number);
@@ -107,7 +135,10 @@ impl Director {
         match decode_call::<Reply>(result) {
             Ok((Reply::Document { document: Some(document) }, _)) => {
                 let version = document.version;
-                self.learn_document(turn, DocumentNews { keyspace: keyspace.into(), version, body: Some(document.body) });
+                self.learn_document(
+                    turn,
+                    DocumentNews { keyspace: keyspace.into(), version, body: Some(document.body) },
+                );
                 for number in waiting {
                     self.place_if_newer(turn, number, version);
                 }
@@ -169,12 +200,20 @@ impl Director {
                 }
                 self.keyspaces.maps.insert(news.keyspace, map);
             }
-            Err(refusal) => turn.note(crate::api::NoteLevel::Error, format!("the document of keyspace {} cannot be read: {refusal}", news.keyspace)),
+            Err(refusal) => turn.note(
+                crate::api::NoteLevel::Error,
+                format!("the document of keyspace {} cannot be read: {refusal}", news.keyspace),
+            ),
         }
     }
 
     /// A keyspace's operation ended. `Some`: it did for good; `None`: it goes on.
-    pub fn keyspace_retry(&mut self, turn: &mut Turn<'_>, mut operation: Operation, result: CallResult) -> Option<(Operation, CallResult)> {
+    pub fn keyspace_retry(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut operation: Operation,
+        result: CallResult,
+    ) -> Option<(Operation, CallResult)> {
         let Some(work) = operation.keyspace.as_mut() else { return Some((operation, result)) };
         let (refusal, at) = match &result {
             Err(failure) => (Some(failure.refusal.clone()), failure.at),
@@ -218,9 +257,17 @@ fn fill(kind: &mut LocalKind, payload: Payload, id: RequestId) {
         (LocalKind::Write { command, request_id, .. }, Payload::Write(bytes)) => (*command, *request_id) = (bytes, id),
         (LocalKind::Read { query, .. }, Payload::Read(bytes)) => *query = bytes,
         (kind, Payload::Write(command)) => {
-            *kind = LocalKind::Write { backend: BackendKind::Metadata, command, consistency: None, request_id: id, cluster_time_ms: 0 };
+            *kind = LocalKind::Write {
+                backend: BackendKind::Metadata,
+                command,
+                consistency: None,
+                request_id: id,
+                cluster_time_ms: 0,
+            };
         }
-        (kind, Payload::Read(query)) => *kind = LocalKind::Read { backend: BackendKind::Metadata, query, consistency: None },
+        (kind, Payload::Read(query)) => {
+            *kind = LocalKind::Read { backend: BackendKind::Metadata, query, consistency: None }
+        }
     }
 }
 
@@ -246,4 +293,3 @@ fn refusal_in(reply: &Bytes) -> Option<Refusal> {
     }
     core_backends::decode_reply::<Nothing>(reply.clone()).err()
 }
-

@@ -102,7 +102,10 @@ impl Director {
     }
 
     fn give_address(&mut self, turn: &mut Turn<'_>, node: NodeId, address: &str) {
-        if node == self.config.node || address.is_empty() || self.nodes.addressed.get(&node).is_some_and(|old| old == address) {
+        if node == self.config.node
+            || address.is_empty()
+            || self.nodes.addressed.get(&node).is_some_and(|old| old == address)
+        {
             return;
         }
         self.nodes.addressed.insert(node, address.into());
@@ -204,7 +207,11 @@ impl Director {
     /// A node lives, and tells what it holds of the map.
     pub fn on_heartbeat(&mut self, turn: &mut Turn<'_>, from: Sender, record: NodeRecord, wanted: MapVersion) {
         if !self.is_lane_zero() || record.node != from.node {
-            return self.refuse_frame(turn, from.node, "its heartbeat tells of another node, or came to the wrong lane");
+            return self.refuse_frame(
+                turn,
+                from.node,
+                "its heartbeat tells of another node, or came to the wrong lane",
+            );
         }
         let leading = self.nodes.world_leader == Some(self.config.node);
         let mut delta = None;
@@ -217,7 +224,13 @@ impl Director {
     }
 
     /// The answer to this node's heartbeat.
-    pub fn on_heartbeat_reply(&mut self, turn: &mut Turn<'_>, from: NodeId, leader: Option<NodeId>, delta: Option<MapDelta>) {
+    pub fn on_heartbeat_reply(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: NodeId,
+        leader: Option<NodeId>,
+        delta: Option<MapDelta>,
+    ) {
         if self.nodes.world_leader == Some(self.config.node) {
             return;
         }
@@ -244,7 +257,9 @@ impl Director {
     fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
         for change in changes {
             match change {
-                MapChange::Joined(node) | MapChange::Facts(node) | MapChange::DiskLost(node) => self.on_facts(turn, node),
+                MapChange::Joined(node) | MapChange::Facts(node) | MapChange::DiskLost(node) => {
+                    self.on_facts(turn, node)
+                }
                 MapChange::Up(node) => {
                     self.on_facts(turn, node);
                     turn.lane.on_peer_up(turn.now, node);
@@ -316,7 +331,9 @@ impl Director {
                 self.on_map_changes(turn, changes);
             }
             Ok(None) => {}
-            Err(error) => turn.note(NoteLevel::Warning, format!("heartbeat of node {} not taken: {error}", record.node)),
+            Err(error) => {
+                turn.note(NoteLevel::Warning, format!("heartbeat of node {} not taken: {error}", record.node))
+            }
         }
     }
 
@@ -347,7 +364,8 @@ impl Director {
             return;
         }
         let query = Query::NodesSince { version: authority.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
-        let kind = LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Strong) };
+        let kind =
+            LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Strong) };
         self.registry_operation(turn, RegistryWork::Load, kind);
     }
 
@@ -355,7 +373,8 @@ impl Director {
         let Some(authority) = self.nodes.authority.as_mut() else { return };
         let free = REGISTRATIONS_MAX.saturating_sub(authority.registering.len());
         let busy = &authority.registering;
-        let due: Vec<NodeId> = authority.to_register.iter().filter(|node| !busy.contains(node)).take(free).copied().collect();
+        let due: Vec<NodeId> =
+            authority.to_register.iter().filter(|node| !busy.contains(node)).take(free).copied().collect();
         for node in &due {
             authority.to_register.remove(node);
             authority.to_report.remove(node);
@@ -404,7 +423,9 @@ impl Director {
                     Err(failure) if failure.refusal.kind.retryable() => {
                         authority.to_register.insert(node);
                     }
-                    Err(failure) => turn.note(NoteLevel::Warning, format!("node {node} was not registered: {}", failure.refusal)),
+                    Err(failure) => {
+                        turn.note(NoteLevel::Warning, format!("node {node} was not registered: {}", failure.refusal))
+                    }
                 }
             }
             (RegistryWork::Report(nodes), reply) => {
@@ -508,11 +529,16 @@ impl Director {
         gauges.insert(self.config.lane, self.lane_gauges(turn));
         let sum = |pick: fn(&(u32, u32, u32)) -> u32| gauges.values().map(pick).sum();
         let mut warnings = self.status_warnings(turn);
-        let registered = self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk && record.up);
+        let registered =
+            self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk && record.up);
         if !registered {
-            warnings.push("this node is not in the node map yet: the world is not formed, or its leader cannot be reached".into());
+            warnings.push(
+                "this node is not in the node map yet: the world is not formed, or its leader cannot be reached".into(),
+            );
         }
-        let ready = registered && self.formations.waiting().next().is_none() && self.config_cluster.settled(self.is_lane_zero());
+        let ready = registered
+            && self.formations.waiting().next().is_none()
+            && self.config_cluster.settled(self.is_lane_zero());
         StatusInfo {
             world: self.config.world.clone(),
             node: self.config.node,
@@ -532,7 +558,11 @@ impl Director {
         for cluster in self.formations.waiting() {
             if let Some(zero) = self.level_zero_of(cluster) {
                 let nodes: Vec<String> = zero.members.iter().map(|node| node.to_string()).collect();
-                warnings.push(format!("cluster {} is not here yet: it forms once all of its configured members are up: node {}", zero.name, nodes.join(", node ")));
+                warnings.push(format!(
+                    "cluster {} is not here yet: it forms once all of its configured members are up: node {}",
+                    zero.name,
+                    nodes.join(", node ")
+                ));
             }
         }
         warnings.extend(self.recruits.damaged.values().cloned());

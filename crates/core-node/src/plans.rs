@@ -34,7 +34,10 @@ const RESULTS_PER_TURN_MAX: usize = 10_000;
 #[derive(Clone, PartialEq, Debug)]
 pub enum PlanOwner {
     Client(Option<Ticket>),
-    Plan { plan: u64, index: usize },
+    Plan {
+        plan: u64,
+        index: usize,
+    },
     /// Nobody; a failure is noted.
     Background,
     /// Nobody, not even then.
@@ -171,7 +174,10 @@ impl Director {
         let idle = plan.out.is_empty() && plan.wake == Tick::NEVER;
         if plan.out.len() > CALLS_OUT_MAX || idle {
             let name = plan.planner.as_ref().map_or("", |planner| planner.name());
-            let failure = failures::internal(format!("plan {name} has {} calls out (none, or beyond {CALLS_OUT_MAX})", plan.out.len()));
+            let failure = failures::internal(format!(
+                "plan {name} has {} calls out (none, or beyond {CALLS_OUT_MAX})",
+                plan.out.len()
+            ));
             return self.end_plan(turn, number, Err(failure));
         }
         for (offset, call) in calls.into_iter().enumerate() {
@@ -228,7 +234,12 @@ impl Director {
         let Some(plan) = self.plans.get_mut(&number) else { return };
         if turn.now >= plan.deadline {
             let failure = if plan.read_only {
-                Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", "the deadline came before all clusters had answered; retry, or allow a longer deadline_ms").into()
+                Refusal::new(
+                    ErrorKind::Unavailable,
+                    "DeadlineExceeded",
+                    "the deadline came before all clusters had answered; retry, or allow a longer deadline_ms",
+                )
+                .into()
             } else {
                 let message = "the deadline came before the work was done; it may be finished in the background: look before you retry";
                 Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message).into()
@@ -249,7 +260,14 @@ impl Director {
         self.finish_plan(turn, plan.owner, name, plan.follow_up, response);
     }
 
-    fn finish_plan(&mut self, turn: &mut Turn<'_>, owner: PlanOwner, name: &'static str, follow_up: Option<Box<dyn Planner>>, response: Response) {
+    fn finish_plan(
+        &mut self,
+        turn: &mut Turn<'_>,
+        owner: PlanOwner,
+        name: &'static str,
+        follow_up: Option<Box<dyn Planner>>,
+        response: Response,
+    ) {
         if let (Some(next), true) = (follow_up, response.is_ok()) {
             self.start_plan(turn, next, PlanOwner::Background, Tick::NEVER);
         }
@@ -261,7 +279,10 @@ impl Director {
             }
             PlanOwner::Background => {
                 if let Err(failure) = response {
-                    turn.note(crate::api::NoteLevel::Warning, format!("{name} in the background ended: {}", failure.refusal));
+                    turn.note(
+                        crate::api::NoteLevel::Warning,
+                        format!("{name} in the background ended: {}", failure.refusal),
+                    );
                 }
             }
             PlanOwner::Silent => {}
@@ -271,7 +292,14 @@ impl Director {
     }
 
     /// A client's plan: remembered so that the client can go away.
-    pub fn start_client_plan(&mut self, turn: &mut Turn<'_>, ticket: Ticket, planner: Box<dyn Planner>, deadline: Tick, after: AfterPlan) {
+    pub fn start_client_plan(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        planner: Box<dyn Planner>,
+        deadline: Tick,
+        after: AfterPlan,
+    ) {
         let number = self.start_plan(turn, planner, PlanOwner::Client(Some(ticket)), deadline);
         if let Some(plan) = self.plans.get_mut(&number) {
             let AfterPlan { read_only, follow_up } = after;
@@ -326,7 +354,14 @@ impl Director {
     }
 
     /// This lane is told to make a replica. The answer leaves once the replica is durable.
-    pub fn on_create_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, disk: DiskId, spec: ReplicaSpec) {
+    pub fn on_create_order(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: Sender,
+        ticket: Ticket,
+        disk: DiskId,
+        spec: ReplicaSpec,
+    ) {
         let result = self.create_replica(turn, disk, spec);
         let made = result == Ok(true);
         let item = Item::ReplicaDone { ticket, boot: from.boot, result };
@@ -339,11 +374,18 @@ impl Director {
 
     fn create_replica(&mut self, turn: &mut Turn<'_>, disk: DiskId, spec: ReplicaSpec) -> Result<bool, Refusal> {
         if disk != self.config.disk {
-            let message = format!("node {} has disk {}, not {disk}: it lost its disk since the order was given", self.config.node, self.config.disk);
+            let message = format!(
+                "node {} has disk {}, not {disk}: it lost its disk since the order was given",
+                self.config.node, self.config.disk
+            );
             return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
         }
         if self.recruits.is_gone(spec.cluster, spec.replica) {
-            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", "that replica was removed from this node before"));
+            return Err(Refusal::new(
+                ErrorKind::Conflict,
+                "Conflict",
+                "that replica was removed from this node before",
+            ));
         }
         if let Some(view) = turn.lane.view(spec.cluster) {
             if view.replica >= spec.replica && view.generation == spec.generation && !view.damaged {
@@ -358,7 +400,13 @@ impl Director {
     }
 
     /// This lane is told to remove a replica.
-    pub fn on_destroy_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, target: (ClusterId, Generation, ReplicaId)) {
+    pub fn on_destroy_order(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: Sender,
+        ticket: Ticket,
+        target: (ClusterId, Generation, ReplicaId),
+    ) {
         let (cluster, generation, replica) = target;
         let other = turn.lane.view(cluster).is_some_and(|view| replica != ReplicaId(0) && view.replica != replica);
         let done = !other && self.destroy_replica(turn, cluster, generation);
@@ -383,5 +431,4 @@ impl Director {
         }
         done
     }
-
 }

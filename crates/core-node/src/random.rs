@@ -19,6 +19,7 @@ impl Random {
     }
 
     /// The next number.
+    #[allow(clippy::should_implement_trait)] // It never ends, and has no items to collect.
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;

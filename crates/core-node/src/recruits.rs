@@ -110,7 +110,10 @@ impl Director {
                 }
             }
             Notice::Damaged { cluster, name, message } => {
-                let text = format!("replica of {name} on node {} is damaged and waits to be replaced: {message}", self.config.node);
+                let text = format!(
+                    "replica of {name} on node {} is damaged and waits to be replaced: {message}",
+                    self.config.node
+                );
                 turn.note(crate::api::NoteLevel::Error, text.clone());
                 self.recruits.damaged.insert(cluster, text);
             }
@@ -125,7 +128,13 @@ impl Director {
         }
     }
 
-    fn learn_route_of_replica(&mut self, name: &base_types::ClusterName, life: (ClusterId, Generation), leader: Option<NodeId>, members: &[Member]) {
+    fn learn_route_of_replica(
+        &mut self,
+        name: &base_types::ClusterName,
+        life: (ClusterId, Generation),
+        leader: Option<NodeId>,
+        members: &[Member],
+    ) {
         if let Some(route) = self.routes.get_mut(name) {
             if (route.cluster, route.generation) == life && !members.is_empty() {
                 route.members = members.into();
@@ -137,7 +146,13 @@ impl Director {
     }
 
     /// Members or leader of a cluster here changed.
-    fn on_members_noticed(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, leader: Option<NodeId>, members: &[Member]) {
+    fn on_members_noticed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        cluster: ClusterId,
+        leader: Option<NodeId>,
+        members: &[Member],
+    ) {
         for member in members {
             self.want_address(turn, member.node);
         }
@@ -150,9 +165,15 @@ impl Director {
             return;
         }
         if let (true, Some(view)) = (changed, turn.lane.view(cluster)) {
-            let left = before.unwrap_or_default().into_iter().filter(|old| !members.iter().any(|new| new.node == old.node));
+            let left =
+                before.unwrap_or_default().into_iter().filter(|old| !members.iter().any(|new| new.node == old.node));
             for old in left.collect::<Vec<Member>>() {
-                let item = Item::DestroyReplica { ticket: Ticket(0), cluster, generation: view.generation, replica: old.replica };
+                let item = Item::DestroyReplica {
+                    ticket: Ticket(0),
+                    cluster,
+                    generation: view.generation,
+                    replica: old.replica,
+                };
                 self.say(old.node, cluster, &item);
             }
         }
@@ -230,8 +251,18 @@ impl Director {
             self.recruits.orphans_next = turn.now + self.random.jitter(ORPHANS_EVERY);
             self.look_at_orphans(turn);
         }
-        let replacements = self.recruits.replacements.values().filter(|replacement| !replacement.out).map(|replacement| replacement.next);
-        let untold = self.recruits.untold.iter().filter(|(cluster, _)| !self.recruits.telling.contains(cluster)).map(|(_, at)| *at);
+        let replacements = self
+            .recruits
+            .replacements
+            .values()
+            .filter(|replacement| !replacement.out)
+            .map(|replacement| replacement.next);
+        let untold = self
+            .recruits
+            .untold
+            .iter()
+            .filter(|(cluster, _)| !self.recruits.telling.contains(cluster))
+            .map(|(_, at)| *at);
         let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
         let at = due.min(self.recruits.orphans_next);
         let old = core::mem::replace(&mut self.recruits.timer, at);
@@ -310,7 +341,10 @@ impl Director {
                 replacement.next = turn.now + replacement.pause;
                 replacement.pause = (replacement.pause * 2).min(REPLACE_PAUSE_MAX);
                 if replacement.pause == REPLACE_PAUSE_MAX {
-                    turn.note(crate::api::NoteLevel::Warning, format!("node {node} cannot be taken back into cluster {cluster} yet: {}", failure.refusal));
+                    turn.note(
+                        crate::api::NoteLevel::Warning,
+                        format!("node {node} cannot be taken back into cluster {cluster} yet: {}", failure.refusal),
+                    );
                 }
             }
         }
@@ -318,8 +352,17 @@ impl Director {
     }
 
     /// A node this lane's clusters talk to has no such replica.
-    pub fn on_unknown_cluster(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, generation: Generation, disk: DiskId) {
-        let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader && view.generation == generation) else { return };
+    pub fn on_unknown_cluster(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: NodeId,
+        cluster: ClusterId,
+        generation: Generation,
+        disk: DiskId,
+    ) {
+        let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader && view.generation == generation) else {
+            return;
+        };
         let Some(member) = view.members.iter().find(|member| member.node == from).copied() else { return };
         if member.disk != disk && !planted(Mutant::ReplicaIdReused) {
             if self.disk_of(from) == Some(disk) {
@@ -402,7 +445,8 @@ impl Director {
                 cluster_time_ms: 0,
             };
             let deadline = turn.now + crate::resolve::RESOLVE_TIMEOUT;
-            let operation = Operation::new(Owner::TellMembers { cluster }, self.world.clone(), kind, turn.now, deadline);
+            let operation =
+                Operation::new(Owner::TellMembers { cluster }, self.world.clone(), kind, turn.now, deadline);
             self.start_operation(turn, operation);
         }
     }

@@ -52,7 +52,8 @@ impl Director {
             return;
         }
         let kind = reference_read(&Query::Unfinished { limit: RECORDS_MAX });
-        let operation = Operation::new(Owner::Unfinished, self.world.clone(), kind, turn.now, turn.now + RESOLVE_TIMEOUT);
+        let operation =
+            Operation::new(Owner::Unfinished, self.world.clone(), kind, turn.now, turn.now + RESOLVE_TIMEOUT);
         self.start_operation(turn, operation);
         if let (false, Some(planner)) = (self.resumption.sweeping, planner_for(&Action::ListKeyspaces, None)) {
             self.resumption.sweeping = true;

@@ -115,10 +115,17 @@ impl Director {
     fn nearest(&self, route: &AttemptRoute, fresh: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
         let distance = |node: &NodeId| {
             let here = *node == self.config.node;
-            let region = self.nodes.map.get(*node).is_some_and(|record| record.labels.region == self.config.labels.region);
+            let region =
+                self.nodes.map.get(*node).is_some_and(|record| record.labels.region == self.config.labels.region);
             (!self.is_up(*node), !here, !region)
         };
-        route.members.iter().filter(|member| !member.learner).map(|member| member.node).filter(fresh).min_by_key(distance)
+        route
+            .members
+            .iter()
+            .filter(|member| !member.learner)
+            .map(|member| member.node)
+            .filter(fresh)
+            .min_by_key(distance)
     }
 
     fn send_attempt(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, route: &AttemptRoute) {
@@ -303,7 +310,14 @@ impl Director {
         }
     }
 
-    fn on_trouble(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>, outcome: LocalOutcome) {
+    fn on_trouble(
+        &mut self,
+        turn: &mut Turn<'_>,
+        number: u64,
+        node: NodeId,
+        name: &Arc<ClusterName>,
+        outcome: LocalOutcome,
+    ) {
         match outcome {
             LocalOutcome::CommittedNotAbsolute { at, missing, .. } => {
                 let names: Vec<String> = missing.iter().map(|node| node.to_string()).collect();
@@ -346,7 +360,14 @@ impl Director {
         }
     }
 
-    fn on_not_leader(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>, told: NotLeader) {
+    fn on_not_leader(
+        &mut self,
+        turn: &mut Turn<'_>,
+        number: u64,
+        node: NodeId,
+        name: &Arc<ClusterName>,
+        told: NotLeader,
+    ) {
         if let Some(route) = self.routes.get_mut(name) {
             if told.term >= route.term {
                 route.term = told.term;
@@ -372,7 +393,11 @@ impl Director {
         let Some(route) = self.routes.get(name) else { return self.redirect(turn, number, "cluster being looked up") };
         let (cluster, generation, pinned) = (route.cluster, route.generation, route.pinned);
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.last = if pinned { "a configured member does not hold it (the world is not formed yet, or its disk was lost)" } else { "a member does not hold it" };
+        operation.last = if pinned {
+            "a configured member does not hold it (the world is not formed yet, or its disk was lost)"
+        } else {
+            "a member does not hold it"
+        };
         if pinned || operation.refreshed > operation.rounds {
             return self.give_up_on(turn, number, node);
         }
@@ -389,7 +414,8 @@ impl Director {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
-        let final_for_admin = matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == "QuorumAtRisk" && settled;
+        let final_for_admin =
+            matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == "QuorumAtRisk" && settled;
         if refusal.kind == ErrorKind::Unavailable && !final_for_admin {
             operation.last = refusal.code;
             operation.refused = Some(refusal);
@@ -429,7 +455,14 @@ impl Director {
         }
     }
 
-    fn note_leader(&mut self, now: Tick, name: &ClusterName, node: NodeId, term: base_types::Term, cluster_time_ms: u64) {
+    fn note_leader(
+        &mut self,
+        now: Tick,
+        name: &ClusterName,
+        node: NodeId,
+        term: base_types::Term,
+        cluster_time_ms: u64,
+    ) {
         if let Some(route) = self.routes.get_mut(name) {
             route.note_clock(now, cluster_time_ms);
             if term >= route.term {
@@ -463,7 +496,8 @@ impl Director {
         self.lane_dirty = true;
         let mut operation = LocalOperation { ticket: served_ticket(number), ..operation };
         if planted(Mutant::GenerationIgnored) {
-            operation.generation = turn.lane.view(operation.cluster).map_or(operation.generation, |view| view.generation);
+            operation.generation =
+                turn.lane.view(operation.cluster).map_or(operation.generation, |view| view.generation);
         }
         turn.lane.submit(turn.now, operation);
     }

@@ -102,7 +102,12 @@ impl World {
     fn new_disk(&mut self, id: u64, lanes: u16) {
         let node = self.nodes.get_mut(&NodeId(id)).unwrap();
         node.disk = DiskId(node.disk.0 + 1_000 + id);
-        let blank = |_| Lane { core: None, engine: Arc::new(MemoryEngine::new()), disk: TestDisk::new(SEGMENT_BYTES), inbox: Vec::new() };
+        let blank = |_| Lane {
+            core: None,
+            engine: Arc::new(MemoryEngine::new()),
+            disk: TestDisk::new(SEGMENT_BYTES),
+            inbox: Vec::new(),
+        };
         node.lanes = (0..lanes).map(blank).collect();
     }
 
@@ -241,7 +246,8 @@ impl World {
             let lane = usize::from(lane.0).min(node.lanes.len() - 1);
             node.lanes[lane].inbox.push(event);
         }
-        let ids: Vec<(NodeId, usize)> = self.nodes.iter().flat_map(|(id, node)| (0..node.lanes.len()).map(|lane| (*id, lane))).collect();
+        let ids: Vec<(NodeId, usize)> =
+            self.nodes.iter().flat_map(|(id, node)| (0..node.lanes.len()).map(|lane| (*id, lane))).collect();
         for (id, lane) in ids {
             self.turn(id, lane);
         }
@@ -334,7 +340,8 @@ impl World {
     fn leader(&mut self, name: &ClusterName) -> u64 {
         for _ in 0..10_000 {
             for (id, node) in &self.nodes {
-                let views = node.lanes.iter().filter_map(|lane| lane.core.as_ref()).flat_map(|core| core.lane().views());
+                let views =
+                    node.lanes.iter().filter_map(|lane| lane.core.as_ref()).flat_map(|core| core.lane().views());
                 if views.filter(|view| view.name == *name).any(|view| view.is_leader) {
                     return id.0;
                 }

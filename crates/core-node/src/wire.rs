@@ -298,9 +298,7 @@ fn read_description(input: &mut Reader) -> Decoded<ClusterDescription> {
         read_consistency: read_read_level(input)?,
         members: {
             let count = member_count(input)?;
-            (0..count)
-                .map(|_| Ok((read_member(input)?, LogIndex(input.varint("matched")?))))
-                .collect::<Decoded<_>>()?
+            (0..count).map(|_| Ok((read_member(input)?, LogIndex(input.varint("matched")?)))).collect::<Decoded<_>>()?
         },
         quiesced: input.bool("quiesced")?,
         cluster_time_ms: input.varint("cluster time")?,

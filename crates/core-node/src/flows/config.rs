@@ -11,8 +11,8 @@ use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency};
 use bytes::Bytes;
-use core_backends::{metadata, reference};
 use core::time::Duration;
+use core_backends::{metadata, reference};
 
 /// Entries read in one question.
 const PAGE: u32 = 1_000;
@@ -65,7 +65,11 @@ impl ConfigFlow {
 
     fn create(&mut self) -> Step {
         let Some(rule) = self.rule.clone() else {
-            let refusal = base_types::Refusal::new(base_types::ErrorKind::Conflict, "PlacementRefused", "no other chassis in the region");
+            let refusal = base_types::Refusal::new(
+                base_types::ErrorKind::Conflict,
+                "PlacementRefused",
+                "no other chassis in the region",
+            );
             return Step::Done(Err(refusal.into()));
         };
         self.stage = Stage::Create;

@@ -48,7 +48,16 @@ pub struct CreateFlow {
 impl CreateFlow {
     /// A new cluster.
     pub fn new(name: ClusterName, rule: String, default_engine: String) -> CreateFlow {
-        CreateFlow { name, rule, default_engine, parsed: Rule::default(), record: None, stage: Stage::Elect, asked: 0, rounds: 0 }
+        CreateFlow {
+            name,
+            rule,
+            default_engine,
+            parsed: Rule::default(),
+            record: None,
+            stage: Stage::Elect,
+            asked: 0,
+            rounds: 0,
+        }
     }
 
     /// Goes on with a record that is `Creating`.
@@ -72,7 +81,8 @@ impl CreateFlow {
             }
         };
         // Spread only among equal scores: clusters made at the same time should not all meet on the same nodes.
-        let query = allocator::Query::Elect { rule: self.rule.clone(), exclude: Vec::new(), spread: context.random.next() };
+        let query =
+            allocator::Query::Elect { rule: self.rule.clone(), exclude: Vec::new(), spread: context.random.next() };
         self.ask(vec![Call::Read {
             cluster: ClusterName::world(),
             backend: BackendKind::Allocator,
@@ -127,7 +137,9 @@ impl CreateFlow {
     fn on_ordered(&mut self, now: Tick, index: usize, result: CallResult) -> Step {
         let total = self.record.as_ref().map_or(0, |record| record.members.len());
         let majority = total / 2 + 1;
-        let Stage::Order { first, acknowledged, answered, majority_at } = &mut self.stage else { return Step::Calls(Vec::new()) };
+        let Stage::Order { first, acknowledged, answered, majority_at } = &mut self.stage else {
+            return Step::Calls(Vec::new());
+        };
         if index < *first {
             return Step::Calls(Vec::new());
         }
@@ -144,7 +156,12 @@ impl CreateFlow {
             return Step::Calls(Vec::new());
         }
         let failure = result.err().unwrap_or_else(|| {
-            Refusal::new(ErrorKind::Unavailable, "NotReady", format!("only {acknowledged} of {total} members of {} made their replica", self.name)).into()
+            Refusal::new(
+                ErrorKind::Unavailable,
+                "NotReady",
+                format!("only {acknowledged} of {total} members of {} made their replica", self.name),
+            )
+            .into()
         });
         if self.rounds < ROUNDS_MAX {
             return self.order();
@@ -154,7 +171,11 @@ impl CreateFlow {
 
     fn activate(&mut self) -> Step {
         let Some(record) = &self.record else { return Step::Done(confused("create cluster")) };
-        let command = reference::Command::SetState { name: record.name.clone(), generation: record.generation, state: ClusterState::Active };
+        let command = reference::Command::SetState {
+            name: record.name.clone(),
+            generation: record.generation,
+            state: ClusterState::Active,
+        };
         self.stage = Stage::Activate;
         self.ask(vec![reference_write(&command)])
     }
@@ -163,7 +184,11 @@ impl CreateFlow {
     fn give_up(&mut self, failure: Failure) -> Step {
         let Some(record) = &self.record else { return Step::Done(Err(failure)) };
         let command = reference::Command::Delete { name: record.name.clone(), generation: record.generation };
-        let refusal = Refusal::new(ErrorKind::Unavailable, "NotReady", format!("cluster {} was not made: {}", self.name, failure.refusal.message));
+        let refusal = Refusal::new(
+            ErrorKind::Unavailable,
+            "NotReady",
+            format!("cluster {} was not made: {}", self.name, failure.refusal.message),
+        );
         self.stage = Stage::GiveUp(refusal.into());
         self.ask(vec![reference_write(&command)])
     }

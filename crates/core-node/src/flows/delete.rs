@@ -49,8 +49,10 @@ impl DeleteFlow {
     fn destroy(&mut self) -> Step {
         let Some(record) = &self.record else { return Step::Done(confused("delete cluster")) };
         self.stage = Stage::Destroy { first: self.asked, acknowledged: 0, answered: 0 };
-        let order = ReplicaOrder::Destroy { cluster: record.cluster, generation: record.generation, replica: ReplicaId(0) };
-        let calls: Vec<Call> = record.members.iter().map(|member| Call::Replica { node: member.node, order: order.clone() }).collect();
+        let order =
+            ReplicaOrder::Destroy { cluster: record.cluster, generation: record.generation, replica: ReplicaId(0) };
+        let calls: Vec<Call> =
+            record.members.iter().map(|member| Call::Replica { node: member.node, order: order.clone() }).collect();
         if calls.is_empty() {
             return self.purge();
         }

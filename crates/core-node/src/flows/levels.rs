@@ -21,7 +21,11 @@ pub struct LevelsFlow {
 
 impl LevelsFlow {
     /// `None` leaves a level as it is.
-    pub fn new(name: ClusterName, consistency: Option<WriteConsistency>, read_consistency: Option<ReadConsistency>) -> LevelsFlow {
+    pub fn new(
+        name: ClusterName,
+        consistency: Option<WriteConsistency>,
+        read_consistency: Option<ReadConsistency>,
+    ) -> LevelsFlow {
         LevelsFlow { name, consistency, read_consistency, at: None }
     }
 
@@ -36,7 +40,10 @@ impl Planner for LevelsFlow {
     }
 
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
-        let command = AdminCommand::SetDefaultConsistency { consistency: self.consistency, read_consistency: self.read_consistency };
+        let command = AdminCommand::SetDefaultConsistency {
+            consistency: self.consistency,
+            read_consistency: self.read_consistency,
+        };
         Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command }])
     }
 
@@ -50,12 +57,14 @@ impl Planner for LevelsFlow {
                 Step::Calls(vec![reference_query(&Query::Resolve { name: self.name.clone() })])
             }
             (1, result) => match decode_call::<Reply>(result) {
-                Ok((Reply::Resolved { record: Some(record), .. }, _)) => Step::Calls(vec![reference_write(&Command::SetLevels {
-                    name: record.name,
-                    generation: record.generation,
-                    consistency: self.consistency,
-                    read_consistency: self.read_consistency,
-                })]),
+                Ok((Reply::Resolved { record: Some(record), .. }, _)) => {
+                    Step::Calls(vec![reference_write(&Command::SetLevels {
+                        name: record.name,
+                        generation: record.generation,
+                        consistency: self.consistency,
+                        read_consistency: self.read_consistency,
+                    })])
+                }
                 // A level 0 cluster has no record.
                 _ => Step::Done(self.done()),
             },

@@ -23,7 +23,13 @@ pub struct OrphanFlow {
 impl OrphanFlow {
     /// For a replica of this node.
     pub fn new(node: NodeId, view: &ReplicaView) -> OrphanFlow {
-        OrphanFlow { node, name: view.name.clone(), cluster: view.cluster, generation: view.generation, replica: view.replica }
+        OrphanFlow {
+            node,
+            name: view.name.clone(),
+            cluster: view.cluster,
+            generation: view.generation,
+            replica: view.replica,
+        }
     }
 
     fn destroy(&self) -> Step {
@@ -49,8 +55,11 @@ impl Planner for OrphanFlow {
         match (index, result) {
             (_, Err(failure)) => Step::Done(Err(failure)),
             (0, result) => match decode_call::<Reply>(result) {
-                Ok((Reply::Resolved { record: Some(record), .. }, _)) if (record.cluster, record.generation) == (self.cluster, self.generation) => {
-                    let member = record.members.iter().any(|member| member.node == self.node && member.replica == self.replica);
+                Ok((Reply::Resolved { record: Some(record), .. }, _))
+                    if (record.cluster, record.generation) == (self.cluster, self.generation) =>
+                {
+                    let member =
+                        record.members.iter().any(|member| member.node == self.node && member.replica == self.replica);
                     if member {
                         return self.stays();
                     }
@@ -62,7 +71,10 @@ impl Planner for OrphanFlow {
             },
             (1, Ok(CallReply::Described(description))) => {
                 let same = (description.cluster, description.generation) == (self.cluster, self.generation);
-                let listed = description.members.iter().any(|(member, _)| member.node == self.node && member.replica == self.replica);
+                let listed = description
+                    .members
+                    .iter()
+                    .any(|(member, _)| member.node == self.node && member.replica == self.replica);
                 if same && !listed {
                     self.destroy()
                 } else {

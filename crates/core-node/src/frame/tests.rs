@@ -59,7 +59,8 @@ fn reply(outcome: LocalOutcome) -> Item {
 }
 
 fn cluster_items() -> Vec<Item> {
-    let at = OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
+    let at =
+        OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
     let write = LocalKind::Write {
         backend: BackendKind::Metadata,
         command: Bytes::from_static(b"command"),
@@ -69,14 +70,22 @@ fn cluster_items() -> Vec<Item> {
     };
     let bytes = Bytes::from_static(b"reply");
     vec![
-        Item::Peer { origin: NodeId(3), cluster: ClusterId(9), generation: Generation(1), payload: Bytes::from_static(b"raft") },
+        Item::Peer {
+            origin: NodeId(3),
+            cluster: ClusterId(9),
+            generation: Generation(1),
+            payload: Bytes::from_static(b"raft"),
+        },
         forward(write),
         forward(LocalKind::Read { backend: BackendKind::Redis, query: Bytes::new(), consistency: None }),
         forward(LocalKind::Admin(AdminCommand::AddMember { node: NodeId(1), disk: DiskId(2) })),
         forward(LocalKind::Admin(AdminCommand::RemoveMember { node: NodeId(1) })),
         forward(LocalKind::Admin(AdminCommand::ReplaceDisk { node: NodeId(1), disk: DiskId(2) })),
         forward(LocalKind::Admin(AdminCommand::TransferLeader { node: NodeId(1) })),
-        forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency { consistency: None, read_consistency: Some(ReadConsistency::Eventual) })),
+        forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency {
+            consistency: None,
+            read_consistency: Some(ReadConsistency::Eventual),
+        })),
         forward(LocalKind::Admin(AdminCommand::Describe)),
         reply(LocalOutcome::Written { reply: bytes.clone(), at, level: WriteConsistency::Strong, cluster_time_ms: 9 }),
         reply(LocalOutcome::Read { reply: bytes.clone(), at, level: ReadConsistency::Strong, cluster_time_ms: 9 }),
@@ -89,7 +98,12 @@ fn cluster_items() -> Vec<Item> {
         reply(LocalOutcome::Refused(Refusal::new(ErrorKind::Full, "DiskFull", "disk of node 1 is full"))),
         reply(LocalOutcome::Unknown { message: "leadership lost".into() }),
         Item::CreateReplica { ticket: Ticket(1), disk: DiskId(2), spec: Box::new(spec()) },
-        Item::DestroyReplica { ticket: Ticket(1), cluster: ClusterId(2), generation: Generation(3), replica: ReplicaId(4) },
+        Item::DestroyReplica {
+            ticket: Ticket(1),
+            cluster: ClusterId(2),
+            generation: Generation(3),
+            replica: ReplicaId(4),
+        },
         Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Ok(true) },
         Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Err(Refusal::invalid("UnknownEngine", "no")) },
     ]

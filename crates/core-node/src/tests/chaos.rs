@@ -22,7 +22,8 @@ fn increments(world: &mut World, name: &ClusterName, random: &mut Random, rounds
         let alive: Vec<u64> = world.nodes.keys().map(|id| id.0).filter(|id| world.is_running(*id)).collect();
         let node = alive[random.below(alive.len() as u64) as usize];
         let command = vec![bytes("INCR"), bytes("n")];
-        let mut incr = level(Action::Redis { cluster: name.clone(), command }, WriteConsistency::Strong, u128::from(round) + 1);
+        let mut incr =
+            level(Action::Redis { cluster: name.clone(), command }, WriteConsistency::Strong, u128::from(round) + 1);
         incr.deadline = Duration::from_millis(CLIENT_DEADLINE_MS);
         out.insert(world.ask(node, incr), world.now);
         match down {
@@ -89,13 +90,26 @@ fn count(seed: u64, lanes: u16) {
     let tally = increments(&mut world, &name, &mut random, rounds);
     let read = Action::Redis { cluster: name.clone(), command: vec![bytes("GET"), bytes("n")] };
     let value: u64 = match world.done(4, read).result {
-        ActionResult::Redis { reply: RedisReply::Bulk(value) } => String::from_utf8(value.to_vec()).unwrap().parse().unwrap(),
+        ActionResult::Redis { reply: RedisReply::Bulk(value) } => {
+            String::from_utf8(value.to_vec()).unwrap().parse().unwrap()
+        }
         other => panic!("{other:?}"),
     };
     // Each id was asked once; what the routers tried again counts once or not at all.
     let most = rounds - tally.refused;
-    assert!(value >= tally.acknowledged && value <= most, "seed {seed}: {value} counted, {} acknowledged, {} refused", tally.acknowledged, tally.refused);
-    assert!(tally.acknowledged > rounds / 3, "seed {seed}: {} acknowledged, {} unknown, {} refused", tally.acknowledged, tally.unknown, tally.refused);
+    assert!(
+        value >= tally.acknowledged && value <= most,
+        "seed {seed}: {value} counted, {} acknowledged, {} refused",
+        tally.acknowledged,
+        tally.refused
+    );
+    assert!(
+        tally.acknowledged > rounds / 3,
+        "seed {seed}: {} acknowledged, {} unknown, {} refused",
+        tally.acknowledged,
+        tally.unknown,
+        tally.refused
+    );
     world.until("all replicas are back", 60_000, |world| world.holders(&name) == vec![1, 2, 3]);
 }
 

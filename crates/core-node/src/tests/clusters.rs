@@ -19,7 +19,10 @@ fn a_cluster_made_again_is_another_one() {
     world.put(1, &target, "k", "old").unwrap();
     assert_eq!(world.get(4, &target, "k").as_deref(), Some("old"));
     let first = describe(&mut world, 1, &name);
-    assert_eq!(code(world.act(2, Action::CreateCluster { name: name.clone(), rule: "size=3".into() })), "ClusterExists");
+    assert_eq!(
+        code(world.act(2, Action::CreateCluster { name: name.clone(), rule: "size=3".into() })),
+        "ClusterExists"
+    );
     world.done(2, Action::DeleteCluster { name: name.clone() });
     assert!(world.holders(&name).is_empty());
     // Node 4 still has the old life in its cache.
@@ -55,7 +58,12 @@ fn members_are_added_removed_and_told() {
         }
     });
     assert_eq!(world.get(gone, &target, "k").as_deref(), Some("v"));
-    let to = describe(&mut world, 1, &name).members.iter().map(|member| member.node).find(|node| Some(*node) != Some(NodeId(world.leader(&name)))).unwrap();
+    let to = describe(&mut world, 1, &name)
+        .members
+        .iter()
+        .map(|member| member.node)
+        .find(|node| Some(*node) != Some(NodeId(world.leader(&name))))
+        .unwrap();
     world.done(1, Action::TransferLeader { name: name.clone(), node: to });
     world.until("leadership moved", 5_000, |world| world.leader(&name) == to.0);
 }
@@ -76,7 +84,11 @@ fn clusters_are_listed_resolved_and_their_levels_changed() {
         other => panic!("{other:?}"),
     }
     let name: ClusterName = "metadata@list-0".parse().unwrap();
-    let set = Action::SetDefaultConsistency { name: name.clone(), consistency: Some(WriteConsistency::Eventual), read_consistency: None };
+    let set = Action::SetDefaultConsistency {
+        name: name.clone(),
+        consistency: Some(WriteConsistency::Eventual),
+        read_consistency: None,
+    };
     world.done(3, set);
     assert_eq!(describe(&mut world, 1, &name).consistency, WriteConsistency::Eventual);
     let answer = world.put(2, &KvTarget::Cluster(name), "k", "v").unwrap();
@@ -100,22 +112,30 @@ fn another_regions_cluster_is_found_through_the_world() {
     match world.done(1, list).result {
         ActionResult::Clusters { clusters, .. } => {
             let names: Vec<&str> = clusters.iter().map(|info| info.name.as_str()).collect();
-            assert!(names.is_sorted() && names.contains(&"allocator/reference@world") && names.contains(&"reference@region-fr-par"), "{names:?}");
+            assert!(
+                names.is_sorted()
+                    && names.contains(&"allocator/reference@world")
+                    && names.contains(&"reference@region-fr-par"),
+                "{names:?}"
+            );
         }
         other => panic!("{other:?}"),
     }
 }
 
 fn create_keyspace(world: &mut World, partitioning: Partitioning) -> KvTarget {
-    world.done(1, Action::CreateKeyspace {
-        keyspace: "default".into(),
-        partitioning,
-        partitions: 8,
-        clusters: 2,
-        split_keys: Vec::new(),
-        rule: "size=3".into(),
-        engine: None,
-    });
+    world.done(
+        1,
+        Action::CreateKeyspace {
+            keyspace: "default".into(),
+            partitioning,
+            partitions: 8,
+            clusters: 2,
+            split_keys: Vec::new(),
+            rule: "size=3".into(),
+            engine: None,
+        },
+    );
     KvTarget::Keyspace("default".into())
 }
 
@@ -133,14 +153,24 @@ fn a_keyspace_serves_through_every_node_and_while_it_moves() {
     }
     world.until("the reshard ends", 60_000, |world| {
         match world.done(3, Action::DescribeKeyspace { keyspace: "default".into() }).result {
-            ActionResult::Keyspace(info) => info.reshard.is_none() && info.owners.iter().collect::<BTreeSet<_>>().len() == 4,
+            ActionResult::Keyspace(info) => {
+                info.reshard.is_none() && info.owners.iter().collect::<BTreeSet<_>>().len() == 4
+            }
             other => panic!("{other:?}"),
         }
     });
     for key in 0..40 {
         assert_eq!(world.get(1 + key % 3, &target, &format!("k{key:03}")), Some(format!("{}", key + 100)));
     }
-    let scan = Action::KvScan { target, prefix: bytes("k"), start_after: None, end: None, limit: 100, reverse: false, keys_only: true };
+    let scan = Action::KvScan {
+        target,
+        prefix: bytes("k"),
+        start_after: None,
+        end: None,
+        limit: 100,
+        reverse: false,
+        keys_only: true,
+    };
     match world.done(2, scan).result {
         ActionResult::Page { entries, next } => assert_eq!((entries.len(), next), (40, None)),
         other => panic!("{other:?}"),

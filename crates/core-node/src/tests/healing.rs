@@ -32,7 +32,8 @@ fn comes_back(lanes: u16) {
     world.run(3_000);
     lose_disk(&mut world, 2);
     world.until("all replicas are back", 30_000, |world| {
-        names.iter().zip(&before).all(|(name, holders)| world.holders(name) == *holders) && world.holders(&ClusterName::world()) == vec![1, 2, 3]
+        names.iter().zip(&before).all(|(name, holders)| world.holders(name) == *holders)
+            && world.holders(&ClusterName::world()) == vec![1, 2, 3]
     });
     world.until("ready again", 20_000, |world| world.status(2).ready);
     for name in &names {
@@ -54,7 +55,11 @@ fn every_node_has_its_configuration_cluster_on_another_chassis() {
     }
     let lonely = world.status(4);
     assert!(lonely.config_cluster.is_none());
-    assert!(lonely.warnings.iter().any(|warning| warning.starts_with("no other chassis in region nl-ams")), "{:?}", lonely.warnings);
+    assert!(
+        lonely.warnings.iter().any(|warning| warning.starts_with("no other chassis in region nl-ams")),
+        "{:?}",
+        lonely.warnings
+    );
 }
 
 #[test]
@@ -103,7 +108,17 @@ fn a_world_waits_for_all_its_members_and_forms_once() {
     // The coordinator comes back blank: it is healed, it does not form another world.
     lose_disk(&mut world, 1);
     world.until("healed", 30_000, |world| world.holders(&ClusterName::world()) == vec![1, 2, 3]);
-    let views: BTreeSet<u64> = world.nodes[&NodeId(2)].lanes[0].core.as_ref().unwrap().lane().view(base_types::ClusterId(1)).unwrap().members.iter().map(|member| member.replica.0).collect();
+    let views: BTreeSet<u64> = world.nodes[&NodeId(2)].lanes[0]
+        .core
+        .as_ref()
+        .unwrap()
+        .lane()
+        .view(base_types::ClusterId(1))
+        .unwrap()
+        .members
+        .iter()
+        .map(|member| member.replica.0)
+        .collect();
     assert!(!views.contains(&1), "the lost replica's id is never used again: {views:?}");
 }
 

@@ -81,7 +81,13 @@ fn a_request_id_applies_once() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
     world.ready();
     let name = world.create(1, "redis@counters", "size=3");
-    let incr = |id| level(Action::Redis { cluster: name.clone(), command: vec![bytes("INCR"), bytes("n")] }, WriteConsistency::Strong, id);
+    let incr = |id| {
+        level(
+            Action::Redis { cluster: name.clone(), command: vec![bytes("INCR"), bytes("n")] },
+            WriteConsistency::Strong,
+            id,
+        )
+    };
     let first = world.request(1, incr(1)).unwrap();
     let again = world.request(2, incr(1)).unwrap();
     assert_eq!(first.result, again.result);
