@@ -60,7 +60,7 @@ pub fn run_seeds(from: u64, to: u64, layer: Layer, jobs: u64, mut on_report: imp
 pub fn describe_failure(report: &Report, plan: &Plan, replay: &str) -> String {
     let mut text = format!("seed {} FAILED\n", report.seed);
     for violation in report.violations.iter().take(5) {
-        text += &format!("  {}: {}\n", violation.check, violation.message);
+        text += &format!("  {}: {}\n", violation.check, crate::trace::without_padding(&violation.message));
     }
     text += &format!("replay: {replay}\n");
     text += &format!("plan: {:?}, {} clients, {} hazards\n", plan.shape, plan.load.mixed + plan.load.ledger + plan.load.counters + plan.load.lifecycle, plan.hazards.len());

@@ -323,7 +323,7 @@ impl Load {
                 record.level = level;
             }
             world.trace.note(world.now, "finished", &[record.id, ending as u64]);
-            world.trace.say(world.now, || format!("client {client}: {:?} {:?} {:?} {:?} at {:?}", record.operation, record.level, record.ending, record.observed, record.at));
+            world.trace.say(world.now, || told(client, record));
         }
         self.after_life_step(client, open.record, ending);
         let think = self.plan.think_ms * 1_000;
@@ -534,6 +534,11 @@ pub fn observe(result: &ActionResult, level: Level) -> Option<Observed> {
         }
         _ => return None,
     })
+}
+
+/// A record for the reader of a trace.
+fn told(client: usize, record: &Record) -> String {
+    format!("client {client}: {:?} {:?} {:?} {:?} at {:?}", record.operation, record.level, record.ending, record.observed, record.at)
 }
 
 /// A level is never silently lowered.

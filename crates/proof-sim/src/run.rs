@@ -386,6 +386,7 @@ impl Run {
                 let level = Level::Read(ReadConsistency::Strong);
                 let observed: Option<Observed> = observe(&answer.result, level);
                 let id = self.load.history.records.len() as u64;
+                self.world.trace.say(self.world.now, || format!("audit: {operation:?} {observed:?} at {:?}", answer.at));
                 self.load.history.records.push(Record {
                     id,
                     client: AUDITOR,

@@ -90,6 +90,8 @@ pub struct Streams {
     pub disk: Random,
     pub host: Random,
     pub fault: Random,
+    /// When to look inside: changes nothing of what happens.
+    pub sample: Random,
 }
 
 impl World {
@@ -97,7 +99,7 @@ impl World {
     pub fn new(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> World {
         let stream = |name| Random::stream(plan.seed, name);
         let random =
-            Streams { network: stream("network"), disk: stream("disk"), host: stream("host"), fault: stream("fault") };
+            Streams { network: stream("network"), disk: stream("disk"), host: stream("host"), fault: stream("fault"), sample: stream("sample") };
         let mut world = World {
             now: 0,
             nodes: Vec::new(),
@@ -250,7 +252,7 @@ impl World {
         machine.finish_turn(local, &mut effects);
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
-        if self.random.host.per_mille(250) {
+        if self.random.sample.per_mille(60) {
             self.sample(node, machine.as_ref());
         }
         let host = &mut self.nodes[node].lanes[lane];
@@ -292,13 +294,16 @@ impl World {
 
     fn sample(&mut self, node: usize, machine: &dyn crate::machine::Machine) {
         let id = self.nodes[node].id;
-        let hashes = self.random.host.per_mille(20);
-        for view in machine.views() {
+        // A state is hashed by walking it: one now and then, all at the end of the run.
+        let views = machine.views();
+        let hashed = self.random.sample.per_mille(100).then(|| self.random.sample.below(views.len() as u64));
+        for (number, view) in views.into_iter().enumerate() {
             if view.is_leader {
                 let found = self.leaders.note(view.cluster, view.generation, view.term, id);
                 found.into_iter().for_each(|violation| self.violate(violation));
             }
-            if let (true, Some((applied, hash))) = (hashes, machine.state_hash(view.cluster)) {
+            let hash = (hashed == Some(number as u64)).then(|| machine.state_hash(view.cluster)).flatten();
+            if let Some((applied, hash)) = hash {
                 let found = self.states.note(view.cluster, view.generation, applied, id, hash);
                 found.into_iter().for_each(|violation| self.violate(violation));
             }
