@@ -31,7 +31,8 @@ pub fn check(history: &History) -> Report {
     let ghosts = Ghosts::gather(history);
     let mut lives: BTreeMap<Life, Vec<(OrderedAt, &Record)>> = BTreeMap::new();
     for record in &history.records {
-        let Some(at) = record.at else { continue };
+        // A place's end is ordered where clusters are listed, not among its keys.
+        let Some(at) = record.at.filter(|_| record.operation != Operation::Clear) else { continue };
         let placed = record.is_settled_write() || (!record.is_write() && record.is_strong() && record.observed.is_some());
         if placed && !history.moving.contains(&record.place) {
             lives.entry((record.place, at.cluster.0, at.generation.0)).or_default().push((at, record));

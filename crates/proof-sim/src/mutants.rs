@@ -6,6 +6,7 @@
 use crate::campaign::run_seeds;
 use crate::plan::Layer;
 use base_types::mutant::{plant, Mutant, ALL};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -21,11 +22,23 @@ pub struct Kill {
 /// Hunts every mutant (or one) over the first `seeds` seeds.
 pub fn hunt(seeds: u64, layer: Layer, jobs: u64, only: Option<&str>) -> Vec<Kill> {
     let mut kills = Vec::new();
+    // A seed that fails without any mutant tells nothing about one.
+    let mut unfit = BTreeSet::new();
+    run_seeds(0, seeds, layer, jobs, |report| {
+        if !report.violations.is_empty() {
+            unfit.insert(report.seed);
+        }
+        true
+    });
+    println!("{} of {seeds} seeds fail without a mutant and are left out: {unfit:?}", unfit.len());
     for (mutant, name, text) in ALL.iter().filter(|(_, name, _)| only.is_none_or(|only| only == *name)) {
         plant(*mutant);
         let started = Instant::now();
         let mut killed = None;
         run_seeds(0, seeds, layer, jobs, |report| {
+            if unfit.contains(&report.seed) {
+                return true;
+            }
             killed = report.violations.first().map(|violation| {
                 let message: String = violation.message.chars().take(90).collect();
                 (report.seed, format!("{}: {message}", violation.check))

@@ -287,6 +287,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_scenario_file_is_a_plan() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+        let mut count = 0;
+        for file in std::fs::read_dir(folder).expect("the scenarios are there") {
+            let path = file.expect("a file").path();
+            let text = std::fs::read_to_string(&path).expect("it can be read");
+            let plan = Plan::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(!plan.title.is_empty(), "{} has no title", path.display());
+            count += 1;
+        }
+        assert!(count >= 7);
+    }
+
+    #[test]
     fn a_plan_survives_its_file_and_bad_files_are_refused_in_one_line() {
         let plan = crate::swarm::draw(7, crate::plan::Layer::Core);
         assert_eq!(Plan::parse(&plan.to_toml()), Ok(plan.clone()));
