@@ -9,6 +9,7 @@ use crate::flush::{flush_engine, JobTarget, Jobs};
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, STATE_REPLICA, STATE_TOMBSTONES};
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
+use crate::snapshot::Piece;
 use crate::wire::Payload;
 use base_engine::{Direction, Engine, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -120,6 +121,7 @@ impl Lane {
                 output: LaneOutput::default(),
                 statistics: LaneStatistics::default(),
                 awaiting_sync: VecDeque::new(),
+                drops: VecDeque::new(),
                 jobs: Jobs::default(),
                 down: BTreeSet::new(),
                 no_vote_until: now + guard,
@@ -274,7 +276,6 @@ impl Lane {
         let Some(mut replica) = self.replicas.remove(&cluster) else { return };
         replica.lose_leadership(&mut self.shared);
         replica.drop_incoming(&mut self.shared);
-        self.shared.jobs.drop_space(&replica.spec.engine, replica.space);
         self.shared.statistics.overlay_bytes -= replica.counted_bytes;
         self.shared.awaiting_sync.retain(|wait| wait.cluster != cluster);
         for set in [&mut self.touched, &mut self.awake, &mut self.dirty] {
@@ -282,9 +283,11 @@ impl Lane {
         }
         self.tombstones.bury(cluster);
         let mut log = self.shared.log.borrow_mut();
-        log.forget(cluster);
+        // In this order: between the two a crash leaves a replica that is there and buried, which is harmless.
         log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
+        log.forget(cluster);
         drop(log);
+        self.shared.drop_space_later(&replica.spec.engine, replica.space);
         self.shared.output.notices.push(Notice::Gone { cluster, name: replica.spec.name });
     }
 
@@ -378,7 +381,7 @@ impl Lane {
             Payload::Raft(message) => Lane::on_raft(shared, replica, now, from, message),
             Payload::SnapshotChunk { to, snapshot, sequence, data, last } => {
                 if to == replica.spec.replica && replica.group.is_some() {
-                    replica.on_snapshot_chunk(shared, now, from, (snapshot, sequence, data, last));
+                    replica.on_snapshot_chunk(shared, now, from, Piece { snapshot, sequence, data, last });
                 }
             }
             Payload::SnapshotAck { from: follower, snapshot, next, done } => {
@@ -501,6 +504,7 @@ impl Lane {
     pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber) {
         self.run_ticks(now);
         self.shared.log.borrow_mut().on_written(batch);
+        self.shared.drop_spaces();
         let synced = self.shared.log.borrow().synced();
         while self.shared.awaiting_sync.front().is_some_and(|wait| wait.batch <= synced) {
             let wait = self.shared.awaiting_sync.pop_front().expect("a front was seen");
@@ -748,6 +752,24 @@ impl Lane {
     /// What a replica of this cluster was made of, for a new member: the same but for the replica.
     pub fn spec(&self, cluster: ClusterId) -> Option<ReplicaSpec> {
         self.replicas.get(&cluster).map(|replica| replica.spec.clone())
+    }
+
+    #[cfg(test)]
+    pub fn debug(&self, cluster: ClusterId) -> String {
+        self.replicas.get(&cluster).map_or(String::new(), |r| {
+            format!(
+                "followers {:?} pending {:?} idle {} busy {} senders {} incoming {} group {} first {} last {}",
+                r.group.as_ref().map(|g| g.followers()),
+                r.group.as_ref().map(|g| g.change_pending()),
+                r.idle_ticks,
+                r.is_busy(),
+                r.senders.len(),
+                r.incoming.is_some(),
+                r.group.is_some(),
+                self.shared.log.borrow().first_index(cluster),
+                self.shared.log.borrow().last_index(cluster),
+            )
+        })
     }
 
     /// Counters and gauges.

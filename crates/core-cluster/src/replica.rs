@@ -51,6 +51,8 @@ pub struct Shared {
     pub statistics: LaneStatistics,
     /// Readies whose staged records are not yet durable, in batch order.
     pub awaiting_sync: VecDeque<AwaitingSync>,
+    /// Spaces to be dropped once this batch is durable: engine, space.
+    pub drops: VecDeque<(BatchNumber, String, SpaceId)>,
     /// Work for engine threads, and whom to tell.
     pub jobs: crate::flush::Jobs,
     /// Nodes known to be down.
@@ -85,6 +87,21 @@ impl Shared {
         if !self.storage_failed {
             self.storage_failed = true;
             self.output.notices.push(Notice::LogFailed { message });
+        }
+    }
+
+    /// Drops a space once everything staged in the log so far is durable: until then a crash would
+    /// come back to the record that names it.
+    pub fn drop_space_later(&mut self, engine: &str, space: SpaceId) {
+        let batch = self.log.borrow().staged();
+        self.drops.push_back((batch, engine.to_string(), space));
+    }
+
+    /// What waited for the log.
+    pub fn drop_spaces(&mut self) {
+        let synced = self.log.borrow().synced();
+        while let Some((_, engine, space)) = self.drops.pop_front_if(|(batch, _, _)| *batch <= synced) {
+            self.jobs.drop_space(&engine, space);
         }
     }
 
@@ -288,6 +305,19 @@ impl Replica {
             blank: self.blank,
             damaged: self.damaged.is_some(),
         }
+    }
+
+    /// The next of Raft's readies. If it holds a snapshot, the record that names the staging space is
+    /// staged in front of the log's reset: whatever part of both a crash leaves, `open` can go on from.
+    fn next_ready(&mut self, shared: &Shared) -> Option<GroupReady> {
+        let (spec, incoming) = (&self.spec, self.incoming.as_ref());
+        self.group.as_mut()?.make_ready(|_point| {
+            if let Some(incoming) = incoming {
+                let record =
+                    ReplicaRecord { spec: spec.clone(), space: incoming.staging, blank: false, damaged: false };
+                shared.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.to_bytes());
+            }
+        })
     }
 
     pub fn stage_record(&self, shared: &Shared) {
@@ -570,12 +600,12 @@ impl Replica {
     /// Everything this turn led to: ready after ready until there is none.
     pub fn process(&mut self, shared: &mut Shared, now: Tick) {
         for _ in 0..READY_ROUNDS_MAX {
-            let Some(ready) = self.group.as_mut().and_then(Group::make_ready) else { break };
+            let Some(ready) = self.next_ready(shared) else { break };
             self.handle_ready(shared, now, ready);
         }
         self.propose_staged(shared, now);
         for _ in 0..READY_ROUNDS_MAX {
-            let Some(ready) = self.group.as_mut().and_then(Group::make_ready) else { break };
+            let Some(ready) = self.next_ready(shared) else { break };
             self.handle_ready(shared, now, ready);
         }
         self.complete_absolute(shared, now);

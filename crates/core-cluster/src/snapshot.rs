@@ -17,14 +17,13 @@ use crate::meta::{ClusterMeta, META_KEY};
 use crate::replica::{Replica, Shared};
 use crate::request_ids::ROW_PREFIX;
 use crate::wire::Payload;
-use base_engine::{BatchOperation, Direction, EngineError, EngineSnapshot, KeyRange, WriteBatch};
-use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_engine::{export, BatchOperation, Chunk, EngineError, EngineSnapshot};
+use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{NodeId, ReplicaId, SpaceId, Tick};
 use bytes::Bytes;
 use core_raft::{Message, SnapshotPoint};
-use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Snapshots a lane sends at once.
@@ -32,9 +31,11 @@ const SENDERS_MAX: usize = 8;
 /// Chunks under way to one follower.
 const WINDOW_CHUNKS: usize = 4;
 /// An unacknowledged chunk is sent again after this long.
-const RESEND_AFTER: Duration = Duration::from_millis(500);
+const RESEND_AFTER: Duration = Duration::from_millis(200);
 /// A snapshot without progress for this long is given up.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
+/// A sender that says nothing for this long has given up: it repeats itself far more often.
+const SILENT_AFTER: Duration = Duration::from_secs(4);
 
 /// A snapshot on its way out.
 pub struct Sender {
@@ -43,7 +44,7 @@ pub struct Sender {
     message: Message,
     reader: Box<dyn EngineSnapshot>,
     space: SpaceId,
-    after: Option<Vec<u8>>,
+    after: Option<Bytes>,
     exhausted: bool,
     next_sequence: u64,
     unacknowledged: VecDeque<(u64, Payload)>,
@@ -58,62 +59,32 @@ pub struct Incoming {
     pub staging: SpaceId,
     next: u64,
     writing: bool,
+    /// Pieces that came before their turn, at most a window of them.
+    held: BTreeMap<u64, (Chunk, Option<Message>)>,
     last: Option<Message>,
     heard: Tick,
 }
 
-fn encode_pairs(pairs: &[(Bytes, Bytes)]) -> Bytes {
-    let mut out = Writer::new();
-    out.varint(pairs.len() as u64);
-    for (key, value) in pairs {
-        out.bytes(key).bytes(value);
-    }
-    out.finish()
-}
-
-fn decode_pairs(data: Bytes) -> Result<Vec<(Bytes, Bytes)>, DecodeError> {
-    let mut input = Reader::new(data);
-    let count = input.count("pairs")?;
-    let mut pairs = Vec::new();
-    for _ in 0..count {
-        pairs.push((input.bytes("key")?, input.bytes("value")?));
-    }
-    input.end()?;
-    Ok(pairs)
+/// One piece as it came in.
+pub struct Piece {
+    pub snapshot: u64,
+    pub sequence: u64,
+    pub data: Bytes,
+    pub last: Option<Message>,
 }
 
 impl Sender {
     fn next_chunk(&mut self, to: ReplicaId, bytes_max: usize) -> Result<Payload, EngineError> {
-        let mut pairs = Vec::new();
-        let mut bytes = 0;
-        let mut more = false;
-        let start = self.after.clone().unwrap_or_default();
-        let skip_first = self.after.is_some();
-        self.reader.range(
-            self.space,
-            KeyRange { start: &start, end: None },
-            Direction::Forward,
-            &mut |key, value| {
-                if skip_first && key == start {
-                    return ControlFlow::Continue(());
-                }
-                if !pairs.is_empty() && bytes + key.len() + value.len() > bytes_max {
-                    more = true;
-                    return ControlFlow::Break(());
-                }
-                bytes += key.len() + value.len();
-                if !(planted(Mutant::RequestIdsNotInSnapshot) && key.starts_with(ROW_PREFIX)) {
-                    pairs.push((Bytes::copy_from_slice(key), Bytes::copy_from_slice(value)));
-                }
-                ControlFlow::Continue(())
-            },
-        )?;
-        self.after = pairs.last().map(|(key, _)| key.to_vec()).or(self.after.take());
-        self.exhausted = !more;
+        let mut chunk = export(&*self.reader, self.space, self.after.as_deref(), bytes_max)?;
+        self.after = chunk.last_key().cloned().or(self.after.take());
+        self.exhausted = chunk.done;
+        if planted(Mutant::RequestIdsNotInSnapshot) {
+            chunk.pairs.retain(|(key, _)| !key.starts_with(ROW_PREFIX));
+        }
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let last = self.exhausted.then(|| self.message.clone());
-        Ok(Payload::SnapshotChunk { to, snapshot: self.id, sequence, data: encode_pairs(&pairs), last })
+        Ok(Payload::SnapshotChunk { to, snapshot: self.id, sequence, data: chunk.to_bytes(), last })
     }
 }
 
@@ -241,7 +212,7 @@ impl Replica {
         let forgotten = self
             .incoming
             .as_ref()
-            .is_some_and(|incoming| !incoming.writing && now.since(incoming.heard) > STALLED_AFTER * 2);
+            .is_some_and(|incoming| !incoming.writing && now.since(incoming.heard) > SILENT_AFTER);
         if forgotten {
             self.drop_incoming(shared);
         }
@@ -253,48 +224,70 @@ impl Replica {
         }
     }
 
-    pub fn on_snapshot_chunk(
-        &mut self,
-        shared: &mut Shared,
-        now: Tick,
-        from: NodeId,
-        chunk: (u64, u64, Bytes, Option<Message>),
-    ) {
-        let (id, sequence, data, last) = chunk;
-        if self.incoming.as_ref().is_none_or(|incoming| incoming.id != id) {
-            if sequence != 0 {
-                let ack = Payload::SnapshotAck { from: self.spec.replica, snapshot: id, next: 0, done: false };
-                return self.send(shared, from, &ack);
-            }
-            if self.incoming.as_ref().is_some_and(|incoming| incoming.writing) {
-                // The earlier one is in the engine's hands; the sender repeats its first chunk.
-                return;
-            }
-            self.drop_incoming(shared);
-            let staging = shared.new_space();
-            self.incoming = Some(Incoming { id, node: from, staging, next: 0, writing: false, last: None, heard: now });
-        }
-        let replica = self.spec.replica;
-        let incoming = self.incoming.as_mut().expect("made above");
-        incoming.heard = now;
-        if sequence != incoming.next || incoming.writing {
-            if sequence < incoming.next {
-                let ack = Payload::SnapshotAck { from: replica, snapshot: id, next: incoming.next, done: false };
-                self.send(shared, from, &ack);
-            }
+    pub fn on_snapshot_chunk(&mut self, shared: &mut Shared, now: Tick, from: NodeId, piece: Piece) {
+        if !self.expects_snapshot(shared, now, from, &piece) {
             return;
         }
-        let Ok(pairs) = decode_pairs(data) else { return };
+        let Some(incoming) = self.incoming.as_mut() else { return };
+        incoming.heard = now;
+        let (replica, snapshot, next) = (self.spec.replica, piece.snapshot, incoming.next);
+        if piece.sequence < next {
+            let ack = Payload::SnapshotAck { from: replica, snapshot, next, done: false };
+            return self.send(shared, from, &ack);
+        }
+        let is_being_written = piece.sequence == next && incoming.writing;
+        if is_being_written || piece.sequence - next >= WINDOW_CHUNKS as u64 {
+            return;
+        }
+        if let Ok(chunk) = Chunk::from_bytes(piece.data) {
+            incoming.held.insert(piece.sequence, (chunk, piece.last));
+            self.write_next_chunk(shared);
+        }
+    }
+
+    /// Whether the piece belongs to the snapshot that is coming in; a first piece begins a new one.
+    fn expects_snapshot(&mut self, shared: &mut Shared, now: Tick, from: NodeId, piece: &Piece) -> bool {
+        let current = self.incoming.as_ref();
+        if current.is_some_and(|incoming| incoming.id == piece.snapshot && incoming.node == from) {
+            return true;
+        }
+        if piece.sequence != 0 {
+            let ack =
+                Payload::SnapshotAck { from: self.spec.replica, snapshot: piece.snapshot, next: 0, done: false };
+            self.send(shared, from, &ack);
+            return false;
+        }
+        if current.is_some_and(|incoming| incoming.writing) {
+            // The earlier one is in the engine's hands; the sender repeats its first chunk.
+            return false;
+        }
+        self.drop_incoming(shared);
+        let staging = shared.new_space();
+        self.incoming = Some(Incoming {
+            id: piece.snapshot,
+            node: from,
+            staging,
+            next: 0,
+            writing: false,
+            held: BTreeMap::new(),
+            last: None,
+            heard: now,
+        });
+        true
+    }
+
+    fn write_next_chunk(&mut self, shared: &mut Shared) {
+        let Some(incoming) = self.incoming.as_mut().filter(|incoming| !incoming.writing) else { return };
+        let Some((chunk, last)) = incoming.held.remove(&incoming.next) else { return };
         let space = incoming.staging;
-        let mut operations: Vec<BatchOperation> =
-            pairs.into_iter().map(|(key, value)| BatchOperation::Put { space, key, value }).collect();
+        let mut batch = chunk.batch(space);
         if let Some(message) = &last {
-            operations.push(BatchOperation::Durable { space, index: message.snapshot_index() });
+            batch.operations.push(BatchOperation::Durable { space, index: message.snapshot_index() });
         }
         incoming.writing = true;
         incoming.last = last;
-        let target = JobTarget::Staging { cluster: self.spec.cluster, snapshot: id };
-        shared.jobs.write(&self.spec.engine, target, WriteBatch { operations });
+        let target = JobTarget::Staging { cluster: self.spec.cluster, snapshot: incoming.id };
+        shared.jobs.write(&self.spec.engine, target, batch);
     }
 
     /// A chunk is durable in the staging space.
@@ -316,11 +309,14 @@ impl Replica {
             self.process(shared, now);
             // Installed: `incoming` is gone. Not wanted any more: so is the staging space.
             self.drop_incoming(shared);
+        } else {
+            self.write_next_chunk(shared);
         }
     }
 
-    /// Raft takes the snapshot that lies in the staging space: the spaces are swapped. The log's record
-    /// of it goes into the batch that resets the log, so both become durable together.
+    /// Raft takes the snapshot that lies in the staging space: the spaces are swapped. The record that
+    /// names the new space is in the log already (`next_ready`), in front of the reset; the old space
+    /// goes once both are durable, for until then a crash comes back to it.
     pub fn install(&mut self, shared: &mut Shared, point: SnapshotPoint) -> Result<(), EngineError> {
         let incoming = self.incoming.take().ok_or_else(|| EngineError::Corrupt("no data came with it".into()))?;
         let meta = self
@@ -334,7 +330,7 @@ impl Replica {
             let text = format!("it claims index {} and holds {}", point.index, meta.applied);
             return Err(EngineError::Corrupt(text));
         }
-        shared.jobs.drop_space(&self.spec.engine, self.space);
+        shared.drop_space_later(&self.spec.engine, self.space);
         self.space = incoming.staging;
         self.blank = false;
         self.meta = meta;
@@ -345,7 +341,6 @@ impl Replica {
         self.dirty_since = None;
         self.durable = point.clone();
         self.load_request_ids()?;
-        self.stage_record(shared);
         shared.statistics.snapshots_installed += 1;
         if let Some(group) = self.group.as_mut() {
             group.set_snapshot_point(point);

@@ -121,6 +121,8 @@ pub struct Group {
     node: RawNode<GroupStorage>,
     config: GroupConfig,
     campaigns: u64,
+    /// A snapshot that is installed and not yet durable in the log: its ready and its index.
+    installing: Option<(u64, u64)>,
 }
 
 impl Group {
@@ -159,7 +161,7 @@ impl Group {
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let node = RawNode::new(&library_config, storage, &logger).map_err(|error| error.to_string())?;
-        let mut group = Group { node, config, campaigns: 0 };
+        let mut group = Group { node, config, campaigns: 0, installing: None };
         group.seed_timeout();
         Ok(group)
     }
@@ -179,9 +181,19 @@ impl Group {
         self.node.raft.set_randomized_election_timeout(ticks + (mixed % ticks as u64) as usize);
     }
 
-    /// One tick of time.
+    /// Whether all it holds is durable. Until then it must not campaign: the library takes a candidate's
+    /// log for persisted, and reads the entries behind the applied index, which a snapshot has cut.
+    fn is_settled(&self) -> bool {
+        let log = &self.node.raft.raft_log;
+        self.installing.is_none() && log.unstable_snapshot().is_none() && log.persisted == log.last_index()
+    }
+
+    /// One tick of time. A follower that is not settled stands still: its vote requests could not leave.
     pub fn tick(&mut self) {
         let raft = &self.node.raft;
+        if raft.state != StateRole::Leader && !self.is_settled() {
+            return;
+        }
         if raft.state != StateRole::Leader && raft.election_elapsed + 1 >= raft.randomized_election_timeout() {
             self.campaigns += 1;
         }
@@ -211,6 +223,7 @@ impl Group {
         }
         let log = &self.node.raft.raft_log;
         match m.get_msg_type() {
+            MessageType::MsgTimeoutNow => self.is_settled(),
             MessageType::MsgHeartbeat => m.commit <= log.last_index(),
             MessageType::MsgAppendResponse => m.reject || m.index <= log.last_index(),
             MessageType::MsgAppend => {
@@ -284,13 +297,6 @@ impl Group {
         self.seed_timeout();
     }
 
-    /// Starts an election now.
-    pub fn campaign(&mut self) {
-        self.campaigns += 1;
-        let _dropped_is_fine = self.node.campaign();
-        self.seed_timeout();
-    }
-
     /// Sends heartbeats now (leader only).
     pub fn ping(&mut self) {
         self.node.ping();
@@ -308,7 +314,8 @@ impl Group {
     }
 
     /// What the turn came to; `None` if nothing did. Stages entries and hard state in the log.
-    pub fn make_ready(&mut self) -> Option<GroupReady> {
+    /// `on_snapshot` is called in front of staging if there is a snapshot to install.
+    pub fn make_ready(&mut self, on_snapshot: impl FnOnce(&SnapshotPoint)) -> Option<GroupReady> {
         if !self.node.has_ready() {
             return None;
         }
@@ -326,6 +333,10 @@ impl Group {
                 term: Term(metadata.term),
                 membership: Membership::from_library(metadata.get_conf_state()),
             });
+        }
+        if let Some(point) = out.snapshot.as_ref() {
+            on_snapshot(point);
+            self.installing = Some((out.number, point.index.0));
         }
         self.stage(&mut ready, out.snapshot.as_ref());
         out.messages = ready.take_messages().into_iter().filter_map(Message::from_library).collect();
@@ -369,6 +380,12 @@ impl Group {
     /// Everything staged up to this ready is durable.
     pub fn on_persisted(&mut self, number: u64) {
         self.node.on_persist_ready(number);
+        if let Some((_, index)) = self.installing.take_if(|(installing, _)| *installing <= number) {
+            // The library does not take an installed snapshot for applied by itself.
+            if index > self.node.raft.raft_log.applied {
+                self.node.advance_apply_to(index);
+            }
+        }
     }
 
     /// The state machine has applied up to here.

@@ -1,0 +1,241 @@
+//! The ordinary life of a cluster: levels, retries, restarts, quiet, members, rot, a failed disk.
+
+use super::harness::*;
+use crate::api::*;
+use base_types::{DiskId, NodeId, ReadConsistency, ReplicaId, WriteConsistency};
+use bytes::Bytes;
+use core_backends::metadata::{Command, Reply};
+
+#[test]
+fn a_strong_write_is_read_everywhere() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    let leader = world.leader();
+    assert_eq!(world.get(leader, "k", ReadConsistency::Strong).as_deref(), Some("v"));
+    world.run(200);
+    for node in 1..=3 {
+        assert_eq!(world.get(node, "k", ReadConsistency::Eventual).as_deref(), Some("v"));
+    }
+    world.assert_equal(3);
+}
+
+#[test]
+fn each_level_is_acknowledged_as_itself() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    for (number, level) in WriteConsistency::ALL.into_iter().enumerate() {
+        match world.write(leader, number as u128, put("k", level.name()), level) {
+            LocalOutcome::Written { level: reached, .. } => assert_eq!(reached, level),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_absolute_write_with_a_member_down_is_committed_and_says_so() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    let down = (1..=3).find(|node| *node != leader).unwrap();
+    world.kill(down);
+    match world.write(leader, 1, put("k", "v"), WriteConsistency::Absolute) {
+        LocalOutcome::CommittedNotAbsolute { missing, .. } => assert_eq!(missing, vec![NodeId(down)]),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.get(leader, "k", ReadConsistency::Strong).as_deref(), Some("v"));
+}
+
+#[test]
+fn a_retry_applies_once_also_after_leader_change_and_restart() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    let key = Bytes::from_static(b"once");
+    let command = Command::CompareAndSet { scope: None, key, expected: None, value: Some(Bytes::from_static(b"1")) };
+    let first = world.write(leader, 42, command.clone(), WriteConsistency::Strong);
+    let LocalOutcome::Written { reply: first, at: first_at, .. } = first else { panic!("{first:?}") };
+    world.run(500);
+    world.kill(leader);
+    let next = world.leader();
+    let again = world.write(next, 42, command.clone(), WriteConsistency::Strong);
+    let LocalOutcome::Written { reply, at, .. } = again else { panic!("{again:?}") };
+    assert_eq!((reply, at.index, at.position), (first, first_at.index, first_at.position));
+    // Another request with the same command is refused: the key is there.
+    let other = world.write(next, 43, command, WriteConsistency::Strong);
+    let LocalOutcome::Written { reply, .. } = other else { panic!("{other:?}") };
+    assert_eq!(core_backends::decode_reply::<Reply>(reply).unwrap_err().code, "ConditionFailed");
+}
+
+#[test]
+fn a_killed_leader_is_replaced_and_catches_up_when_it_is_back() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("before", "1");
+    let old = world.leader();
+    world.kill(old);
+    world.put("after", "2");
+    world.start(NodeId(old));
+    world.run(1_500);
+    world.assert_equal(3);
+    for node in 1..=3 {
+        assert_eq!(world.get(node, "after", ReadConsistency::Eventual).as_deref(), Some("2"));
+    }
+}
+
+#[test]
+fn everything_acknowledged_survives_all_nodes_dying_together() {
+    let mut world = World::new(3, 3, 1 << 20);
+    for number in 0..50 {
+        world.put(&format!("key-{number}"), "x");
+    }
+    (1..=3).for_each(|node| world.kill(node));
+    for node in 1..=3 {
+        assert!(world.start(NodeId(node)).iter().all(|note| !note.contains("rot")));
+    }
+    let leader = world.leader();
+    for number in 0..50 {
+        assert_eq!(world.get(leader, &format!("key-{number}"), ReadConsistency::Strong).as_deref(), Some("x"));
+    }
+}
+
+#[test]
+fn an_idle_cluster_falls_quiet_and_wakes() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    world.run(2_000);
+    let quiet = |world: &World| {
+        world.nodes.values().all(|node| node.lane.as_ref().unwrap().view(CLUSTER).unwrap().quiesced)
+    };
+    assert!(quiet(&world), "{:?}", world.nodes.values().map(|n| n.lane.as_ref().unwrap().views()).collect::<Vec<_>>());
+    let sent: u64 = world.nodes.values().map(|node| node.lane.as_ref().unwrap().statistics().messages_sent).sum();
+    world.run(5_000);
+    let later: u64 = world.nodes.values().map(|node| node.lane.as_ref().unwrap().statistics().messages_sent).sum();
+    assert_eq!(sent, later, "a quiet cluster says nothing");
+    world.put("k", "w");
+    world.run(2_000);
+    assert!(quiet(&world));
+    // The leader's node dies: the others are told and elect.
+    let old = world.leader();
+    world.kill(old);
+    world.put("k", "x");
+}
+
+#[test]
+fn a_new_member_starts_from_a_snapshot_and_votes() {
+    let mut world = World::new(4, 3, 0);
+    for number in 0..200 {
+        world.put(&format!("key-{number}"), "some value that takes its place");
+    }
+    world.run(500);
+    let leader = world.leader();
+    let add = AdminCommand::AddMember { node: NodeId(4), disk: DiskId(4) };
+    let ticket = world.submit(leader, 10_000, LocalKind::Admin(add));
+    world.run(50);
+    let now = world.now;
+    let mut joining = spec(4, 0);
+    joining.replica = ReplicaId(4);
+    assert!(world.lane(4).create_replica(now, joining).unwrap());
+    for _ in 0..8_000 {
+        world.run(1);
+        if world.completions.contains_key(&ticket) {
+            break;
+        }
+    }
+    let outcome = world.completions.remove(&ticket);
+    assert!(matches!(outcome, Some(LocalOutcome::AdminDone { .. })), "{outcome:?} {:?} {:?}", world.lane(leader).views(), world.lane(4).views());
+    world.run(500);
+    world.assert_equal(4);
+    assert!(world.lane(4).statistics().snapshots_installed >= 1);
+    // And it survives its own restart.
+    world.kill(4);
+    world.start(NodeId(4));
+    world.put("more", "1");
+    world.run(1_500);
+    world.assert_equal(4);
+}
+
+#[test]
+fn a_lost_disk_comes_back_under_a_new_replica_id() {
+    let mut world = World::new(3, 3, 0);
+    for number in 0..100 {
+        world.put(&format!("key-{number}"), "value");
+    }
+    let leader = world.leader();
+    let lost = (1..=3).find(|node| *node != leader).unwrap();
+    world.kill(lost);
+    world.start_blank(NodeId(lost), DiskId(77));
+    let replace = AdminCommand::ReplaceDisk { node: NodeId(lost), disk: DiskId(77) };
+    let ticket = world.submit(leader, 10_000, LocalKind::Admin(replace));
+    world.run(100);
+    let now = world.now;
+    let mut joining = spec(lost, 0);
+    joining.replica = ReplicaId(4);
+    world.lane(lost).create_replica(now, joining).unwrap();
+    world.run(5_000);
+    assert!(matches!(world.completions.remove(&ticket), Some(LocalOutcome::AdminDone { .. })));
+    world.assert_equal(3);
+    assert!(world.lane(leader).view(CLUSTER).unwrap().members.iter().all(|m| m.replica != ReplicaId(lost)));
+}
+
+#[test]
+fn leadership_is_handed_over_without_losing_a_write() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    let next = (1..=3).find(|node| *node != leader).unwrap();
+    let outcome = world.call(leader, LocalKind::Admin(AdminCommand::TransferLeader { node: NodeId(next) }));
+    assert!(matches!(outcome, LocalOutcome::AdminDone { .. }), "{outcome:?}");
+    assert_eq!(world.leader(), next);
+    world.put("k", "v");
+}
+
+#[test]
+fn a_leader_that_is_cut_off_serves_no_strong_read() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "old");
+    let old = world.leader();
+    assert_eq!(world.get(old, "k", ReadConsistency::Strong).as_deref(), Some("old"));
+    world.cut.insert(NodeId(old));
+    let next = world.leader();
+    assert_ne!(next, old);
+    world.put("k", "new");
+    match world.call(old, read("k", ReadConsistency::Strong)) {
+        LocalOutcome::Read { reply, .. } => panic!("a stale leader answered {:?}", value_of(reply)),
+        LocalOutcome::NotLeader { .. } | LocalOutcome::Refused(_) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn rot_in_the_log_is_mended_from_the_others() {
+    let mut world = World::new(3, 3, 64 << 20);
+    // Nothing is flushed and cut, so the entries live in the logs alone.
+    for number in 0..40 {
+        world.put(&format!("key-{number}"), &"v".repeat(600));
+    }
+    let leader = world.leader();
+    let rotten = (1..=3).find(|node| *node != leader).unwrap();
+    world.kill(rotten);
+    let disk = &mut world.nodes.get_mut(&NodeId(rotten)).unwrap().disk;
+    let segment = disk.files()[0];
+    let middle = disk.written(segment) / 2 / 4096 * 4096;
+    disk.rot_sector(segment, middle + 512);
+    let notes = world.start(NodeId(rotten));
+    world.run(4_000);
+    let statistics = world.lane(rotten).statistics();
+    let replaced = world.notices.iter().any(|(_, notice)| matches!(notice, Notice::Damaged { .. }));
+    assert!(statistics.entries_repaired > 0 || replaced || notes.is_empty(), "{notes:?} {statistics:?}");
+    if !replaced {
+        world.assert_equal(3);
+    }
+}
+
+#[test]
+fn a_failed_log_write_ends_acknowledgements() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    world.nodes.get_mut(&NodeId(leader)).unwrap().disk.fail_next = true;
+    let first = world.call(leader, write(5, &put("k", "v"), WriteConsistency::Eventual, 1));
+    assert!(!matches!(first, LocalOutcome::Written { .. }), "{first:?}");
+    let second = world.write(leader, 6, put("k", "v"), WriteConsistency::Hopeful);
+    assert!(matches!(second, LocalOutcome::Refused(_)), "{second:?}");
+    assert!(world.notices.iter().any(|(_, notice)| matches!(notice, Notice::LogFailed { .. })));
+    world.cut.insert(NodeId(leader));
+    world.put("k", "w");
+}

@@ -1,0 +1,1 @@
+//! Crashes between two steps that must become durable in order.
