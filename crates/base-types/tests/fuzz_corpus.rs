@@ -1,0 +1,20 @@
+//! Every kept fuzz seed of this crate, and mutations of it, through the entries of fuzz/entries.
+//!
+//! Always: no panic, memory within bounds. Not here: coverage-guided runs (`make fuzz`).
+
+#[path = "../../../fuzz/common/corpus.rs"]
+mod corpus;
+#[path = "../../../fuzz/entries/codec.rs"]
+mod codec;
+#[path = "../../../fuzz/entries/types.rs"]
+mod types;
+
+#[test]
+fn cluster_name() {
+    corpus::run("cluster_name", corpus::DECODER, types::cluster_name);
+}
+
+#[test]
+fn base_codec() {
+    corpus::run("base_codec", corpus::DECODER, types::base_codec);
+}

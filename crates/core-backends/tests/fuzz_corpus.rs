@@ -1,0 +1,28 @@
+//! Every kept fuzz seed of this crate, and mutations of it, through the entries of fuzz/entries.
+//!
+//! Always: no panic, memory within bounds. Not here: coverage-guided runs (`make fuzz`).
+
+#[path = "../../../fuzz/common/corpus.rs"]
+mod corpus;
+#[path = "../../../fuzz/entries/backends.rs"]
+mod backends;
+
+#[test]
+fn backend_metadata() {
+    corpus::run("backend_metadata", corpus::Bounds { base: 4 << 20, per_byte: 1024 }, backends::backend_metadata);
+}
+
+#[test]
+fn backend_redis() {
+    corpus::run("backend_redis", corpus::Bounds { base: 32 << 20, per_byte: 4096 }, backends::backend_redis);
+}
+
+#[test]
+fn backend_allocator() {
+    corpus::run("backend_allocator", corpus::Bounds { base: 4 << 20, per_byte: 1024 }, backends::backend_allocator);
+}
+
+#[test]
+fn backend_reference() {
+    corpus::run("backend_reference", corpus::Bounds { base: 4 << 20, per_byte: 1024 }, backends::backend_reference);
+}

@@ -1,0 +1,18 @@
+//! Every kept fuzz seed of this crate, and mutations of it, through the entries of fuzz/entries.
+//!
+//! Always: no panic, memory within bounds. Not here: coverage-guided runs (`make fuzz`).
+
+#[path = "../../../fuzz/common/corpus.rs"]
+mod corpus;
+#[path = "../../../fuzz/entries/cluster.rs"]
+mod cluster;
+
+#[test]
+fn cluster_payload() {
+    corpus::run("cluster_payload", corpus::DECODER, cluster::cluster_payload);
+}
+
+#[test]
+fn lane_peer() {
+    corpus::run("lane_peer", corpus::Bounds { base: 16 << 20, per_byte: 4096 }, cluster::lane_peer);
+}
