@@ -7,7 +7,7 @@ use crate::admin::ChangeContext;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
 use crate::overlay::BackendSpace;
 use crate::replica::{Replica, Shared};
-use crate::request_ids::Row;
+use crate::request_ids::{Applied, RowBuilder};
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -93,39 +93,37 @@ impl Replica {
         Ok(())
     }
 
-    fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Bytes>, EngineError> {
+    fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Applied>, EngineError> {
         let payload = entry::decode(entry.data.clone())
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
         let time = payload.cluster_time_ms.max(self.meta.cluster_time_ms);
         self.meta.cluster_time_ms = time;
         self.request_ids.expire(time, &mut self.overlay);
-        let mut row = Row { term: entry.term, expires_ms: 0, ids: Vec::new() };
-        let mut replies = vec![Bytes::new(); payload.commands.len()];
+        let mut row = RowBuilder::new(entry);
         let mut order: Vec<(usize, EntryCommand)> = payload.commands.into_iter().enumerate().collect();
+        let mut answers = vec![Applied::default(); order.len()];
         if planted(Mutant::ApplyOutOfOrder) {
             order.reverse();
         }
         for (position, command) in order {
-            let seen = self.request_ids.get(command.request_id).map(|applied| applied.reply.clone()).or_else(|| {
-                row.ids.iter().find(|(id, _, _)| *id == command.request_id).map(|(_, _, reply)| reply.clone())
-            });
-            if let Some(reply) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
+            let seen = self.request_ids.get(command.request_id).or_else(|| row.get(command.request_id)).cloned();
+            if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
                 shared.statistics.duplicates_suppressed += 1;
-                replies[position] = reply;
+                answers[position] = applied;
                 continue;
             }
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
             let reply = self.apply_command(context, &command)?;
             shared.statistics.commands_applied += 1;
+            let applied = Applied { index: entry.index, term: entry.term, position: position as u32, reply };
             // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
-            if !core_backends::is_retryable_refusal(&reply) {
-                row.expires_ms = row.expires_ms.max(time.saturating_add(command.keep_ms));
-                row.ids.push((command.request_id, position as u32, reply.clone()));
+            if !core_backends::is_retryable_refusal(&applied.reply) {
+                row.remember(command.request_id, &applied, time.saturating_add(command.keep_ms));
             }
-            replies[position] = reply;
+            answers[position] = applied;
         }
-        self.request_ids.remember(entry.index, row, &mut self.overlay);
-        Ok(replies)
+        self.request_ids.remember(entry.index, row.finish(), &mut self.overlay);
+        Ok(answers)
     }
 
     fn apply_command(&mut self, context: ApplyContext, command: &EntryCommand) -> Result<Bytes, EngineError> {
@@ -191,16 +189,20 @@ impl Replica {
         Ok(())
     }
 
-    fn answer_proposed(&mut self, shared: &mut Shared, now: Tick, entry: &LogEntry, replies: Vec<Bytes>) {
+    fn answer_proposed(&mut self, shared: &mut Shared, now: Tick, entry: &LogEntry, answers: Vec<Applied>) {
+        let mut answers = answers.into_iter();
         while self.proposed.front().is_some_and(|proposed| proposed.index <= entry.index) {
-            let proposed = self.proposed.pop_front().expect("a front was seen");
+            let Some(proposed) = self.proposed.pop_front() else { return };
             self.pending_writes = self.pending_writes.saturating_sub(proposed.writes.len());
             let ours = proposed.index == entry.index && proposed.term == entry.term;
             let time = self.cluster_time(now);
-            for (position, write) in proposed.writes.into_iter().enumerate() {
-                let at = self.at(entry.term, entry.index, position as u32);
-                match replies.get(position).filter(|_| ours) {
-                    Some(reply) => self.complete_applied(shared, write, at, reply.clone(), time),
+            for write in proposed.writes {
+                match answers.next().filter(|_| ours) {
+                    // A repeated request is answered from where it was applied the first time.
+                    Some(Applied { index, term, position, reply }) => {
+                        let at = self.at(term, index, position);
+                        self.complete_applied(shared, write, at, reply, time);
+                    }
                     None if write.answered => {}
                     None => {
                         let message =

@@ -15,6 +15,8 @@ const FORMAT: u8 = 1;
 pub const COMMANDS_PER_ENTRY_MAX: usize = 1024;
 /// An entry is closed at this size, so that appending and applying stay in bounded steps.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+/// What an entry holds beside the bytes of a single command, at most.
+pub const OVERHEAD_BYTES_MAX: usize = 64;
 /// The backend byte of commands to the cluster itself (default levels).
 pub const BACKEND_CLUSTER: u8 = 0;
 

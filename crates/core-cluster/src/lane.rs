@@ -404,7 +404,8 @@ impl Lane {
         let quiet = self.replicas.get(&cluster).is_some_and(|replica| replica.quiesced && replica.is_leader());
         let Payload::Raft(message) = payload else { return false };
         let answer = matches!(message.kind(), MessageKind::HeartbeatResponse | MessageKind::AppendResponse);
-        quiet && answer && !message.is_reject()
+        let term = self.replicas.get(&cluster).map(Replica::term);
+        quiet && answer && !message.is_reject() && term == Some(message.term())
     }
 
     fn on_raft(shared: &mut Shared, replica: &mut Replica, now: Tick, from: NodeId, message: core_raft::Message) {
@@ -439,7 +440,8 @@ impl Lane {
                 replica.heard_from.pop_first();
             }
         }
-        if let Some(group) = replica.group.as_mut() {
+        let takes_more = message.kind() != MessageKind::Append || !shared.is_pressed(8);
+        if let Some(group) = replica.group.as_mut().filter(|_| takes_more) {
             group.step(message);
         }
     }
@@ -678,9 +680,6 @@ impl Lane {
 
     fn flush_if_due(&mut self, now: Tick) {
         let soon = std::mem::take(&mut self.shared.flush_soon);
-        if self.dirty.is_empty() {
-            return;
-        }
         let pressed = self.shared.log.borrow().wants_compaction();
         for cluster in &pressed {
             if let Some(replica) = self.replicas.get_mut(cluster) {

@@ -116,7 +116,9 @@ impl Replica {
         if self.group.as_ref().is_some_and(Group::is_transferring) && !planted(Mutant::LeaseAfterTransfer) {
             self.reads.no_lease_in = Some(term);
         }
-        self.reads.no_lease_in != Some(term) && now < self.reads.lease_until
+        // What earlier leaders acknowledged must be applied here: it is once an entry of this term is.
+        let caught_up = self.meta.applied_term == term || planted(Mutant::ReadBeforeApply);
+        caught_up && self.reads.no_lease_in != Some(term) && now < self.reads.lease_until
     }
 
     /// Leadership is about to be handed over: the lease must end before the request leaves.

@@ -15,7 +15,7 @@ use crate::meta::{ClusterMeta, ReplicaRecord, META_KEY, STATE_REPLICA};
 use crate::overlay::{Overlay, View};
 use crate::reads::Reads;
 use crate::repair::Repair;
-use crate::request_ids::{RequestIds, REQUEST_IDS_MAX};
+use crate::request_ids::RequestIds;
 use crate::snapshot::{Incoming, Sender};
 use crate::wire::Payload;
 use base_engine::{Engine, EngineError};
@@ -23,7 +23,7 @@ use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
     BackendKind, ClusterId, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, SpaceId, Term, Tick,
-    Ticket, WriteConsistency,
+    Ticket, WriteConsistency, DEADLINE_MAX,
 };
 use bytes::Bytes;
 use core_log::{BatchNumber, Log};
@@ -39,6 +39,8 @@ pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
 pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
 /// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
 pub const PENDING_WRITES_MAX: usize = 65_536;
+/// Full batches that may be staged, a quarter of them for each of a leader's four flushes.
+const STAGED_BATCHES_MAX: u64 = 8;
 /// Rounds of make-ready in one turn; what is left goes on in the next.
 const READY_ROUNDS_MAX: usize = 16;
 
@@ -81,6 +83,16 @@ pub struct AwaitingSync {
 impl Shared {
     pub fn complete(&mut self, ticket: Ticket, outcome: LocalOutcome) {
         self.output.completions.push(Completion { ticket, outcome });
+    }
+
+    /// Whether what is applied and not flushed, or staged and not synced, has outgrown its bound. Leaders
+    /// refuse writes at `times` 4; followers, who hear of them later, drop appends at twice that.
+    pub fn is_pressed(&self, times: u64) -> bool {
+        let log = self.log.borrow();
+        let staged_max = (self.config.log.batch_bytes_max as u64).saturating_mul(STAGED_BATCHES_MAX * times);
+        self.statistics.overlay_bytes > self.config.flush_bytes.saturating_mul(times)
+            || log.staged_bytes() > staged_max
+            || (log.is_starved() && log.prepare_failed() && times <= 4)
     }
 
     pub fn fail_storage(&mut self, message: String) {
@@ -366,6 +378,7 @@ impl Replica {
         self.life += 1;
         self.unsynced = 0;
         self.repair = None;
+        self.dirty_since = None;
         shared.output.notices.push(Notice::Damaged {
             cluster: self.spec.cluster,
             name: self.spec.name.clone(),
@@ -419,10 +432,12 @@ impl Replica {
         }
         let time = self.cluster_time(now);
         let hint = write.cluster_time_ms;
-        let stale = hint + ROUTE_BEHIND_MS_MAX < time || hint > time + ROUTE_AHEAD_MS_MAX;
+        let stale = hint.saturating_add(ROUTE_BEHIND_MS_MAX) < time || hint > time.saturating_add(ROUTE_AHEAD_MS_MAX);
         if stale && !planted(Mutant::StaleRouteAccepted) {
             return shared.complete(ticket, LocalOutcome::StaleRoute { cluster_time_ms: time });
         }
+        // Nobody waits longer, and the request id is remembered by it.
+        let deadline = deadline.min(now + DEADLINE_MAX);
         let waiting = WaitingWrite { ticket, deadline, level: write.level(self), answered: false };
         if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
             let at = self.at(applied.term, applied.index, applied.position);
@@ -452,16 +467,18 @@ impl Replica {
                 format!("node {} has no room on its disk; free space or add a node", shared.config.node),
             ));
         }
-        let overlay_max = shared.config.flush_bytes.saturating_mul(4);
-        let busy = self.pending_writes >= PENDING_WRITES_MAX
-            || self.request_ids.len() >= REQUEST_IDS_MAX
-            || shared.statistics.overlay_bytes > overlay_max;
+        let busy = self.pending_writes >= PENDING_WRITES_MAX || self.request_ids.is_full() || shared.is_pressed(4);
         if busy {
             return Some(Refusal::new(
                 ErrorKind::Overloaded,
                 "Overloaded",
                 format!("cluster {} has {} writes waiting; back off and retry", self.spec.name, self.pending_writes),
             ));
+        }
+        let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX);
+        if write.command.len() > room {
+            let message = format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
+            return Some(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
         }
         if write.backend == entry::BACKEND_CLUSTER {
             return None;
@@ -619,7 +636,8 @@ impl Replica {
     }
 
     fn handle_ready(&mut self, shared: &mut Shared, now: Tick, mut ready: GroupReady) {
-        if ready.role_changed {
+        let led_anew = self.is_leader() && self.leading != Some(self.term());
+        if ready.role_changed || led_anew {
             self.on_role_change(shared, now);
         }
         if let Some(point) = ready.snapshot.take() {

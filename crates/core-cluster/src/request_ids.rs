@@ -9,7 +9,7 @@
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{LogIndex, RequestId, Term};
+use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -18,10 +18,14 @@ use std::ops::ControlFlow;
 pub const ROW_PREFIX: &[u8] = b"\x00r";
 const ROW_END: &[u8] = b"\x00s";
 /// The most ids remembered. Beyond it the leader refuses writes until old ones expire.
-pub const REQUEST_IDS_MAX: usize = 2_000_000;
+const REQUEST_IDS_MAX: usize = 2_000_000;
+/// The most bytes of replies remembered; beyond it likewise.
+const REPLY_BYTES_MAX: usize = 256 << 20;
+/// The most bytes of replies one row keeps: a row is one value of the engine.
+pub const ROW_REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// How a request was answered the first time.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Applied {
     pub index: LogIndex,
     pub term: Term,
@@ -60,12 +64,59 @@ impl Encode for Row {
     }
 }
 
+/// The row of the entry that is being applied.
+pub struct RowBuilder {
+    row: Row,
+    seen: BTreeMap<RequestId, Applied>,
+    reply_bytes: usize,
+}
+
+impl RowBuilder {
+    pub fn new(entry: &core_log::LogEntry) -> RowBuilder {
+        let row = Row { term: entry.term, expires_ms: 0, ids: Vec::new() };
+        RowBuilder { row, seen: BTreeMap::new(), reply_bytes: 0 }
+    }
+
+    pub fn get(&self, id: RequestId) -> Option<&Applied> {
+        self.seen.get(&id)
+    }
+
+    /// A reply that no longer fits the row is remembered as one that was given and is gone.
+    pub fn remember(&mut self, id: RequestId, applied: &Applied, expires_ms: u64) {
+        self.row.expires_ms = self.row.expires_ms.max(expires_ms);
+        let fits = self.reply_bytes + applied.reply.len() <= ROW_REPLY_BYTES_MAX;
+        let reply = if fits { applied.reply.clone() } else { reply_gone() };
+        self.reply_bytes += reply.len();
+        self.row.ids.push((id, applied.position, reply.clone()));
+        self.seen.insert(id, Applied { reply, ..applied.clone() });
+    }
+
+    pub fn finish(self) -> Row {
+        self.row
+    }
+}
+
+fn reply_gone() -> Bytes {
+    let message = "the request was applied before; its reply was too large to be kept for a repetition";
+    core_backends::encode_reply::<Gone>(&Err(Refusal::new(ErrorKind::TooLarge, "Internal", message)))
+}
+
+struct Gone;
+
+impl Encode for Gone {
+    fn encode(&self, _out: &mut Writer) {}
+    fn decode(_input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Gone)
+    }
+}
+
 /// The index in memory.
 #[derive(Default, Debug)]
 pub struct RequestIds {
     applied: BTreeMap<RequestId, Applied>,
     /// Rows in log order: index, expiry, ids.
     rows: VecDeque<(LogIndex, u64, Vec<RequestId>)>,
+    reply_bytes: usize,
 }
 
 fn row_key(index: LogIndex) -> Bytes {
@@ -99,6 +150,7 @@ impl RequestIds {
     fn insert(&mut self, index: LogIndex, row: Row) {
         let mut ids = Vec::with_capacity(row.ids.len());
         for (id, position, reply) in row.ids {
+            self.reply_bytes += reply.len();
             self.applied.insert(id, Applied { index, term: row.term, position, reply });
             ids.push(id);
         }
@@ -109,8 +161,9 @@ impl RequestIds {
         self.applied.get(&id)
     }
 
-    pub fn len(&self) -> usize {
-        self.applied.len()
+    /// Whether no more can be remembered for now.
+    pub fn is_full(&self) -> bool {
+        self.applied.len() >= REQUEST_IDS_MAX || self.reply_bytes >= REPLY_BYTES_MAX
     }
 
     /// Remembers an entry's ids, durably with the overlay.
@@ -132,7 +185,8 @@ impl RequestIds {
             overlay.delete_raw(row_key(*index));
             let (_, _, ids) = self.rows.pop_front().expect("a front was seen");
             for id in ids {
-                self.applied.remove(&id);
+                let forgotten = self.applied.remove(&id);
+                self.reply_bytes -= forgotten.map_or(0, |applied| applied.reply.len());
             }
         }
     }

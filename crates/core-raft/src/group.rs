@@ -18,7 +18,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Bytes of entries in one append message; a follower far behind is fed in such pieces.
-const APPEND_BYTES_MAX: u64 = 1 << 20;
+const APPEND_BYTES_MAX: u64 = 128 << 10;
+/// The library joins appends to one follower into one message without a bound; it is cut at this size.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Append messages under way to one follower.
 const INFLIGHT_MESSAGES_MAX: usize = 256;
 /// Bytes proposed and not yet committed; beyond it proposals are refused (overloaded).
@@ -221,11 +223,24 @@ impl Group {
         if m.to != self.config.replica.0 || m.from == m.to || !is_well_formed(m) {
             return false;
         }
+        if m.request_snapshot != 0 || self.breaks_promise(m) {
+            return false;
+        }
         let log = &self.node.raft.raft_log;
+        let entry_bytes_max = log.store().log.borrow().entry_bytes_max();
+        if m.entries.iter().any(|entry| entry.data.len() + entry.context.len() > entry_bytes_max) {
+            return false;
+        }
         match m.get_msg_type() {
             MessageType::MsgTimeoutNow => self.is_settled(),
             MessageType::MsgHeartbeat => m.commit <= log.last_index(),
-            MessageType::MsgAppendResponse => m.reject || m.index <= log.last_index(),
+            MessageType::MsgAppendResponse if m.reject => m.reject_hint <= m.index && !self.is_stale_rejection(m),
+            MessageType::MsgAppendResponse => m.index <= log.last_index(),
+            MessageType::MsgSnapshot => {
+                let metadata = m.get_snapshot().get_metadata();
+                let membership = Membership::from_library(metadata.get_conf_state());
+                metadata.index > 0 && metadata.term <= m.term && membership.is_sound()
+            }
             MessageType::MsgAppend => {
                 m.entries.iter().take_while(|entry| entry.index <= log.committed).all(|entry| {
                     // A compacted entry was committed here; only one still held can be compared.
@@ -234,6 +249,30 @@ impl Group {
             }
             _ => true,
         }
+    }
+
+    /// A follower that has promised its leader not to vote forgets the promise when it hears any answer
+    /// of a later term (the library then follows nobody). Answers are of no use to a follower: dropped.
+    fn breaks_promise(&self, m: &raft::eraftpb::Message) -> bool {
+        let raft = &self.node.raft;
+        let is_answer = matches!(
+            m.get_msg_type(),
+            MessageType::MsgAppendResponse
+                | MessageType::MsgHeartbeatResponse
+                | MessageType::MsgRequestVoteResponse
+                | MessageType::MsgRequestPreVoteResponse
+        );
+        is_answer
+            && m.term > raft.term
+            && raft.state == StateRole::Follower
+            && raft.leader_id != raft::INVALID_ID
+            && raft.election_elapsed < raft.election_timeout()
+    }
+
+    /// A rejection of what the follower has acknowledged since: it would only send the leader back.
+    fn is_stale_rejection(&self, m: &raft::eraftpb::Message) -> bool {
+        let progress = self.node.raft.prs().get(m.from);
+        m.term == self.node.raft.term && progress.is_some_and(|progress| m.index <= progress.matched)
     }
 
     /// raft-rs 0.7.0 may let `next_idx` fall to `matched` on a stale rejection (mended upstream later);
@@ -339,7 +378,9 @@ impl Group {
             self.installing = Some((out.number, point.index.0));
         }
         self.stage(&mut ready, out.snapshot.as_ref());
-        out.messages = ready.take_messages().into_iter().filter_map(Message::from_library).collect();
+        let messages = ready.take_messages();
+        out.messages.reserve(messages.len());
+        messages.into_iter().for_each(|message| Message::split_into(message, MESSAGE_BYTES_MAX, &mut out.messages));
         out.persisted_messages =
             ready.take_persisted_messages().into_iter().filter_map(Message::from_library).collect();
         out.committed = ready.take_committed_entries().into_iter().map(entry_from_library).collect();

@@ -39,6 +39,18 @@ impl Membership {
         self.is_voter(replica) || self.learners.contains(&replica) || self.learners_next.contains(&replica)
     }
 
+    /// Whether the library can take it up: what does not hold here it would answer with a panic.
+    pub(crate) fn is_sound(&self) -> bool {
+        let unique = |ids: &[ReplicaId]| ids.windows(2).all(|pair| pair[0] < pair[1]) && !ids.contains(&ReplicaId(0));
+        let total = self.voters.len() + self.learners.len() + self.voters_outgoing.len();
+        !self.voters.is_empty()
+            && total <= MEMBERS_MAX
+            && [&self.voters, &self.learners, &self.voters_outgoing, &self.learners_next].iter().all(|ids| unique(ids))
+            && self.learners.iter().all(|id| !self.is_voter(*id))
+            && self.learners_next.iter().all(|id| self.voters_outgoing.contains(id) && !self.voters.contains(id))
+            && (self.is_joint() || !self.auto_leave)
+    }
+
     pub(crate) fn from_library(state: &ConfState) -> Membership {
         let ids = |list: &[u64]| {
             let mut ids: Vec<ReplicaId> = list.iter().copied().map(ReplicaId).collect();

@@ -53,6 +53,31 @@ impl Message {
         known.then_some(Message { inner })
     }
 
+    /// As many messages as keep within the bounds on bytes and entries; kinds of no replica's vanish.
+    pub(crate) fn split_into(mut inner: LibraryMessage, bytes_max: usize, out: &mut Vec<Message>) {
+        let bytes = |entry: &Entry| entry.data.len() + entry.context.len();
+        loop {
+            let mut sum = 0;
+            let fits = inner.entries.iter().take(MESSAGE_ENTRIES_MAX).take_while(|entry| {
+                sum += bytes(entry);
+                sum <= bytes_max
+            });
+            let count = fits.count().max(1);
+            if inner.entries.len() <= count {
+                return out.extend(Message::from_library(inner));
+            }
+            let mut first: Vec<Entry> = inner.take_entries().into();
+            let rest = first.split_off(count);
+            let mut next = inner.clone();
+            let Some(last) = first.last() else { return };
+            (next.index, next.log_term) = (last.index, last.term);
+            next.set_entries(rest.into());
+            inner.set_entries(first.into());
+            out.extend(Message::from_library(inner));
+            inner = next;
+        }
+    }
+
     /// Its kind.
     pub fn kind(&self) -> MessageKind {
         let kind = self.inner.get_msg_type();
@@ -173,7 +198,7 @@ pub(crate) fn is_well_formed(m: &LibraryMessage) -> bool {
     if m.from == raft::INVALID_ID || m.to == raft::INVALID_ID {
         return false;
     }
-    let Some(mut index) = m.index.checked_add(0) else { return false };
+    let mut index = m.index;
     let mut term = m.log_term;
     for entry in m.entries.iter() {
         let Some(next) = index.checked_add(1) else { return false };
