@@ -362,7 +362,7 @@ fn purge(space: &mut dyn SpaceWrite, name: &ClusterName, generation: Generation)
 }
 
 fn write(space: &mut dyn SpaceWrite, record: &mut ClusterRecord) {
-    record.version += 1;
+    record.version = record.version.saturating_add(1);
     let text = record.name.as_str().as_bytes();
     space.put(key(NAME, &[text]), record.to_bytes());
     if record.state == ClusterState::Active {

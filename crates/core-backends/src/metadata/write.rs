@@ -122,7 +122,7 @@ impl Work<'_> {
         if let Some(scope) = scope {
             let existed = self.space.get(&full)?.is_some();
             if let Some(record) = self.record(scope.partition)? {
-                record.keys += u64::from(!existed);
+                record.keys = record.keys.saturating_add(u64::from(!existed));
             }
             self.note_change(scope.partition, key)?;
         }
@@ -150,7 +150,7 @@ impl Work<'_> {
     fn note_change(&mut self, partition: PartitionId, key: &Bytes) -> Result<(), EngineError> {
         let sequence = match self.record(partition)? {
             Some(record) if record.records_changes() => {
-                record.dirty += 1;
+                record.dirty = record.dirty.saturating_add(1);
                 record.dirty
             }
             _ => return Ok(()),
