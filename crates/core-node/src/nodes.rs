@@ -3,8 +3,7 @@
 //!   every node ──Heartbeat──▶ lane zero of the world's leader (the authority) ──▶ allocator backend
 //!        ▲──────HeartbeatReply (what is new)──────┘            what changed, at most once a heartbeat
 //!
-//! A heartbeat is about 150 bytes and its answer about 60: a world of 1,000 nodes that beat each second
-//! costs the leader 1,000 small frames, about 210 KB and (at 5 µs each) half a percent of a core a second.
+//! What it costs at 1,000 nodes is measured in docs/decisions/0008-node-map-by-heartbeats.md.
 //!
 //! Always: other lanes of a node hold copies of lane zero's map; liveness is soft state, facts and
 //! reports are replicated. Not here: the map itself (core-placement), elections (core-backends).
