@@ -12,6 +12,7 @@ use crate::apply::SetDefaults;
 use crate::entry::BACKEND_CLUSTER;
 use crate::meta::{decode_members, encode_members, MEMBERS_MAX};
 use crate::replica::{Replica, Shared, Write};
+use crate::wire::Payload;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use core_raft::{ChangeError, ChangeKind, MembershipChange};
@@ -86,7 +87,9 @@ impl Replica {
                     command: defaults.to_bytes(),
                     consistency: Some(WriteConsistency::Strong),
                     // Setting a value twice is harmless, so the ticket serves as the request's id.
-                    request_id: RequestId((u128::from(ticket.0) << 64) | u128::from(now.0)),
+                    request_id: RequestId(
+                        (u128::from(ticket.0) << 64) | u128::from(now.0 ^ shared.config.node.0.rotate_right(16)),
+                    ),
                     cluster_time_ms: self.cluster_time(now),
                 };
                 return self.submit_write(shared, now, ticket, deadline, write);
@@ -109,7 +112,10 @@ impl Replica {
     }
 
     /// A replica that cannot be mended asked to be replaced by a new one on its own disk.
-    pub fn replace_lost(&mut self, replica: ReplicaId) {
+    pub fn replace_lost(&mut self, shared: &mut Shared, from: NodeId, replica: ReplicaId) {
+        if self.is_stranger(replica) {
+            return self.send(shared, from, &Payload::Removed { replica });
+        }
         let Some(member) = self.meta.members.iter().copied().find(|member| member.replica == replica) else { return };
         if self.leading.is_some() && replica != self.spec.replica {
             // Refusals (a change under way, quorum at risk) are fine: the lost replica asks again.
@@ -120,17 +126,15 @@ impl Replica {
     fn wish_voter(&mut self, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
         match self.meta.member_on(node) {
             Some(member) if member.disk == disk => Ok(()),
-            old => {
-                if self.meta.members.len() >= MEMBERS_MAX {
-                    let message = format!("cluster {} has {MEMBERS_MAX} members already", self.spec.name);
-                    return Err(Refusal::invalid("TooManyMembers", message));
-                }
-                self.propose_replacement(old, node, disk)
-            }
+            old => self.propose_replacement(old, node, disk),
         }
     }
 
     fn propose_replacement(&mut self, old: Option<Member>, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
+        if self.meta.members.len() >= MEMBERS_MAX {
+            let message = format!("cluster {} has {MEMBERS_MAX} members already", self.spec.name);
+            return Err(Refusal::invalid("TooManyMembers", message));
+        }
         let replica = self.meta.next_replica;
         let mut changes = vec![(ChangeKind::AddLearner, replica)];
         if let Some(old) = old {
@@ -234,6 +238,7 @@ impl Replica {
         let caught_up = group.followers().into_iter().find(|follower| {
             self.meta.membership.learners.contains(&follower.replica)
                 && !follower.in_snapshot
+                && follower.active
                 && follower.matched.0 + PROMOTE_LAG_MAX >= commit
                 && follower.matched.0 > 0
         });
@@ -275,6 +280,13 @@ impl Replica {
             } else {
                 self.admin.list.push(wait);
             }
+        }
+    }
+
+    /// The replica goes: nothing may wait on it any more.
+    pub fn drop_admin(&mut self, shared: &mut Shared) {
+        for wait in std::mem::take(&mut self.admin.list) {
+            shared.complete(wait.ticket, self.not_leader());
         }
     }
 

@@ -6,7 +6,9 @@
 
 use crate::api::*;
 use crate::flush::{flush_engine, JobTarget, Jobs};
-use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, STATE_REPLICA, STATE_TOMBSTONES};
+use crate::meta::{
+    ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA, STATE_TOMBSTONES,
+};
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
 use crate::snapshot::Piece;
@@ -14,7 +16,7 @@ use crate::wire::Payload;
 use base_engine::{Direction, Engine, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
+use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, ReplicaId, SpaceId, Tick};
 use bytes::Bytes;
 use core_log::{BatchNumber, Damage, Log, LogDisk, LogError, SegmentId};
 use core_raft::{HardState, Membership, MessageKind, Role, STATE_HARD};
@@ -27,6 +29,8 @@ use std::time::Duration;
 
 /// Destroyed clusters remembered, so that a late message cannot make a blank voter of one.
 const TOMBSTONES_MAX: usize = 1024;
+/// What one takes in their record.
+const TOMBSTONE_BYTES_MAX: usize = 20;
 /// Ticks handed on at once after a pause; the rest of the pause is skipped.
 const TICKS_AT_ONCE_MAX: u64 = 64;
 
@@ -53,40 +57,51 @@ pub enum LaneError {
     },
 }
 
-/// Clusters destroyed here, and the id below which all that are not here count as destroyed.
+/// Clusters destroyed here with the latest replica that was, and the id below which all that are not
+/// here count as destroyed.
 #[derive(Default)]
 struct Tombstones {
     floor: u64,
-    ids: BTreeSet<ClusterId>,
+    ids: BTreeMap<ClusterId, ReplicaId>,
 }
 
 impl Encode for Tombstones {
     fn encode(&self, out: &mut Writer) {
         out.u64(self.floor).varint(self.ids.len() as u64);
-        for id in &self.ids {
-            out.u64(id.0);
+        for (id, replica) in &self.ids {
+            out.u64(id.0).varint(replica.0);
         }
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let floor = input.u64("floor")?;
         let count = input.count("tombstones")?;
-        let ids = (0..count).map(|_| input.u64("cluster").map(ClusterId)).collect::<Result<_, _>>()?;
+        let mut ids = BTreeMap::new();
+        for _ in 0..count {
+            ids.insert(ClusterId(input.u64("cluster")?), ReplicaId(input.varint("replica")?));
+        }
         Ok(Tombstones { floor, ids })
     }
 }
 
 impl Tombstones {
-    fn bury(&mut self, cluster: ClusterId) {
-        self.ids.insert(cluster);
-        while self.ids.len() > TOMBSTONES_MAX {
-            let oldest = self.ids.pop_first().expect("more than the bound");
+    fn bury(&mut self, cluster: ClusterId, replica: ReplicaId, bytes_max: usize) {
+        let latest = self.ids.entry(cluster).or_insert(replica);
+        *latest = replica.max(*latest);
+        let count_max = TOMBSTONES_MAX.min(bytes_max / TOMBSTONE_BYTES_MAX);
+        while self.ids.len() > count_max {
+            let Some((oldest, _)) = self.ids.pop_first() else { return };
             self.floor = self.floor.max(oldest.0);
         }
     }
 
-    fn holds(&self, cluster: ClusterId) -> bool {
-        cluster.0 <= self.floor || self.ids.contains(&cluster)
+    /// Whether such a replica must not be made: a first member never again, a later one only under a
+    /// higher id, for what an earlier one promised is forgotten.
+    fn holds(&self, cluster: ClusterId, replica: ReplicaId, joins_later: bool) -> bool {
+        match self.ids.get(&cluster) {
+            Some(latest) => !joins_later || replica <= *latest,
+            None => cluster.0 <= self.floor && !joins_later,
+        }
     }
 }
 
@@ -224,24 +239,22 @@ impl Lane {
 
     /// Makes a replica; `Ok(false)`: it is already there. Durable with the next log batch.
     pub fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal> {
-        if let Some(replica) = self.replicas.get(&spec.cluster) {
-            if replica.spec.generation == spec.generation && replica.spec.replica == spec.replica {
-                return Ok(false);
-            }
-            if replica.damaged.is_none() && replica.spec.replica >= spec.replica {
-                let message = format!("node holds replica {} of cluster {} already", replica.spec.replica, spec.name);
+        let here = self.replicas.get(&spec.cluster).map(|replica| (replica.spec.generation, replica.spec.replica));
+        if here == Some((spec.generation, spec.replica)) {
+            return Ok(false);
+        }
+        self.check_spec(&spec)?;
+        if let Some((_, replica)) = here {
+            if replica >= spec.replica {
+                let message = format!("node holds replica {replica} of cluster {} already", spec.name);
                 return Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message));
             }
             // A damaged or removed replica gives way to the new one that replaces it.
             self.remove(now, spec.cluster);
-        } else if !spec.initial_members.is_empty() && self.tombstones.holds(spec.cluster) {
-            let message = format!("cluster {} (id {}) was destroyed on this node", spec.name, spec.cluster);
+        } else if self.tombstones.holds(spec.cluster, spec.replica, spec.initial_members.is_empty()) {
+            let message =
+                format!("replica {} of cluster {} was destroyed on this node", spec.replica, spec.name);
             return Err(Refusal::new(ErrorKind::Conflict, "WrongGeneration", message));
-        }
-        if !self.shared.engines.contains_key(&spec.engine) {
-            let known: Vec<&str> = self.shared.engines.keys().map(String::as_str).collect();
-            let message = format!("engine '{}' is not in this node; it has {}", spec.engine, known.join(", "));
-            return Err(Refusal::invalid("UnknownEngine", message));
         }
         let blank = spec.initial_members.is_empty();
         let record = ReplicaRecord { space: self.shared.new_space(), blank, damaged: false, spec };
@@ -250,6 +263,30 @@ impl Lane {
         let replica = Replica::open(&mut self.shared, record, now).map_err(refused)?;
         self.add(now, replica);
         Ok(true)
+    }
+
+    /// What could not be written down or read back is refused before anything is touched.
+    fn check_spec(&self, spec: &ReplicaSpec) -> Result<(), Refusal> {
+        let members: BTreeSet<_> = spec.initial_members.iter().map(|member| member.replica).collect();
+        let sound = members.len() == spec.initial_members.len()
+            && members.len() <= MEMBERS_MAX
+            && (members.is_empty() || members.contains(&spec.replica));
+        let record = ReplicaRecord { space: SpaceId(0), blank: false, damaged: false, spec: spec.clone() };
+        let bytes = record.to_bytes().len();
+        if !sound || bytes > self.shared.log.borrow().state_bytes_max() {
+            let message = format!(
+                "cluster {} names {} members in {bytes} bytes; at most {MEMBERS_MAX}, each once and this one among them",
+                spec.name,
+                spec.initial_members.len()
+            );
+            return Err(Refusal::invalid("InvalidRequest", message));
+        }
+        if !self.shared.engines.contains_key(&spec.engine) {
+            let known: Vec<&str> = self.shared.engines.keys().map(String::as_str).collect();
+            let message = format!("engine '{}' is not in this node; it has {}", spec.engine, known.join(", "));
+            return Err(Refusal::invalid("UnknownEngine", message));
+        }
+        Ok(())
     }
 
     fn stage_new(&self, record: &ReplicaRecord) {
@@ -275,14 +312,15 @@ impl Lane {
     fn remove(&mut self, _now: Tick, cluster: ClusterId) {
         let Some(mut replica) = self.replicas.remove(&cluster) else { return };
         replica.lose_leadership(&mut self.shared);
+        replica.drop_admin(&mut self.shared);
         replica.drop_incoming(&mut self.shared);
         self.shared.statistics.overlay_bytes -= replica.counted_bytes;
         self.shared.awaiting_sync.retain(|wait| wait.cluster != cluster);
         for set in [&mut self.touched, &mut self.awake, &mut self.dirty] {
             set.remove(&cluster);
         }
-        self.tombstones.bury(cluster);
         let mut log = self.shared.log.borrow_mut();
+        self.tombstones.bury(cluster, replica.spec.replica, log.state_bytes_max());
         // In this order: between the two a crash leaves a replica that is there and buried, which is harmless.
         log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
         log.forget(cluster);
@@ -319,9 +357,12 @@ impl Lane {
         if !here {
             return self.shared.complete(ticket, LocalOutcome::NoSuchCluster);
         }
-        let eventual_read =
-            matches!(&kind, LocalKind::Read { consistency: Some(base_types::ReadConsistency::Eventual), .. });
-        if eventual_read {
+        let default = self.replicas.get(&cluster).map(|replica| replica.meta.read_consistency);
+        let level = match &kind {
+            LocalKind::Read { consistency, .. } => consistency.or(default),
+            _ => None,
+        };
+        if level == Some(base_types::ReadConsistency::Eventual) {
             // Served from what is applied: a quiet cluster stays quiet.
             self.touched.insert(cluster);
         } else {
@@ -352,6 +393,9 @@ impl Lane {
         payload: Bytes,
     ) {
         self.run_ticks(now);
+        if self.shared.storage_failed {
+            return;
+        }
         let known = self
             .replicas
             .get(&cluster)
@@ -387,9 +431,9 @@ impl Lane {
             Payload::SnapshotAck { from: follower, snapshot, next, done } => {
                 replica.on_snapshot_ack(shared, now, follower, snapshot, next, done);
             }
-            Payload::RepairRequest { holes, .. } => replica.on_repair_request(shared, from, holes),
+            Payload::RepairRequest { from: asking, holes } => replica.on_repair_request(shared, from, asking, holes),
             Payload::RepairReply { from: member, answers } => replica.on_repair_reply(shared, now, member, answers),
-            Payload::Lost { from: lost } => replica.replace_lost(lost),
+            Payload::Lost { from: lost } => replica.replace_lost(shared, from, lost),
             Payload::Removed { replica: removed } => {
                 if removed == replica.spec.replica && !replica.is_leader() {
                     replica.removed = true;
@@ -421,8 +465,7 @@ impl Lane {
         let sender = message.from();
         let votes = matches!(message.kind(), MessageKind::RequestVote | MessageKind::RequestPreVote);
         if votes {
-            let stranger = !replica.meta.membership.contains(sender) && sender < replica.meta.next_replica;
-            if stranger && !replica.blank {
+            if replica.is_stranger(sender) {
                 // It was removed and has not noticed; its elections would disturb for ever.
                 return replica.send(shared, from, &Payload::Removed { replica: sender });
             }
@@ -439,6 +482,9 @@ impl Lane {
             while replica.heard_from.len() > crate::meta::MEMBERS_MAX {
                 replica.heard_from.pop_first();
             }
+        }
+        if matches!(message.kind(), MessageKind::Append | MessageKind::Heartbeat) {
+            replica.silent_ticks = 0;
         }
         let takes_more = message.kind() != MessageKind::Append || !shared.is_pressed(8);
         if let Some(group) = replica.group.as_mut().filter(|_| takes_more) {
@@ -597,10 +643,15 @@ impl Lane {
         for cluster in awake {
             let Some(replica) = self.replicas.get_mut(&cluster) else { continue };
             let shared = &mut self.shared;
+            replica.expire(shared, now);
+            if shared.storage_failed {
+                continue;
+            }
             if let Some(group) = replica.group.as_mut() {
                 group.tick();
             }
-            replica.expire(shared, now);
+            replica.silent_ticks = replica.silent_ticks.saturating_add(1);
+            replica.ask_whether_member(shared);
             replica.promote_learners(shared);
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
@@ -754,21 +805,9 @@ impl Lane {
     }
 
     #[cfg(test)]
-    pub fn debug(&self, cluster: ClusterId) -> String {
-        self.replicas.get(&cluster).map_or(String::new(), |r| {
-            format!(
-                "followers {:?} pending {:?} idle {} busy {} senders {} incoming {} group {} first {} last {}",
-                r.group.as_ref().map(|g| g.followers()),
-                r.group.as_ref().map(|g| g.change_pending()),
-                r.idle_ticks,
-                r.is_busy(),
-                r.senders.len(),
-                r.incoming.is_some(),
-                r.group.is_some(),
-                self.shared.log.borrow().first_index(cluster),
-                self.shared.log.borrow().last_index(cluster),
-            )
-        })
+    pub fn damage_for_test(&mut self, cluster: ClusterId) {
+        let replica = self.replicas.get_mut(&cluster).expect("asked for by a test");
+        replica.damage(&mut self.shared, "a test wants it so".into());
     }
 
     /// Counters and gauges.

@@ -16,8 +16,12 @@ use std::time::Duration;
 
 /// The others are asked again after this long.
 const ASK_EVERY: Duration = Duration::from_millis(500);
+/// A replica without a vote that heard nobody for so many election timeouts asks whether it is a member.
+const ASK_AFTER_ELECTIONS: u32 = 10;
 /// How often a damaged replica asks to be replaced.
 const LOST_EVERY: Duration = Duration::from_secs(1);
+/// Where one member has compacted a hole away, the others get this many rounds to offer it.
+const ROUNDS_BEFORE_REPLACED: u32 = 10;
 /// Bytes of entries in one reply.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
@@ -25,19 +29,20 @@ const REPLY_BYTES_MAX: usize = 1 << 20;
 pub struct Repair {
     holes: BTreeMap<LogIndex, Hole>,
     asked: Tick,
+    rounds: u32,
 }
 
 #[derive(Default)]
 struct Hole {
     term: Option<Term>,
     lacking: BTreeSet<ReplicaId>,
-    compacted: bool,
+    compacted: BTreeSet<ReplicaId>,
 }
 
 impl Repair {
     pub fn new(holes: Vec<(LogIndex, Option<Term>)>) -> Repair {
         let holes = holes.into_iter().map(|(index, term)| (index, Hole { term, ..Hole::default() })).collect();
-        Repair { holes, asked: Tick(0) }
+        Repair { holes, asked: Tick(0), rounds: 0 }
     }
 }
 
@@ -56,6 +61,7 @@ impl Replica {
             return;
         }
         repair.asked = now;
+        repair.rounds = repair.rounds.saturating_add(1);
         let holes = repair.holes.iter().take(REPAIR_INDEXES_MAX).map(|(index, hole)| (*index, hole.term)).collect();
         self.tell_members(shared, &Payload::RepairRequest { from: self.spec.replica, holes });
     }
@@ -66,8 +72,37 @@ impl Replica {
         }
     }
 
-    /// Another member has lost entries.
-    pub fn on_repair_request(&mut self, shared: &mut Shared, from: NodeId, holes: Vec<(LogIndex, Option<Term>)>) {
+    /// Whether the replica was a member and is none any more.
+    pub fn is_stranger(&self, replica: ReplicaId) -> bool {
+        !self.blank && !self.meta.membership.contains(replica) && replica < self.meta.next_replica
+    }
+
+    /// A replica that only listens cannot notice by an election that it was removed: it asks now and then.
+    pub fn ask_whether_member(&self, shared: &mut Shared) {
+        let own = self.spec.replica;
+        let every = ASK_AFTER_ELECTIONS * shared.config.election_ticks as u32;
+        let listens = self.damaged.is_none() && self.repair.is_none() && !self.meta.membership.is_voter(own);
+        if !listens || self.silent_ticks % every.max(1) != every.saturating_sub(1) {
+            return;
+        }
+        let known = self.meta.members.iter().filter(|member| member.replica != own).map(|member| member.node);
+        let nodes: BTreeSet<NodeId> = known.chain(self.heard_from.values().copied()).collect();
+        for node in nodes {
+            self.send(shared, node, &Payload::RepairRequest { from: own, holes: Vec::new() });
+        }
+    }
+
+    /// Another member has lost entries, or asks whether it is one.
+    pub fn on_repair_request(
+        &mut self,
+        shared: &mut Shared,
+        from: NodeId,
+        replica: ReplicaId,
+        holes: Vec<(LogIndex, Option<Term>)>,
+    ) {
+        if self.is_stranger(replica) {
+            return self.send(shared, from, &Payload::Removed { replica });
+        }
         let mut answers = Vec::new();
         let mut bytes = 0;
         for (index, term) in holes {
@@ -90,10 +125,11 @@ impl Replica {
         if index < log.first_index(cluster) {
             return if self.blank || self.damaged.is_some() { RepairAnswer::Unknown } else { RepairAnswer::Compacted };
         }
-        let commit = self.group.as_ref().map(|group| group.commit());
+        // A member that is itself being mended knows at least what it has applied.
+        let commit = self.group.as_ref().map_or(self.meta.applied, |group| group.commit());
         match log.entry(cluster, index) {
             Some(entry) if term.is_none_or(|term| term == entry.term) => {
-                let committed = commit.is_some_and(|commit| index <= commit);
+                let committed = index <= commit;
                 RepairAnswer::Have { entry, committed }
             }
             // A whole log that has another entry there, or none, lacks the one that is asked for.
@@ -116,14 +152,15 @@ impl Replica {
             match answer {
                 RepairAnswer::Have { entry, committed } => {
                     let same = entry.index == index && hole.term.map_or(committed, |term| term == entry.term);
-                    if same && shared.log.borrow_mut().fill(self.spec.cluster, entry) {
+                    let takes = entry.data.len() + entry.context.len() <= shared.log.borrow().entry_bytes_max();
+                    if same && takes && shared.log.borrow_mut().fill(self.spec.cluster, entry) {
                         shared.statistics.entries_repaired += 1;
                         repair.holes.remove(&index);
                         mended = true;
                     }
                 }
                 RepairAnswer::Lack => drop(hole.lacking.insert(from)),
-                RepairAnswer::Compacted => hole.compacted = true,
+                RepairAnswer::Compacted => drop(hole.compacted.insert(from)),
                 RepairAnswer::Unknown => {}
             }
         }
@@ -138,7 +175,12 @@ impl Replica {
         // What cannot be mended is never cut off under the same replica id: its acknowledgement may still
         // be counted by a leader. A new replica takes its place instead.
         let Some(repair) = self.repair.as_ref() else { return };
-        if repair.holes.values().any(|hole| hole.compacted) {
+        let others = self.meta.members.len().saturating_sub(1);
+        let hopeless = |hole: &Hole| {
+            let answered = hole.compacted.len() + hole.lacking.len();
+            !hole.compacted.is_empty() && (answered >= others || repair.rounds >= ROUNDS_BEFORE_REPLACED)
+        };
+        if repair.holes.values().any(hopeless) {
             return self.damage(shared, "entries it lost are compacted everywhere else".into());
         }
         let voters = &self.meta.membership.voters;

@@ -183,6 +183,8 @@ pub struct Replica {
     pub damage_told: Tick,
     pub quiesced: bool,
     pub idle_ticks: u32,
+    /// Ticks since a leader's message.
+    pub silent_ticks: u32,
     /// What the engine holds durably.
     pub durable: SnapshotPoint,
     /// The term it leads in, once it has noticed.
@@ -227,16 +229,40 @@ impl Replica {
             replica.damage(shared, "it was damaged before the restart and has not been replaced yet".into());
             return Ok(replica);
         }
-        let holes = shared.log.borrow().holes(replica.spec.cluster);
-        if holes.is_empty() {
-            replica.make_group(shared);
-        } else {
-            replica.repair = Some(Repair::new(holes));
-        }
+        replica.join_log(shared);
         if replica.durable.index.0 == 0 && !replica.blank {
             replica.dirty_since = Some(now);
         }
         Ok(replica)
+    }
+
+    /// Fits log and engine to each other, then makes the group, or has holes mended first.
+    fn join_log(&mut self, shared: &mut Shared) {
+        let cluster = self.spec.cluster;
+        let (applied, term) = (self.meta.applied, self.meta.applied_term);
+        let log = shared.log.borrow();
+        let (first, last) = (log.first_index(cluster), log.last_index(cluster));
+        let holes = log.holes(cluster);
+        let differs = applied >= first && log.term(cluster, applied) != Some(term);
+        drop(log);
+        if first.0 > applied.0 + 1 {
+            let message = format!("its engine holds index {applied} and its log begins at {first}");
+            return self.damage(shared, message);
+        }
+        // The log is behind where a crash came between a replica's record and its reset; holes that the
+        // engine has passed are of no use to anybody here.
+        let passed = holes.first().is_some_and(|(index, _)| *index <= applied);
+        if last < applied || differs || passed {
+            shared.log.borrow_mut().compact(cluster, applied, term);
+        }
+        let holes = shared.log.borrow().holes(cluster);
+        if holes.is_empty() {
+            self.make_group(shared);
+        } else if self.meta.members.iter().all(|member| member.replica == self.spec.replica) {
+            self.damage(shared, "entries of its log rotted and there is no other member".into());
+        } else {
+            self.repair = Some(Repair::new(holes));
+        }
     }
 
     fn empty(
@@ -270,6 +296,7 @@ impl Replica {
             damage_told: Tick(0),
             quiesced: false,
             idle_ticks: 0,
+            silent_ticks: 0,
             durable,
             leading: None,
             time_base: (0, now),

@@ -98,7 +98,7 @@ impl RowBuilder {
 
 fn reply_gone() -> Bytes {
     let message = "the request was applied before; its reply was too large to be kept for a repetition";
-    core_backends::encode_reply::<Gone>(&Err(Refusal::new(ErrorKind::TooLarge, "Internal", message)))
+    core_backends::encode_reply::<Gone>(&Err(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message)))
 }
 
 struct Gone;

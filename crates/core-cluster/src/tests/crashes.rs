@@ -1,1 +1,148 @@
-//! Crashes between two steps that must become durable in order.
+//! Crashes between two steps that must become durable in order, and what must never spin or be lost.
+
+use super::harness::*;
+use crate::api::*;
+use base_engine::EngineError;
+use base_types::{Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
+use std::time::Duration;
+
+#[test]
+fn a_space_is_not_dropped_before_the_log_has_forgotten_it() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    world.run(500);
+    let node = world.leader() % 3 + 1;
+    world.node(node).disk_stalled = true;
+    let now = world.now;
+    assert!(world.lane(node).destroy_replica(now, CLUSTER, Generation(1)));
+    world.run(100);
+    world.random = Random(0);
+    world.node(node).disk.crash(&mut |_| 0);
+    world.kill(node);
+    world.node(node).disk_stalled = false;
+    world.start(NodeId(node));
+    world.run(1_000);
+    // The log had not forgotten it: it is there, whole.
+    assert_eq!(world.get(node, "k", ReadConsistency::Eventual).as_deref(), Some("v"));
+}
+
+#[test]
+fn a_space_is_dropped_once_the_log_has_forgotten_it() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    world.run(500);
+    let now = world.now;
+    assert!(world.lane(2).destroy_replica(now, CLUSTER, Generation(1)));
+    world.run(100);
+    let left = base_engine::Engine::spaces(&*world.node(2).engine).unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_damaged_replica_does_not_keep_its_lane_spinning() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let node = world.leader() % 3 + 1;
+    world.put("k", "v");
+    world.node(node).engine.fail_next_write(EngineError::Full("test".into()));
+    world.put("l", "v");
+    world.run(50);
+    world.lane(node).damage_for_test(CLUSTER);
+    world.run(5);
+    let now = world.now;
+    let far = now + Duration::from_millis(1);
+    assert!(world.lane(node).next_wake() >= far || world.lane(node).next_wake() == Tick::NEVER);
+    world.run(1_000);
+    let now = world.now;
+    assert!(world.lane(node).next_wake() > now);
+}
+
+#[test]
+fn a_member_behind_by_thousands_of_small_entries_catches_up_from_the_log() {
+    let mut world = World::new(3, 3, 64 << 20);
+    let leader = world.leader();
+    let behind = leader % 3 + 1;
+    world.kill(behind);
+    let mut time = 0;
+    for number in 0..4_500_u128 {
+        let ticket = world.submit(leader, 2_000, write(number + 1, &put("k", "v"), WriteConsistency::Hopeful, time));
+        world.run(1);
+        match world.completions.remove(&ticket) {
+            Some(LocalOutcome::StaleRoute { cluster_time_ms }) => time = cluster_time_ms,
+            Some(LocalOutcome::Written { cluster_time_ms, .. }) => time = cluster_time_ms,
+            other => panic!("{other:?}"),
+        }
+    }
+    world.start(NodeId(behind));
+    world.run(1_500);
+    world.assert_equal(3);
+    assert_eq!(world.lane(behind).statistics().snapshots_installed, 0);
+}
+
+#[test]
+fn a_snapshot_of_many_chunks_moves_without_waiting_for_timers() {
+    let mut world = World::new(3, 3, 0);
+    let leader = world.leader();
+    let behind = leader % 3 + 1;
+    world.kill(behind);
+    for number in 0..100 {
+        world.put(&format!("key-{number}"), &"v".repeat(900));
+    }
+    world.run(500);
+    world.start(NodeId(behind));
+    world.run(1_000);
+    assert!(world.lane(behind).statistics().snapshots_installed >= 1);
+    world.assert_equal(3);
+}
+
+#[test]
+fn a_repetition_under_way_is_answered_from_where_the_first_was_applied() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    let leader = world.leader();
+    let time = world.view(leader).unwrap().cluster_time_ms;
+    let command = create("once", "1");
+    let first = world.submit(leader, 2_000, write(9_000, &command, WriteConsistency::Strong, time));
+    let again = world.submit(leader, 2_000, write(9_000, &command, WriteConsistency::Strong, time));
+    world.run(100);
+    let at = |outcome: Option<LocalOutcome>| match outcome {
+        Some(LocalOutcome::Written { at, reply, .. }) => (at, reply),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(at(world.completions.remove(&first)), at(world.completions.remove(&again)));
+}
+
+#[test]
+fn what_cannot_be_written_down_is_refused_and_harms_nothing() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    let now = world.now;
+    let mut unknown = spec(1, 0);
+    (unknown.replica, unknown.engine) = (ReplicaId(9), "no such engine".into());
+    assert_eq!(world.lane(1).create_replica(now, unknown).unwrap_err().code, "UnknownEngine");
+    let mut long = spec(1, 0);
+    (long.replica, long.rule) = (ReplicaId(9), "x".repeat(1 << 20));
+    assert_eq!(world.lane(1).create_replica(now, long).unwrap_err().code, "InvalidRequest");
+    let mut twice = spec(1, 3);
+    twice.initial_members.push(member(1));
+    twice.generation = Generation(2);
+    assert_eq!(world.lane(1).create_replica(now, twice).unwrap_err().code, "InvalidRequest");
+    world.run(100);
+    assert_eq!(world.get(1, "k", ReadConsistency::Eventual).as_deref(), Some("v"));
+    let leader = world.leader();
+    let huge = world.write(leader, 77, put("k", &"v".repeat(300 << 10)), WriteConsistency::Strong);
+    assert!(matches!(&huge, LocalOutcome::Refused(refusal) if refusal.code == "BodyTooLarge"), "{huge:?}");
+    let hostile = world.call(leader, write(78, &put("k", "v"), WriteConsistency::Strong, u64::MAX));
+    assert!(matches!(hostile, LocalOutcome::StaleRoute { .. }), "{hostile:?}");
+}
+
+#[test]
+fn a_destroyed_replica_comes_back_only_under_a_higher_id() {
+    let mut world = World::new(4, 3, 1 << 20);
+    let now = world.now;
+    let joining = |replica| ReplicaSpec { replica: ReplicaId(replica), ..spec(4, 0) };
+    assert!(world.lane(4).create_replica(now, joining(7)).unwrap());
+    assert!(world.lane(4).destroy_replica(now, CLUSTER, Generation(1)));
+    assert_eq!(world.lane(4).create_replica(now, joining(7)).unwrap_err().code, "WrongGeneration");
+    assert!(world.lane(4).create_replica(now, joining(8)).unwrap());
+    assert_eq!(world.lane(4).create_replica(now, joining(7)).unwrap_err().code, "AlreadyAMember");
+}
