@@ -6,7 +6,7 @@
 use crate::error::{status_of, write_failure};
 use crate::json::{write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
-    ActionResult, Answer, ClusterInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo, Partitioning, RedisReply, Response,
+    Action, ActionResult, Answer, ClusterInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo, Partitioning, RedisReply, Response,
     StatusInfo,
 };
 use base_types::OrderedAt;
@@ -15,7 +15,18 @@ use bytes::Bytes;
 /// What an answer needs beside its value: the envelope, `at` and the level.
 const ENVELOPE_BYTES: usize = 192;
 
-/// The status and body of an answer to the action of that name.
+/// What [`answer_name`] calls a scan without values: its entries have none to show.
+const KEYS_ONLY: &str = "KvScan keys_only";
+
+/// What [`write_response`] must know of the action that is answered.
+pub fn answer_name(action: &Action) -> &'static str {
+    match action {
+        Action::KvScan { keys_only: true, .. } => KEYS_ONLY,
+        other => other.name(),
+    }
+}
+
+/// The status and body of an answer to the action that [`answer_name`] named.
 pub fn write_response(action: &str, response: &Response) -> (u16, Vec<u8>) {
     let mut body = Vec::with_capacity(ENVELOPE_BYTES + payload_bytes(response));
     let status = write_response_into(action, response, &mut body);
@@ -74,8 +85,11 @@ pub(crate) fn write_at(at: &OrderedAt, out: &mut Vec<u8>) {
     write_number(at.term.0, out);
     out.extend_from_slice(b",\"index\":");
     write_number(at.index.0, out);
-    out.extend_from_slice(b",\"position\":");
-    write_number(at.position, out);
+    // A read stands behind every write of its index: it has no place among them.
+    if at.position != u32::MAX {
+        out.extend_from_slice(b",\"position\":");
+        write_number(at.position, out);
+    }
     out.push(b'}');
 }
 
@@ -88,7 +102,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         }
         ActionResult::Value { value: None } => out.extend_from_slice(b",\"found\":false,\"value\":null"),
         ActionResult::Deleted { existed } => field(out, "existed", |out| boolean(*existed, out)),
-        ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), out),
+        ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), action == KEYS_ONLY, out),
         ActionResult::Redis { reply } => field(out, "reply", |out| write_redis(reply, out)),
         ActionResult::Keyspace(info) => field(out, "keyspace", |out| write_keyspace(info, out)),
         ActionResult::Keyspaces { keyspaces } => field(out, "keyspaces", |out| list(keyspaces, out, write_keyspace)),
@@ -106,13 +120,15 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
     }
 }
 
-fn write_page(entries: &[(Bytes, Bytes)], next: Option<&Bytes>, out: &mut Vec<u8>) {
+fn write_page(entries: &[(Bytes, Bytes)], next: Option<&Bytes>, keys_only: bool, out: &mut Vec<u8>) {
     field(out, "entries", |out| {
         list(entries, out, |(key, value), out| {
             out.push(b'{');
             write_bytes_field("key", key, out);
-            out.push(b',');
-            write_bytes_field("value", value, out);
+            if !keys_only {
+                out.push(b',');
+                write_bytes_field("value", value, out);
+            }
             out.push(b'}');
         })
     });
@@ -161,7 +177,9 @@ fn write_keyspace(info: &KeyspaceInfo, out: &mut Vec<u8>) {
     field(out, "partitions", |out| write_number(info.partitions, out));
     field(out, "epoch", |out| write_number(info.epoch, out));
     field(out, "rule", |out| write_text(&info.rule, out));
-    field(out, "engine", |out| write_text(&info.engine, out));
+    // A keyspace that names no engine has each node's default.
+    let engine = (!info.engine.is_empty()).then_some(&info.engine);
+    field(out, "engine", |out| optional(engine, out, |engine, out| write_text(engine, out)));
     field(out, "owners", |out| list(&info.owners, out, |name, out| write_text(name.as_str(), out)));
     field(out, "split_keys", |out| list(&info.split_keys, out, |key, out| write_item(key, out)));
     field(out, "reshard", |out| {

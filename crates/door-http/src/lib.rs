@@ -15,7 +15,7 @@ mod json;
 mod plain;
 mod request;
 
-pub use answer::{write_response, write_response_into};
+pub use answer::{answer_name, write_response, write_response_into};
 pub use error::{status_of, write_error, HttpError};
 pub use plain::{parse_plain, write_plain, Plain, PlainRoute};
 pub use request::{parse_request, ACTIONS};

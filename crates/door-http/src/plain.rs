@@ -2,9 +2,9 @@
 //!
 //! Keys and values are bytes: `%FF` is one byte, `+` is a space, nothing is mended. A `POST /put`
 //! without `value` in its query takes its body as the value.
-//! Always: an answer is plain text (`/clean`: JSON); a refusal is one line `code: message`.
+//! Always: an answer is plain (`/clean`: JSON); a refusal is the JSON every refusal is.
 
-use crate::error::{status_of, HttpError};
+use crate::error::{status_of, write_failure, HttpError};
 use crate::json::{clip, write_number, write_text};
 use crate::request::{check_key, check_value, request_id, KEYSPACE_DEFAULT};
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response};
@@ -191,7 +191,11 @@ fn digit(byte: Option<&u8>) -> Option<u8> {
 pub fn write_plain(route: PlainRoute, strict: bool, response: &Response) -> (u16, &'static str, Vec<u8>) {
     const TEXT: &str = "text/plain; charset=utf-8";
     match (route, response) {
-        (_, Err(failure)) => (status_of(&failure.refusal), TEXT, format!("{}\n", failure.refusal).into_bytes()),
+        (_, Err(failure)) => {
+            let mut body = Vec::with_capacity(256);
+            write_failure(failure, &mut body);
+            (status_of(&failure.refusal), "application/json", body)
+        }
         (PlainRoute::Put, Ok(_)) => (200, TEXT, b"OK\n".to_vec()),
         (PlainRoute::Get, Ok(Answer { result: ActionResult::Value { value: Some(value) }, .. })) => {
             (200, "application/octet-stream", value.to_vec())

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 const ENDPOINTS_DEFAULT: &str =
     "http://127.0.0.1:7101,http://127.0.0.1:7102,http://127.0.0.1:7103,http://127.0.0.1:7104,http://127.0.0.1:7105";
 
-/// Hive, a globally distributed key-value store.
+/// Everything behind the word `hive`.
 #[derive(Parser, Debug)]
-#[command(name = "hive", version, about, propagate_version = true)]
+#[command(name = "hive", version, about = "Hive, a globally distributed key-value store", propagate_version = true)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]

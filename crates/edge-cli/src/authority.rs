@@ -18,6 +18,7 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
             say(json, json!({"ok": true, "dir": dir, "world": world}), &text);
         }
         CaCommand::Issue { dir, node, addresses, days, json } => {
+            check_addresses(&addresses)?;
             let issued = ca::issue(&dir, NodeId(node), &addresses, days).map_err(refused)?;
             let text = format!(
                 "node {node}: certificate {}, key {}, authority {}; valid {days} days",
@@ -37,6 +38,16 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What may stand in a certificate: an IP address, or a host's name without a port.
+fn check_addresses(addresses: &[String]) -> Result<(), Failure> {
+    let name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    let host = |text: &str| !text.is_empty() && text.bytes().all(name_byte) && !text.starts_with(['.', '-']);
+    match addresses.iter().find(|text| text.parse::<std::net::IpAddr>().is_err() && !host(text)) {
+        Some(wrong) => Err(Failure::usage(format!("address '{wrong}' is neither an IP address nor a host name; write for example 10.0.0.3 or node3.example, without a port"))),
+        None => Ok(()),
+    }
 }
 
 fn refused(error: CaError) -> Failure {
@@ -68,7 +79,9 @@ fn show(dir: &Path, as_json: bool) -> Result<(), Failure> {
     for info in &certificates {
         let kind = if info.authority { "authority" } else { "node" };
         let left = if info.expired { "expired".into() } else { format!("{} days", (info.not_after - now) / 86_400) };
-        out.add_row([info.file.clone(), info.names.join(" "), kind.into(), left]);
+        // An authority has no names; its subject tells two of a rotation apart.
+        let names = if info.names.is_empty() { info.subject.clone() } else { info.names.join(" ") };
+        out.add_row([info.file.clone(), names, kind.into(), left]);
     }
     println!("{out}");
     Ok(())

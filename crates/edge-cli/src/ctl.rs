@@ -81,7 +81,7 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
     let done = |text: String| move |_: &Value| println!("{text}");
     match command {
         ClusterCommand::Create { name, rule, world } => {
-            once(&world, json!({"action": "CreateCluster", "name": name, "rule": rule}), show::cluster).await
+            create_cluster(&name, &rule, &world).await
         }
         ClusterCommand::Delete { name, world } => {
             once(&world, json!({"action": "DeleteCluster", "name": name}), done(format!("{name} is deleted"))).await
@@ -103,6 +103,22 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
         }
         ClusterCommand::SetConsistency { name, levels, world } => set_consistency(&name, &levels, &world).await,
     }
+}
+
+/// Creates a cluster; for people it is then shown as its leader sees it, once it has one.
+async fn create_cluster(name: &str, rule: &str, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let answer = ask(&client, world, json!({"action": "CreateCluster", "name": name, "rule": rule})).await?;
+    if world.json {
+        println!("{answer}");
+        return Ok(());
+    }
+    match client.action(json!({"action": "DescribeCluster", "name": name})).await {
+        Ok(described) => show::cluster(&described),
+        // It is created, and only that was asked for.
+        Err(_) => show::cluster(&answer),
+    }
+    Ok(())
 }
 
 async fn set_consistency(name: &str, levels: &Levels, world: &World) -> Result<(), Failure> {

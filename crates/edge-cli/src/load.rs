@@ -8,7 +8,7 @@ mod parse;
 
 use crate::arguments::LoadArguments;
 use crate::failure::Failure;
-use crate::output::{client, seconds};
+use crate::output::{ask, client, seconds};
 use hive_client::{Client, ClientError};
 use indicatif::{ProgressBar, ProgressStyle};
 use parse::Record;
@@ -68,6 +68,8 @@ type Written = (u64, usize, Result<Value, ClientError>);
 pub async fn run(arguments: LoadArguments) -> Result<(), Failure> {
     let client = client(&arguments.world, &arguments.levels)?;
     let (mut source, size) = open(&arguments)?;
+    // A misspelt keyspace is told once, not once a line.
+    ask(&client, &arguments.world, json!({"action": "DescribeKeyspace", "keyspace": arguments.keyspace})).await?;
     let progress = Progress::new(size);
     let start = Instant::now();
     let mut report = Report { last_line: 0, ..Report::default() };
@@ -99,6 +101,7 @@ pub async fn run(arguments: LoadArguments) -> Result<(), Failure> {
         settle(&mut report, done);
     }
     progress.finish();
+    report.failures.sort();
     tell(&arguments, &report, start.elapsed())
 }
 
@@ -174,6 +177,7 @@ fn tell(arguments: &LoadArguments, report: &Report, took: Duration) -> Result<()
     }
     match report.failed {
         0 => Ok(()),
+        1 => Err(Failure { code: report.worst, message: "1 line was not loaded".into() }),
         count => Err(Failure { code: report.worst, message: format!("{count} lines were not loaded") }),
     }
 }

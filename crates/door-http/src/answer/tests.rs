@@ -138,3 +138,23 @@ fn answers_go_behind_what_is_there() {
     let status = write_response_into("KvPut", &answer(ActionResult::Done, None), &mut body);
     assert_eq!((status, &body[..]), (200, &b"head{\"ok\":true,\"action\":\"KvPut\"}"[..]));
 }
+
+#[test]
+fn a_scan_without_values_shows_none_and_a_read_has_no_position() {
+    let scan = |keys_only| Action::KvScan {
+        target: base_types::action::KvTarget::Keyspace("k".into()),
+        prefix: Bytes::new(),
+        start_after: None,
+        end: None,
+        limit: 10,
+        reverse: false,
+        keys_only,
+    };
+    let page = ActionResult::Page { entries: vec![(Bytes::from_static(b"k"), Bytes::new())], next: None };
+    let at = OrderedAt { position: u32::MAX, ..AT };
+    let response = Ok(Answer { result: page, at: Some(at), level: None });
+    let body = |keys_only| String::from_utf8(write_response(answer_name(&scan(keys_only)), &response).1).unwrap();
+    let at = r#""next":null,"at":{"cluster":7,"generation":1,"term":3,"index":42}}"#;
+    assert_eq!(body(true), format!(r#"{{"ok":true,"entries":[{{"key":"k"}}],{at}"#));
+    assert_eq!(body(false), format!(r#"{{"ok":true,"entries":[{{"key":"k","value":""}}],{at}"#));
+}

@@ -68,7 +68,18 @@ fn members(cluster: &Value) -> String {
         let down = if member["up"] == false { " (down)" } else { "" };
         format!("{}{learner}{down}", cell(&member["node"]))
     };
-    items(cluster, "members").iter().map(word).collect::<Vec<_>>().join(" ")
+    sorted_members(cluster).into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn sorted_members(cluster: &Value) -> Vec<&Value> {
+    let mut members: Vec<&Value> = items(cluster, "members").iter().collect();
+    members.sort_by_key(|member| member["node"].as_u64());
+    members
+}
+
+/// The engine of a keyspace.
+fn engine(info: &Value) -> String {
+    info["engine"].as_str().filter(|name| !name.is_empty()).map_or("the nodes' default".into(), str::to_owned)
 }
 
 /// One line a cluster.
@@ -101,7 +112,7 @@ pub fn cluster(answer: &Value) {
     println!("leader {}, term {}, committed {}, applied {}", cell(&info["leader"]), info["term"], info["commit"], info["applied"]);
     println!("writes {}, reads {} by default", cell(&info["consistency"]), cell(&info["read_consistency"]));
     let mut out = table(["NODE", "REPLICA", "LEARNER", "MATCHED", "UP"]);
-    for member in items(info, "members") {
+    for member in sorted_members(info) {
         out.add_row(["node", "replica", "learner", "matched", "up"].map(|name| cell(&member[name])));
     }
     println!("{out}");
@@ -125,7 +136,7 @@ pub fn keyspace(info: &Value) {
         cell(&info["name"]),
         info["partitions"],
         cell(&info["partition"]),
-        cell(&info["engine"]),
+        engine(info),
         info["epoch"]
     );
     println!("rule {}", cell(&info["rule"]));
@@ -169,7 +180,7 @@ pub fn keyspaces(answer: &Value) {
             cell(&info["partition"]),
             cell(&info["partitions"]),
             owners.len().to_string(),
-            cell(&info["engine"]),
+            engine(info),
             cell(&info["rule"]),
             reshard.into(),
         ]);

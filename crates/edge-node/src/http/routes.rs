@@ -77,7 +77,7 @@ async fn json(own: &HttpDoor, door: Rc<LaneDoor>, body: Bytes) -> Answered {
         Ok(request) => request,
         Err(error) => return refused(&error),
     };
-    let action = request.action.name();
+    let action = door_http::answer_name(&request.action);
     let response = door.ask(request).await;
     let (status, body) = door_http::write_response(action, &response);
     respond(status, JSON, body)
