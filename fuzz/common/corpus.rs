@@ -6,6 +6,7 @@
 //! written out with the command that replays it; no input may make a decoder hold more memory than
 //! `Bounds` allows (a counting allocator, per thread).
 //! Not here: what an entry checks (fuzz/entries), coverage-guided runs (scripts/fuzz.sh).
+#![allow(dead_code)] // Not every crate needs every bound.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // A test may read files and clocks.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -174,15 +175,18 @@ fn fuzz_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The seeds of a target in the order of their names.
-fn seeds_of(target: &str) -> Vec<Vec<u8>> {
+/// The seeds of a target in the order of their names; those to mutate first. A seed named `slow-…`
+/// is fed as it is and not mutated: its kin would take all the time there is.
+fn seeds_of(target: &str) -> (Vec<Vec<u8>>, usize) {
     let folder = fuzz_folder().join("seeds").join(target);
     let listed = std::fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("no seeds in {}: {error}; run: cd fuzz && cargo run --example seeds", folder.display()));
     let mut paths: Vec<PathBuf> = listed.map(|entry| entry.expect("a folder's entry is read").path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "{} is empty", folder.display());
-    paths.iter().map(|path| std::fs::read(path).expect("a seed is read")).collect()
+    let slow = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("slow-"));
+    paths.sort_by_key(|path| (slow(path), path.clone()));
+    let mutated = paths.iter().filter(|path| !slow(path)).count();
+    assert!(mutated > 0, "{} is empty", folder.display());
+    (paths.iter().map(|path| std::fs::read(path).expect("a seed is read")).collect(), mutated)
 }
 
 fn feed(target: &str, bounds: Bounds, entry: fn(&[u8]), bytes: &[u8]) {
@@ -206,7 +210,7 @@ fn feed(target: &str, bounds: Bounds, entry: fn(&[u8]), bytes: &[u8]) {
 /// Feeds the seeds of `target` and mutations of them to `entry`.
 pub fn run(target: &str, bounds: Bounds, entry: fn(&[u8])) {
     let started = Instant::now();
-    let seeds = seeds_of(target);
+    let (seeds, mutated) = seeds_of(target);
     // Lazily made things (tables, thread-locals) are not the first input's.
     entry(&seeds[0]);
     for seed in &seeds {
@@ -215,8 +219,8 @@ pub fn run(target: &str, bounds: Bounds, entry: fn(&[u8])) {
     let mut random = Random(0x4869_7665);
     let mut fed = seeds.len();
     while fed < INPUTS_MIN && started.elapsed() < SECONDS_MAX {
-        let mut bytes = seeds[fed % seeds.len()].clone();
-        mutate(&mut random, &seeds, &mut bytes);
+        let mut bytes = seeds[fed % mutated].clone();
+        mutate(&mut random, &seeds[..mutated], &mut bytes);
         feed(target, bounds, entry, &bytes);
         fed += 1;
     }

@@ -171,7 +171,6 @@ pub fn log_segment(data: &[u8]) {
     let Some((flags, rest)) = data.split_first() else { return };
     let mut segments = lengthen(rest);
     mend_all(&mut segments, *flags);
-    core_log::fuzz_recover(segments.first().map_or(&[], |segment| segment));
     let config = LogConfig { segment_bytes: SEGMENT_BYTES_MIN, ..LogConfig::default() };
     let mut disk = Images(segments.into_iter().map(Bytes::from).collect());
     let Ok((mut log, _)) = Log::recover(&mut disk, config, IDENTITY) else { return };

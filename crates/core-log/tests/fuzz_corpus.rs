@@ -4,6 +4,7 @@
 
 #[path = "../../../fuzz/common/corpus.rs"]
 mod corpus;
+#[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/log.rs"]
 mod log;
 

@@ -6,6 +6,7 @@
 mod corpus;
 #[path = "../../../fuzz/entries/codec.rs"]
 mod codec;
+#[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/placement.rs"]
 mod placement;
 

@@ -4,8 +4,10 @@
 
 #[path = "../../../fuzz/common/corpus.rs"]
 mod corpus;
+#[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/edge.rs"]
 mod edge;
+#[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/peer_wire.rs"]
 mod peer_wire;
 
