@@ -239,8 +239,10 @@ impl Group {
             MessageType::MsgSnapshot => {
                 let metadata = m.get_snapshot().get_metadata();
                 let membership = Membership::from_library(metadata.get_conf_state());
-                metadata.index > 0 && metadata.term <= m.term && membership.is_sound()
+                metadata.index > 0 && (1..=m.term).contains(&metadata.term) && membership.is_sound()
             }
+            // No entry has term 0, but the library finds it behind its log's end, and a match there.
+            MessageType::MsgAppend if m.log_term == 0 => false,
             MessageType::MsgAppend => {
                 m.entries.iter().take_while(|entry| entry.index <= log.committed).all(|entry| {
                     // A compacted entry was committed here; only one still held can be compared.

@@ -11,6 +11,9 @@ use raft::eraftpb::{Entry, EntryType, Message as LibraryMessage, MessageType};
 /// The most entries one message may carry.
 pub const MESSAGE_ENTRIES_MAX: usize = 4096;
 
+/// Indexes and terms beyond this are nobody's: the library counts on from them without a check.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// The kinds of message replicas exchange (Raft paper; pre-vote and transfer: Ongaro's thesis 9.6, 3.10).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 #[repr(u8)]
@@ -195,7 +198,13 @@ fn decode_entries(input: &mut Reader) -> Result<Vec<Entry>, DecodeError> {
 
 /// Whether the message's numbers fit each other: the library trusts that they do.
 pub(crate) fn is_well_formed(m: &LibraryMessage) -> bool {
-    if m.from == raft::INVALID_ID || m.to == raft::INVALID_ID {
+    // The library takes a message without a term for one of its own.
+    if m.from == raft::INVALID_ID || m.to == raft::INVALID_ID || m.term == 0 {
+        return false;
+    }
+    let snapshot = m.get_snapshot().get_metadata();
+    let numbers = [m.index, m.term, m.log_term, m.commit, m.commit_term, m.reject_hint, snapshot.index, snapshot.term];
+    if numbers.iter().any(|number| *number > NUMBER_MAX) {
         return false;
     }
     let mut index = m.index;

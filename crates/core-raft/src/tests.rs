@@ -1,1 +1,150 @@
+//! What peers may send, and what leaves.
 
+use crate::message::MESSAGE_ENTRIES_MAX;
+use crate::*;
+use base_types::codec::Encode;
+use base_types::{ClusterId, LogIndex, ReplicaId, Term, Tick};
+use bytes::Bytes;
+use core_log::testing::TestDisk;
+use core_log::{Log, LogConfig};
+use raft::eraftpb::{Entry, Message as LibraryMessage, MessageType};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const CLUSTER: ClusterId = ClusterId(7);
+
+fn group(voters: &[u64]) -> (Group, Rc<RefCell<Log>>, TestDisk) {
+    let config = LogConfig { segment_bytes: 1 << 20, ..LogConfig::default() };
+    let mut disk = TestDisk::new(config.segment_bytes);
+    let (mut log, _) = Log::recover(&mut disk, config, 1).unwrap();
+    log.compact(CLUSTER, LogIndex(1), Term(1));
+    let log = Rc::new(RefCell::new(log));
+    let membership = Membership { voters: voters.iter().copied().map(ReplicaId).collect(), ..Membership::default() };
+    let config = GroupConfig {
+        cluster: CLUSTER,
+        replica: ReplicaId(1),
+        election_ticks: 10,
+        heartbeat_ticks: 3,
+        seed: 1,
+        applied: LogIndex(1),
+        membership: membership.clone(),
+        snapshot_point: SnapshotPoint { index: LogIndex(1), term: Term(1), membership },
+    };
+    (Group::new(config, log.clone()).unwrap(), log, disk)
+}
+
+fn message(kind: MessageType, from: u64, term: u64) -> LibraryMessage {
+    let mut message = LibraryMessage { from, to: 1, term, ..LibraryMessage::default() };
+    message.set_msg_type(kind);
+    message
+}
+
+fn step(group: &mut Group, inner: LibraryMessage) {
+    let sent = Message::from_bytes(Message { inner }.to_bytes()).unwrap();
+    group.step(sent);
+}
+
+fn entry(index: u64, term: u64, bytes: usize) -> Entry {
+    Entry { index, term, data: Bytes::from(vec![1; bytes]), ..Entry::default() }
+}
+
+/// Takes readies until there is none; nothing is made durable.
+fn drain(group: &mut Group) -> Vec<GroupReady> {
+    std::iter::from_fn(|| group.make_ready(|_| {})).collect()
+}
+
+#[test]
+fn an_answer_of_a_later_term_does_not_end_a_followers_promise() {
+    let (mut group, _log, _disk) = group(&[1, 2, 3]);
+    step(&mut group, message(MessageType::MsgHeartbeat, 2, 5));
+    assert_eq!((group.leader(), group.term()), (Some(ReplicaId(2)), Term(5)));
+    let mut refusal = message(MessageType::MsgRequestPreVoteResponse, 3, 6);
+    refusal.reject = true;
+    step(&mut group, refusal);
+    assert_eq!((group.leader(), group.term()), (Some(ReplicaId(2)), Term(5)));
+    // And so the vote that a leader's lease rules out is not given.
+    let mut vote = message(MessageType::MsgRequestVote, 3, 6);
+    (vote.index, vote.log_term) = (1, 1);
+    step(&mut group, vote);
+    assert!(drain(&mut group).iter().flat_map(|ready| &ready.persisted_messages).all(|m| m.is_reject() || m.to() != ReplicaId(3)));
+    assert_eq!(group.term(), Term(5));
+}
+
+#[test]
+fn a_lone_voter_with_entries_that_are_not_durable_waits_with_its_election() {
+    let (mut group, log, mut disk) = group(&[1]);
+    let mut append = message(MessageType::MsgAppend, 2, 3);
+    (append.index, append.log_term) = (1, 1);
+    append.set_entries(vec![entry(2, 3, 10)].into());
+    step(&mut group, append);
+    let numbers: Vec<u64> = drain(&mut group).iter().map(|ready| ready.number).collect();
+    (0..100).for_each(|_| group.tick());
+    assert_eq!(group.role(), Role::Follower);
+    disk.drive(&mut log.borrow_mut(), Tick(1));
+    numbers.into_iter().for_each(|number| group.on_persisted(number));
+    (0..100).for_each(|_| group.tick());
+    assert_eq!(group.role(), Role::Leader);
+}
+
+#[test]
+fn messages_keep_within_their_bounds_and_lose_nothing() {
+    for (count, bytes) in [(10_000, 1), (40, 100_000), (3, 2_000_000), (1, 0), (0, 0)] {
+        let mut inner = message(MessageType::MsgAppend, 2, 9);
+        (inner.index, inner.log_term) = (5, 4);
+        inner.set_entries((0..count).map(|at| entry(6 + at, 9, bytes)).collect::<Vec<_>>().into());
+        let mut out = Vec::new();
+        Message::split_into(inner, 1 << 20, &mut out);
+        let mut index = 5;
+        for part in &out {
+            assert_eq!(part.inner.index, index);
+            assert!(part.inner.entries.len() <= MESSAGE_ENTRIES_MAX);
+            let sum: usize = part.inner.entries.iter().map(|entry| entry.data.len()).sum();
+            assert!(sum <= 1 << 20 || part.inner.entries.len() == 1);
+            assert!(Message::from_bytes(part.to_bytes()).is_ok());
+            index += part.inner.entries.len() as u64;
+        }
+        assert_eq!(index, 5 + count);
+    }
+}
+
+#[test]
+fn numbers_that_the_library_would_panic_on_are_dropped() {
+    let (mut group, _log, _disk) = group(&[1, 2, 3]);
+    let kinds = [
+        MessageType::MsgAppend,
+        MessageType::MsgAppendResponse,
+        MessageType::MsgHeartbeat,
+        MessageType::MsgHeartbeatResponse,
+        MessageType::MsgSnapshot,
+        MessageType::MsgRequestVote,
+        MessageType::MsgRequestVoteResponse,
+        MessageType::MsgTimeoutNow,
+    ];
+    let mut state = 1_u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        [0, 1, 2, 3, 4, u64::MAX - 1, u64::MAX][(state >> 33) as usize % 7]
+    };
+    for round in 0..20_000 {
+        let mut hostile = message(kinds[round % kinds.len()], 2 + draw() % 3, draw() % 8);
+        (hostile.index, hostile.log_term, hostile.commit) = (draw(), draw(), draw());
+        (hostile.commit_term, hostile.reject_hint, hostile.request_snapshot) = (draw(), draw(), draw() % 2);
+        hostile.reject = round % 3 == 0;
+        if round % kinds.len() == 4 {
+            let metadata = hostile.mut_snapshot().mut_metadata();
+            (metadata.index, metadata.term) = (draw(), draw());
+            metadata.mut_conf_state().voters = vec![1, draw(), draw()];
+            metadata.mut_conf_state().learners = vec![draw()];
+            metadata.mut_conf_state().voters_outgoing = vec![draw()];
+        }
+        group.step(Message { inner: hostile });
+        group.tick();
+        let ready = group.make_ready(|_| {});
+        if let Some(ready) = ready {
+            group.on_persisted(ready.number);
+            if let Some(last) = ready.committed.last() {
+                group.on_applied(last.index);
+            }
+        }
+    }
+}
