@@ -177,8 +177,11 @@ impl Replica {
         let was_member = self.meta.membership.contains(self.spec.replica);
         self.meta.membership = membership;
         self.reads.forget_lease();
+        self.membership_at = entry.index;
+        // A member that is removed stays until another has the removal durably and says so: one that had
+        // only heard of its commit, and forgets it in a crash, may need this vote to commit it again.
         if was_member && !self.meta.membership.contains(self.spec.replica) {
-            self.removed = true;
+            self.removed = self.is_leader();
         }
         let gone: Vec<_> =
             self.senders.keys().copied().filter(|replica| !self.meta.membership.contains(*replica)).collect();

@@ -183,6 +183,8 @@ pub struct Replica {
     pub damage_told: Tick,
     pub quiesced: bool,
     pub idle_ticks: u32,
+    /// The last membership entry applied, as far as this run knows.
+    pub membership_at: LogIndex,
     /// Ticks since a leader's message.
     pub silent_ticks: u32,
     /// What the engine holds durably.
@@ -273,6 +275,7 @@ impl Replica {
         now: Tick,
     ) -> Replica {
         Replica {
+            membership_at: meta.applied,
             spec: record.spec,
             space: record.space,
             blank: record.blank,

@@ -335,6 +335,7 @@ impl Replica {
         self.blank = false;
         self.meta = meta;
         self.meta.applied = point.index;
+        self.membership_at = point.index;
         if !planted(Mutant::SnapshotKeepsOld) {
             self.overlay.clear();
         }
