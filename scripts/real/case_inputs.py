@@ -152,8 +152,8 @@ def certificates(run):
             raise Problem(f"the peer port takes {what}")
     if "peer port was refused" not in world.log_text(1):
         raise Problem("node 1 does not tell of refused connections")
-    refused_start(world, 1, world.toml(world.nodes[1], certificate=expired_certificate(world, 1, run.root / "expired")), "expired")
-    refused_start(world, 1, world.toml(world.nodes[1], certificate=own[0], key=own[1]), "node-1")
+    refused_start(world, 1, world.toml(world.nodes[1], data="unused", certificate=expired_certificate(world, 1, run.root / "expired")), "expired")
+    refused_start(world, 1, world.toml(world.nodes[1], data="unused", certificate=own[0], key=own[1]), "node-1")
     # A whole node of a foreign authority that bears the same world's name: it is kept out, the others go on.
     load = Load(world, writers=2, counters=1, readers=1, through=[1, 2]).start()
     world.stop(3)
