@@ -3,8 +3,9 @@
 //! Always: numbers are sums over the runs named on the page; a fault kind that never fired in a large
 //! run is a failure of the simulator itself.
 
-use crate::plan::FaultKind;
+use crate::plan::{FaultKind, Layer};
 use crate::run::Report;
+use crate::swarm::needs_router;
 use base_types::WriteConsistency;
 use proof_check::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -56,11 +57,11 @@ impl Totals {
     }
 
     /// Fault kinds that never fired although the run was large enough.
-    pub fn dead_probes(&self) -> Vec<&'static str> {
+    pub fn dead_probes(&self, layer: Layer) -> Vec<&'static str> {
         if self.seeds < SEEDS_FOR_PROBES {
             return Vec::new();
         }
-        let drawn = FaultKind::ALL.iter().filter(|kind| !NOT_DRAWN.contains(kind)).map(|kind| kind.name());
+        let drawn = FaultKind::ALL.iter().filter(|kind| !NOT_DRAWN.contains(kind) && !(layer == Layer::Lane && needs_router(**kind))).map(|kind| kind.name());
         drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0).collect()
     }
 

@@ -138,7 +138,7 @@ fn command_run(words: &[String]) -> Ran {
     if let Some(report) = first.filter(|_| !words.iter().any(|word| word == "--no-shrink")) {
         tell_shrunk(&swarm::draw(report.seed, layer), &report);
     }
-    let dead = totals.dead_probes();
+    let dead = totals.dead_probes(layer);
     if !dead.is_empty() {
         println!("DEAD PROBES: never fired in {} seeds: {}", totals.seeds, dead.join(", "));
     }
@@ -282,7 +282,7 @@ fn command_mutants(words: &[String]) -> Ran {
         return Err(Refused(format!("unknown mutant '{name}'")));
     }
     let kills = proof_sim::mutants::hunt(seeds, layer(words)?, jobs(words)?, only);
-    let page = proof_sim::mutants::page(&kills, seeds, &commit());
+    let page = proof_sim::mutants::page(&kills, seeds, option(words, "--layer")?.unwrap_or("core"), &commit());
     println!("{page}");
     if let Some(file) = option(words, "--table")? {
         std::fs::write(file, &page).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;

@@ -82,6 +82,12 @@ fn damages(kind: FaultKind) -> bool {
     matches!(kind, BitRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
 }
 
+/// Kinds drawn for the whole core only: nobody heals a replica or moves one where there is no router.
+pub fn needs_router(kind: FaultKind) -> bool {
+    use FaultKind::*;
+    matches!(kind, DiskLost | BitRot | MisdirectedWrite | LostWrite | AddMember | RemoveMember | Reshard)
+}
+
 /// Kinds that make no sense with one node.
 fn needs_peers(kind: FaultKind) -> bool {
     use FaultKind::*;
@@ -90,10 +96,7 @@ fn needs_peers(kind: FaultKind) -> bool {
 
 /// Kinds drawn for a seed. An old image needs an epoch outside the disk to be told; scenarios only, until the core has one.
 fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
-    use FaultKind::*;
-    // Nobody heals a replica or moves one where there is no router.
-    let needs_router = matches!(kind, DiskLost | BitRot | MisdirectedWrite | LostWrite | AddMember | RemoveMember | Reshard);
-    if layer == Layer::Lane && needs_router {
+    if layer == Layer::Lane && needs_router(kind) {
         return false;
     }
     let damage_ok = shape.world_members >= 3 && shape.cluster_size >= 3;
