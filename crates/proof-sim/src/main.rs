@@ -153,9 +153,9 @@ fn tell_shrunk(plan: &Plan, report: &Report) {
     println!("shrunk plan ({} of {} hazards); keep it as a scenario file:\n{}", small.hazards.len(), plan.hazards.len(), small.to_toml());
 }
 
+/// What this program was built from (build.rs), not what is checked out now.
 fn commit() -> String {
-    let output = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
-    output.ok().and_then(|output| String::from_utf8(output.stdout).ok()).map_or_else(|| "unknown".to_string(), |text| text.trim().to_string())
+    env!("HIVE_BUILD_COMMIT").to_string()
 }
 
 fn tell(report: &Report, plan: &Plan, replay: &str) -> bool {
