@@ -9,8 +9,12 @@ fn git(arguments: &[&str]) -> Option<String> {
 }
 
 fn main() {
-    let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_string());
-    let dirty = git(&["status", "--porcelain", "--", ".."]).is_none_or(|changes| !changes.is_empty());
+    // An exported tree (`git archive`) has no repository: whoever exported it says which commit it is.
+    let exported = std::env::var("HIVE_COMMIT").ok();
+    let checked_out = git(&["rev-parse", "--short", "HEAD"]);
+    let dirty = checked_out.is_some() && git(&["status", "--porcelain", "--", ".."]).is_none_or(|changes| !changes.is_empty());
+    let commit = checked_out.or(exported).unwrap_or_else(|| "unknown".to_string());
+    println!("cargo:rerun-if-env-changed=HIVE_COMMIT");
     println!("cargo:rustc-env=HIVE_BUILD_COMMIT={commit}{}", if dirty { "+uncommitted" } else { "" });
     println!("cargo:rerun-if-changed=../../.git/logs/HEAD");
     println!("cargo:rerun-if-changed=..");
