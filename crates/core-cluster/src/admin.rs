@@ -16,6 +16,8 @@ use crate::wire::Payload;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use core_raft::{ChangeError, ChangeKind, MembershipChange};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// A learner this many entries behind the commit index, or fewer, becomes a voter.
 const PROMOTE_LAG_MAX: u64 = 64;
@@ -95,9 +97,9 @@ impl Replica {
                 return self.submit_write(shared, now, ticket, deadline, write);
             }
             AdminCommand::AddMember { node, disk } | AdminCommand::ReplaceDisk { node, disk } => {
-                self.wish_voter(node, disk).map(|()| Goal::Voter { node, disk })
+                self.wish_voter(shared, now, node, disk).map(|()| Goal::Voter { node, disk })
             }
-            AdminCommand::RemoveMember { node } => self.wish_absent(shared, node).map(|()| Goal::Absent { node }),
+            AdminCommand::RemoveMember { node } => self.wish_absent(shared, now, node).map(|()| Goal::Absent { node }),
             AdminCommand::TransferLeader { node } => self.wish_leader(node).map(|()| Goal::LeaderOn { node }),
         };
         match result {
@@ -112,25 +114,31 @@ impl Replica {
     }
 
     /// A replica that cannot be mended asked to be replaced by a new one on its own disk.
-    pub fn replace_lost(&mut self, shared: &mut Shared, from: NodeId, replica: ReplicaId) {
+    pub fn replace_lost(&mut self, shared: &mut Shared, now: Tick, from: NodeId, replica: ReplicaId) {
         if self.is_stranger(replica) {
             return self.send(shared, from, &Payload::Removed { replica });
         }
         let Some(member) = self.meta.members.iter().copied().find(|member| member.replica == replica) else { return };
         if self.leading.is_some() && replica != self.spec.replica {
             // Refusals (a change under way, quorum at risk) are fine: the lost replica asks again.
-            let _asked_again = self.propose_replacement(Some(member), member.node, member.disk);
+            let _asked_again = self.propose_replacement(shared, now, Some(member), (member.node, member.disk));
         }
     }
 
-    fn wish_voter(&mut self, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
+    fn wish_voter(&mut self, shared: &Shared, now: Tick, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
         match self.meta.member_on(node) {
             Some(member) if member.disk == disk => Ok(()),
-            old => self.propose_replacement(old, node, disk),
+            old => self.propose_replacement(shared, now, old, (node, disk)),
         }
     }
 
-    fn propose_replacement(&mut self, old: Option<Member>, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
+    fn propose_replacement(
+        &mut self,
+        shared: &Shared,
+        now: Tick,
+        old: Option<Member>,
+        (node, disk): (NodeId, DiskId),
+    ) -> Result<(), Refusal> {
         if self.meta.members.len() >= MEMBERS_MAX {
             let message = format!("cluster {} has {MEMBERS_MAX} members already", self.spec.name);
             return Err(Refusal::invalid("TooManyMembers", message));
@@ -138,20 +146,20 @@ impl Replica {
         let replica = self.meta.next_replica;
         let mut changes = vec![(ChangeKind::AddLearner, replica)];
         if let Some(old) = old {
-            self.check_quorum_without(old)?;
+            self.check_quorum_without(shared, now, old)?;
             changes.push((ChangeKind::Remove, old.replica));
         }
         self.propose_members(ChangeContext { changes, added: vec![Member { replica, node, disk, learner: true }] })
     }
 
-    fn wish_absent(&mut self, shared: &mut Shared, node: NodeId) -> Result<(), Refusal> {
+    fn wish_absent(&mut self, shared: &mut Shared, now: Tick, node: NodeId) -> Result<(), Refusal> {
         let Some(member) = self.meta.member_on(node) else { return Ok(()) };
         if self.meta.members.iter().filter(|member| !member.learner).count() == 1 && !member.learner {
             let message =
                 format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
             return Err(Refusal::invalid("QuorumAtRisk", message));
         }
-        self.check_quorum_without(member)?;
+        self.check_quorum_without(shared, now, member)?;
         if node == shared.config.node {
             return self.hand_over_to_best();
         }
@@ -190,14 +198,15 @@ impl Replica {
         Ok(())
     }
 
-    fn check_quorum_without(&self, leaving: Member) -> Result<(), Refusal> {
-        let group = self.group.as_ref().expect("a leader has a group");
-        let voters: Vec<_> = group
-            .followers()
-            .into_iter()
-            .filter(|f| self.meta.membership.is_voter(f.replica) && f.replica != leaving.replica)
-            .collect();
-        let active = voters.iter().filter(|f| f.active || f.replica == self.spec.replica).count();
+    /// The library's own mark of who is active is wiped once every election timeout: whoever asks in step
+    /// with that would be refused for ever. So what counts is when a member last answered.
+    fn check_quorum_without(&self, shared: &Shared, now: Tick, leaving: Member) -> Result<(), Refusal> {
+        let recent = Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2);
+        let membership = &self.meta.membership;
+        let voters: BTreeSet<ReplicaId> = membership.voters.iter().chain(&membership.voters_outgoing).copied().collect();
+        let voters: Vec<ReplicaId> = voters.into_iter().filter(|voter| *voter != leaving.replica).collect();
+        let answers = |voter: &ReplicaId| self.answered.get(voter).is_some_and(|at| now.since(*at) <= recent);
+        let active = voters.iter().filter(|voter| **voter == self.spec.replica || answers(voter)).count();
         if active > voters.len() / 2 {
             return Ok(());
         }

@@ -98,7 +98,9 @@ impl Replica {
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
         let time = payload.cluster_time_ms.max(self.meta.cluster_time_ms);
         self.meta.cluster_time_ms = time;
-        self.request_ids.expire(time, &mut self.overlay);
+        let id_time = payload.id_time_ms.max(self.meta.id_time_ms);
+        self.meta.id_time_ms = id_time;
+        self.request_ids.expire(id_time, &mut self.overlay);
         let mut row = RowBuilder::new(entry);
         let mut order: Vec<(usize, EntryCommand)> = payload.commands.into_iter().enumerate().collect();
         let mut answers = vec![Applied::default(); order.len()];
@@ -118,7 +120,7 @@ impl Replica {
             let applied = Applied { index: entry.index, term: entry.term, position: position as u32, reply };
             // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
             if !core_backends::is_retryable_refusal(&applied.reply) {
-                row.remember(command.request_id, &applied, time.saturating_add(command.keep_ms));
+                row.remember(command.request_id, &applied, id_time.saturating_add(command.keep_ms));
             }
             answers[position] = applied;
         }

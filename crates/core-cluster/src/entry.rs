@@ -1,7 +1,7 @@
 //! What a normal log entry carries: the commands of one turn, stamped with the cluster's time.
 //!
 //! ```text
-//! u8 format (1) | varint cluster_time_ms | varint count | count × command
+//! u8 format (1) | varint cluster_time_ms | varint id_time_ms | varint count | count × command
 //! command: u8 backend (0: the cluster itself) | u128 request id | varint keep_ms | varint length | bytes
 //! ```
 //! Always: commands are slices of the entry's memory. Drawn in docs/formats/entry.md.
@@ -38,14 +38,16 @@ pub struct EntryCommand {
 pub struct EntryPayload {
     /// The cluster's time when the leader proposed it.
     pub cluster_time_ms: u64,
+    /// What request ids expire by: as the cluster's time, but a leap of the leader's clock counts little.
+    pub id_time_ms: u64,
     /// In order.
     pub commands: Vec<EntryCommand>,
 }
 
-pub fn encode(cluster_time_ms: u64, commands: &[EntryCommand]) -> Bytes {
+pub fn encode(cluster_time_ms: u64, id_time_ms: u64, commands: &[EntryCommand]) -> Bytes {
     let bytes: usize = commands.iter().map(|command| command.command.len() + 32).sum();
     let mut out = Writer::with_capacity(bytes + 16);
-    out.u8(FORMAT).varint(cluster_time_ms).varint(commands.len() as u64);
+    out.u8(FORMAT).varint(cluster_time_ms).varint(id_time_ms).varint(commands.len() as u64);
     for command in commands {
         out.u8(command.backend).u128(command.request_id.0).varint(command.keep_ms).bytes(&command.command);
     }
@@ -58,6 +60,7 @@ pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
         return Err(DecodeError::Unknown("entry format"));
     }
     let cluster_time_ms = input.varint("cluster time")?;
+    let id_time_ms = input.varint("id time")?;
     let count = input.count("commands")?;
     if count > COMMANDS_PER_ENTRY_MAX {
         return Err(DecodeError::TooLarge("commands"));
@@ -72,12 +75,12 @@ pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
         });
     }
     input.end()?;
-    Ok(EntryPayload { cluster_time_ms, commands })
+    Ok(EntryPayload { cluster_time_ms, id_time_ms, commands })
 }
 
-/// The stamp alone.
-pub fn cluster_time(data: &Bytes) -> Option<u64> {
+/// The two stamps alone: the cluster's time and the ids' time.
+pub fn stamps(data: &Bytes) -> Option<(u64, u64)> {
     let mut input = Reader::new(data.clone());
     (input.u8("entry format").ok()? == FORMAT).then_some(())?;
-    input.varint("cluster time").ok()
+    Some((input.varint("cluster time").ok()?, input.varint("id time").ok()?))
 }

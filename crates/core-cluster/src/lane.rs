@@ -31,6 +31,8 @@ use std::time::Duration;
 const TOMBSTONES_MAX: usize = 1024;
 /// What one takes in their record.
 const TOMBSTONE_BYTES_MAX: usize = 20;
+/// What a gap between two turns counts at most for the time that request ids expire by.
+const STEADY_GAP_MAX: Duration = Duration::from_millis(500);
 /// Ticks handed on at once after a pause; the rest of the pause is skipped.
 const TICKS_AT_ONCE_MAX: u64 = 64;
 
@@ -146,6 +148,8 @@ impl Lane {
                 storage_failed: false,
                 snapshot_senders: 0,
                 flush_soon: false,
+                steady: Duration::ZERO,
+                last_turn: now,
                 config,
             },
             replicas: BTreeMap::new(),
@@ -338,6 +342,10 @@ impl Lane {
                 self.next_tick = now + Duration::from_millis(self.shared.config.tick_ms);
             }
             if std::mem::take(&mut replica.quiesced) && replica.is_leader() {
+                // In the quiet nobody had to answer: who is not known to be down counts as there.
+                let down = &self.shared.down;
+                let up = replica.meta.members.iter().filter(|member| !down.contains(&member.node));
+                replica.answered.extend(up.map(|member| (member.replica, now)));
                 replica.group.as_mut().expect("a leader has a group").ping();
             }
         }
@@ -433,7 +441,7 @@ impl Lane {
             }
             Payload::RepairRequest { from: asking, holes } => replica.on_repair_request(shared, from, asking, holes),
             Payload::RepairReply { from: member, answers } => replica.on_repair_reply(shared, now, member, answers),
-            Payload::Lost { from: lost } => replica.replace_lost(shared, from, lost),
+            Payload::Lost { from: lost } => replica.replace_lost(shared, now, from, lost),
             Payload::Removed { replica: removed } => {
                 if removed == replica.spec.replica && !replica.is_leader() {
                     replica.removed = true;
@@ -485,6 +493,9 @@ impl Lane {
         }
         if matches!(message.kind(), MessageKind::Append | MessageKind::Heartbeat) {
             replica.silent_ticks = 0;
+        }
+        if replica.leading.is_some() && replica.meta.node_of(sender).is_some() {
+            replica.answered.insert(sender, now);
         }
         let takes_more = message.kind() != MessageKind::Append || !shared.is_pressed(8);
         if let Some(group) = replica.group.as_mut().filter(|_| takes_more) {
@@ -621,6 +632,9 @@ impl Lane {
     }
 
     fn run_ticks(&mut self, now: Tick) {
+        let gap = now.since(self.shared.last_turn).min(STEADY_GAP_MAX);
+        self.shared.steady += gap;
+        self.shared.last_turn = now;
         let tick = Duration::from_millis(self.shared.config.tick_ms);
         let mut handed_on = 0;
         while self.next_tick <= now {

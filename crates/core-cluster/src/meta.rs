@@ -120,6 +120,8 @@ pub struct ClusterMeta {
     pub read_consistency: ReadConsistency,
     /// The stamp of the last applied entry.
     pub cluster_time_ms: u64,
+    /// The same entry's stamp that request ids expire by.
+    pub id_time_ms: u64,
 }
 
 impl ClusterMeta {
@@ -141,6 +143,7 @@ impl ClusterMeta {
             consistency: spec.consistency,
             read_consistency: spec.read_consistency,
             cluster_time_ms: 0,
+            id_time_ms: 0,
         }
     }
 
@@ -161,7 +164,7 @@ impl Encode for ClusterMeta {
         self.membership.encode(out);
         encode_members(out, &self.members);
         out.varint(self.next_replica.0).u8(self.consistency as u8).u8(self.read_consistency as u8);
-        out.varint(self.cluster_time_ms);
+        out.varint(self.cluster_time_ms).varint(self.id_time_ms);
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
@@ -177,6 +180,7 @@ impl Encode for ClusterMeta {
             consistency: WriteConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
             read_consistency: ReadConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
             cluster_time_ms: input.varint("cluster time")?,
+            id_time_ms: input.varint("id time")?,
         })
     }
 }

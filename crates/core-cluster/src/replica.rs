@@ -32,6 +32,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A forwarded write whose route's clock lies further behind than this is refused (it was long under way).
 pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
@@ -68,6 +69,10 @@ pub struct Shared {
     pub snapshot_senders: usize,
     /// Something waits for the next flush (a learner's first snapshot).
     pub flush_soon: bool,
+    /// How long the lane has been running, a gap between turns counting little (`STEADY_GAP_MAX`): a
+    /// clock that leaps must not make request ids expire before their retries have ended.
+    pub steady: Duration,
+    pub last_turn: Tick,
 }
 
 /// A ready that waits for a log batch.
@@ -193,6 +198,10 @@ pub struct Replica {
     pub leading: Option<Term>,
     /// The cluster's time while leading: this much at that moment.
     pub time_base: (u64, Tick),
+    /// The ids' time while leading: this much when the lane had run so long.
+    pub id_base: (u64, Duration),
+    /// When members last said anything to this leader.
+    pub answered: BTreeMap<ReplicaId, Tick>,
     /// Where replicas that are not (yet) in `meta.members` were heard from.
     pub heard_from: BTreeMap<ReplicaId, NodeId>,
     pub told: Option<(Option<NodeId>, Vec<Member>)>,
@@ -303,6 +312,8 @@ impl Replica {
             durable,
             leading: None,
             time_base: (0, now),
+            id_base: (0, Duration::ZERO),
+            answered: BTreeMap::new(),
             heard_from: BTreeMap::new(),
             told: None,
             removed: false,
@@ -381,6 +392,11 @@ impl Replica {
     pub fn leader_node(&self) -> Option<NodeId> {
         let leader = self.group.as_ref()?.leader()?;
         self.meta.node_of(leader).or_else(|| self.heard_from.get(&leader).copied())
+    }
+
+    /// What request ids expire by, while leading.
+    pub fn id_time(&self, shared: &Shared) -> u64 {
+        self.id_base.0 + shared.steady.saturating_sub(self.id_base.1).as_millis() as u64
     }
 
     /// The cluster's time as this member knows it: a leader lets it run, others know the last stamp.
@@ -607,8 +623,9 @@ impl Replica {
         mut writes: Vec<WaitingWrite>,
     ) {
         let time = self.cluster_time(now);
+        let id_time = self.id_time(shared);
         let group = self.group.as_mut().expect("a leader has a group");
-        match group.propose(entry::encode(time, commands)) {
+        match group.propose(entry::encode(time, id_time, commands)) {
             Ok(index) => {
                 let term = group.term();
                 shared.statistics.proposals += 1;
@@ -748,7 +765,9 @@ impl Replica {
         if role == Role::Leader && self.leading != Some(term) {
             self.lose_leadership(shared);
             shared.statistics.elections_won += 1;
-            self.time_base = (self.last_stamp(shared), now);
+            let (time, id_time) = self.last_stamps(shared);
+            self.time_base = (time, now);
+            self.id_base = (id_time, shared.steady);
             self.leading = Some(term);
             self.idle_ticks = 0;
         } else if role != Role::Leader && self.leading.is_some() {
@@ -757,25 +776,26 @@ impl Replica {
     }
 
     /// The latest stamp in the log: the cluster's time must not go back when leadership moves.
-    fn last_stamp(&self, shared: &Shared) -> u64 {
+    fn last_stamps(&self, shared: &Shared) -> (u64, u64) {
         if planted(Mutant::ClockStepsBack) {
-            return 0;
+            return (0, 0);
         }
         let log = shared.log.borrow();
         let mut index = log.last_index(self.spec.cluster);
         while index > self.meta.applied {
-            let stamp = log.entry(self.spec.cluster, index).and_then(|entry| crate::entry::cluster_time(&entry.data));
-            if let Some(stamp) = stamp {
-                return stamp.max(self.meta.cluster_time_ms);
+            let stamps = log.entry(self.spec.cluster, index).and_then(|entry| crate::entry::stamps(&entry.data));
+            if let Some((time, id_time)) = stamps {
+                return (time.max(self.meta.cluster_time_ms), id_time.max(self.meta.id_time_ms));
             }
             index = LogIndex(index.0 - 1);
         }
-        self.meta.cluster_time_ms
+        (self.meta.cluster_time_ms, self.meta.id_time_ms)
     }
 
     /// Leadership is gone: what was proposed may still be committed by another leader.
     pub fn lose_leadership(&mut self, shared: &mut Shared) {
         self.leading = None;
+        self.answered.clear();
         let hidden = planted(Mutant::UnknownAsRefused);
         for proposed in std::mem::take(&mut self.proposed) {
             for write in proposed.writes.into_iter().filter(|write| !write.answered) {

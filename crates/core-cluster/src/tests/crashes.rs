@@ -146,3 +146,22 @@ fn a_destroyed_replica_comes_back_only_under_a_higher_id() {
     assert!(world.lane(4).create_replica(now, joining(8)).unwrap());
     assert_eq!(world.lane(4).create_replica(now, joining(7)).unwrap_err().code, "AlreadyAMember");
 }
+
+#[test]
+fn whoever_asks_in_step_with_the_quorum_check_is_not_refused() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    let leader = world.leader();
+    let lost = leader % 3 + 1;
+    world.kill(lost);
+    world.run(1_000);
+    for _ in 0..120 {
+        // Each millisecond of the check's period: none of them may find the living member silent.
+        let node = NodeId(lost);
+        let ticket = world.submit(leader, 50, LocalKind::Admin(AdminCommand::ReplaceDisk { node, disk: base_types::DiskId(9) }));
+        world.run(1);
+        if let Some(LocalOutcome::Refused(refusal)) = world.completions.remove(&ticket) {
+            assert_ne!(refusal.code, "QuorumAtRisk", "{}", refusal.message);
+        }
+    }
+}

@@ -11,7 +11,7 @@ use core_backends::metadata::Reply;
 use std::collections::{BTreeMap, BTreeSet};
 
 const SEEDS: u64 = 50;
-const STEPS: u64 = 1_000;
+const STEPS: u64 = 600;
 const HEAL_STEPS: u64 = 12_000;
 
 struct Walk {
@@ -272,10 +272,10 @@ impl Walk {
             self.world.run(1);
             self.make_replicas();
             self.settle();
-            if step % 500 == 0 {
+            if step % 300 == 0 {
                 self.replace_lost_disks();
             }
-            if step > 1_000 && step % 100 == 0 && self.is_quiet() {
+            if step > 500 && step % 100 == 0 && self.is_quiet() {
                 return;
             }
         }
