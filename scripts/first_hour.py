@@ -1,5 +1,8 @@
 """What scripts/first-hour.sh runs: load a real tree of files, kill the leader, lose nothing.
 
+    first_hour.py             the test
+    first_hour.py data-set    only the data set, as JSON lines for `hive load`
+
 Always: ends within LIMIT_S; ends only processes it started, by their ids; leaves no data behind.
 Each check prints one line, `ok` or `FAILED`; the last line sums up; any failure makes the exit code 1.
 """
@@ -18,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 
-HIVE = os.path.abspath(os.environ["HIVE"])
+HIVE = os.path.abspath(os.environ.get("HIVE", "target/release/hive"))
 BASE_PORT = int(os.environ.get("FIRST_HOUR_BASE_PORT", "28000"))
 NODES = 5
 LIMIT_S = 240
@@ -89,6 +92,11 @@ def data_set():
         if len(records) >= FILES_MIN:
             return tree, records
     sys.exit("no tree of files to load; looked at " + ", ".join(TREES))
+
+
+def json_line(path, value):
+    """A record as `hive load` reads it."""
+    return json.dumps(text_or_base64("key", path) | text_or_base64("value", value)).encode() + b"\n"
 
 
 def die_with_me():
@@ -190,8 +198,7 @@ def load_and_kill(records, leader, pid, prober, data):
             prober.dead = leader
             os.kill(pid, signal.SIGKILL)
             say(f"kill -9 of node {leader}, the leader, after {count} of {len(records)} lines")
-        line = text_or_base64("key", path) | text_or_base64("value", value)
-        load.stdin.write(json.dumps(line).encode() + b"\n")
+        load.stdin.write(json_line(path, value))
     load.stdin.close()
     code = load.wait()
     report = json.load(open(report_file))
@@ -317,4 +324,8 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-main()
+if sys.argv[1:] == ["data-set"]:
+    for record in data_set()[1].items():
+        sys.stdout.buffer.write(json_line(*record))
+else:
+    main()
