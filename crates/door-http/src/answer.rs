@@ -6,8 +6,8 @@
 use crate::error::{status_of, write_failure};
 use crate::json::{write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
-    Action, ActionResult, Answer, ClusterInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo, Partitioning, RedisReply, Response,
-    StatusInfo,
+    Action, ActionResult, Answer, ClusterInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo, Partitioning, RedisReply,
+    Response, StatusInfo,
 };
 use base_types::OrderedAt;
 use bytes::Bytes;
@@ -259,7 +259,9 @@ fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {
     field(out, "clusters", |out| write_number(info.clusters, out));
     field(out, "leaders", |out| write_number(info.leaders, out));
     field(out, "quiesced", |out| write_number(info.quiesced, out));
-    field(out, "config_cluster", |out| optional(info.config_cluster.as_ref(), out, |name, out| write_text(name.as_str(), out)));
+    field(out, "config_cluster", |out| {
+        optional(info.config_cluster.as_ref(), out, |name, out| write_text(name.as_str(), out))
+    });
     field(out, "warnings", |out| list(&info.warnings, out, |text, out| write_text(text, out)));
 }
 
@@ -292,7 +294,6 @@ fn list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
     }
     out.push(b']');
 }
-
 
 #[cfg(test)]
 mod tests;

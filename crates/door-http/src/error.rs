@@ -116,7 +116,8 @@ mod tests {
         ];
         for byte in 0..=u8::MAX {
             let Some(kind) = ErrorKind::from_byte(byte) else { continue };
-            let (_, status, outcome, retryable) = *golden.iter().find(|row| row.0 == kind).expect("a new kind needs a status");
+            let (_, status, outcome, retryable) =
+                *golden.iter().find(|row| row.0 == kind).expect("a new kind needs a status");
             let (written, body) = write_error(&Refusal::new(kind, "NotFound", "m \"q\"").into());
             assert_eq!(written, status, "{kind:?}");
             let expected = format!(

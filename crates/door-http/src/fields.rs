@@ -79,7 +79,9 @@ impl<'a> Fields<'a> {
     {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let parsed = T::from_str(&text);
-        parsed.map(Some).map_err(|error| Refusal::invalid(code, format!("field '{name}' is '{}': {error}", clip(&text))))
+        parsed
+            .map(Some)
+            .map_err(|error| Refusal::invalid(code, format!("field '{name}' is '{}': {error}", clip(&text))))
     }
 
     /// A whole number in a range.
@@ -156,7 +158,9 @@ impl<'a> Fields<'a> {
     /// A cluster's name.
     pub fn cluster(&mut self, name: &str) -> Result<Option<ClusterName>, Refusal> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        text.parse().map(Some).map_err(|error: base_types::NameError| Refusal::invalid("InvalidClusterName", error.to_string()))
+        text.parse()
+            .map(Some)
+            .map_err(|error: base_types::NameError| Refusal::invalid("InvalidClusterName", error.to_string()))
     }
 
     /// A cluster's name that must be there.
@@ -210,7 +214,10 @@ pub fn near<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k 
     }
     let lower = word.to_ascii_lowercase();
     let scored = known.map(|known| (distance(lower.as_bytes(), known.to_ascii_lowercase().as_bytes()), known));
-    scored.min_by_key(|(distance, _)| *distance).filter(|(distance, known)| *distance <= 1 + known.len() / 4).map(|(_, known)| known)
+    scored
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 4)
+        .map(|(_, known)| known)
 }
 
 /// How many letters must be added, removed or changed (Levenshtein).

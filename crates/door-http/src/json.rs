@@ -72,7 +72,9 @@ pub fn parse(body: &[u8]) -> Result<Value<'_>, Refusal> {
     parsed.map_err(|error| {
         let (line, column) = (error.line(), error.column());
         match shared.refusal.take() {
-            Some(refusal) => Refusal { message: format!("{}, line {line} column {column}", refusal.message), ..refusal },
+            Some(refusal) => {
+                Refusal { message: format!("{}, line {line} column {column}", refusal.message), ..refusal }
+            }
             None => Refusal::invalid("MalformedJson", format!("the body is not JSON: {error}")),
         }
     })
@@ -151,7 +153,9 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
                 return Err(self.shared.refuse("DuplicateField", format!("field '{}' is given twice", clip(&name))));
             }
             if out.len() == FIELDS_MAX {
-                return Err(self.shared.refuse("InvalidRequest", format!("an object has more than {FIELDS_MAX} fields")));
+                return Err(self
+                    .shared
+                    .refuse("InvalidRequest", format!("an object has more than {FIELDS_MAX} fields")));
             }
             out.push((name, map.next_value_seed(item)?));
         }
@@ -187,7 +191,8 @@ const CLIP_CHARACTERS: usize = 64;
 
 /// A client's text as a message repeats it: short, and without control characters.
 pub fn clip(text: &str) -> String {
-    let mut out: String = text.chars().take(CLIP_CHARACTERS).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut out: String =
+        text.chars().take(CLIP_CHARACTERS).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(CLIP_CHARACTERS).is_some() {
         out.push('…');
     }

@@ -57,7 +57,10 @@ pub fn parse_plain(method: &str, path: &str, query: &str, body: Bytes) -> Result
         "/get" => PlainRoute::Get,
         "/clean" => PlainRoute::Clean,
         other => {
-            let message = format!("there is nothing at '{}'; try POST / with an action, /put, /get, /clean, /health, /metrics", clip(other));
+            let message = format!(
+                "there is nothing at '{}'; try POST / with an action, /put, /get, /clean, /health, /metrics",
+                clip(other)
+            );
             return Err(Refusal::new(ErrorKind::NotFound, "NotFound", message).into());
         }
     };
@@ -79,7 +82,10 @@ fn request(route: PlainRoute, query: Query, posted: bool, body: Bytes) -> Result
         PlainRoute::Put => {
             let posted = if posted { Some(body) } else { None };
             let value = query.value.or(posted).ok_or_else(|| {
-                Refusal::invalid("MissingField", "the query needs value=, for example /put?key=k&value=v; or POST the value")
+                Refusal::invalid(
+                    "MissingField",
+                    "the query needs value=, for example /put?key=k&value=v; or POST the value",
+                )
             })?;
             Action::KvPut { target: KvTarget::Keyspace(keyspace), key: key(query.key)?, value: check_value(value)? }
         }
@@ -97,7 +103,8 @@ fn request(route: PlainRoute, query: Query, posted: bool, body: Bytes) -> Result
 
 fn parse_query(query: &str) -> Result<Query, Refusal> {
     if query.len() > QUERY_BYTES_MAX {
-        let message = format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are taken; POST the value instead", query.len());
+        let message =
+            format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are taken; POST the value instead", query.len());
         return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
     }
     let mut out = Query::default();
@@ -106,7 +113,10 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (decode(name)?, decode(value)?);
         if seen.contains(&name) {
-            return Err(Refusal::invalid("DuplicateField", format!("'{}' is given twice", clip(&String::from_utf8_lossy(&name)))));
+            return Err(Refusal::invalid(
+                "DuplicateField",
+                format!("'{}' is given twice", clip(&String::from_utf8_lossy(&name))),
+            ));
         }
         set(&mut out, &name, value)?;
         seen.push(name);
@@ -139,7 +149,10 @@ fn text<'v>(name: &str, value: &'v Bytes) -> Result<&'v str, Refusal> {
     core::str::from_utf8(value).map_err(|_| Refusal::invalid("InvalidField", format!("'{name}' is not UTF-8")))
 }
 
-fn level<T: core::str::FromStr<Err = base_types::consistency::UnknownLevel>>(name: &str, value: &Bytes) -> Result<T, Refusal> {
+fn level<T: core::str::FromStr<Err = base_types::consistency::UnknownLevel>>(
+    name: &str,
+    value: &Bytes,
+) -> Result<T, Refusal> {
     let word = text(name, value)?;
     word.parse().map_err(|error| Refusal::invalid("UnknownLevel", format!("'{name}' is '{}': {error}", clip(word))))
 }
@@ -148,7 +161,10 @@ fn deadline(word: &str) -> Result<Duration, Refusal> {
     let most = DEADLINE_MAX.as_millis() as u64;
     match word.parse::<u64>() {
         Ok(millis) if (1..=most).contains(&millis) => Ok(Duration::from_millis(millis)),
-        _ => Err(Refusal::invalid("LimitOutOfRange", format!("'deadline_ms' is '{}'; it must be 1 to {most}", clip(word)))),
+        _ => Err(Refusal::invalid(
+            "LimitOutOfRange",
+            format!("'deadline_ms' is '{}'; it must be 1 to {most}", clip(word)),
+        )),
     }
 }
 

@@ -9,8 +9,8 @@ use crate::json::{self, clip, Value};
 use crate::Limits;
 use base_types::action::{Action, BatchStep, KvTarget, Partitioning, Request};
 use base_types::{
-    ErrorKind, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX, SCAN_LIMIT_DEFAULT,
-    SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
+    ErrorKind, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX,
+    SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -33,8 +33,17 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     (
         "KvScan",
         &[
-            "keyspace", "cluster", "prefix", "prefix_base64", "start_after", "start_after_base64", "end", "end_base64", "limit",
-            "reverse", "keys_only",
+            "keyspace",
+            "cluster",
+            "prefix",
+            "prefix_base64",
+            "start_after",
+            "start_after_base64",
+            "end",
+            "end_base64",
+            "limit",
+            "reverse",
+            "keys_only",
         ],
     ),
     ("KvBatch", &["keyspace", "cluster", "steps"]),
@@ -73,7 +82,8 @@ pub fn parse_request(body: Bytes, limits: &Limits) -> Result<Request, HttpError>
 fn parse(body: &Bytes) -> Result<Request, Refusal> {
     let value = json::parse(body)?;
     if !matches!(value, Value::Object(_)) {
-        let message = format!(r#"the body is {}; it must be an object such as {{"action":"KvGet","key":"k"}}"#, value.kind());
+        let message =
+            format!(r#"the body is {}; it must be an object such as {{"action":"KvGet","key":"k"}}"#, value.kind());
         return Err(Refusal::invalid("InvalidRequest", message));
     }
     let mut fields = Fields::new(body, "the request", value)?;
@@ -138,7 +148,9 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         "Redis" => Ok(Action::Redis { cluster: fields.cluster_needed("cluster")?, command: command(fields)? }),
         "ListNodes" => Ok(Action::ListNodes),
         "Status" => Ok(Action::Status),
-        "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => keyspace_action(name, fields),
+        "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => {
+            keyspace_action(name, fields)
+        }
         _ => cluster_action(name, fields),
     }
 }
@@ -151,10 +163,14 @@ fn keyspace_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action
     Ok(match name {
         "DeleteKeyspace" => Action::DeleteKeyspace { keyspace },
         "DescribeKeyspace" => Action::DescribeKeyspace { keyspace },
-        "Reshard" => Action::Reshard { keyspace, clusters: fields.number_needed("clusters", 1, u64::from(u16::MAX))? as u16 },
+        "Reshard" => {
+            Action::Reshard { keyspace, clusters: fields.number_needed("clusters", 1, u64::from(u16::MAX))? as u16 }
+        }
         _ => Action::CreateKeyspace {
             keyspace,
-            partitioning: fields.word::<PartitioningWord>("partition", "InvalidKeyspace")?.map_or(Partitioning::Hash, |word| word.0),
+            partitioning: fields
+                .word::<PartitioningWord>("partition", "InvalidKeyspace")?
+                .map_or(Partitioning::Hash, |word| word.0),
             partitions: fields.number("partitions", 1, u64::from(u16::MAX))?.unwrap_or(PARTITIONS_DEFAULT) as u16,
             clusters: fields.number("clusters", 1, u64::from(u16::MAX))?.unwrap_or(1) as u16,
             split_keys: fields.bytes_list("split_keys")?.unwrap_or_default(),
@@ -185,7 +201,13 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
             // The levels are the fields common to all actions; `parse` fills them in.
             Action::SetDefaultConsistency { name: cluster, consistency: None, read_consistency: None }
         }
-        other => return Err(Refusal::new(ErrorKind::Internal, "Internal", format!("action {other} is listed but has no parser"))),
+        other => {
+            return Err(Refusal::new(
+                ErrorKind::Internal,
+                "Internal",
+                format!("action {other} is listed but has no parser"),
+            ))
+        }
     })
 }
 
@@ -207,7 +229,9 @@ fn limit(fields: &mut Fields<'_>) -> Result<u32, Refusal> {
 
 fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
     match (fields.text("keyspace")?, fields.cluster("cluster")?) {
-        (Some(_), Some(_)) => Err(Refusal::invalid("InvalidField", "both 'keyspace' and 'cluster' are given; give one")),
+        (Some(_), Some(_)) => {
+            Err(Refusal::invalid("InvalidField", "both 'keyspace' and 'cluster' are given; give one"))
+        }
         (None, Some(cluster)) => Ok(KvTarget::Cluster(cluster)),
         (Some(keyspace), None) => Ok(KvTarget::Keyspace(keyspace.into_owned())),
         (None, None) => Ok(KvTarget::Keyspace(KEYSPACE_DEFAULT.to_owned())),

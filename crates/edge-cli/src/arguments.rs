@@ -493,7 +493,14 @@ mod tests {
 
     #[test]
     fn wrong_lines_are_usage_errors() {
-        for line in ["hive", "hive kv put k", "hive kv put k v --consistency stronk", "hive dev --nodes 0", "hive bench none", "hive load f"] {
+        for line in [
+            "hive",
+            "hive kv put k",
+            "hive kv put k v --consistency stronk",
+            "hive dev --nodes 0",
+            "hive bench none",
+            "hive load f",
+        ] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
         }
     }

@@ -14,7 +14,10 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
     match command {
         CaCommand::Init { dir, world, json } => {
             ca::init(&dir, &world).map_err(refused)?;
-            let text = format!("authority of world {world} made in {}; keep ca.key secret: who has it can join", dir.display());
+            let text = format!(
+                "authority of world {world} made in {}; keep ca.key secret: who has it can join",
+                dir.display()
+            );
             say(json, json!({"ok": true, "dir": dir, "world": world}), &text);
         }
         CaCommand::Issue { dir, node, addresses, days, json } => {
@@ -32,7 +35,8 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
         CaCommand::Show { dir, json } => show(&dir, json)?,
         CaCommand::Rotate { dir, json } => {
             ca::rotate(&dir).map_err(refused)?;
-            let text = "the authority has a new key; copy ca.pem to every node, then issue and copy each node's certificate; \
+            let text =
+                "the authority has a new key; copy ca.pem to every node, then issue and copy each node's certificate; \
                         nodes trust both authorities meanwhile and reload files by themselves";
             say(json, json!({"ok": true, "dir": dir}), text);
         }

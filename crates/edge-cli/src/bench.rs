@@ -23,7 +23,8 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         base_port: arguments.base_port,
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    let report = proof_bench::run(&arguments.workload, &options).map_err(|error| Failure { code: error.exit_code(), message: error.to_string() })?;
+    let report = proof_bench::run(&arguments.workload, &options)
+        .map_err(|error| Failure { code: error.exit_code(), message: error.to_string() })?;
     if arguments.json {
         println!("{}", report.json());
     } else {

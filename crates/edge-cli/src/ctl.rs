@@ -44,7 +44,8 @@ async fn status(world: &World) -> Result<(), Failure> {
         println!("{status}");
     } else {
         // The node map comes from a cluster that may be what is missing: the status stands without it.
-        let nodes = client.action(json!({"action": "ListNodes", "read_consistency": "eventual"})).await.unwrap_or_default();
+        let nodes =
+            client.action(json!({"action": "ListNodes", "read_consistency": "eventual"})).await.unwrap_or_default();
         status["nodes"] = nodes["nodes"].clone();
         show::status(&status);
     }
@@ -80,9 +81,7 @@ async fn clusters(prefix: &str, world: &World) -> Result<(), Failure> {
 async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
     let done = |text: String| move |_: &Value| println!("{text}");
     match command {
-        ClusterCommand::Create { name, rule, world } => {
-            create_cluster(&name, &rule, &world).await
-        }
+        ClusterCommand::Create { name, rule, world } => create_cluster(&name, &rule, &world).await,
         ClusterCommand::Delete { name, world } => {
             once(&world, json!({"action": "DeleteCluster", "name": name}), done(format!("{name} is deleted"))).await
         }
@@ -142,11 +141,17 @@ async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
             once(&world, body, |answer| show::created_keyspace(&name, answer)).await
         }
         KeyspaceCommand::Show { name, world } => {
-            once(&world, json!({"action": "DescribeKeyspace", "keyspace": name}), |answer| show::keyspace(&answer["keyspace"])).await
+            once(&world, json!({"action": "DescribeKeyspace", "keyspace": name}), |answer| {
+                show::keyspace(&answer["keyspace"])
+            })
+            .await
         }
         KeyspaceCommand::List { world } => once(&world, json!({"action": "ListKeyspaces"}), show::keyspaces).await,
         KeyspaceCommand::Delete { name, world } => {
-            once(&world, json!({"action": "DeleteKeyspace", "keyspace": name}), |_| println!("keyspace {name} is deleted")).await
+            once(&world, json!({"action": "DeleteKeyspace", "keyspace": name}), |_| {
+                println!("keyspace {name} is deleted")
+            })
+            .await
         }
         KeyspaceCommand::Reshard { name, clusters, wait, world } => reshard(&name, clusters, wait, &world).await,
     }
@@ -171,8 +176,13 @@ async fn reshard(name: &str, clusters: u16, wait: bool, world: &World) -> Result
             if world.json {
                 println!("{answer}");
             } else {
-                let owners: std::collections::BTreeSet<String> = items(info, "owners").iter().map(Value::to_string).collect();
-                println!("keyspace {name} is spread over {} clusters; {} keys were moved", owners.len(), info["moved_keys"]);
+                let owners: std::collections::BTreeSet<String> =
+                    items(info, "owners").iter().map(Value::to_string).collect();
+                println!(
+                    "keyspace {name} is spread over {} clusters; {} keys were moved",
+                    owners.len(),
+                    info["moved_keys"]
+                );
             }
             return Ok(());
         }

@@ -115,14 +115,23 @@ async fn wait_ready(plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
             }
             for node in nodes.iter_mut() {
                 if let Some(how) = node.ended() {
-                    let message = format!("node {} ended while starting ({how}); the end of {}:\n{}", node.id, node.log.display(), node.log_tail());
+                    let message = format!(
+                        "node {} ended while starting ({how}); the end of {}:\n{}",
+                        node.id,
+                        node.log.display(),
+                        node.log_tail()
+                    );
                     return Err(Failure::refused(message));
                 }
             }
             if start.elapsed() > READY_TIMEOUT {
                 let log = nodes.get(at).map(Node::log_tail).unwrap_or_default();
                 let seconds = READY_TIMEOUT.as_secs();
-                let message = format!("node {} is not ready after {seconds} s; look at http://{}/ready; the end of its log:\n{log}", place.id, place.http());
+                let message = format!(
+                    "node {} is not ready after {seconds} s; look at http://{}/ready; the end of its log:\n{log}",
+                    place.id,
+                    place.http()
+                );
                 return Err(Failure::unavailable(message));
             }
             tokio::time::sleep(WATCH_PAUSE).await;
@@ -143,7 +152,10 @@ async fn create_keyspace(client: &Client, plan: &Plan) -> Result<(), Failure> {
         Err(hive_client::ClientError::Refused { code, .. }) if code == "KeyspaceExists" => Ok(()),
         Err(error) => {
             let failure = Failure::from(error);
-            Err(Failure { message: format!("the keyspace 'default' could not be made: {}", failure.message), ..failure })
+            Err(Failure {
+                message: format!("the keyspace 'default' could not be made: {}", failure.message),
+                ..failure
+            })
         }
     }
 }
@@ -216,7 +228,13 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "PEERS (mutual TLS)"]);
     for (place, node) in plan.places.iter().zip(nodes) {
         let where_is = format!("{} / {} / {}", place.region, place.az, place.chassis);
-        out.add_row([place.id.to_string(), node.pid().to_string(), where_is, format!("http://{}", place.http()), place.peer()]);
+        out.add_row([
+            place.id.to_string(),
+            node.pid().to_string(),
+            where_is,
+            format!("http://{}", place.http()),
+            place.peer(),
+        ]);
     }
     println!("{out}\n");
     let (first, last) = (plan.places[0].http(), plan.places[plan.places.len() - 1].http());

@@ -33,7 +33,14 @@ pub async fn run(command: KvCommand) -> Result<(), Failure> {
         }
         KvCommand::Scan { prefix, start_after, end, limit, reverse, keys_only, common } => {
             let text = |text: Option<String>| text.map(Bytes::from);
-            let what = Scan { prefix: prefix.into(), start_after: text(start_after), end: text(end), limit: None, reverse, keys_only };
+            let what = Scan {
+                prefix: prefix.into(),
+                start_after: text(start_after),
+                end: text(end),
+                limit: None,
+                reverse,
+                keys_only,
+            };
             scan(what, limit, &common).await
         }
         KvCommand::Exec { file, common } => exec::run(&file, &common).await,
@@ -47,12 +54,21 @@ fn value_bytes(value: String) -> Result<Vec<u8>, Failure> {
     }
     let mut bytes = Vec::new();
     let most = base_types::VALUE_BYTES_MAX as u64 + 1;
-    std::io::stdin().take(most).read_to_end(&mut bytes).map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+    std::io::stdin()
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::usage(format!("standard input: {error}")))?;
     Ok(bytes)
 }
 
 /// A request about one key.
-async fn act(client: &Client, common: &KvCommon, action: &str, key: &[u8], value: Option<&[u8]>) -> Result<Value, Failure> {
+async fn act(
+    client: &Client,
+    common: &KvCommon,
+    action: &str,
+    key: &[u8],
+    value: Option<&[u8]>,
+) -> Result<Value, Failure> {
     let mut body = Map::new();
     body.insert("action".into(), action.into());
     body.insert("keyspace".into(), common.keyspace.clone().into());

@@ -148,7 +148,11 @@ fn read_line(source: &mut dyn BufRead, line: &mut Vec<u8>, arguments: &LoadArgum
     let read = source.take(parse::LINE_BYTES_MAX as u64 + 1).read_until(b'\n', line);
     let count = read.map_err(|error| Failure::usage(format!("{}: {error}", arguments.file.display())))?;
     if count > parse::LINE_BYTES_MAX {
-        let message = format!("{} has a line longer than {} bytes; is it TSV or JSON lines?", arguments.file.display(), parse::LINE_BYTES_MAX);
+        let message = format!(
+            "{} has a line longer than {} bytes; is it TSV or JSON lines?",
+            arguments.file.display(),
+            parse::LINE_BYTES_MAX
+        );
         return Err(Failure::usage(message));
     }
     Ok(count > 0)
@@ -157,7 +161,8 @@ fn read_line(source: &mut dyn BufRead, line: &mut Vec<u8>, arguments: &LoadArgum
 fn tell(arguments: &LoadArguments, report: &Report, took: Duration) -> Result<(), Failure> {
     let value = report.json(took);
     if let Some(file) = &arguments.report {
-        std::fs::write(file, format!("{value}\n")).map_err(|error| Failure::refused(format!("{}: {error}", file.display())))?;
+        std::fs::write(file, format!("{value}\n"))
+            .map_err(|error| Failure::refused(format!("{}: {error}", file.display())))?;
     }
     if arguments.world.json {
         println!("{value}");

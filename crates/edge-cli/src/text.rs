@@ -48,7 +48,12 @@ pub fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
                     _ => return Err("'\\x' needs two hex digits behind it".into()),
                 }
             }
-            Some(other) => return Err(format!("unknown escape '\\{}'; known are \\t \\n \\r \\\\ \\xNN", char::from(other).escape_default())),
+            Some(other) => {
+                return Err(format!(
+                    "unknown escape '\\{}'; known are \\t \\n \\r \\\\ \\xNN",
+                    char::from(other).escape_default()
+                ))
+            }
             None => return Err("a '\\' ends the line; write '\\\\'".into()),
         });
     }

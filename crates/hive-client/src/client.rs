@@ -66,7 +66,8 @@ pub(crate) fn new_request_id() -> String {
 impl Client {
     /// A client of these endpoints, each `http://host:port`; at least one.
     pub fn new<S: AsRef<str>>(endpoints: &[S]) -> Result<Client, ClientError> {
-        let parsed: Vec<Endpoint> = endpoints.iter().map(|text| Endpoint::parse(text.as_ref())).collect::<Result<_, _>>()?;
+        let parsed: Vec<Endpoint> =
+            endpoints.iter().map(|text| Endpoint::parse(text.as_ref())).collect::<Result<_, _>>()?;
         if parsed.is_empty() {
             return Err(ClientError::Endpoint(String::new()));
         }
@@ -85,7 +86,9 @@ impl Client {
 
     /// Asks for an action, `{"action": …}`, and answers the whole JSON answer.
     pub async fn action(&self, body: Value) -> Result<Value, ClientError> {
-        let Value::Object(mut body) = body else { return Err(ClientError::Endpoint("the action must be a JSON object".into())) };
+        let Value::Object(mut body) = body else {
+            return Err(ClientError::Endpoint("the action must be a JSON object".into()));
+        };
         self.fill(&mut body);
         let mut call = Call::new(self, body);
         for _ in 0..ATTEMPTS_MAX {
@@ -112,7 +115,8 @@ impl Client {
     pub async fn get_path(&self, endpoint: usize, path: &str) -> Result<(u16, Bytes), ClientError> {
         let endpoint = &self.endpoints[endpoint % self.endpoints.len()];
         let start = Instant::now();
-        let asked = tokio::time::timeout(Duration::from_secs(5), endpoint.exchange(Method::GET, path, Bytes::new())).await;
+        let asked =
+            tokio::time::timeout(Duration::from_secs(5), endpoint.exchange(Method::GET, path, Bytes::new())).await;
         let last = match asked {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(broken)) => broken.reason,
@@ -178,7 +182,9 @@ impl Call {
             Ok(Ok((status, answer))) => self.judge(endpoint, status, &answer),
             Ok(Err(Broken { stale: true, .. })) => None,
             Ok(Err(broken)) => self.failed(broken.sent, broken.reason),
-            Err(_) => self.failed(true, format!("{}: no answer within {} ms", endpoint.address(), patience.as_millis())),
+            Err(_) => {
+                self.failed(true, format!("{}: no answer within {} ms", endpoint.address(), patience.as_millis()))
+            }
         }
     }
 
@@ -190,7 +196,8 @@ impl Call {
     }
 
     fn judge(&mut self, endpoint: &Endpoint, status: u16, answer: &[u8]) -> Option<Result<Value, ClientError>> {
-        let parsed: Option<Value> = serde_json::from_slice(answer).ok().filter(|value: &Value| value["ok"].is_boolean());
+        let parsed: Option<Value> =
+            serde_json::from_slice(answer).ok().filter(|value: &Value| value["ok"].is_boolean());
         let Some(value) = parsed else {
             return Some(Err(ClientError::BadAnswer { endpoint: endpoint.address().to_owned(), status }));
         };
@@ -199,7 +206,13 @@ impl Call {
         }
         let text = |name: &str| value["error"][name].as_str().unwrap_or_default().to_owned();
         let retryable = value["error"]["retryable"] == true;
-        let error = ClientError::Refused { status, code: text("code"), message: text("message"), retryable, answer: Box::new(value.clone()) };
+        let error = ClientError::Refused {
+            status,
+            code: text("code"),
+            message: text("message"),
+            retryable,
+            answer: Box::new(value.clone()),
+        };
         // Committed already: repeating would wait for the missing member again and learn nothing new.
         if !retryable || value["error"]["committed"] == true {
             return Some(Err(error));

@@ -42,7 +42,9 @@ impl Endpoint {
         let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>()));
         match port {
-            Some(Ok(_)) if !address.contains("://") => Ok(Endpoint { address: address.to_owned(), idle: Mutex::new(Vec::new()) }),
+            Some(Ok(_)) if !address.contains("://") => {
+                Ok(Endpoint { address: address.to_owned(), idle: Mutex::new(Vec::new()) })
+            }
             _ => Err(ClientError::Endpoint(text.to_owned())),
         }
     }
@@ -70,7 +72,8 @@ impl Endpoint {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Broken> {
-        let failed = |reason: String| Broken { sent: false, stale: false, reason: format!("{}: {reason}", self.address) };
+        let failed =
+            |reason: String| Broken { sent: false, stale: false, reason: format!("{}: {reason}", self.address) };
         let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(failed(error.to_string())),
@@ -105,7 +108,8 @@ impl Endpoint {
         let response = connection.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| Broken { sent: true, stale: false, reason: format!("{}: {error}", self.address) })?;
+        let body =
+            body.map_err(|error| Broken { sent: true, stale: false, reason: format!("{}: {error}", self.address) })?;
         self.put_back(connection);
         Ok((status, body.to_bytes()))
     }

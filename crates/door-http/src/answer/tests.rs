@@ -4,11 +4,12 @@
 use super::*;
 use base_types::action::{Failure, ReshardInfo};
 use base_types::{
-    ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal, ReplicaId, Term,
-    WriteConsistency,
+    ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal,
+    ReplicaId, Term, WriteConsistency,
 };
 
-const AT: OrderedAt = OrderedAt { cluster: ClusterId(7), generation: Generation(1), term: Term(3), index: LogIndex(42), position: 2 };
+const AT: OrderedAt =
+    OrderedAt { cluster: ClusterId(7), generation: Generation(1), term: Term(3), index: LogIndex(42), position: 2 };
 
 fn answer(result: ActionResult, level: Option<Level>) -> Response {
     Ok(Answer { result, at: level.map(|_| AT), level })
@@ -42,7 +43,13 @@ fn cluster() -> ClusterInfo {
         applied: LogIndex(9),
         consistency: WriteConsistency::Strong,
         read_consistency: ReadConsistency::Strong,
-        members: vec![MemberInfo { node: NodeId(2), replica: ReplicaId(2), learner: false, matched: LogIndex(10), up: true }],
+        members: vec![MemberInfo {
+            node: NodeId(2),
+            replica: ReplicaId(2),
+            learner: false,
+            matched: LogIndex(10),
+            up: true,
+        }],
         warnings: vec!["node 3 is down".into()],
     }
 }
@@ -94,8 +101,12 @@ fn samples() -> Vec<(&'static str, Response)> {
         bulk(b"\xff"),
         RedisReply::Error("WRONGTYPE \"k\"".into()),
     ]);
-    let page = vec![(Bytes::from_static(b"a"), Bytes::from_static(b"1")), (Bytes::from_static(b"\xff"), Bytes::from_static(b"\xfe"))];
-    let not_absolute = Refusal::new(ErrorKind::Unavailable, "CommittedNotAbsolute", "committed, not absolute: node 3 lacks it");
+    let page = vec![
+        (Bytes::from_static(b"a"), Bytes::from_static(b"1")),
+        (Bytes::from_static(b"\xff"), Bytes::from_static(b"\xfe")),
+    ];
+    let not_absolute =
+        Refusal::new(ErrorKind::Unavailable, "CommittedNotAbsolute", "committed, not absolute: node 3 lacks it");
     vec![
         ("KvPut", answer(ActionResult::Done, write)),
         ("KvGet", answer(ActionResult::Value { value: Some(Bytes::from_static(b"v\"\n")) }, read)),
@@ -108,7 +119,10 @@ fn samples() -> Vec<(&'static str, Response)> {
         ("DescribeKeyspace", answer(ActionResult::Keyspace(keyspace()), None)),
         ("ListKeyspaces", answer(ActionResult::Keyspaces { keyspaces: vec![] }, None)),
         ("DescribeCluster", answer(ActionResult::Cluster(cluster()), None)),
-        ("ListClusters", answer(ActionResult::Clusters { clusters: vec![cluster()], next: Some("redis@a".into()) }, None)),
+        (
+            "ListClusters",
+            answer(ActionResult::Clusters { clusters: vec![cluster()], next: Some("redis@a".into()) }, None),
+        ),
         ("ListNodes", answer(ActionResult::Nodes { nodes: vec![node()] }, None)),
         ("Status", answer(ActionResult::Status(status()), None)),
         ("KvPut", Err(Failure { refusal: not_absolute, at: Some(AT) })),

@@ -65,9 +65,13 @@ fn answers() {
     assert_eq!((status, kind, &body[..]), (200, "application/octet-stream", &b"\xff"[..]));
     assert_eq!(write_plain(PlainRoute::Get, false, &value(None)).0, 200);
     assert_eq!(write_plain(PlainRoute::Get, true, &value(None)).0, 404);
-    let refused: Response = Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "the leader went away")));
+    let refused: Response =
+        Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "the leader went away")));
     let (status, kind, body) = write_plain(PlainRoute::Put, false, &refused);
     assert_eq!((status, kind), (504, "application/json"));
     let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    assert_eq!((told["error"]["code"].as_str(), told["error"]["outcome"].as_str()), (Some("OutcomeUnknown"), Some("unknown")));
+    assert_eq!(
+        (told["error"]["code"].as_str(), told["error"]["outcome"].as_str()),
+        (Some("OutcomeUnknown"), Some("unknown"))
+    );
 }

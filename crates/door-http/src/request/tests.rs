@@ -35,7 +35,9 @@ fn golden_requests() {
 
 /// A body with every field of an action but those that exclude each other.
 fn full_body(name: &str, fields: &[&str]) -> String {
-    let mut body = format!(r#"{{"action":"{name}","consistency":"strong","read_consistency":"eventual","deadline_ms":9,"request_id":"r""#);
+    let mut body = format!(
+        r#"{{"action":"{name}","consistency":"strong","read_consistency":"eventual","deadline_ms":9,"request_id":"r""#
+    );
     for field in fields.iter().filter(|field| !field.ends_with("_base64")) {
         if *field == "cluster" && fields.contains(&"keyspace") {
             continue;
@@ -58,7 +60,8 @@ fn full_body(name: &str, fields: &[&str]) -> String {
 fn the_table_of_actions_is_what_the_code_takes() {
     for (name, fields) in ACTIONS {
         let body = full_body(name, fields);
-        let request = parse_request(body.clone().into(), &Limits::default()).unwrap_or_else(|error| panic!("{body}: {error}"));
+        let request =
+            parse_request(body.clone().into(), &Limits::default()).unwrap_or_else(|error| panic!("{body}: {error}"));
         assert_eq!(request.action.name(), *name);
         let extra = body.replacen('{', r#"{"extra":1,"#, 1);
         let refused = parse_request(extra.into(), &Limits::default()).expect_err("an unknown field");

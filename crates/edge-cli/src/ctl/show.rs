@@ -23,13 +23,17 @@ pub fn status(status: &Value) {
 
 /// The node map.
 pub fn nodes(answer: &Value) {
-    let mut out = table(["NODE", "UP", "REGION", "AZ", "RACK", "CHASSIS", "HTTP", "PEER", "SCORE", "CLUSTERS", "LEADS", "SEEN", "VERSION"]);
+    let mut out = table([
+        "NODE", "UP", "REGION", "AZ", "RACK", "CHASSIS", "HTTP", "PEER", "SCORE", "CLUSTERS", "LEADS", "SEEN",
+        "VERSION",
+    ]);
     for node in items(answer, "nodes") {
         let seen = format!("{} ms ago", cell(&node["seen_ms_ago"]));
-        let mut row: Vec<String> = ["id", "up", "region", "az", "rack", "chassis", "http", "peer", "score", "clusters", "leaders"]
-            .iter()
-            .map(|name| cell(&node[*name]))
-            .collect();
+        let mut row: Vec<String> =
+            ["id", "up", "region", "az", "rack", "chassis", "http", "peer", "score", "clusters", "leaders"]
+                .iter()
+                .map(|name| cell(&node[*name]))
+                .collect();
         row.extend([seen, cell(&node["version"])]);
         out.add_row(row);
     }
@@ -109,7 +113,13 @@ pub fn cluster(answer: &Value) {
     }
     println!("{} (id {}, generation {})", cell(&info["name"]), info["id"], info["generation"]);
     println!("rule {}", cell(&info["rule"]));
-    println!("leader {}, term {}, committed {}, applied {}", cell(&info["leader"]), info["term"], info["commit"], info["applied"]);
+    println!(
+        "leader {}, term {}, committed {}, applied {}",
+        cell(&info["leader"]),
+        info["term"],
+        info["commit"],
+        info["applied"]
+    );
     println!("writes {}, reads {} by default", cell(&info["consistency"]), cell(&info["read_consistency"]));
     let mut out = table(["NODE", "REPLICA", "LEARNER", "MATCHED", "UP"]);
     for member in sorted_members(info) {
@@ -151,7 +161,10 @@ pub fn keyspace(info: &Value) {
     println!("{out}");
     if !info["reshard"].is_null() {
         let reshard = &info["reshard"];
-        println!("resharding to {} clusters: {} of {} moves done", reshard["target_clusters"], reshard["moves_done"], reshard["moves_total"]);
+        println!(
+            "resharding to {} clusters: {} of {} moves done",
+            reshard["target_clusters"], reshard["moves_done"], reshard["moves_total"]
+        );
     }
     println!("last reshard moved {} partitions, {} keys", info["moved_partitions"], info["moved_keys"]);
 }
@@ -165,7 +178,8 @@ fn ranges(numbers: &[usize]) -> String {
             _ => out.push((number, number)),
         }
     }
-    let word = |&(first, last): &(usize, usize)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    let word =
+        |&(first, last): &(usize, usize)| if first == last { first.to_string() } else { format!("{first}-{last}") };
     out.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 

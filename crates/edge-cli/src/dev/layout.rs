@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
-    CertificatesSection, DoorSection, EngineSection, LimitsSection, MemberSection, NodeFile, PlaceSection, RegionSection, TuningSection,
-    WorldSection,
+    CertificatesSection, DoorSection, EngineSection, LimitsSection, MemberSection, NodeFile, PlaceSection,
+    RegionSection, TuningSection, WorldSection,
 };
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,13 @@ const WORLD: &str = "dev";
 /// What marks a data directory as made by `hive dev`.
 const MARKER: &str = "hive-dev.json";
 /// Regions and zones of the first five nodes; more go round.
-const PLACES: [(&str, &str); 5] =
-    [("fr-par", "fr-par-1"), ("fr-par", "fr-par-2"), ("fr-par", "fr-par-3"), ("nl-ams", "nl-ams-1"), ("pl-waw", "pl-waw-1")];
+const PLACES: [(&str, &str); 5] = [
+    ("fr-par", "fr-par-1"),
+    ("fr-par", "fr-par-2"),
+    ("fr-par", "fr-par-3"),
+    ("nl-ams", "nl-ams-1"),
+    ("pl-waw", "pl-waw-1"),
+];
 
 /// A whole world.
 pub struct Plan {
@@ -87,7 +92,8 @@ impl Place {
 impl Plan {
     /// Lays out a world; nothing is written yet.
     pub fn new(arguments: &DevArguments) -> Result<Plan, Failure> {
-        let data = std::path::absolute(&arguments.data).map_err(|error| Failure::usage(format!("{}: {error}", arguments.data.display())))?;
+        let data = std::path::absolute(&arguments.data)
+            .map_err(|error| Failure::usage(format!("{}: {error}", arguments.data.display())))?;
         let places = (1..=arguments.nodes).map(|id| Place::new(id, arguments.base_port, &data)).collect();
         let (engine, cores) = (arguments.engine.clone(), usize::from(arguments.cores));
         Ok(Plan { world: WORLD, data, base_port: arguments.base_port, places, engine, cores })
@@ -119,9 +125,11 @@ impl Plan {
             let id = NodeId(place.id);
             if !authority.join(format!("node-{id}.pem")).exists() {
                 let addresses = ["127.0.0.1".to_owned(), "localhost".to_owned()];
-                ca::issue(&authority, id, &addresses, ca::NODE_DAYS_DEFAULT).map_err(|error| Failure::refused(error.to_string()))?;
+                ca::issue(&authority, id, &addresses, ca::NODE_DAYS_DEFAULT)
+                    .map_err(|error| Failure::refused(error.to_string()))?;
             }
-            let text = self.node_file(place).to_toml().map_err(|error| Failure::refused(format!("node.toml: {error}")))?;
+            let text =
+                self.node_file(place).to_toml().map_err(|error| Failure::refused(format!("node.toml: {error}")))?;
             write_whole(&place.config(), text.as_bytes(), 0o644)?;
         }
         Ok(())
@@ -180,7 +188,10 @@ pub fn clear(data: &Path) -> Result<(), Failure> {
     }
     let empty = std::fs::read_dir(data).map_err(failed)?.next().is_none();
     if !empty && !data.join(MARKER).exists() {
-        let message = format!("{} was not made by `hive dev`, so --fresh does not delete it; name another directory with --data", data.display());
+        let message = format!(
+            "{} was not made by `hive dev`, so --fresh does not delete it; name another directory with --data",
+            data.display()
+        );
         return Err(Failure::usage(message));
     }
     std::fs::remove_dir_all(data).map_err(failed)

@@ -95,7 +95,8 @@ fn spawn(place: &Place, log: &PathBuf) -> Result<Child, Failure> {
     let failed = |what: &str, error: std::io::Error| Failure::refused(format!("node {}: {what}: {error}", place.id));
     // Where the program's file was replaced by a newer one meanwhile, the nodes stay what this process is.
     let program = std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into());
-    let output = std::fs::OpenOptions::new().create(true).append(true).open(log).map_err(|error| failed("log", error))?;
+    let output =
+        std::fs::OpenOptions::new().create(true).append(true).open(log).map_err(|error| failed("log", error))?;
     let errors = output.try_clone().map_err(|error| failed("log", error))?;
     let mut command = Command::new(program);
     command.arg("node").arg("--config").arg(place.config()).stdin(Stdio::null()).stdout(output).stderr(errors);

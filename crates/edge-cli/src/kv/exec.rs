@@ -70,7 +70,10 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     };
     source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Failure::usage(format!("{} is longer than {FILE_BYTES_MAX} bytes; use `hive load`", file.display())));
+        return Err(Failure::usage(format!(
+            "{} is longer than {FILE_BYTES_MAX} bytes; use `hive load`",
+            file.display()
+        )));
     }
     Ok(bytes)
 }
@@ -123,7 +126,12 @@ mod tests {
 
     #[test]
     fn wrong_lines_name_their_number() {
-        for (text, word) in [("get a\nputt k v", "line 2: unknown command 'putt'"), ("put k", "line 1: put needs"), ("get a b", "follows"), ("del", "missing")] {
+        for (text, word) in [
+            ("get a\nputt k v", "line 2: unknown command 'putt'"),
+            ("put k", "line 1: put needs"),
+            ("get a b", "follows"),
+            ("del", "missing"),
+        ] {
             let error = parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(word), "{error}");
         }

@@ -29,7 +29,8 @@ pub fn line(line: &[u8]) -> Result<Option<Record>, String> {
 }
 
 fn tsv(line: &[u8]) -> Result<Record, String> {
-    let at = line.iter().position(|byte| *byte == b'\t').ok_or("no tab between key and value; write key, tab, value")?;
+    let at =
+        line.iter().position(|byte| *byte == b'\t').ok_or("no tab between key and value; write key, tab, value")?;
     let (key, value) = (&line[..at], &line[at + 1..]);
     if value.contains(&b'\t') {
         return Err("a second tab; write a tab in a value as \\t".into());
@@ -40,7 +41,9 @@ fn tsv(line: &[u8]) -> Result<Record, String> {
 fn json(line: &[u8]) -> Result<Record, String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"))?;
     let fields = value.as_object().ok_or("not a JSON object")?;
-    if let Some(name) = fields.keys().find(|name| !["key", "key_base64", "value", "value_base64"].contains(&name.as_str())) {
+    if let Some(name) =
+        fields.keys().find(|name| !["key", "key_base64", "value", "value_base64"].contains(&name.as_str()))
+    {
         return Err(format!("unknown field '{name}'; known are key, value, key_base64, value_base64"));
     }
     Ok(Record { key: field(&value, "key")?, value: field(&value, "value")? })
@@ -50,9 +53,9 @@ fn field(value: &Value, name: &str) -> Result<Vec<u8>, String> {
     let encoded = &value[format!("{name}_base64").as_str()];
     match (&value[name], encoded) {
         (Value::String(text), Value::Null) => Ok(text.clone().into_bytes()),
-        (Value::Null, Value::String(text)) => {
-            base64::engine::general_purpose::STANDARD.decode(text).map_err(|error| format!("'{name}_base64' is not base64: {error}"))
-        }
+        (Value::Null, Value::String(text)) => base64::engine::general_purpose::STANDARD
+            .decode(text)
+            .map_err(|error| format!("'{name}_base64' is not base64: {error}")),
         (Value::Null, Value::Null) => Err(format!("field '{name}' is missing")),
         _ => Err(format!("give '{name}' as a string, or '{name}_base64'")),
     }

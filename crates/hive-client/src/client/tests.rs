@@ -22,8 +22,10 @@ const UNKNOWN: Act = Act::Answer(
     504,
     r#"{"ok":false,"error":{"code":"OutcomeUnknown","message":"lost","retryable":true,"outcome":"unknown"}}"#,
 );
-const REFUSED: Act =
-    Act::Answer(400, r#"{"ok":false,"error":{"code":"EmptyKey","message":"m","retryable":false,"outcome":"not_applied"}}"#);
+const REFUSED: Act = Act::Answer(
+    400,
+    r#"{"ok":false,"error":{"code":"EmptyKey","message":"m","retryable":false,"outcome":"not_applied"}}"#,
+);
 
 /// Serves the script, its last act for ever; answers its address and the bodies it saw.
 async fn serve(script: &'static [Act]) -> (String, Arc<Mutex<Vec<Value>>>) {
@@ -57,7 +59,8 @@ async fn read_request(stream: &mut tokio::net::TcpStream) -> Option<Vec<u8>> {
         data.extend_from_slice(&chunk[..count]);
         let text = String::from_utf8_lossy(&data).to_lowercase();
         let Some(end) = text.find("\r\n\r\n") else { continue };
-        let length: usize = text.split("content-length: ").nth(1).map_or(0, |rest| rest.split("\r\n").next().unwrap().parse().unwrap());
+        let length: usize =
+            text.split("content-length: ").nth(1).map_or(0, |rest| rest.split("\r\n").next().unwrap().parse().unwrap());
         if data.len() >= end + 4 + length {
             return Some(data.split_off(end + 4));
         }
