@@ -313,9 +313,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.alarm(LIMIT_S)
     data = tempfile.mkdtemp(prefix="hive-first-hour-")
+    ended = False
     try:
         run(data)
+        ended = True
     finally:
+        if not ended:
+            check("the run came to its end", False)
         if failed and os.environ.get("FIRST_HOUR_KEEP"):
             say(f"kept: {data}")
         else:
