@@ -7,13 +7,14 @@ from client import Unreachable
 from load import Load
 from world import Problem, Skip
 
-HEAL_SECONDS = 60
+HEAL_SECONDS = 40
 # Two regions with config clusters of their own; world members 1, 2, 4; node 5 is member of nothing by configuration.
+# nl-ams has no cluster of its own: with two members it could not outlive the loss of one disk.
 REGIONS = ("fr-par", "fr-par", "fr-par", "nl-ams", "nl-ams")
 
 
 def members_of(world, number, through):
-    """cluster -> replica id of every cluster that counts this node a member."""
+    """cluster -> (generation, replica id) of every cluster that counts this node a member."""
     found = {}
     for name, cluster in world.clusters(through).items():
         try:
@@ -22,7 +23,7 @@ def members_of(world, number, through):
             pass
         for member in cluster["members"]:
             if member["node"] == number:
-                found[name] = member["replica"]
+                found[name] = (cluster["generation"], member["replica"])
     return found
 
 
@@ -38,7 +39,9 @@ def await_healed(world, number, before, through, seconds=HEAL_SECONDS):
                 waiting.append(f"{name}: {str(error)[:120]}")
                 continue
             here = [m for m in cluster["members"] if m["node"] == number]
-            if len(here) != 1 or here[0]["learner"] or here[0]["replica"] == old or here[0]["matched"] < cluster["commit"]:
+            if name.startswith("metadata@config-") and not here and cluster["leader"] and cluster["members"]:
+                continue  # had no majority without the lost disk: its owner made it anew, elsewhere
+            if len(here) != 1 or here[0]["learner"] or (cluster["generation"], here[0]["replica"]) == old or here[0]["matched"] < cluster["commit"]:
                 waiting.append(f"{name}: commit {cluster['commit']}, this node {here}")
         if not waiting:
             return time.monotonic() - start
@@ -67,7 +70,7 @@ def lose(run, world, number, through, what):
 
 def disk_loss(run):
     """A node's data is deleted; it comes back by itself, everywhere, as a new replica."""
-    world = run.started("w", keyspace=3, regions=REGIONS, members=[1, 2, 4])
+    world = run.started("w", keyspace=3, regions=REGIONS, members=[1, 2, 4], region_members=[1, 2, 3])
     load = Load(world, writers=2, counters=1, readers=2).start()
     time.sleep(3)
     kept = {m["node"] for m in world.describe("metadata@ks-default-0", 1)["members"]}

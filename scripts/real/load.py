@@ -48,6 +48,7 @@ class Load:
         roles = [self.write] * writers + [self.count] * counters
         if readers:
             roles += [self.register_write] + [self.register_read] * readers
+        world.loads.append(self)
         self.threads = [threading.Thread(target=self.guard, args=(role, n), daemon=True) for n, role in enumerate(roles)]
 
     def start(self):
@@ -76,6 +77,8 @@ class Load:
                 status, answer = client.action(fields)
             except Unreachable as error:
                 last = f"node {number}: {error}"
+                if self.stopping.is_set() and not self.world.serving():
+                    break
                 time.sleep(0.05)
                 continue
             if answer.get("ok") or status == 412:
@@ -180,11 +183,16 @@ class Load:
 
     def finish(self):
         self.stopping.set()
-        for thread in self.threads:
-            thread.join(self.budget + 2 * self.attempt)
-            if thread.is_alive():
-                raise Problem("a client thread did not end; an answer never came")
+        if not self.join():
+            raise Problem("a client thread did not end; an answer never came")
         return self
+
+    def join(self):
+        """Whether every thread has ended."""
+        for thread in self.threads:
+            if thread.ident is not None:
+                thread.join(self.budget + 2 * self.attempt)
+        return not any(thread.is_alive() for thread in self.threads)
 
     def longest_gap(self):
         times = sorted(self.acks)

@@ -62,7 +62,7 @@ class World:
             self.nodes[number] = Node(self, number, region, f"{region}-{seen[region]}", hosts[number - 1])
         self.members = members or list(self.nodes)
         self.region_members = region_members
-        self.log_ends = {}
+        self.loads = []
 
     # -- laying out ---------------------------------------------------------------------------------
 
@@ -160,15 +160,23 @@ class World:
         self.nodes[number].process.send_signal(signal.SIGCONT)
         self.nodes[number].paused = False
 
+    def serving(self):
+        return any(node.running for node in self.nodes.values())
+
     def wipe(self, number):
         assert not self.nodes[number].running
         shutil.rmtree(self.nodes[number].data)
 
     def close(self):
+        # Clients of a case that failed must not go on against the next case's world.
+        for load in self.loads:
+            load.stopping.set()
         for node in self.nodes.values():
             if node.running and node.paused:
                 self.resume(node.number)
         self.kill(*self.nodes)
+        for load in self.loads:
+            load.join()
 
     # -- looking ------------------------------------------------------------------------------------
 
