@@ -2,10 +2,10 @@
 //!
 //! Always: no panic, memory within bounds. Not here: coverage-guided runs (`make fuzz`).
 
-#[path = "../../../fuzz/common/corpus.rs"]
-mod corpus;
 #[path = "../../../fuzz/entries/codec.rs"]
 mod codec;
+#[path = "../../../fuzz/common/corpus.rs"]
+mod corpus;
 #[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/types.rs"]
 mod types;

@@ -143,7 +143,8 @@ fn register(space: &mut dyn SpaceWrite, mut record: NodeRecord) -> Outcome {
     } else {
         let count = number(space, &[COUNT])?;
         if count >= MAP_NODES_MAX as u64 {
-            let message = format!("the world has {count} nodes, the most it may have; forget nodes that are gone for good");
+            let message =
+                format!("the world has {count} nodes, the most it may have; forget nodes that are gone for good");
             return Ok(Err(Refusal::new(ErrorKind::Full, "LimitOutOfRange", message)));
         }
         set_number(space, key(COUNT, &[]), count + 1);
@@ -279,6 +280,6 @@ fn nodes_since(space: &dyn SpaceRead, since: u64, limit: u32) -> Result<Reply, E
     Ok(Reply::Nodes { records, forgotten, version: if more { reached } else { last.max(since) }, more })
 }
 
-mod wire;
 #[cfg(test)]
 mod tests;
+mod wire;

@@ -64,7 +64,9 @@ pub fn apply(
         BackendKind::Metadata => metadata::apply(at, space, command),
         BackendKind::Redis => redis::apply(at, space, command),
         BackendKind::Reference => reference::apply(at, space, command),
-        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => Ok(refuse(unknown_backend(backend))),
+        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => {
+            Ok(refuse(unknown_backend(backend)))
+        }
     }
 }
 
@@ -80,12 +82,15 @@ pub fn query(
         BackendKind::Metadata => metadata::query(cluster_time_ms, space, query),
         BackendKind::Redis => redis::query(cluster_time_ms, space, query),
         BackendKind::Reference => reference::query(cluster_time_ms, space, query),
-        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => Ok(refuse(unknown_backend(backend))),
+        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => {
+            Ok(refuse(unknown_backend(backend)))
+        }
     }
 }
 
 fn unknown_backend(backend: BackendKind) -> Refusal {
-    let message = format!("backend {backend} is not in this build; create the cluster without it, or run a newer version");
+    let message =
+        format!("backend {backend} is not in this build; create the cluster without it, or run a newer version");
     Refusal::invalid("UnknownBackend", message)
 }
 
@@ -113,7 +118,10 @@ pub(crate) fn decode<T: Encode>(what: &'static str, bytes: &Bytes) -> Result<T, 
         return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
     }
     T::from_bytes(bytes.clone()).map_err(|error| {
-        Refusal::invalid("CorruptCommand", format!("{what} does not decode: {error}; sender and receiver may differ in version"))
+        Refusal::invalid(
+            "CorruptCommand",
+            format!("{what} does not decode: {error}; sender and receiver may differ in version"),
+        )
     })
 }
 

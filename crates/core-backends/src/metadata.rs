@@ -17,8 +17,8 @@ mod tests;
 mod write;
 
 pub use command::{
-    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, ScanScopes, Scope, ScopedStep, FREEZE_LEASE_MS_MAX,
-    KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
+    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, ScanScopes, Scope, ScopedStep,
+    FREEZE_LEASE_MS_MAX, KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
 
 use crate::{encode_reply, ApplyContext, SpaceRead, SpaceWrite};
@@ -73,7 +73,9 @@ fn decode_checked(bytes: &Bytes) -> Result<Command, Refusal> {
                 check_pair(key, value.as_ref())?;
             }
         }
-        Command::Freeze { lease_ms, .. } => check_limit("freeze lease in milliseconds", *lease_ms, FREEZE_LEASE_MS_MAX)?,
+        Command::Freeze { lease_ms, .. } => {
+            check_limit("freeze lease in milliseconds", *lease_ms, FREEZE_LEASE_MS_MAX)?
+        }
         Command::Release { limit, .. } => check_limit("release limit", *limit, MOVE_PAIRS_MAX as u32)?,
         _ => {}
     }

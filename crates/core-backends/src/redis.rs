@@ -97,14 +97,18 @@ type ReadRun = fn(&View<'_>, &[Bytes]) -> Done;
 fn check_write(argv: &[Bytes]) -> Result<WriteRun, Refusal> {
     match check(argv)? {
         Run::Write(run) => Ok(run),
-        Run::Read(_) => Err(Refusal::invalid("InvalidRequest", "ERR a command that only reads was sent as a write; query it")),
+        Run::Read(_) => {
+            Err(Refusal::invalid("InvalidRequest", "ERR a command that only reads was sent as a write; query it"))
+        }
     }
 }
 
 fn check_read(argv: &[Bytes]) -> Result<ReadRun, Refusal> {
     match check(argv)? {
         Run::Read(run) => Ok(run),
-        Run::Write(_) => Err(Refusal::invalid("InvalidRequest", "ERR a command that writes was sent as a query; propose it")),
+        Run::Write(_) => {
+            Err(Refusal::invalid("InvalidRequest", "ERR a command that writes was sent as a query; propose it"))
+        }
     }
 }
 

@@ -109,7 +109,13 @@ pub enum Command {
     /// Moves a cluster on in its life.
     SetState { name: ClusterName, generation: Generation, state: ClusterState },
     /// What a cluster's leader says of its members; passed over unless (term, index) is newer.
-    UpdateMembers { name: ClusterName, generation: Generation, members: Vec<ClusterMember>, term: Term, index: LogIndex },
+    UpdateMembers {
+        name: ClusterName,
+        generation: Generation,
+        members: Vec<ClusterMember>,
+        term: Term,
+        index: LogIndex,
+    },
     /// Changes the default levels told by `Resolve`; `None` leaves one as it is.
     SetLevels {
         name: ClusterName,
@@ -200,13 +206,15 @@ fn check(command: &Command) -> Result<(), Refusal> {
 
 fn check_members(name: &ClusterName, members: &[ClusterMember]) -> Result<(), Refusal> {
     if members.is_empty() || members.len() > MEMBERS_MAX {
-        let message = format!("cluster '{name}' was given {} members; from 1 to {MEMBERS_MAX} are taken", members.len());
+        let message =
+            format!("cluster '{name}' was given {} members; from 1 to {MEMBERS_MAX} are taken", members.len());
         return Err(Refusal::invalid("TooManyMembers", message));
     }
     let twice = |at: usize| members[..at].iter().any(|other| other.replica == members[at].replica);
     match (0..members.len()).find(|at| twice(*at)) {
         Some(at) => {
-            let message = format!("cluster '{name}' was given replica {} twice; replica ids are given once", members[at].replica);
+            let message =
+                format!("cluster '{name}' was given replica {} twice; replica ids are given once", members[at].replica);
             Err(Refusal::invalid("InvalidRequest", message))
         }
         None => Ok(()),
@@ -262,13 +270,17 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
             };
             create(space, record)
         }
-        Command::SetState { name, generation, state } => change(space, &name, generation, |record| set_state(record, state)),
-        Command::UpdateMembers { name, generation, members, term, index } => change(space, &name, generation, |record| {
-            if (term, index) > record.members_at {
-                (record.members, record.members_at) = (members, (term, index));
-            }
-            Ok(())
-        }),
+        Command::SetState { name, generation, state } => {
+            change(space, &name, generation, |record| set_state(record, state))
+        }
+        Command::UpdateMembers { name, generation, members, term, index } => {
+            change(space, &name, generation, |record| {
+                if (term, index) > record.members_at {
+                    (record.members, record.members_at) = (members, (term, index));
+                }
+                Ok(())
+            })
+        }
         Command::SetLevels { name, generation, consistency, read_consistency } => {
             change(space, &name, generation, |record| {
                 record.consistency = consistency.unwrap_or(record.consistency);
@@ -290,7 +302,10 @@ fn create(space: &mut dyn SpaceWrite, mut record: ClusterRecord) -> Outcome {
     if let Some(old) = read(space, &name)? {
         let message = match old.state {
             ClusterState::Deleting => format!("cluster '{name}' is still being deleted; retry when it is gone"),
-            _ => format!("cluster '{name}' is there already, with id {}; delete it first or choose another name", old.cluster),
+            _ => format!(
+                "cluster '{name}' is there already, with id {}; delete it first or choose another name",
+                old.cluster
+            ),
         };
         return Ok(Err(Refusal::new(ErrorKind::Conflict, "ClusterExists", message)));
     }
@@ -311,7 +326,10 @@ fn create(space: &mut dyn SpaceWrite, mut record: ClusterRecord) -> Outcome {
 fn set_state(record: &mut ClusterRecord, state: ClusterState) -> Result<(), Refusal> {
     // A life goes one way.
     if state < record.state {
-        let message = format!("cluster '{}' is {:?}, which does not go back to {state:?}; read it again", record.name, record.state);
+        let message = format!(
+            "cluster '{}' is {:?}, which does not go back to {state:?}; read it again",
+            record.name, record.state
+        );
         return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
     }
     record.state = state;
@@ -425,7 +443,8 @@ fn delete_document(space: &mut dyn SpaceWrite, name: &Bytes, expected: Option<u6
 
 fn condition_failed(name: &Bytes, is: u64, expected: u64) -> Refusal {
     let name = String::from_utf8_lossy(name);
-    let message = format!("document '{name}' has version {is}, not {expected} (0: there is none); read it again and retry");
+    let message =
+        format!("document '{name}' has version {is}, not {expected} (0: there is none); read it again and retry");
     Refusal::new(ErrorKind::Precondition, "ConditionFailed", message)
 }
 
@@ -515,6 +534,6 @@ fn list_documents(
     Ok(Reply::Documents { documents, more: !rest.is_empty() })
 }
 
-mod wire;
 #[cfg(test)]
 mod tests;
+mod wire;

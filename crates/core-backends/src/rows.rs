@@ -75,7 +75,9 @@ pub(crate) fn number(space: &dyn SpaceRead, key: &[u8]) -> Result<u64, EngineErr
         None => Ok(0),
         Some(row) => match <[u8; 8]>::try_from(&row[..]) {
             // Counters go up by one: at their end there is no next, and no cluster lives that long.
-            Ok([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => Err(EngineError::Corrupt("a number's row is at its end".into())),
+            Ok([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) => {
+                Err(EngineError::Corrupt("a number's row is at its end".into()))
+            }
             Ok(bytes) => Ok(u64::from_be_bytes(bytes)),
             Err(_) => Err(EngineError::Corrupt(format!("a number's row is {} bytes long; expected 8", row.len()))),
         },

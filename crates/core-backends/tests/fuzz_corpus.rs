@@ -2,11 +2,11 @@
 //!
 //! Always: no panic, memory within bounds. Not here: coverage-guided runs (`make fuzz`).
 
-#[path = "../../../fuzz/common/corpus.rs"]
-mod corpus;
 #[allow(dead_code)] // The seeds program uses the rest.
 #[path = "../../../fuzz/entries/backends.rs"]
 mod backends;
+#[path = "../../../fuzz/common/corpus.rs"]
+mod corpus;
 
 #[test]
 fn backend_metadata() {

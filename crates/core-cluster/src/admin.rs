@@ -203,7 +203,8 @@ impl Replica {
     fn check_quorum_without(&self, shared: &Shared, now: Tick, leaving: Member) -> Result<(), Refusal> {
         let recent = Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2);
         let membership = &self.meta.membership;
-        let voters: BTreeSet<ReplicaId> = membership.voters.iter().chain(&membership.voters_outgoing).copied().collect();
+        let voters: BTreeSet<ReplicaId> =
+            membership.voters.iter().chain(&membership.voters_outgoing).copied().collect();
         let voters: Vec<ReplicaId> = voters.into_iter().filter(|voter| *voter != leaving.replica).collect();
         let answers = |voter: &ReplicaId| self.answered.get(voter).is_some_and(|at| now.since(*at) <= recent);
         let active = voters.iter().filter(|voter| **voter == self.spec.replica || answers(voter)).count();

@@ -6,9 +6,7 @@
 
 use crate::api::*;
 use crate::flush::{flush_engine, JobTarget, Jobs};
-use crate::meta::{
-    ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA, STATE_TOMBSTONES,
-};
+use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA, STATE_TOMBSTONES};
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
 use crate::snapshot::Piece;
@@ -256,8 +254,7 @@ impl Lane {
             // A damaged or removed replica gives way to the new one that replaces it.
             self.remove(now, spec.cluster);
         } else if self.tombstones.holds(spec.cluster, spec.replica, spec.initial_members.is_empty()) {
-            let message =
-                format!("replica {} of cluster {} was destroyed on this node", spec.replica, spec.name);
+            let message = format!("replica {} of cluster {} was destroyed on this node", spec.replica, spec.name);
             return Err(Refusal::new(ErrorKind::Conflict, "WrongGeneration", message));
         }
         let blank = spec.initial_members.is_empty();

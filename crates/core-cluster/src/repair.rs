@@ -74,7 +74,10 @@ impl Replica {
 
     /// Whether the replica was a member and is none any more, and that is durable here.
     pub fn is_stranger(&self, replica: ReplicaId) -> bool {
-        !self.blank && self.durable.index >= self.membership_at && !self.meta.membership.contains(replica) && replica < self.meta.next_replica
+        !self.blank
+            && self.durable.index >= self.membership_at
+            && !self.meta.membership.contains(replica)
+            && replica < self.meta.next_replica
     }
 
     /// A replica that only listens cannot notice by an election that it was removed: it asks now and then.

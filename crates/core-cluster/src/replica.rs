@@ -352,12 +352,7 @@ impl Replica {
 
     /// The `STATE_REPLICA` record as it should be now.
     pub fn record(&self) -> ReplicaRecord {
-        ReplicaRecord {
-            spec: self.spec.clone(),
-            space: self.space,
-            blank: self.blank,
-            damaged: self.damaged.is_some(),
-        }
+        ReplicaRecord { spec: self.spec.clone(), space: self.space, blank: self.blank, damaged: self.damaged.is_some() }
     }
 
     /// The next of Raft's readies. If it holds a snapshot, the record that names the staging space is
@@ -523,7 +518,8 @@ impl Replica {
         }
         let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX);
         if write.command.len() > room {
-            let message = format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
+            let message =
+                format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
             return Some(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
         }
         if write.backend == entry::BACKEND_CLUSTER {

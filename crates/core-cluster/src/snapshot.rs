@@ -252,8 +252,7 @@ impl Replica {
             return true;
         }
         if piece.sequence != 0 {
-            let ack =
-                Payload::SnapshotAck { from: self.spec.replica, snapshot: piece.snapshot, next: 0, done: false };
+            let ack = Payload::SnapshotAck { from: self.spec.replica, snapshot: piece.snapshot, next: 0, done: false };
             self.send(shared, from, &ack);
             return false;
         }

@@ -16,10 +16,14 @@ fn main() {
         for at in 0..per_batch {
             let cluster = ClusterId(at % clusters);
             let index = LogIndex(log.last_index(cluster).0 + 1);
-            log.append(cluster, &[LogEntry { term: Term(1), index, kind: 0, data: data.clone(), context: Bytes::new() }]);
+            log.append(
+                cluster,
+                &[LogEntry { term: Term(1), index, kind: 0, data: data.clone(), context: Bytes::new() }],
+            );
         }
         if round % 64 == 0 {
-            (0..clusters).for_each(|cluster| log.compact(ClusterId(cluster), log.last_index(ClusterId(cluster)), Term(1)));
+            (0..clusters)
+                .for_each(|cluster| log.compact(ClusterId(cluster), log.last_index(ClusterId(cluster)), Term(1)));
         }
         for action in log.poll(Tick(round)) {
             match action {

@@ -38,8 +38,11 @@ impl BatchWriter {
         self.out.extend_from_slice(&record.context);
         let end = self.out.len();
         let payload = &self.out[at + RECORD_HEADER_BYTES..];
-        let header = RecordHeader::of(record, self.header.identity, payload)
-            .encode(place(self.header.identity, self.header.segment, self.header.offset + at as u64));
+        let header = RecordHeader::of(record, self.header.identity, payload).encode(place(
+            self.header.identity,
+            self.header.segment,
+            self.header.offset + at as u64,
+        ));
         push_directory(&mut self.directory, &header, record.kind, payload);
         self.out[at..at + RECORD_HEADER_BYTES].copy_from_slice(&header);
         self.out.resize(align_up(end, RECORD_ALIGN), 0);

@@ -79,7 +79,9 @@ impl State {
     fn record(&self, cluster: ClusterId) -> Record {
         let (index, term) = (LogIndex(0), Term(0));
         match &self.bytes {
-            Some(bytes) => Record { data: bytes.clone(), ..Record::bare(RecordKind::State, self.kind, cluster, index, term) },
+            Some(bytes) => {
+                Record { data: bytes.clone(), ..Record::bare(RecordKind::State, self.kind, cluster, index, term) }
+            }
             None => Record::bare(RecordKind::LostState, self.kind, cluster, index, term),
         }
     }
@@ -137,7 +139,8 @@ impl ClusterLog {
         assert!(
             (first..=next).contains(&entry.index.0),
             "entry {} of cluster {cluster} does not join its log; it holds {first} to {}",
-            entry.index, next - 1
+            entry.index,
+            next - 1
         );
         if planted(Mutant::TruncateKeepsSuffix) && entry.index.0 < next {
             self.replace(cluster, entry, ledger);
@@ -214,7 +217,8 @@ impl ClusterLog {
         if let Some(old) = self.compacted_sequence {
             ledger.kill(old, record_bytes(0));
         }
-        self.compacted_sequence = Some(ledger.stage(Record::bare(kind, 0, cluster, self.compacted, self.compacted_term)));
+        self.compacted_sequence =
+            Some(ledger.stage(Record::bare(kind, 0, cluster, self.compacted, self.compacted_term)));
     }
 
     /// Everything goes.

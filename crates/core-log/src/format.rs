@@ -195,10 +195,12 @@ impl BatchHeader {
     pub fn is_at(&self, identity: u64, segment: u64, offset: u64, segment_bytes: u64) -> bool {
         let fits = self.total_bytes() <= segment_bytes.saturating_sub(offset);
         let misplaced = self.offset != offset && !planted(Mutant::IdentityNotChecked);
-        let earlier_life = self.segment != segment
-            && !planted(Mutant::RecycledSegmentTrusted)
-            && !planted(Mutant::IdentityNotChecked);
-        let sane = self.number < NUMBER_END && self.log_start_number <= self.number && self.log_start <= self.segment && self.segment - self.log_start < SEGMENTS_MAX;
+        let earlier_life =
+            self.segment != segment && !planted(Mutant::RecycledSegmentTrusted) && !planted(Mutant::IdentityNotChecked);
+        let sane = self.number < NUMBER_END
+            && self.log_start_number <= self.number
+            && self.log_start <= self.segment
+            && self.segment - self.log_start < SEGMENTS_MAX;
         self.identity == identity && self.version == FORMAT_VERSION && sane && fits && !misplaced && !earlier_life
     }
 }
@@ -369,8 +371,21 @@ mod tests {
     #[test]
     fn a_batch_header_survives_and_refuses_other_places() {
         let header = BatchHeader {
-            version: FORMAT_VERSION, flags: FLAG_SEAL, records: 3, identity: 9, segment: 4, offset: 8192, number: 77,
-            previous: 5, log_start: 2, log_start_number: 50, records_bytes: 100, echo_bytes: 5000, directory_checksum: 1, echo_checksum: 2, checksum: 0,
+            version: FORMAT_VERSION,
+            flags: FLAG_SEAL,
+            records: 3,
+            identity: 9,
+            segment: 4,
+            offset: 8192,
+            number: 77,
+            previous: 5,
+            log_start: 2,
+            log_start_number: 50,
+            records_bytes: 100,
+            echo_bytes: 5000,
+            directory_checksum: 1,
+            echo_checksum: 2,
+            checksum: 0,
         };
         let mut block = [0u8; BLOCK_BYTES];
         let checksum = header.encode(&mut block);

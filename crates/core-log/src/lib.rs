@@ -130,11 +130,20 @@ pub enum LogError {
 /// A hole: an entry (or state) of a cluster that rotted. The term is known where its header survived or its neighbours agree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Damage {
-    Entry { cluster: ClusterId, index: LogIndex, term: Option<Term> },
+    Entry {
+        cluster: ClusterId,
+        index: LogIndex,
+        term: Option<Term>,
+    },
     /// Hard state (or other state record) rotted in every copy: the replica must be rebuilt.
-    State { cluster: ClusterId, kind: u8 },
+    State {
+        cluster: ClusterId,
+        kind: u8,
+    },
     /// Rot whose owner cannot be told: every cluster that may have had records there.
-    Unknown { clusters: Vec<ClusterId> },
+    Unknown {
+        clusters: Vec<ClusterId>,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -193,7 +202,11 @@ impl Log {
     /// Reads the log back. `identity` (a hash of world, disk and lane) is covered by every checksum: a
     /// segment of another log is refused. Records that had rotted in one copy are staged again: write
     /// them out by the first `poll`.
-    pub fn recover(disk: &mut dyn LogDisk, config: LogConfig, identity: u64) -> Result<(Log, RecoveryReport), LogError> {
+    pub fn recover(
+        disk: &mut dyn LogDisk,
+        config: LogConfig,
+        identity: u64,
+    ) -> Result<(Log, RecoveryReport), LogError> {
         recovery::recover(disk, config, identity)
     }
 

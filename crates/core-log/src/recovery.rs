@@ -35,7 +35,11 @@ const IMAGES_KEPT: usize = 2;
 const NOTES_MAX: usize = 64;
 
 /// See `Log::recover`.
-pub(crate) fn recover(disk: &mut dyn LogDisk, mut config: LogConfig, identity: u64) -> Result<(Log, RecoveryReport), LogError> {
+pub(crate) fn recover(
+    disk: &mut dyn LogDisk,
+    mut config: LogConfig,
+    identity: u64,
+) -> Result<(Log, RecoveryReport), LogError> {
     config.segment_bytes -= config.segment_bytes % BLOCK_BYTES as u64;
     if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&config.segment_bytes) {
         return Err(LogError::WrongFormat(format!(
@@ -202,7 +206,13 @@ struct LogPlace {
     sealed: bool,
 }
 
-fn assemble(config: LogConfig, place: LogPlace, segments: Segments, clusters: BTreeMap<base_types::ClusterId, ClusterLog>, next_sequence: u64) -> Log {
+fn assemble(
+    config: LogConfig,
+    place: LogPlace,
+    segments: Segments,
+    clusters: BTreeMap<base_types::ClusterId, ClusterLog>,
+    next_sequence: u64,
+) -> Log {
     let part = (config.segment_bytes / BATCH_PART_OF_SEGMENT) as usize;
     let limit = config.batch_bytes_max.min(part);
     let live_bytes = clusters.values().map(live_bytes).sum();
@@ -389,7 +399,9 @@ impl<'a> Walker<'a> {
             self.place.chain = torn.previous;
         }
         let (segment, offset, number) = (self.segment, self.offset, torn.number);
-        self.images.notes.push(format!("log segment {segment}, offset {offset}: batch {number} is torn; cut off, it was never acknowledged"));
+        self.images.notes.push(format!(
+            "log segment {segment}, offset {offset}: batch {number} is torn; cut off, it was never acknowledged"
+        ));
         if planted(Mutant::TornIsRot) {
             self.unknown = true;
         }
@@ -410,7 +422,10 @@ impl<'a> Walker<'a> {
         let what = if complete { "all records are identified" } else { "some records cannot be identified" };
         let note = format!(
             "log segment {}, offset {}: rot in what batch {} proves durable; {what}, {whole} of {} are whole",
-            self.segment, self.offset, next.number, records.len()
+            self.segment,
+            self.offset,
+            next.number,
+            records.len()
         );
         self.images.notes.push(note);
         self.report.batches += u64::from(complete);
@@ -450,7 +465,8 @@ impl<'a> Walker<'a> {
         let mut records = Vec::new();
         if let (Some(header), Some(1), Some(image)) = (here, lost, self.images.get(self.segment)?) {
             if header.checksum == next.previous {
-                let (found, skipped) = walk(&image, (self.identity, self.segment), header.records_at(), header.echo_at());
+                let (found, skipped) =
+                    walk(&image, (self.identity, self.segment), header.records_at(), header.echo_at());
                 return Ok((found, !skipped));
             }
         }
@@ -460,7 +476,15 @@ impl<'a> Walker<'a> {
             let to = if id == next.segment { next.offset } else { image.len() as u64 };
             records.extend(walk(&image, (self.identity, id), from, to).0);
         }
-        let key = |found: &Found| (found.header.cluster, found.header.kind as u8, found.header.index, found.header.term, found.header.payload_checksum);
+        let key = |found: &Found| {
+            (
+                found.header.cluster,
+                found.header.kind as u8,
+                found.header.index,
+                found.header.term,
+                found.header.payload_checksum,
+            )
+        };
         let known: BTreeSet<_> = records.iter().map(key).collect();
         let named = echo.and_then(|echo| from_echo_alone(self.identity, echo)).unwrap_or_default();
         records.extend(named.into_iter().filter(|found| !known.contains(&key(found))));
@@ -473,7 +497,9 @@ impl<'a> Walker<'a> {
         let missing: Vec<u64> = (self.start..=self.segment).filter(|id| !self.images.sizes.contains_key(id)).collect();
         if !missing.is_empty() {
             self.unknown = true;
-            self.images.notes.push(format!("log segments {missing:?} are missing; restore them or rebuild this node's replicas"));
+            self.images
+                .notes
+                .push(format!("log segments {missing:?} are missing; restore them or rebuild this node's replicas"));
         }
         self.report.damage = damage_of(&clusters);
         if self.unknown {
@@ -482,7 +508,10 @@ impl<'a> Walker<'a> {
         self.report.notes = self.images.notes.take();
         let segments = self.segments(&config, &clusters, next_sequence);
         let weak = core::mem::take(&mut self.weak);
-        let place = core::mem::replace(&mut self.place, LogPlace { identity: 0, last: 0, chain: 0, directory: vec![], sealed: true });
+        let place = core::mem::replace(
+            &mut self.place,
+            LogPlace { identity: 0, last: 0, chain: 0, directory: vec![], sealed: true },
+        );
         let gaps = clusters.values().any(|log| log.slots.iter().any(|slot| slot.sequence == NO_SEQUENCE));
         let mut log = assemble(config, place, segments, clusters, next_sequence);
         if gaps || !weak.is_empty() {
@@ -497,7 +526,12 @@ impl<'a> Walker<'a> {
     }
 
     /// The segments as the log will use them.
-    fn segments(&self, config: &LogConfig, clusters: &BTreeMap<base_types::ClusterId, ClusterLog>, next_sequence: u64) -> Segments {
+    fn segments(
+        &self,
+        config: &LogConfig,
+        clusters: &BTreeMap<base_types::ClusterId, ClusterLog>,
+        next_sequence: u64,
+    ) -> Segments {
         let sizes = &self.images.sizes;
         let mut in_use: VecDeque<Segment> = VecDeque::new();
         let mut begin = (0, next_sequence);
@@ -524,4 +558,3 @@ impl<'a> Walker<'a> {
         segments
     }
 }
-

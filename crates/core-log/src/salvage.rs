@@ -33,7 +33,8 @@ pub(crate) fn find_header(
     wanted: impl Fn(&BatchHeader) -> bool,
 ) -> Option<BatchHeader> {
     let blocks = (from..image.len() as u64).step_by(BLOCK_BYTES);
-    let strict = |offset| header_at(image, identity, segment, offset).filter(|it| it.segment == segment && it.offset == offset);
+    let strict =
+        |offset| header_at(image, identity, segment, offset).filter(|it| it.segment == segment && it.offset == offset);
     blocks.filter_map(strict).find(wanted)
 }
 
@@ -89,11 +90,21 @@ pub(crate) fn read_echo<'a>(image: &'a [u8], header: &BatchHeader) -> Option<&'a
 /// The records an echo names, without the payloads that only their own batch holds.
 pub(crate) fn from_echo_alone(identity: u64, echo: &[u8]) -> Option<Vec<Found>> {
     let lines = read_directory(echo)?;
-    Some(lines.into_iter().map(|line| Found { payload: inline(identity, &line.header, line.inline), header: line.header }).collect())
+    Some(
+        lines
+            .into_iter()
+            .map(|line| Found { payload: inline(identity, &line.header, line.inline), header: line.header })
+            .collect(),
+    )
 }
 
 /// The records an echo names with their payloads out of a batch at `offset`; `None` if the batch did not stand there.
-pub(crate) fn from_echo(image: &Bytes, (identity, segment): (u64, u64), offset: u64, echo: &[u8]) -> Option<Vec<Found>> {
+pub(crate) fn from_echo(
+    image: &Bytes,
+    (identity, segment): (u64, u64),
+    offset: u64,
+    echo: &[u8],
+) -> Option<Vec<Found>> {
     let mut at = usize::try_from(offset).ok()?.checked_add(BATCH_HEADER_BYTES)?;
     let mut records = Vec::new();
     for line in read_directory(echo)? {

@@ -92,7 +92,11 @@ impl Segments {
 
     /// The oldest segment, unless it is the active one.
     pub fn oldest(&self) -> Option<&Segment> {
-        if self.in_use.len() > 1 { self.in_use.front() } else { None }
+        if self.in_use.len() > 1 {
+            self.in_use.front()
+        } else {
+            None
+        }
     }
 
     /// The sequence at which the oldest segment ends.
@@ -124,7 +128,11 @@ impl Segments {
         if spare != Spare::Ready {
             return None;
         }
-        assert!(bytes <= self.segment_bytes, "a batch of {bytes} bytes does not fit a segment of {}", self.segment_bytes);
+        assert!(
+            bytes <= self.segment_bytes,
+            "a batch of {bytes} bytes does not fit a segment of {}",
+            self.segment_bytes
+        );
         self.spares.remove(&id);
         self.in_use.push_back(Segment::new(id, self.segment_bytes, number, first_sequence));
         self.head = 0;
@@ -165,7 +173,12 @@ impl Segments {
         let before = self.in_use.len();
         while self.in_use.len() > 1 && self.in_use[0].id < log_start {
             let segment = self.in_use.pop_front().expect("longer than one");
-            assert!(segment.live == 0 || planted(Mutant::LiveTailLost), "segment {} is retired with {} live records", segment.id, segment.live);
+            assert!(
+                segment.live == 0 || planted(Mutant::LiveTailLost),
+                "segment {} is retired with {} live records",
+                segment.id,
+                segment.live
+            );
             // A segment that recovery missed has no file to give back.
             if segment.bytes > 0 {
                 self.retire(segment.id);
@@ -208,7 +221,11 @@ impl Segments {
 
     /// When a failed `Prepare` is tried again.
     pub fn retry_at(&self) -> Tick {
-        if self.prepare_failed { self.retry_at } else { Tick::NEVER }
+        if self.prepare_failed {
+            self.retry_at
+        } else {
+            Tick::NEVER
+        }
     }
 
     /// What is to be done with files now.

@@ -34,7 +34,13 @@ pub(crate) fn open(disk: &mut TestDisk) -> (Log, RecoveryReport) {
 }
 
 pub(crate) fn entry(index: u64, term: u64, data: &[u8]) -> LogEntry {
-    LogEntry { term: Term(term), index: LogIndex(index), kind: 0, data: Bytes::copy_from_slice(data), context: Bytes::new() }
+    LogEntry {
+        term: Term(term),
+        index: LogIndex(index),
+        kind: 0,
+        data: Bytes::copy_from_slice(data),
+        context: Bytes::new(),
+    }
 }
 
 /// Long enough after `now` that a seal is written.

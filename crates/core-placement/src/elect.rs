@@ -65,8 +65,7 @@ impl fmt::Display for PlacementRefusal {
         if self.found > self.names.len() {
             write!(f, " and {} more", self.found - self.names.len())?;
         }
-        let passed =
-            [(self.down, "down"), (self.excluded, "excluded"), (self.without_engine, "without the engine")];
+        let passed = [(self.down, "down"), (self.excluded, "excluded"), (self.without_engine, "without the engine")];
         let passed: Vec<String> =
             passed.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
         if !passed.is_empty() {

@@ -50,7 +50,9 @@ pub struct MapVersion {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MapError {
     /// The map is full.
-    #[error("the node map holds {MAP_NODES_MAX} nodes, the most a world may have; forget nodes that are gone for good")]
+    #[error(
+        "the node map holds {MAP_NODES_MAX} nodes, the most a world may have; forget nodes that are gone for good"
+    )]
     Full,
     /// Two live processes claim one id.
     #[error("node {node} at {address} is up with another disk; give the newcomer an id of its own")]

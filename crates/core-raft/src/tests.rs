@@ -66,7 +66,10 @@ fn an_answer_of_a_later_term_does_not_end_a_followers_promise() {
     let mut vote = message(MessageType::MsgRequestVote, 3, 6);
     (vote.index, vote.log_term) = (1, 1);
     step(&mut group, vote);
-    assert!(drain(&mut group).iter().flat_map(|ready| &ready.persisted_messages).all(|m| m.is_reject() || m.to() != ReplicaId(3)));
+    assert!(drain(&mut group)
+        .iter()
+        .flat_map(|ready| &ready.persisted_messages)
+        .all(|m| m.is_reject() || m.to() != ReplicaId(3)));
     assert_eq!(group.term(), Term(5));
 }
 

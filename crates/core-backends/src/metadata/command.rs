@@ -103,7 +103,15 @@ pub enum Query {
     Get { scope: Option<Scope>, key: Bytes },
     /// Pairs from `start` (inclusive) to `end` (exclusive) in key order over all scopes together,
     /// or from the end down; without values where `keys_only`.
-    Scan { scopes: ScanScopes, start: Bytes, end: Option<Bytes>, reverse: bool, limit: u32, bytes_max: u32, keys_only: bool },
+    Scan {
+        scopes: ScanScopes,
+        start: Bytes,
+        end: Option<Bytes>,
+        reverse: bool,
+        limit: u32,
+        bytes_max: u32,
+        keys_only: bool,
+    },
     /// Keys changed since dirty sequence `after`, in the order they changed, with what they are now.
     Dirty { scope: Scope, after: u64, limit: u32 },
     /// Pairs behind `after` for the new owner.
@@ -410,7 +418,12 @@ impl Encode for Query {
             }
             Query::Scan { scopes, start, end, reverse, limit, bytes_max, keys_only } => {
                 scopes.encode(out.u8(2));
-                out.bytes(start).option(end.as_ref(), put_bytes).bool(*reverse).u32(*limit).u32(*bytes_max).bool(*keys_only);
+                out.bytes(start)
+                    .option(end.as_ref(), put_bytes)
+                    .bool(*reverse)
+                    .u32(*limit)
+                    .u32(*bytes_max)
+                    .bool(*keys_only);
             }
             Query::Dirty { scope, after, limit } => {
                 scope.encode(out.u8(3));
@@ -441,7 +454,9 @@ impl Encode for Query {
                 bytes_max: input.u32("bytes")?,
                 keys_only: input.bool("keys only")?,
             },
-            3 => Query::Dirty { scope: Scope::decode(input)?, after: input.varint("after")?, limit: input.u32("limit")? },
+            3 => {
+                Query::Dirty { scope: Scope::decode(input)?, after: input.varint("after")?, limit: input.u32("limit")? }
+            }
             4 => Query::ExportPage {
                 scope: Scope::decode(input)?,
                 after: input.option("after", |r| r.bytes("after"))?,
@@ -540,9 +555,18 @@ impl Encode for Reply {
             3 => Reply::Released { removed: input.varint("removed")?, more: input.bool("more")? },
             4 => Reply::Value { value: input.option("value", |r| r.bytes("value"))? },
             5 => Reply::Page { entries: take_pairs(input)?, more: input.bool("more")?, covered: take_scopes(input)? },
-            6 => Reply::Dirty { pairs: take_changes(input)?, reached: input.varint("reached")?, more: input.bool("more")? },
+            6 => Reply::Dirty {
+                pairs: take_changes(input)?,
+                reached: input.varint("reached")?,
+                more: input.bool("more")?,
+            },
             7 => Reply::Export { pairs: take_pairs(input)?, more: input.bool("more")? },
-            8 => Reply::Partitions(take_list(input, "partitions", usize::from(KEYSPACE_PARTITIONS_MAX), PartitionInfo::decode)?),
+            8 => Reply::Partitions(take_list(
+                input,
+                "partitions",
+                usize::from(KEYSPACE_PARTITIONS_MAX),
+                PartitionInfo::decode,
+            )?),
             _ => return Err(DecodeError::Unknown("metadata reply")),
         })
     }

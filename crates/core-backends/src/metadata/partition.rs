@@ -87,8 +87,9 @@ impl Record {
 
 /// A record that does not decode is the engine's damage.
 pub(super) fn decode(partition: PartitionId, bytes: bytes::Bytes) -> Result<Record, EngineError> {
-    Record::from_bytes(bytes)
-        .map_err(|error| EngineError::Corrupt(format!("record of metadata partition {partition} does not decode: {error}")))
+    Record::from_bytes(bytes).map_err(|error| {
+        EngineError::Corrupt(format!("record of metadata partition {partition} does not decode: {error}"))
+    })
 }
 
 /// The refusal for a scope this cluster does not own.
@@ -100,7 +101,10 @@ pub(super) fn wrong_partition(scope: Scope, record: Option<&Record>) -> Refusal 
     Refusal::new(
         ErrorKind::Conflict,
         "WrongPartition",
-        format!("partition {} at epoch {} is not served: it {here}; read the keyspace again and retry", scope.partition, scope.epoch),
+        format!(
+            "partition {} at epoch {} is not served: it {here}; read the keyspace again and retry",
+            scope.partition, scope.epoch
+        ),
     )
 }
 
@@ -197,7 +201,10 @@ pub(super) fn change(now_ms: u64, scope: Scope, record: Option<Record>, change: 
         (Change::Handover { dirty }, Frozen) if dirty == record.dirty => record.state = Dropping,
         (Change::Handover { .. }, Moving | Frozen) if planted(Mutant::MoveWithoutFreeze) => record.state = Dropping,
         // Already past it: a repeated step of a mover that did not hear the answer.
-        (Change::BeginMove | Change::Freeze { .. } | Change::Handover { .. } | Change::AbortImport, Dropping | Released) => {}
+        (
+            Change::BeginMove | Change::Freeze { .. } | Change::Handover { .. } | Change::AbortImport,
+            Dropping | Released,
+        ) => {}
         (Change::Handover { .. }, _) => return Err(conflict(scope, &record, "be handed over")),
         (Change::Freeze { .. } | Change::Unfreeze, _) => return Err(conflict(scope, &record, "be frozen or unfrozen")),
         (Change::AbortImport, _) => return Err(conflict(scope, &record, "give up an import")),

@@ -64,7 +64,8 @@ fn partitions(space: &dyn SpaceRead) -> Result<Vec<PartitionInfo>, EngineError> 
         let id = match key {
             [_, high, low] => PartitionId(u16::from_be_bytes([*high, *low])),
             _ => {
-                failed = Some(EngineError::Corrupt(format!("a metadata partition record has a key of {} bytes", key.len())));
+                failed =
+                    Some(EngineError::Corrupt(format!("a metadata partition record has a key of {} bytes", key.len())));
                 return ControlFlow::Break(());
             }
         };
@@ -128,7 +129,13 @@ impl PageBuilder {
     }
 }
 
-fn scan(space: &dyn SpaceRead, scopes: ScanScopes, start: &[u8], end: Option<&Bytes>, mut page: PageBuilder) -> Answered {
+fn scan(
+    space: &dyn SpaceRead,
+    scopes: ScanScopes,
+    start: &[u8],
+    end: Option<&Bytes>,
+    mut page: PageBuilder,
+) -> Answered {
     let covered = match scopes {
         ScanScopes::Plain => {
             visit(space, None, start, end, &mut page)?;
@@ -193,7 +200,9 @@ fn dirty(space: &dyn SpaceRead, scope: Scope, after: u64, limit: usize) -> Answe
         ControlFlow::Continue(())
     })?;
     if damaged {
-        return Err(EngineError::Corrupt(format!("the change list of metadata partition {id} has a key of a wrong length")));
+        return Err(EngineError::Corrupt(format!(
+            "the change list of metadata partition {id} has a key of a wrong length"
+        )));
     }
     let (mut pairs, mut bytes, mut reached) = (Vec::new(), 0, after);
     for (sequence, key) in changed {

@@ -139,8 +139,13 @@ fn put_bytes_of_every_command() -> Vec<Bytes> {
         Command::Adopt { scopes: vec![s, scope(4, 1)] }.to_bytes(),
         Command::Freeze { scope: s, lease_ms: 5 }.to_bytes(),
         Command::Handover { scope: s, dirty: 1_000 }.to_bytes(),
-        Command::Import { scope: s, expected: cursor.clone(), cursor, pairs: vec![(text("k"), Some(text("v"))), (text("l"), None)] }
-            .to_bytes(),
+        Command::Import {
+            scope: s,
+            expected: cursor.clone(),
+            cursor,
+            pairs: vec![(text("k"), Some(text("v"))), (text("l"), None)],
+        }
+        .to_bytes(),
         Command::Release { scope: s, limit: 7 }.to_bytes(),
     ]
 }
@@ -166,11 +171,17 @@ fn compare_and_set_sets_only_what_it_expects() {
 fn a_batch_is_all_or_nothing() {
     let mut space = Space::default();
     space.run(0, Command::Adopt { scopes: vec![scope(0, 1), scope(1, 1)] }).unwrap();
-    let step = |s: Scope, key: &str| ScopedStep { scope: Some(s), step: BatchStep::Put { key: text(key), value: text("v") } };
+    let step =
+        |s: Scope, key: &str| ScopedStep { scope: Some(s), step: BatchStep::Put { key: text(key), value: text("v") } };
     let before = space.clone();
-    assert_eq!(code(space.run(0, Command::Batch { steps: vec![step(scope(0, 1), "a"), step(scope(1, 2), "b")] })), "WrongPartition");
+    assert_eq!(
+        code(space.run(0, Command::Batch { steps: vec![step(scope(0, 1), "a"), step(scope(1, 2), "b")] })),
+        "WrongPartition"
+    );
     assert_eq!(space, before);
-    space.run(0, Command::Batch { steps: vec![step(scope(0, 1), "a"), step(scope(1, 1), "b"), step(scope(0, 1), "a")] }).unwrap();
+    space
+        .run(0, Command::Batch { steps: vec![step(scope(0, 1), "a"), step(scope(1, 1), "b"), step(scope(0, 1), "a")] })
+        .unwrap();
     assert_eq!(space.info(0).unwrap().keys, 1);
     assert_eq!(space.info(1).unwrap().keys, 1);
 }
@@ -256,7 +267,13 @@ impl Chance {
 }
 
 /// Moves a partition from one space to the other in small steps, with writes between any two.
-fn move_partition(from: &mut Space, to: &mut Space, old: Scope, chance: &mut Chance, mut between: impl FnMut(&mut Space, &mut Chance)) {
+fn move_partition(
+    from: &mut Space,
+    to: &mut Space,
+    old: Scope,
+    chance: &mut Chance,
+    mut between: impl FnMut(&mut Space, &mut Chance),
+) {
     let new = Scope { epoch: old.epoch + 1, ..old };
     from.run(0, Command::BeginMove { scope: old }).unwrap();
     to.run(0, Command::PrepareImport { scope: new }).unwrap();
@@ -326,8 +343,11 @@ fn random_commands_and_moves_leave_what_the_twin_has() {
         }
         for p in 0..3u16 {
             let (here, s) = (&spaces[owner[usize::from(p)]], scope(p, epoch[usize::from(p)]));
-            let expected: Vec<(Bytes, Bytes)> =
-                twin.iter().filter(|((q, _), _)| *q == p).map(|((_, key), value)| (key.clone(), value.clone())).collect();
+            let expected: Vec<(Bytes, Bytes)> = twin
+                .iter()
+                .filter(|((q, _), _)| *q == p)
+                .map(|((_, key), value)| (key.clone(), value.clone()))
+                .collect();
             assert_eq!(here.info(p).unwrap().keys, expected.len() as u64, "seed {seed}");
             assert_eq!(page(here, vec![s], false, 10_000, 1 << 20), expected, "seed {seed}");
             assert!(!spaces[1 - owner[usize::from(p)]].info(p).is_some_and(|info| info.state.serves()));
@@ -346,7 +366,9 @@ fn random_write(space: &mut Space, twin: &mut BTreeMap<(u16, Bytes), Bytes>, p: 
         }
         1 => {
             let expected = twin.get(&(p, key.clone())).cloned();
-            space.run(5, Command::CompareAndSet { scope: s, key: key.clone(), expected, value: Some(value.clone()) }).unwrap();
+            space
+                .run(5, Command::CompareAndSet { scope: s, key: key.clone(), expected, value: Some(value.clone()) })
+                .unwrap();
             twin.insert((p, key), value);
         }
         _ => {
@@ -383,8 +405,14 @@ fn a_page_is_the_beginning_of_the_ordered_union() {
     space.run(0, Command::Adopt { scopes: scopes.clone() }).unwrap();
     let mut all = BTreeMap::new();
     for n in 0..200u32 {
-        let (key, value) = (text(&format!("{:04}", n * 7919 % 1000)), Bytes::from(vec![b'v'; chance.below(9) as usize]));
-        space.run(0, Command::Put { scope: Some(scopes[chance.below(5) as usize]), key: key.clone(), value: value.clone() }).unwrap();
+        let (key, value) =
+            (text(&format!("{:04}", n * 7919 % 1000)), Bytes::from(vec![b'v'; chance.below(9) as usize]));
+        space
+            .run(
+                0,
+                Command::Put { scope: Some(scopes[chance.below(5) as usize]), key: key.clone(), value: value.clone() },
+            )
+            .unwrap();
         all.insert(key, value);
     }
     let forward: Vec<(Bytes, Bytes)> = all.into_iter().collect();
@@ -401,7 +429,11 @@ fn a_page_is_the_beginning_of_the_ordered_union() {
                 bytes <= bytes_max
             });
             let most = fits.count().max(1);
-            assert_eq!(page(&space, scopes.clone(), reverse, 1000, bytes_max as u32), whole[..most], "bytes {bytes_max}");
+            assert_eq!(
+                page(&space, scopes.clone(), reverse, 1000, bytes_max as u32),
+                whole[..most],
+                "bytes {bytes_max}"
+            );
         }
     }
 }

@@ -158,7 +158,9 @@ impl Work<'_> {
         let changed = keys::changed_key(partition, key);
         if let Some(earlier) = self.space.get(&changed)? {
             let earlier: [u8; 8] = earlier.as_ref().try_into().map_err(|_| {
-                EngineError::Corrupt(format!("change sequence of a key in metadata partition {partition} is not 8 bytes long"))
+                EngineError::Corrupt(format!(
+                    "change sequence of a key in metadata partition {partition} is not 8 bytes long"
+                ))
             })?;
             self.space.delete(keys::change(partition, u64::from_be_bytes(earlier)));
         }
@@ -182,7 +184,13 @@ impl Work<'_> {
         Ok(Ok(Reply::Done))
     }
 
-    fn compare_and_set(&mut self, scope: Option<Scope>, key: Bytes, expected: Option<Bytes>, value: Option<Bytes>) -> Applied {
+    fn compare_and_set(
+        &mut self,
+        scope: Option<Scope>,
+        key: Bytes,
+        expected: Option<Bytes>,
+        value: Option<Bytes>,
+    ) -> Applied {
         admit!(self.admit(scope)?);
         let current = self.space.get(&keys::pair(scope.map(|s| s.partition), &key))?;
         if current != expected {
@@ -202,7 +210,13 @@ impl Work<'_> {
         Ok(Ok(Reply::Done))
     }
 
-    fn import(&mut self, scope: Scope, expected: &ImportCursor, cursor: ImportCursor, pairs: Vec<(Bytes, Option<Bytes>)>) -> Applied {
+    fn import(
+        &mut self,
+        scope: Scope,
+        expected: &ImportCursor,
+        cursor: ImportCursor,
+        pairs: Vec<(Bytes, Option<Bytes>)>,
+    ) -> Applied {
         let Some(record) = self.record(scope.partition)? else {
             return Ok(Err(partition::wrong_partition(scope, None)));
         };
@@ -247,7 +261,12 @@ impl Work<'_> {
         if let Some(record) = self.record(id)? {
             record.keys = record.keys.saturating_sub(removed);
             if !more {
-                *record = Record { state: PartitionState::Released, dirty: 0, cursor: ImportCursor::default(), ..record.clone() };
+                *record = Record {
+                    state: PartitionState::Released,
+                    dirty: 0,
+                    cursor: ImportCursor::default(),
+                    ..record.clone()
+                };
             }
         }
         Ok(Ok(Reply::Released { removed, more }))

@@ -120,7 +120,11 @@ fn gather(view: &View<'_>, key: &[u8], names: bool, values: bool) -> Done {
     let range = KeyRange { start: &prefix, end: end.as_deref() };
     view.space.range(range, Direction::Forward, &mut |row, value| {
         let fits = (!names || out.push(&row[ELEMENT_AT..])) && (!values || out.push(value));
-        if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if fits {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     })?;
     out.done()
 }

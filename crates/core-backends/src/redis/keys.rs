@@ -76,7 +76,12 @@ impl Condition {
                 b"XX" => condition.some = true,
                 b"GT" => condition.later = true,
                 b"LT" => condition.earlier = true,
-                _ => return fail(format!("ERR Unsupported option {}", String::from_utf8_lossy(&word[..word.len().min(64)]))),
+                _ => {
+                    return fail(format!(
+                        "ERR Unsupported option {}",
+                        String::from_utf8_lossy(&word[..word.len().min(64)])
+                    ))
+                }
             }
         }
         if condition.none && (condition.some || condition.later || condition.earlier) {

@@ -58,7 +58,11 @@ fn pop(name: &str, store: &mut Store<'_>, argv: &[Bytes], end: End) -> Done {
     };
     let (mut values, mut bytes) = (Vec::new(), 0);
     // A count beyond the bounds of a reply pops what fits: nothing is lost, the rest stays.
-    while (values.len() as u64) < wanted && meta.count > 0 && values.len() < REPLY_ELEMENTS_MAX && bytes < REPLY_BYTES_MAX {
+    while (values.len() as u64) < wanted
+        && meta.count > 0
+        && values.len() < REPLY_ELEMENTS_MAX
+        && bytes < REPLY_BYTES_MAX
+    {
         let value = take(store, &mut meta, end)?;
         bytes += value.len();
         values.push(Reply::Bulk(value));
@@ -85,7 +89,10 @@ fn take(store: &mut Store<'_>, meta: &mut Meta, end: End) -> Result<Bytes, Engin
     let at = if end == End::Left { 0 } else { meta.count - 1 };
     let row = position(meta, at);
     let Some(value) = store.space.get(&row)? else {
-        return Err(EngineError::Corrupt(format!("redis list {} lacks its element {at} of {}", meta.sequence, meta.count)));
+        return Err(EngineError::Corrupt(format!(
+            "redis list {} lacks its element {at} of {}",
+            meta.sequence, meta.count
+        )));
     };
     store.space.delete(row);
     meta.count -= 1;
@@ -106,7 +113,11 @@ pub(super) fn lrange(view: &View<'_>, argv: &[Bytes]) -> Done {
     let Some((first, last)) = clip(start, stop, meta.count) else { return out.done() };
     let (from, to) = (position(&meta, first), position(&meta, last + 1));
     view.space.range(KeyRange { start: &from, end: Some(&to) }, Direction::Forward, &mut |_, value| {
-        if out.push(value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if out.push(value) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     })?;
     out.done()
 }

@@ -75,10 +75,21 @@ mod tests {
 
     #[test]
     fn numbers_read_and_write_as_redis_does() {
-        for (text, value) in [("0", Some(0)), ("-5", Some(-5)), ("+5", None), ("05", None), ("-0", None), (" 5", None), ("", None), ("9223372036854775808", None)] {
+        for (text, value) in [
+            ("0", Some(0)),
+            ("-5", Some(-5)),
+            ("+5", None),
+            ("05", None),
+            ("-0", None),
+            (" 5", None),
+            ("", None),
+            ("9223372036854775808", None),
+        ] {
             assert_eq!(integer_of(text.as_bytes()), value, "{text}");
         }
-        for (value, text) in [(3.0, "3"), (1.5, "1.5"), (1e20, "1e+20"), (-1e-9, "-1e-9"), (f64::NEG_INFINITY, "-inf"), (10.6, "10.6")] {
+        for (value, text) in
+            [(3.0, "3"), (1.5, "1.5"), (1e20, "1e+20"), (-1e-9, "-1e-9"), (f64::NEG_INFINITY, "-inf"), (10.6, "10.6")]
+        {
             assert_eq!(float_text(value), text);
             assert_eq!(float_of(text.as_bytes()), Some(value));
         }
@@ -88,6 +99,9 @@ mod tests {
             assert!(sortable(pair[0]) < sortable(pair[1]));
             assert_eq!(from_sortable(sortable(pair[0])), pair[0]);
         }
-        assert_eq!((clip(0, -1, 3), clip(-2, 9, 3), clip(2, 1, 3), clip(0, -9, 3), clip(0, -1, 0)), (Some((0, 2)), Some((1, 2)), None, None, None));
+        assert_eq!(
+            (clip(0, -1, 3), clip(-2, 9, 3), clip(2, 1, 3), clip(0, -9, 3), clip(0, -1, 0)),
+            (Some((0, 2)), Some((1, 2)), None, None, None)
+        );
     }
 }

@@ -46,7 +46,11 @@ pub(super) fn smembers(view: &View<'_>, argv: &[Bytes]) -> Done {
     let prefix = meta.elements();
     let end = prefix_end(&prefix);
     view.space.range(KeyRange { start: &prefix, end: end.as_deref() }, Direction::Forward, &mut |row, _| {
-        if out.push(&row[ELEMENT_AT..]) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if out.push(&row[ELEMENT_AT..]) {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     })?;
     out.done()
 }

@@ -272,7 +272,11 @@ fn walk(view: &View<'_>, range: &(Bytes, Option<Bytes>), reverse: bool, skip: u6
         count -= 1;
         let score = row[ORDER_AT - 8..ORDER_AT].try_into().map(u64::from_be_bytes).unwrap_or_default();
         let fits = out.push(&row[ORDER_AT..]) && (!scores || out.push(float_text(from_sortable(score)).as_bytes()));
-        if fits && count > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if fits && count > 0 {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
+        }
     };
     view.space.range(KeyRange { start: &range.0, end: range.1.as_deref() }, direction, &mut visit)?;
     out.done()

@@ -2,7 +2,9 @@
 
 use super::numbers::{clip, float_of, integer_of, parse_float, parse_integer, plain_float_text};
 use super::store::{Kind, Meta, Store, View};
-use super::{fail, integer, wrong_count, Done, Fail, Reply, NOT_AN_INTEGER, NOT_A_FLOAT, REPLY_BYTES_MAX, SYNTAX, WOULD_OVERFLOW};
+use super::{
+    fail, integer, wrong_count, Done, Fail, Reply, NOT_AN_INTEGER, NOT_A_FLOAT, REPLY_BYTES_MAX, SYNTAX, WOULD_OVERFLOW,
+};
 use base_types::VALUE_BYTES_MAX;
 use bytes::Bytes;
 

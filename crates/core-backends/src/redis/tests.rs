@@ -281,21 +281,37 @@ fn sorted_sets() {
 #[test]
 fn what_is_no_command_is_refused() {
     let mut space = MapSpace::default();
-    assert_eq!(run(&mut space, 0, "EVIL a b"), "refused ERR unknown command 'EVIL', with args beginning with: 'a' 'b' ");
+    assert_eq!(
+        run(&mut space, 0, "EVIL a b"),
+        "refused ERR unknown command 'EVIL', with args beginning with: 'a' 'b' "
+    );
     assert_eq!(run(&mut space, 0, "set a"), "refused ERR wrong number of arguments for 'set' command");
     assert_eq!(run(&mut space, 0, "GET"), "refused ERR wrong number of arguments for 'get' command");
     assert!(validate(&Command(vec![]).to_bytes()).unwrap_err().message.starts_with("ERR unknown command ''"));
     let long = "x".repeat(base_types::KEY_BYTES_MAX + 1);
-    for command in [format!("set {long} 1"), format!("sadd s {long}"), format!("hset h {long} 1"), format!("mset a 1 {long} 2"), format!("del {long}"), format!("zadd z 1 {long}")] {
+    for command in [
+        format!("set {long} 1"),
+        format!("sadd s {long}"),
+        format!("hset h {long} 1"),
+        format!("mset a 1 {long} 2"),
+        format!("del {long}"),
+        format!("zadd z 1 {long}"),
+    ] {
         assert!(run(&mut space, 0, &command).contains("is 1025 bytes long; at most 1024 are taken"), "{command:.20}");
     }
-    assert_eq!(run_words(&mut space, 0, vec!["set".into(), "a".into(), vec![0; VALUE_BYTES_MAX + 1].into()]).unwrap_err().code, "ValueTooLarge");
+    assert_eq!(
+        run_words(&mut space, 0, vec!["set".into(), "a".into(), vec![0; VALUE_BYTES_MAX + 1].into()]).unwrap_err().code,
+        "ValueTooLarge"
+    );
     assert_eq!(space, MapSpace::default(), "nothing of all that left a trace");
     let read_as_write = Command(words("get a")).to_bytes();
     assert_eq!(validate(&read_as_write).unwrap_err().code, "InvalidRequest");
     let write_as_read = query(0, &space, &Command(words("set a 1")).to_bytes()).unwrap();
     assert_eq!(decode_reply::<Reply>(write_as_read).unwrap_err().code, "InvalidRequest");
-    assert_eq!((is_read(&words("Get a")), is_read(&words("SET")), is_read(&words("x")), is_read(&[])), (Some(true), Some(false), None, None));
+    assert_eq!(
+        (is_read(&words("Get a")), is_read(&words("SET")), is_read(&words("x")), is_read(&[])),
+        (Some(true), Some(false), None, None)
+    );
 }
 
 #[test]
@@ -383,7 +399,9 @@ impl Twin {
         let quoted = |text: &String| format!("'{text}'");
         let list = |items: Vec<String>| format!("[{}]", items.join(" "));
         let number = |yes: bool| usize::from(yes).to_string();
-        let kind = |keys: &BTreeMap<String, (Thing, Option<u64>)>, wanted: fn(&Thing) -> bool| keys.get(&key).is_none_or(|(thing, _)| wanted(thing));
+        let kind = |keys: &BTreeMap<String, (Thing, Option<u64>)>, wanted: fn(&Thing) -> bool| {
+            keys.get(&key).is_none_or(|(thing, _)| wanted(thing))
+        };
         let reply = match argv[0] {
             "set" => {
                 let expires = (argv.len() > 3).then(|| now + argv[4].parse::<u64>().unwrap());
@@ -396,10 +414,19 @@ impl Twin {
                 Some(_) => WRONG.into(),
             },
             "del" => number(self.keys.remove(&key).is_some()),
-            "pexpire" => number(self.keys.get_mut(&key).map(|(_, expires)| *expires = Some(now + argv[2].parse::<u64>().unwrap())).is_some()),
-            "pttl" => self.keys.get(&key).map_or(-2, |(_, expires)| expires.map_or(-1, |at| (at - now) as i64)).to_string(),
+            "pexpire" => number(
+                self.keys
+                    .get_mut(&key)
+                    .map(|(_, expires)| *expires = Some(now + argv[2].parse::<u64>().unwrap()))
+                    .is_some(),
+            ),
+            "pttl" => {
+                self.keys.get(&key).map_or(-2, |(_, expires)| expires.map_or(-1, |at| (at - now) as i64)).to_string()
+            }
             "hset" | "hdel" | "hgetall" if !kind(&self.keys, |thing| matches!(thing, Thing::Hash(_))) => WRONG.into(),
-            "rpush" | "lpush" | "lpop" | "lrange" if !kind(&self.keys, |thing| matches!(thing, Thing::List(_))) => WRONG.into(),
+            "rpush" | "lpush" | "lpop" | "lrange" if !kind(&self.keys, |thing| matches!(thing, Thing::List(_))) => {
+                WRONG.into()
+            }
             "sadd" | "srem" | "smembers" if !kind(&self.keys, |thing| matches!(thing, Thing::Set(_))) => WRONG.into(),
             "zadd" | "zrem" | "zrange" if !kind(&self.keys, |thing| matches!(thing, Thing::Sorted(_))) => WRONG.into(),
             _ => {
@@ -413,7 +440,9 @@ impl Twin {
                 match (argv[0], thing) {
                     ("hset", Thing::Hash(hash)) => number(hash.insert(argv[2].into(), argv[3].into()).is_none()),
                     ("hdel", Thing::Hash(hash)) => number(hash.remove(argv[2]).is_some()),
-                    ("hgetall", Thing::Hash(hash)) => list(hash.iter().flat_map(|(name, value)| [quoted(name), quoted(value)]).collect()),
+                    ("hgetall", Thing::Hash(hash)) => {
+                        list(hash.iter().flat_map(|(name, value)| [quoted(name), quoted(value)]).collect())
+                    }
                     ("rpush", Thing::List(items)) => {
                         items.push(argv[2].into());
                         items.len().to_string()
@@ -422,12 +451,20 @@ impl Twin {
                         items.insert(0, argv[2].into());
                         items.len().to_string()
                     }
-                    ("lpop", Thing::List(items)) => if items.is_empty() { "nil".into() } else { quoted(&items.remove(0)) },
+                    ("lpop", Thing::List(items)) => {
+                        if items.is_empty() {
+                            "nil".into()
+                        } else {
+                            quoted(&items.remove(0))
+                        }
+                    }
                     ("lrange", Thing::List(items)) => list(items.iter().map(quoted).collect()),
                     ("sadd", Thing::Set(set)) => number(set.insert(argv[2].into())),
                     ("srem", Thing::Set(set)) => number(set.remove(argv[2])),
                     ("smembers", Thing::Set(set)) => list(set.iter().map(quoted).collect()),
-                    ("zadd", Thing::Sorted(set)) => number(set.insert(argv[3].into(), argv[2].parse().unwrap()).is_none()),
+                    ("zadd", Thing::Sorted(set)) => {
+                        number(set.insert(argv[3].into(), argv[2].parse().unwrap()).is_none())
+                    }
                     ("zrem", Thing::Sorted(set)) => number(set.remove(argv[2]).is_some()),
                     ("zrange", Thing::Sorted(set)) => {
                         let mut order: Vec<(i64, &String)> = set.iter().map(|(name, score)| (*score, name)).collect();

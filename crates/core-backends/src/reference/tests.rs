@@ -54,14 +54,18 @@ fn resolve(space: &MapSpace, text: &str) -> (Option<ClusterRecord>, u32) {
 fn a_cluster_lives_and_lives_again() {
     let mut space = MapSpace::default();
     let made = record(run(&mut space, create("metadata@a")));
-    assert_eq!((made.cluster, made.generation, made.state, made.created_ms), (ClusterId(1000), Generation(1), ClusterState::Creating, 77));
+    assert_eq!(
+        (made.cluster, made.generation, made.state, made.created_ms),
+        (ClusterId(1000), Generation(1), ClusterState::Creating, 77)
+    );
     assert_eq!(run(&mut space, create("metadata@a")).unwrap_err().code, "ClusterExists");
     let unfinished = |space: &MapSpace| match ask(space, Query::Unfinished { limit: 10 }) {
         Reply::Records { records, more: false } => records.len(),
         other => panic!("{other:?}"),
     };
     assert_eq!(unfinished(&space), 1);
-    let set = |generation, state| Command::SetState { name: name("metadata@a"), generation: Generation(generation), state };
+    let set =
+        |generation, state| Command::SetState { name: name("metadata@a"), generation: Generation(generation), state };
     assert_eq!(run(&mut space, set(2, ClusterState::Active)).unwrap_err().code, "WrongGeneration");
     let active = record(run(&mut space, set(1, ClusterState::Active)));
     assert_eq!((active.state, active.version, unfinished(&space)), (ClusterState::Active, 2, 0));
@@ -79,9 +83,18 @@ fn a_cluster_lives_and_lives_again() {
     assert_eq!((again.cluster, again.generation), (ClusterId(1001), Generation(2)));
     assert_eq!(run(&mut space, purge), Ok(Reply::Done), "of the earlier life: nothing happens");
     assert_eq!(resolve(&space, "metadata@a"), (Some(again.clone()), 2));
-    assert_eq!(ask(&space, Query::ResolveId { cluster: ClusterId(1001) }), Reply::Resolved { record: Some(again), last_generation: Generation(2) });
-    assert_eq!(ask(&space, Query::ResolveId { cluster: ClusterId(1000) }), Reply::Resolved { record: None, last_generation: Generation(0) });
-    assert_eq!(run(&mut space, Command::Delete { name: name("redis@b"), generation: Generation(1) }).unwrap_err().code, "UnknownCluster");
+    assert_eq!(
+        ask(&space, Query::ResolveId { cluster: ClusterId(1001) }),
+        Reply::Resolved { record: Some(again), last_generation: Generation(2) }
+    );
+    assert_eq!(
+        ask(&space, Query::ResolveId { cluster: ClusterId(1000) }),
+        Reply::Resolved { record: None, last_generation: Generation(0) }
+    );
+    assert_eq!(
+        run(&mut space, Command::Delete { name: name("redis@b"), generation: Generation(1) }).unwrap_err().code,
+        "UnknownCluster"
+    );
 }
 
 #[test]
@@ -148,7 +161,11 @@ fn bad_creations_are_refused() {
         }
         assert_eq!(run(&mut space, command).unwrap_err().code, code);
     }
-    let put = |key: &[u8], bytes: usize| Command::PutDocument { key: Bytes::copy_from_slice(key), expected_version: None, body: vec![0; bytes].into() };
+    let put = |key: &[u8], bytes: usize| Command::PutDocument {
+        key: Bytes::copy_from_slice(key),
+        expected_version: None,
+        body: vec![0; bytes].into(),
+    };
     assert_eq!(run(&mut space, put(b"", 1)).unwrap_err().code, "EmptyKey");
     assert_eq!(run(&mut space, put(&[1; 1025], 1)).unwrap_err().code, "KeyTooLarge");
     assert_eq!(run(&mut space, put(b"k", VALUE_BYTES_MAX + 1)).unwrap_err().code, "ValueTooLarge");
@@ -175,7 +192,10 @@ fn documents_compare_and_set_as_a_map_would() {
             assert_eq!(reply.unwrap_err().code, "ConditionFailed");
         } else {
             let body = Bytes::from(round.to_string());
-            let reply = run(&mut space, Command::PutDocument { key: key.clone(), expected_version: expected, body: body.clone() });
+            let reply = run(
+                &mut space,
+                Command::PutDocument { key: key.clone(), expected_version: expected, body: body.clone() },
+            );
             if expected.unwrap_or(0) == is {
                 last += 1;
                 assert_eq!(reply, Ok(Reply::Version { version: last }));

@@ -166,7 +166,11 @@ impl Encode for Command {
                 read_consistency: read_level(input)?,
                 members: list(input, "members", MEMBERS_MAX)?,
             },
-            2 => Command::SetState { name: name(input)?, generation: generation(input)?, state: ClusterState::decode(input)? },
+            2 => Command::SetState {
+                name: name(input)?,
+                generation: generation(input)?,
+                state: ClusterState::decode(input)?,
+            },
             3 => Command::UpdateMembers {
                 name: name(input)?,
                 generation: generation(input)?,

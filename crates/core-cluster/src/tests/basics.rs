@@ -100,9 +100,8 @@ fn an_idle_cluster_falls_quiet_and_wakes() {
     let mut world = World::new(3, 3, 1 << 20);
     world.put("k", "v");
     world.run(2_000);
-    let quiet = |world: &World| {
-        world.nodes.values().all(|node| node.lane.as_ref().unwrap().view(CLUSTER).unwrap().quiesced)
-    };
+    let quiet =
+        |world: &World| world.nodes.values().all(|node| node.lane.as_ref().unwrap().view(CLUSTER).unwrap().quiesced);
     assert!(quiet(&world), "{:?}", world.nodes.values().map(|n| n.lane.as_ref().unwrap().views()).collect::<Vec<_>>());
     let sent: u64 = world.nodes.values().map(|node| node.lane.as_ref().unwrap().statistics().messages_sent).sum();
     world.run(5_000);
@@ -139,7 +138,12 @@ fn a_new_member_starts_from_a_snapshot_and_votes() {
         }
     }
     let outcome = world.completions.remove(&ticket);
-    assert!(matches!(outcome, Some(LocalOutcome::AdminDone { .. })), "{outcome:?} {:?} {:?}", world.lane(leader).views(), world.lane(4).views());
+    assert!(
+        matches!(outcome, Some(LocalOutcome::AdminDone { .. })),
+        "{outcome:?} {:?} {:?}",
+        world.lane(leader).views(),
+        world.lane(4).views()
+    );
     world.run(500);
     world.assert_equal(4);
     assert!(world.lane(4).statistics().snapshots_installed >= 1);

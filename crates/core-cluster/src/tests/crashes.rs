@@ -158,7 +158,8 @@ fn whoever_asks_in_step_with_the_quorum_check_is_not_refused() {
     for _ in 0..120 {
         // Each millisecond of the check's period: none of them may find the living member silent.
         let node = NodeId(lost);
-        let ticket = world.submit(leader, 50, LocalKind::Admin(AdminCommand::ReplaceDisk { node, disk: base_types::DiskId(9) }));
+        let ticket =
+            world.submit(leader, 50, LocalKind::Admin(AdminCommand::ReplaceDisk { node, disk: base_types::DiskId(9) }));
         world.run(1);
         if let Some(LocalOutcome::Refused(refusal)) = world.completions.remove(&ticket) {
             assert_ne!(refusal.code, "QuorumAtRisk", "{}", refusal.message);

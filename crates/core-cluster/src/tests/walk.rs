@@ -61,7 +61,8 @@ impl Walk {
     fn target(&mut self) -> Option<u64> {
         let up = self.up();
         let any = *up.get(self.world.random.below(up.len() as u64) as usize)?;
-        let leaders: Vec<u64> = up.iter().copied().filter(|id| self.world.view(*id).is_some_and(|v| v.is_leader)).collect();
+        let leaders: Vec<u64> =
+            up.iter().copied().filter(|id| self.world.view(*id).is_some_and(|v| v.is_leader)).collect();
         let which = self.world.random.below(leaders.len() as u64) as usize;
         Some(leaders.get(which).copied().filter(|_| self.world.random.chance(90)).unwrap_or(any))
     }

@@ -49,7 +49,10 @@ fn reads_end_at_their_bound_and_never_skip() {
     let (_, mut log) = fresh();
     log.append(C, &(1..=4).map(|index| entry(index, 1, &[0; 10])).collect::<Vec<_>>());
     let count = |low, high, most| log.entries(C, LogIndex(low), LogIndex(high), most).map(|entries| entries.len());
-    assert_eq!((count(1, 5, 1000), count(1, 5, 25), count(1, 5, 0), count(2, 2, 0)), (Some(4), Some(2), Some(1), Some(0)));
+    assert_eq!(
+        (count(1, 5, 1000), count(1, 5, 25), count(1, 5, 0), count(2, 2, 0)),
+        (Some(4), Some(2), Some(1), Some(0))
+    );
     assert_eq!((count(1, 6, 1000), count(0, 2, 1000)), (None, None));
 }
 
@@ -59,7 +62,10 @@ fn one_write_at_a_time_and_the_rest_leaves_with_the_next() {
     disk.drive(&mut log, Tick(0));
     log.append(C, &[entry(1, 1, b"a")]);
     assert_eq!((log.staged(), log.synced(), log.has_staged()), (BatchNumber(1), BatchNumber(0), true));
-    let [LogAction::Write { batch, segment, offset, blocks }, LogAction::Prepare { .. }] = &log.poll(Tick(0))[..] else { panic!() };
+    let [LogAction::Write { batch, segment, offset, blocks }, LogAction::Prepare { .. }] = &log.poll(Tick(0))[..]
+    else {
+        panic!()
+    };
     assert_eq!((*batch, *segment, *offset, blocks.len()), (BatchNumber(1), SegmentId(1), 0, BLOCK_BYTES));
     log.append(C, &[entry(2, 1, b"b")]);
     log.append(C, &[entry(3, 1, b"c")]);
@@ -157,10 +163,16 @@ fn another_logs_segments_are_refused_and_a_newer_formats() {
     let mut newer = TestDisk::new(config().segment_bytes);
     newer.start(LogAction::Prepare { segment: SegmentId(1), recycle: None });
     newer.finish();
-    let header = crate::format::BatchHeader { version: 2, identity: IDENTITY, segment: 1, log_start: 1, ..Default::default() };
+    let header =
+        crate::format::BatchHeader { version: 2, identity: IDENTITY, segment: 1, log_start: 1, ..Default::default() };
     let mut block = vec![0; BLOCK_BYTES];
     header.encode(&mut block);
-    newer.start(LogAction::Write { batch: BatchNumber(1), segment: SegmentId(1), offset: 0, blocks: Bytes::from(block) });
+    newer.start(LogAction::Write {
+        batch: BatchNumber(1),
+        segment: SegmentId(1),
+        offset: 0,
+        blocks: Bytes::from(block),
+    });
     newer.finish();
     let refused = Log::recover(&mut newer, config(), IDENTITY).err().unwrap();
     assert!(matches!(refused, LogError::WrongFormat(text) if text.contains("format 2")));
@@ -176,7 +188,10 @@ fn segments_of_another_size_are_read_and_replaced() {
     let half = LogConfig { segment_bytes: config().segment_bytes * 2, ..config() };
     let (mut log, report) = Log::recover(&mut disk, half, IDENTITY).unwrap();
     assert_eq!((report.damage, log.last_index(C).0), (vec![], 9));
-    assert!(log.poll(Tick(0)).iter().any(|action| matches!(action, LogAction::Remove { .. })), "the spare is too small");
+    assert!(
+        log.poll(Tick(0)).iter().any(|action| matches!(action, LogAction::Remove { .. })),
+        "the spare is too small"
+    );
 }
 
 #[test]
@@ -205,15 +220,33 @@ fn headers_with_sound_checksums_and_absurd_fields_are_survived() {
     for _ in 0..20_000 {
         let mut draw = || extremes[random.below(extremes.len() as u64) as usize];
         let header = crate::format::BatchHeader {
-            version: 1, flags: draw() as u16, records: draw() as u32, identity: 0, segment: 1, offset: 0, number: draw(),
-            previous: draw(), log_start: draw() & 1, log_start_number: draw(), records_bytes: draw() as u32, echo_bytes: draw() as u32,
-            directory_checksum: draw(), echo_checksum: draw(), checksum: 0,
+            version: 1,
+            flags: draw() as u16,
+            records: draw() as u32,
+            identity: 0,
+            segment: 1,
+            offset: 0,
+            number: draw(),
+            previous: draw(),
+            log_start: draw() & 1,
+            log_start_number: draw(),
+            records_bytes: draw() as u32,
+            echo_bytes: draw() as u32,
+            directory_checksum: draw(),
+            echo_checksum: draw(),
+            checksum: 0,
         };
         let mut image = vec![0; 8 * BLOCK_BYTES];
         header.encode(&mut image);
         let record = crate::format::RecordHeader {
-            kind: crate::format::RecordKind::Reset, detail: 0, cluster: ClusterId(draw()), index: LogIndex(draw()), term: Term(draw()),
-            payload_checksum: draw(), data_bytes: draw() as u32, context_bytes: draw() as u32,
+            kind: crate::format::RecordKind::Reset,
+            detail: 0,
+            cluster: ClusterId(draw()),
+            index: LogIndex(draw()),
+            term: Term(draw()),
+            payload_checksum: draw(),
+            data_bytes: draw() as u32,
+            context_bytes: draw() as u32,
         };
         image[104..160].copy_from_slice(&record.encode(crate::format::place(0, 1, 104)));
         fuzz_recover(&image);

@@ -121,7 +121,11 @@ pub fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
     let mut sector = 0;
     disk.crash(&mut |bound| {
         sector += 1;
-        if sector == 1 { 2 } else { u64::from(sector != 2) % bound }
+        if sector == 1 {
+            2
+        } else {
+            u64::from(sector != 2) % bound
+        }
     });
     let (mut log, report) = open(&mut disk);
     assert_eq!((report.torn_tail, &report.damage[..]), (true, &[][..]));
@@ -129,7 +133,10 @@ pub fn a_torn_tail_is_cut_and_the_log_goes_on_in_its_place() {
     log.append(A, &[entry(2, 2, b"instead")]);
     idle(&mut disk, &mut log);
     let (log, report) = open(&mut disk);
-    assert_eq!((report.torn_tail, report.damage, log.entry(A, LogIndex(2))), (false, vec![], Some(entry(2, 2, b"instead"))));
+    assert_eq!(
+        (report.torn_tail, report.damage, log.entry(A, LogIndex(2))),
+        (false, vec![], Some(entry(2, 2, b"instead")))
+    );
 }
 
 #[test]
@@ -142,7 +149,14 @@ fn a_torn_tail_that_was_cut_off_in_a_full_segment_is_no_rot() {
     log.append(A, &[entry(15, 1, &[2; 300])]);
     log.poll(Tick(0)).into_iter().for_each(|action| disk.start(action));
     let mut calls = 0;
-    disk.crash(&mut |_| { calls += 1; if calls == 1 { 2 } else { u64::from(calls != 2) } });
+    disk.crash(&mut |_| {
+        calls += 1;
+        if calls == 1 {
+            2
+        } else {
+            u64::from(calls != 2)
+        }
+    });
     let (mut log, report) = open(&mut disk);
     assert!(report.torn_tail);
     log.append(A, &[entry(15, 2, &[3; 9000])]);

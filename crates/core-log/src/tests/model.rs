@@ -82,8 +82,15 @@ impl World {
         let (log, report) = open(&mut disk);
         assert_eq!(report, RecoveryReport::default());
         World {
-            random: Random(seed), disk, log, now: 0, term: 1, model: Model::default(), base: Model::default(),
-            history: Vec::new(), trace: format!("seed {seed}"),
+            random: Random(seed),
+            disk,
+            log,
+            now: 0,
+            term: 1,
+            model: Model::default(),
+            base: Model::default(),
+            history: Vec::new(),
+            trace: format!("seed {seed}"),
         }
     }
 
@@ -181,10 +188,14 @@ impl World {
 
 /// The log holds what the model holds, but for what is named as damaged.
 fn check(log: &Log, model: &Model, report: &RecoveryReport, trace: &str) {
-    let lost: BTreeSet<(u64, u64)> = report.damage.iter().filter_map(|damage| match damage {
-        Damage::Entry { cluster, index, .. } => Some((cluster.0, index.0)),
-        _ => None,
-    }).collect();
+    let lost: BTreeSet<(u64, u64)> = report
+        .damage
+        .iter()
+        .filter_map(|damage| match damage {
+            Damage::Entry { cluster, index, .. } => Some((cluster.0, index.0)),
+            _ => None,
+        })
+        .collect();
     let clusters: Vec<ClusterId> = model.0.keys().map(|id| ClusterId(*id)).collect();
     assert_eq!(log.clusters(), clusters, "{}", trace);
     for (&id, held) in &model.0 {
@@ -203,8 +214,12 @@ fn check(log: &Log, model: &Model, report: &RecoveryReport, trace: &str) {
         for kind in 0..3 {
             assert_eq!(log.state(cluster, kind).as_ref(), held.states.get(&kind), "{}: {cluster:?}", trace);
         }
-        let bytes: usize = held.entries.iter().filter(|(index, _)| !lost.contains(&(id, **index)))
-            .map(|(_, entry)| entry.data.len() + entry.context.len()).sum();
+        let bytes: usize = held
+            .entries
+            .iter()
+            .filter(|(index, _)| !lost.contains(&(id, **index)))
+            .map(|(_, entry)| entry.data.len() + entry.context.len())
+            .sum();
         assert_eq!(log.bytes(cluster), bytes as u64);
     }
 }
@@ -319,14 +334,20 @@ fn whatever_rots_nothing_is_missing_in_silence() {
         for (id, held) in &world.model.0 {
             for (index, entry) in &held.entries {
                 let found = log.entry(ClusterId(*id), LogIndex(*index));
-                let named = report.damage.iter().any(|damage| matches!(damage,
-                    Damage::Entry { cluster, index: at, .. } if cluster.0 == *id && at.0 == *index));
+                let named = report.damage.iter().any(|damage| {
+                    matches!(damage,
+                    Damage::Entry { cluster, index: at, .. } if cluster.0 == *id && at.0 == *index)
+                });
                 assert!(named != (found.as_ref() == Some(entry)), "seed {seed}: cluster {id} entry {index}");
             }
             for (kind, bytes) in &held.states {
                 let named = report.damage.contains(&Damage::State { cluster: ClusterId(*id), kind: *kind });
-                assert!(named || log.state(ClusterId(*id), *kind).as_ref() == Some(bytes), "seed {seed}: cluster {id} state {kind}");
+                assert!(
+                    named || log.state(ClusterId(*id), *kind).as_ref() == Some(bytes),
+                    "seed {seed}: cluster {id} state {kind}"
+                );
             }
         }
-    }    assert!(judged > 60, "only {judged} runs were judged");
+    }
+    assert!(judged > 60, "only {judged} runs were judged");
 }

@@ -24,8 +24,14 @@ fn every_planted_bug_is_noticed() {
     ];
     assert!(!noticed(&tests), "the tests pass without a bug");
     let here = [
-        Mutant::TornIsRot, Mutant::RotIsTorn, Mutant::SkipChecksum, Mutant::IdentityNotChecked, Mutant::RecycledSegmentTrusted,
-        Mutant::FailedSyncRetried, Mutant::LiveTailLost, Mutant::TruncateKeepsSuffix,
+        Mutant::TornIsRot,
+        Mutant::RotIsTorn,
+        Mutant::SkipChecksum,
+        Mutant::IdentityNotChecked,
+        Mutant::RecycledSegmentTrusted,
+        Mutant::FailedSyncRetried,
+        Mutant::LiveTailLost,
+        Mutant::TruncateKeepsSuffix,
     ];
     for mutant in here {
         plant(mutant);

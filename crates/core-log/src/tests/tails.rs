@@ -50,7 +50,8 @@ pub fn idle_clusters_do_not_keep_old_segments() {
         assert_eq!(log.state(cluster, 0).unwrap(), vec![id as u8; 40]);
         assert_eq!(log.state(cluster, 1).unwrap(), "specification");
         assert_eq!(log.term(cluster, LogIndex(10 * id)), Some(Term(2)));
-        let expected = (1..4).map(|at| (10 * id + at, Some(entry(10 * id + at, 2 + at, &[at as u8; 50])))).collect::<Vec<_>>();
+        let expected =
+            (1..4).map(|at| (10 * id + at, Some(entry(10 * id + at, 2 + at, &[at as u8; 50])))).collect::<Vec<_>>();
         assert_eq!(entries(&log, cluster), expected);
     }
     // Moved entries are truncated and compacted like any other.

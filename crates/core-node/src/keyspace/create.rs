@@ -28,13 +28,25 @@ planner_in_rounds!(CreateKeyspace, InRounds<Create>);
 impl CreateKeyspace {
     /// For a client.
     pub fn new(spec: KeyspaceSpec) -> CreateKeyspace {
-        CreateKeyspace(InRounds::new(Create { spec: Some(spec), document: None, version: None, stage: Stage::Begin, tries: 0 }))
+        CreateKeyspace(InRounds::new(Create {
+            spec: Some(spec),
+            document: None,
+            version: None,
+            stage: Stage::Begin,
+            tries: 0,
+        }))
     }
 
     /// For a document found `creating`.
     pub fn resume(document: Document, version: u64) -> CreateKeyspace {
         let stage = Stage::Resume;
-        CreateKeyspace(InRounds::new(Create { spec: None, document: Some(document), version: Some(version), stage, tries: 0 }))
+        CreateKeyspace(InRounds::new(Create {
+            spec: None,
+            document: Some(document),
+            version: Some(version),
+            stage,
+            tries: 0,
+        }))
     }
 }
 
@@ -66,7 +78,9 @@ impl Rounds for Create {
     }
 
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
-        let Some(mut document) = self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(KeyspaceSpec::document)) else {
+        let Some(mut document) =
+            self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(KeyspaceSpec::document))
+        else {
             return refuse(Refusal::new(ErrorKind::Internal, "Internal", "a keyspace is to be made from nothing"));
         };
         let step = match &mut document {
@@ -100,7 +114,10 @@ impl Create {
             },
             Stage::Look => self.looked(context, document, only(answers)),
             Stage::Clusters(first) => self.clusters_made(context, document, first, answers),
-            Stage::Adopt => match answers.into_iter().find_map(|a| store::backend_reply::<core_backends::metadata::Reply>(a).err()) {
+            Stage::Adopt => match answers
+                .into_iter()
+                .find_map(|a| store::backend_reply::<core_backends::metadata::Reply>(a).err())
+            {
                 None => self.go(Stage::Finish, document),
                 Some(failure) => self.retry_or(context, failure, Stage::Adopt, |_, failure| Step::Done(Err(failure))),
             },
@@ -109,14 +126,18 @@ impl Create {
                 match store::document_written(context, &ready, only(answers)) {
                     Ok(_) => done(&ready),
                     Err(failure) if store::is_conflict(&failure) => self.go(Stage::Look, document),
-                    Err(failure) => self.retry_or(context, failure, Stage::Finish, |_, failure| Step::Done(Err(failure))),
+                    Err(failure) => {
+                        self.retry_or(context, failure, Stage::Finish, |_, failure| Step::Done(Err(failure)))
+                    }
                 }
             }
             Stage::Undo(reason) => {
                 let deleting = Document { state: KeyspaceState::Deleting, ..document.clone() };
                 if let Err(failure) = store::document_written(context, &deleting, only(answers)) {
                     return match is_passing(&failure) {
-                        true => self.retry_or(context, failure, Stage::Undo(reason), |_, failure| Step::Done(Err(failure))),
+                        true => {
+                            self.retry_or(context, failure, Stage::Undo(reason), |_, failure| Step::Done(Err(failure)))
+                        }
                         false => Step::Done(Err(reason)),
                     };
                 }
@@ -156,10 +177,13 @@ impl Create {
             Stage::Look => one(store::read_document(&document.name)),
             Stage::Clusters(first) => create_clusters(document, *first, document.clusters),
             Stage::Adopt => adopt(document),
-            Stage::Finish => one(store::write_document(&Document { state: KeyspaceState::Ready, ..document.clone() }, self.version)),
-            Stage::Undo(_) => {
-                one(store::write_document(&Document { state: KeyspaceState::Deleting, ..document.clone() }, self.version))
+            Stage::Finish => {
+                one(store::write_document(&Document { state: KeyspaceState::Ready, ..document.clone() }, self.version))
             }
+            Stage::Undo(_) => one(store::write_document(
+                &Document { state: KeyspaceState::Deleting, ..document.clone() },
+                self.version,
+            )),
             Stage::Deleting(..) => one(store::read_document(&document.name)),
         }
     }
@@ -178,9 +202,11 @@ impl Create {
                 let message = format!("keyspace '{name}' exists already; delete it first or choose another name");
                 refuse(Refusal::new(ErrorKind::Conflict, "KeyspaceExists", message))
             }
-            Ok(None) if self.spec.is_none() || self.version.is_some() => {
-                refuse(Refusal::new(ErrorKind::Conflict, "Conflict", format!("keyspace '{}' was deleted while it was made", document.name)))
-            }
+            Ok(None) if self.spec.is_none() || self.version.is_some() => refuse(Refusal::new(
+                ErrorKind::Conflict,
+                "Conflict",
+                format!("keyspace '{}' was deleted while it was made", document.name),
+            )),
             Ok(None) => {
                 self.stage = Stage::Begin;
                 self.tries += 1;
@@ -193,14 +219,22 @@ impl Create {
         }
     }
 
-    fn clusters_made(&mut self, context: &mut PlanContext<'_>, document: &mut Document, first: u16, answers: Vec<CallResult>) -> Step {
+    fn clusters_made(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        document: &mut Document,
+        first: u16,
+        answers: Vec<CallResult>,
+    ) -> Step {
         match first_failure(answers, "ClusterExists") {
             None => {
                 let next = first.saturating_add(CLUSTERS_AT_A_TIME);
                 let stage = if next < document.clusters { Stage::Clusters(next) } else { Stage::Adopt };
                 self.go(stage, document)
             }
-            Some(failure) => self.retry_or(context, failure, Stage::Clusters(first), |this, failure| this.go(Stage::Undo(failure), document)),
+            Some(failure) => self.retry_or(context, failure, Stage::Clusters(first), |this, failure| {
+                this.go(Stage::Undo(failure), document)
+            }),
         }
     }
 
@@ -243,7 +277,8 @@ pub(super) fn create_clusters(document: &Document, first: u16, end: u16) -> Step
 fn adopt(document: &Document) -> Step {
     let mut calls = Vec::new();
     for number in 0..document.clusters {
-        let owned = document.owners.iter().zip(&document.epochs).enumerate().filter(|(_, (owner, _))| **owner == number);
+        let owned =
+            document.owners.iter().zip(&document.epochs).enumerate().filter(|(_, (owner, _))| **owner == number);
         let scopes = owned.map(|(p, (_, epoch))| Scope { partition: PartitionId(p as u16), epoch: *epoch }).collect();
         match cluster_name(&document.name, number) {
             Ok(cluster) => calls.push(store::metadata_write(cluster, &Command::Adopt { scopes })),

@@ -106,7 +106,11 @@ pub struct Document {
 /// The name of a keyspace's cluster number `number`.
 pub fn cluster_name(keyspace: &str, number: u16) -> Result<ClusterName, Refusal> {
     format!("metadata@ks-{keyspace}-{number}").parse().map_err(|error| {
-        Refusal::new(ErrorKind::Internal, "InvalidKeyspace", format!("keyspace '{keyspace}' makes no cluster name: {error}"))
+        Refusal::new(
+            ErrorKind::Internal,
+            "InvalidKeyspace",
+            format!("keyspace '{keyspace}' makes no cluster name: {error}"),
+        )
     })
 }
 
@@ -125,10 +129,16 @@ fn invalid(message: String) -> Refusal {
 /// Refuses a name that is no good in cluster names, addresses and file names.
 pub fn validate_name(name: &str) -> Result<(), Refusal> {
     if name.is_empty() || name.len() > KEYSPACE_NAME_BYTES_MAX {
-        return Err(invalid(format!("keyspace name is {} bytes long; give 1 to {KEYSPACE_NAME_BYTES_MAX}", name.len())));
+        return Err(invalid(format!(
+            "keyspace name is {} bytes long; give 1 to {KEYSPACE_NAME_BYTES_MAX}",
+            name.len()
+        )));
     }
     if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.')) {
-        return Err(invalid(format!("keyspace name '{}' may hold a-z, 0-9, '-', '_' and '.' only", name.escape_default())));
+        return Err(invalid(format!(
+            "keyspace name '{}' may hold a-z, 0-9, '-', '_' and '.' only",
+            name.escape_default()
+        )));
     }
     Ok(())
 }
@@ -155,7 +165,10 @@ impl KeyspaceSpec {
         }
         if let Some(engine) = self.engine.as_deref() {
             if engine.is_empty() || !engine.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
-                return Err(Refusal::invalid("UnknownEngine", format!("engine '{}' has no engine's name", engine.escape_default())));
+                return Err(Refusal::invalid(
+                    "UnknownEngine",
+                    format!("engine '{}' has no engine's name", engine.escape_default()),
+                ));
             }
         }
         let partitions = usize::from(self.partitions);
@@ -186,7 +199,9 @@ impl KeyspaceSpec {
         if self.partitioning == Partitioning::Hash {
             return match self.split_keys.len() {
                 0 => Ok(Vec::new()),
-                count => Err(invalid(format!("{count} split keys for a hash keyspace; split keys belong to range keyspaces"))),
+                count => Err(invalid(format!(
+                    "{count} split keys for a hash keyspace; split keys belong to range keyspaces"
+                ))),
             };
         }
         if self.split_keys.is_empty() {
@@ -194,7 +209,10 @@ impl KeyspaceSpec {
         }
         if self.split_keys.len() != wanted {
             let given = self.split_keys.len();
-            return Err(invalid(format!("{given} split keys for {} partitions; give {wanted} or none", self.partitions)));
+            return Err(invalid(format!(
+                "{given} split keys for {} partitions; give {wanted} or none",
+                self.partitions
+            )));
         }
         check_split_keys(&self.split_keys).map_err(invalid)?;
         Ok(self.split_keys.clone())
@@ -258,7 +276,8 @@ impl Document {
 
     /// What clients are told.
     pub fn info(&self) -> Result<KeyspaceInfo, Refusal> {
-        let names: Result<Vec<ClusterName>, Refusal> = (0..self.clusters_most()).map(|n| cluster_name(&self.name, n)).collect();
+        let names: Result<Vec<ClusterName>, Refusal> =
+            (0..self.clusters_most()).map(|n| cluster_name(&self.name, n)).collect();
         let names = names?;
         Ok(KeyspaceInfo {
             name: self.name.clone(),
@@ -303,9 +322,10 @@ impl Document {
             && self.owners.iter().all(|owner| *owner < clusters)
             && check_split_keys(&self.split_keys).is_ok()
             && validate_name(&self.name).is_ok();
-        let moves_whole = self.reshard.iter().flat_map(|reshard| &reshard.moves).all(|m| {
-            usize::from(m.partition.0) < partitions && m.from < clusters && m.to < clusters && m.from != m.to
-        });
+        let moves_whole =
+            self.reshard.iter().flat_map(|reshard| &reshard.moves).all(|m| {
+                usize::from(m.partition.0) < partitions && m.from < clusters && m.to < clusters && m.from != m.to
+            });
         if whole && moves_whole {
             Ok(())
         } else {

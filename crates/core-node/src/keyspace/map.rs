@@ -119,9 +119,11 @@ impl KeyspaceMap {
         let name = &self.inner.document.name;
         match self.inner.document.state {
             KeyspaceState::Ready => Ok(()),
-            KeyspaceState::Creating => {
-                Err(Refusal::new(ErrorKind::Unavailable, "NotReady", format!("keyspace '{name}' is being created; retry in a moment")))
-            }
+            KeyspaceState::Creating => Err(Refusal::new(
+                ErrorKind::Unavailable,
+                "NotReady",
+                format!("keyspace '{name}' is being created; retry in a moment"),
+            )),
             KeyspaceState::Deleting => Err(unknown_keyspace(name)),
         }
     }
@@ -130,14 +132,21 @@ impl KeyspaceMap {
     pub fn route(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
         self.check_serves()?;
         let first = match action {
-            Action::KvPut { key, .. } | Action::KvGet { key, .. } | Action::KvDelete { key, .. } | Action::KvCompareAndSet { key, .. } => key,
+            Action::KvPut { key, .. }
+            | Action::KvGet { key, .. }
+            | Action::KvDelete { key, .. }
+            | Action::KvCompareAndSet { key, .. } => key,
             Action::KvBatch { steps, .. } => self.one_cluster(steps)?,
             other => return Err(no_key_value(other)),
         };
         let cluster = self.locate(first).map(|(cluster, _)| cluster);
         let payload = payload(action, |key| self.locate(key).map(|(_, scope)| scope))?;
         cluster.map(|cluster| Routed { cluster, payload }).ok_or_else(|| {
-            Refusal::new(ErrorKind::Internal, "Internal", format!("keyspace '{}' has a partition without owner", self.document().name))
+            Refusal::new(
+                ErrorKind::Internal,
+                "Internal",
+                format!("keyspace '{}' has a partition without owner", self.document().name),
+            )
         })
     }
 
@@ -166,7 +175,9 @@ impl KeyspaceMap {
 pub fn plain_payload(action: &Action) -> Result<Payload, Refusal> {
     if let Some(request) = ScanRequest::from_action(action) {
         request.check()?;
-        return Ok(Payload::Read(request.query(ScanScopes::Plain, request.limit, base_types::SCAN_PAGE_BYTES_MAX as u32).to_bytes()));
+        return Ok(Payload::Read(
+            request.query(ScanScopes::Plain, request.limit, base_types::SCAN_PAGE_BYTES_MAX as u32).to_bytes(),
+        ));
     }
     payload(action, |_| None)
 }
@@ -187,7 +198,12 @@ fn payload(action: &Action, scope: impl Fn(&[u8]) -> Option<Scope>) -> Result<Pa
         }
         Action::KvCompareAndSet { key, expected, value, .. } => {
             check_pair(key, value.as_ref())?;
-            Command::CompareAndSet { scope: scope(key), key: key.clone(), expected: expected.clone(), value: value.clone() }
+            Command::CompareAndSet {
+                scope: scope(key),
+                key: key.clone(),
+                expected: expected.clone(),
+                value: value.clone(),
+            }
         }
         Action::KvBatch { steps, .. } => batch(steps, scope)?,
         other => return Err(no_key_value(other)),
@@ -208,7 +224,10 @@ fn batch(steps: &[BatchStep], scope: impl Fn(&[u8]) -> Option<Scope>) -> Result<
         return Err(empty_batch());
     }
     if steps.len() > BATCH_OPERATIONS_MAX {
-        return Err(Refusal::invalid("LimitOutOfRange", format!("{} steps in one batch; give 1 to {BATCH_OPERATIONS_MAX}", steps.len())));
+        return Err(Refusal::invalid(
+            "LimitOutOfRange",
+            format!("{} steps in one batch; give 1 to {BATCH_OPERATIONS_MAX}", steps.len()),
+        ));
     }
     let mut scoped = Vec::with_capacity(steps.len());
     for step in steps {

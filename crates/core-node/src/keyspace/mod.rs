@@ -27,7 +27,9 @@ mod topology;
 
 pub use create::CreateKeyspace;
 pub use delete::DeleteKeyspace;
-pub use document::{cluster_name, document_key, validate_name, Document, KeyspaceSpec, KeyspaceState, KEYSPACE_NAME_BYTES_MAX};
+pub use document::{
+    cluster_name, document_key, validate_name, Document, KeyspaceSpec, KeyspaceState, KEYSPACE_NAME_BYTES_MAX,
+};
 pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Payload, Retry, Routed};
 pub use read::{DescribeKeyspace, ListKeyspaces};
 pub use reshard::StartReshard;
@@ -65,7 +67,11 @@ pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<dyn
 }
 
 /// A `KvScan`'s planner at the client's read level (`planner_for` reads at each cluster's default).
-pub fn scan_planner(action: &Action, map: Option<&KeyspaceMap>, consistency: Option<base_types::ReadConsistency>) -> Option<Box<dyn Planner>> {
+pub fn scan_planner(
+    action: &Action,
+    map: Option<&KeyspaceMap>,
+    consistency: Option<base_types::ReadConsistency>,
+) -> Option<Box<dyn Planner>> {
     let Action::KvScan { target: base_types::action::KvTarget::Keyspace(keyspace), .. } = action else { return None };
     let request = ScanRequest::from_action(action)?;
     Some(Box::new(ScanKeyspace::with_consistency(keyspace.clone(), request, map.cloned(), consistency)))

@@ -4,7 +4,7 @@
 //! Not here: what is asked (each planner), retries within a call (the router).
 
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
-use base_types::action::{Answer, ActionResult, Failure, Response};
+use base_types::action::{ActionResult, Answer, Failure, Response};
 use base_types::{ErrorKind, OrderedAt, Refusal};
 use core::time::Duration;
 

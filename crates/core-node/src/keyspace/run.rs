@@ -24,7 +24,8 @@ use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, ReadConsistency, Refusal};
 use bytes::Bytes;
 use core_backends::metadata::{
-    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, Scope, FREEZE_LEASE_MS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
+    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, Scope, FREEZE_LEASE_MS_MAX,
+    MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
 
 /// How many changed keys may be left when the partition is frozen: what copying them takes is what
@@ -119,26 +120,42 @@ enum Next {
 }
 
 /// What a move needs next, by what its two clusters say and nothing else.
-fn decide(step: &Move, old: Option<&PartitionInfo>, new: Option<&PartitionInfo>, lease_ms: u32, freeze_now: bool) -> Next {
+fn decide(
+    step: &Move,
+    old: Option<&PartitionInfo>,
+    new: Option<&PartitionInfo>,
+    lease_ms: u32,
+    freeze_now: bool,
+) -> Next {
     use PartitionState::*;
     let old_scope = Scope { partition: step.partition, epoch: step.epoch };
     let new_scope = Scope { epoch: step.epoch + 1, ..old_scope };
     let new = match new {
-        Some(info) if info.scope.epoch == new_scope.epoch && info.state.serves() => return Next::Switch { keys: info.keys },
+        Some(info) if info.scope.epoch == new_scope.epoch && info.state.serves() => {
+            return Next::Switch { keys: info.keys }
+        }
         Some(info) if info.state == Dropping => return Next::Sweep(info.scope),
-        Some(info) if info.state == Importing && info.scope != new_scope => return Next::ToNew(Command::AbortImport { scope: info.scope }),
+        Some(info) if info.state == Importing && info.scope != new_scope => {
+            return Next::ToNew(Command::AbortImport { scope: info.scope })
+        }
         Some(info) if info.state == Importing => info,
         Some(info) if info.state != Released => return Next::Impossible("the new owner serves another epoch of it"),
         _ => return Next::ToNew(Command::PrepareImport { scope: new_scope }),
     };
-    let Some(old) = old.filter(|info| info.scope == old_scope) else { return Next::Impossible("the old owner does not know its epoch") };
+    let Some(old) = old.filter(|info| info.scope == old_scope) else {
+        return Next::Impossible("the old owner does not know its epoch");
+    };
     match old.state {
         Importing => Next::Impossible("the old owner has not got it yet"),
         Dropping | Released => Next::ToNew(Command::Activate { scope: new_scope }),
         Owned => Next::ToOld(Command::BeginMove { scope: old_scope }),
         Moving | Frozen if !new.cursor.copied => Next::Export(new.cursor.clone()),
-        Frozen if planted(Mutant::MoveLosesDirty) => Next::ToOld(Command::Handover { scope: old_scope, dirty: old.dirty }),
-        Frozen if old.dirty == new.cursor.dirty => Next::ToOld(Command::Handover { scope: old_scope, dirty: new.cursor.dirty }),
+        Frozen if planted(Mutant::MoveLosesDirty) => {
+            Next::ToOld(Command::Handover { scope: old_scope, dirty: old.dirty })
+        }
+        Frozen if old.dirty == new.cursor.dirty => {
+            Next::ToOld(Command::Handover { scope: old_scope, dirty: new.cursor.dirty })
+        }
         Moving if freeze_now && planted(Mutant::MoveWithoutFreeze) => {
             Next::ToOld(Command::Handover { scope: old_scope, dirty: new.cursor.dirty })
         }
@@ -176,7 +193,12 @@ impl Run {
         pause(context, self.tries)
     }
 
-    fn heard(&mut self, context: &mut PlanContext<'_>, asked: Asked, answers: Vec<CallResult>) -> Result<Step, Failure> {
+    fn heard(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        asked: Asked,
+        answers: Vec<CallResult>,
+    ) -> Result<Step, Failure> {
         match asked {
             Asked::Document => match store::document_read(context, &self.keyspace, only(answers))? {
                 None => Ok(refuse(unknown_keyspace(&self.keyspace))),
@@ -261,7 +283,11 @@ impl Run {
 
     fn known(&self) -> Result<&Document, Failure> {
         self.document.as_ref().ok_or_else(|| {
-            Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", "the keyspace's document is to be read again"))
+            Failure::from(Refusal::new(
+                ErrorKind::Unavailable,
+                "NotReady",
+                "the keyspace's document is to be read again",
+            ))
         })
     }
 
@@ -318,7 +344,9 @@ impl Run {
 
     fn first_move(&self) -> Result<Move, Failure> {
         let first = self.known()?.reshard.as_ref().and_then(|reshard| reshard.moves.first().copied());
-        first.ok_or_else(|| Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", "no partition is moving any more")))
+        first.ok_or_else(|| {
+            Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", "no partition is moving any more"))
+        })
     }
 
     /// The next step of the move under way.
@@ -329,7 +357,10 @@ impl Run {
             self.asked = Asked::States;
             let query = Query::Partition { partition: step.partition };
             let strong = Some(ReadConsistency::Strong);
-            return Ok(Step::Calls(vec![store::metadata_read(from, &query, strong), store::metadata_read(to, &query, strong)]));
+            return Ok(Step::Calls(vec![
+                store::metadata_read(from, &query, strong),
+                store::metadata_read(to, &query, strong),
+            ]));
         };
         let lease_ms = FREEZE_LEASE_MS.saturating_mul(1 << self.freezes.min(8)).min(FREEZE_LEASE_MS_MAX);
         let scope = Scope { partition: step.partition, epoch: step.epoch };
@@ -372,7 +403,12 @@ impl Run {
         })
     }
 
-    fn import(&mut self, expected: ImportCursor, cursor: ImportCursor, pairs: Vec<(Bytes, Option<Bytes>)>) -> Result<Step, Failure> {
+    fn import(
+        &mut self,
+        expected: ImportCursor,
+        cursor: ImportCursor,
+        pairs: Vec<(Bytes, Option<Bytes>)>,
+    ) -> Result<Step, Failure> {
         let step = self.first_move()?;
         let scope = Scope { partition: step.partition, epoch: step.epoch + 1 };
         self.asked = Asked::New;

@@ -55,7 +55,10 @@ impl ScanRequest {
     /// Refuses a limit out of range.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.limit == 0 || self.limit > SCAN_LIMIT_MAX {
-            return Err(Refusal::invalid("LimitOutOfRange", format!("scan limit is {}; give 1 to {SCAN_LIMIT_MAX}", self.limit)));
+            return Err(Refusal::invalid(
+                "LimitOutOfRange",
+                format!("scan limit is {}; give 1 to {SCAN_LIMIT_MAX}", self.limit),
+            ));
         }
         Ok(())
     }
@@ -124,7 +127,19 @@ impl ScanKeyspace {
         map: Option<KeyspaceMap>,
         consistency: Option<ReadConsistency>,
     ) -> ScanKeyspace {
-        let scan = Scan { keyspace, request, consistency, map, found: Vec::new(), bytes: 0, asked: Vec::new(), rounds: 0, relocations: 0, at: None, level: None };
+        let scan = Scan {
+            keyspace,
+            request,
+            consistency,
+            map,
+            found: Vec::new(),
+            bytes: 0,
+            asked: Vec::new(),
+            rounds: 0,
+            relocations: 0,
+            at: None,
+            level: None,
+        };
         ScanKeyspace(InRounds::new(scan))
     }
 }
@@ -220,7 +235,8 @@ impl Scan {
         let mut by_cluster: BTreeMap<u16, Share> = BTreeMap::new();
         for p in 0..map.document().partitions() {
             if let Some((number, cluster, scope)) = map.owner_of(PartitionId(p as u16)) {
-                let share = by_cluster.entry(number).or_insert_with(|| Share { cluster: cluster.clone(), scopes: Vec::new() });
+                let share =
+                    by_cluster.entry(number).or_insert_with(|| Share { cluster: cluster.clone(), scopes: Vec::new() });
                 share.scopes.push(scope);
             }
         }
@@ -238,7 +254,8 @@ impl Scan {
             Some(end) => document.split_keys.partition_point(|split| split < end),
             None => document.partitions() - 1,
         };
-        let order: Vec<usize> = if self.request.reverse { (first..=last).rev().collect() } else { (first..=last).collect() };
+        let order: Vec<usize> =
+            if self.request.reverse { (first..=last).rev().collect() } else { (first..=last).collect() };
         let mut share: Option<(u16, Share)> = None;
         let mut edge = None;
         for p in order {
@@ -263,7 +280,12 @@ impl Scan {
         for result in answers {
             if let Ok(CallReply::Backend { at, level, .. }) = &result {
                 // Many clusters have no one place where the page was ordered.
-                self.at = if one_cluster && (self.rounds == 0 || self.at.is_some_and(|seen| seen.cluster == at.cluster)) { Some(*at) } else { None };
+                self.at = if one_cluster && (self.rounds == 0 || self.at.is_some_and(|seen| seen.cluster == at.cluster))
+                {
+                    Some(*at)
+                } else {
+                    None
+                };
                 self.level = Some(*level);
             }
             match store::backend_reply(result)? {
@@ -281,7 +303,10 @@ impl Scan {
     fn merge(&mut self, pages: Vec<(Vec<(Bytes, Bytes)>, bool)>) -> Step {
         self.rounds += 1;
         let reverse = self.request.reverse;
-        let lasts = pages.iter().filter(|(_, more)| *more).filter_map(|(entries, _)| entries.last().map(|(key, _)| key.clone()));
+        let lasts = pages
+            .iter()
+            .filter(|(_, more)| *more)
+            .filter_map(|(entries, _)| entries.last().map(|(key, _)| key.clone()));
         // Behind the first of the cut pages' ends, that cluster may have keys nobody has seen yet.
         let sure_up_to = if reverse { lasts.max() } else { lasts.min() };
         let mut merged: Vec<(Bytes, Bytes)> = pages.into_iter().flat_map(|(entries, _)| entries).collect();
@@ -291,7 +316,9 @@ impl Scan {
         }
         for (key, value) in merged {
             let bytes = key.len() + value.len();
-            if self.found.len() as u32 >= self.request.limit || (self.bytes + bytes > SCAN_PAGE_BYTES_MAX && !self.found.is_empty()) {
+            if self.found.len() as u32 >= self.request.limit
+                || (self.bytes + bytes > SCAN_PAGE_BYTES_MAX && !self.found.is_empty())
+            {
                 return self.finish(true);
             }
             self.bytes += bytes;

@@ -8,7 +8,7 @@ use super::document::{document_key, Document, DOCUMENT_PREFIX};
 use crate::planner::{Call, CallReply, CallResult, DocumentNews, PlanContext};
 use base_types::action::Failure;
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, Refusal, ReadConsistency, WriteConsistency};
+use base_types::{BackendKind, ClusterName, ErrorKind, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core_backends::{decode_reply, metadata, reference};
 
@@ -46,7 +46,11 @@ pub(super) fn metadata_write(cluster: ClusterName, command: &metadata::Command) 
 }
 
 /// A query to a keyspace's cluster.
-pub(super) fn metadata_read(cluster: ClusterName, query: &metadata::Query, consistency: Option<ReadConsistency>) -> Call {
+pub(super) fn metadata_read(
+    cluster: ClusterName,
+    query: &metadata::Query,
+    consistency: Option<ReadConsistency>,
+) -> Call {
     Call::Read { cluster, backend: BackendKind::Metadata, query: query.to_bytes(), consistency }
 }
 
@@ -71,7 +75,11 @@ pub(super) fn read_document(keyspace: &str) -> Call {
 
 /// Writes a document that has `expected` (`None`: that is not there).
 pub(super) fn write_document(document: &Document, expected: Option<u64>) -> Call {
-    write(&reference::Command::PutDocument { key: document_key(&document.name).into(), expected_version: expected, body: document.to_bytes() })
+    write(&reference::Command::PutDocument {
+        key: document_key(&document.name).into(),
+        expected_version: expected,
+        body: document.to_bytes(),
+    })
 }
 
 /// Removes a document.
@@ -110,7 +118,11 @@ pub(super) fn document_read(
 }
 
 /// The version `write_document` gave.
-pub(super) fn document_written(context: &mut PlanContext<'_>, document: &Document, result: CallResult) -> Result<u64, Failure> {
+pub(super) fn document_written(
+    context: &mut PlanContext<'_>,
+    document: &Document,
+    result: CallResult,
+) -> Result<u64, Failure> {
     match backend_reply(result)? {
         reference::Reply::Version { version } => {
             tell(context, &document.name, version, Some(document.to_bytes()));
@@ -121,7 +133,11 @@ pub(super) fn document_written(context: &mut PlanContext<'_>, document: &Documen
 }
 
 /// What `delete_document` came to.
-pub(super) fn document_deleted(context: &mut PlanContext<'_>, keyspace: &str, result: CallResult) -> Result<(), Failure> {
+pub(super) fn document_deleted(
+    context: &mut PlanContext<'_>,
+    keyspace: &str,
+    result: CallResult,
+) -> Result<(), Failure> {
     let _: reference::Reply = backend_reply(result)?;
     tell(context, keyspace, 0, None);
     Ok(())

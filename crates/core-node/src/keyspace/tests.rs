@@ -9,7 +9,8 @@ use crate::random::Random;
 use base_types::action::{Action, ActionResult, Failure, KvTarget, Level, Partitioning, Response};
 use base_types::codec::Encode;
 use base_types::{
-    BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, Tick, WriteConsistency,
+    BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, Tick,
+    WriteConsistency,
 };
 use bytes::Bytes;
 use core_backends::metadata::{self, PartitionInfo, PartitionState};
@@ -74,7 +75,11 @@ impl World {
         let is_lost = self.chance(self.lost);
         let result = match call {
             Call::Write { cluster, backend, command, consistency, .. } => {
-                assert_eq!(consistency, Some(WriteConsistency::Strong), "a planner's write must not hang on a cluster's default");
+                assert_eq!(
+                    consistency,
+                    Some(WriteConsistency::Strong),
+                    "a planner's write must not hang on a cluster's default"
+                );
                 if is_late {
                     self.underway.push((cluster, backend, command));
                     return Err(failure(ErrorKind::Unknown, "OutcomeUnknown"));
@@ -108,13 +113,16 @@ impl World {
         let query = reference::Query::GetDocument { key: document_key(keyspace).into() }.to_bytes();
         let (reply, _) = self.query(&ClusterName::world(), BackendKind::Reference, &query).unwrap().backend();
         match decode_reply(reply).unwrap() {
-            reference::Reply::Document { document } => document.map(|d| KeyspaceMap::from_body(d.version, d.body).unwrap()),
+            reference::Reply::Document { document } => {
+                document.map(|d| KeyspaceMap::from_body(d.version, d.body).unwrap())
+            }
             other => panic!("{other:?}"),
         }
     }
 
     fn partitions(&self, cluster: &ClusterName) -> Vec<PartitionInfo> {
-        let (reply, _) = self.query(cluster, BackendKind::Metadata, &metadata::Query::Partitions.to_bytes()).unwrap().backend();
+        let (reply, _) =
+            self.query(cluster, BackendKind::Metadata, &metadata::Query::Partitions.to_bytes()).unwrap().backend();
         match decode_reply(reply).unwrap() {
             metadata::Reply::Partitions(list) => list,
             other => panic!("{other:?}"),
@@ -177,11 +185,26 @@ impl World {
 fn with_context(now_ms: u64, random: &mut Random, step: impl FnOnce(&mut PlanContext<'_>) -> Step) -> Step {
     let mut documents = Vec::new();
     let now = Tick::from_millis(now_ms);
-    step(&mut PlanContext { now, deadline: Tick::NEVER, node: NodeId(1), region: "here", random, documents: &mut documents })
+    step(&mut PlanContext {
+        now,
+        deadline: Tick::NEVER,
+        node: NodeId(1),
+        region: "here",
+        random,
+        documents: &mut documents,
+    })
 }
 
 fn spec(partitioning: Partitioning, partitions: u16, clusters: u16) -> KeyspaceSpec {
-    KeyspaceSpec { name: "ks".into(), partitioning, partitions, clusters, split_keys: Vec::new(), rule: "size=3".into(), engine: Some("lmdb".into()) }
+    KeyspaceSpec {
+        name: "ks".into(),
+        partitioning,
+        partitions,
+        clusters,
+        split_keys: Vec::new(),
+        rule: "size=3".into(),
+        engine: Some("lmdb".into()),
+    }
 }
 
 fn target() -> KvTarget {
@@ -264,7 +287,8 @@ impl Clients {
         let expected: Vec<(Bytes, Bytes)> = self.twin.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
         assert_eq!(scan_all(world, 7, false), expected);
         let mut keys = 0;
-        let clusters: Vec<ClusterName> = world.clusters.keys().filter(|name| is_keyspace_cluster(name)).cloned().collect();
+        let clusters: Vec<ClusterName> =
+            world.clusters.keys().filter(|name| is_keyspace_cluster(name)).cloned().collect();
         assert_eq!(clusters.len(), usize::from(document.clusters), "clusters left over or missing");
         for cluster in clusters {
             for info in world.partitions(&cluster) {
@@ -341,7 +365,10 @@ fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     assert_eq!(refused(&mut world, KeyspaceSpec { partitions: 1025, ..good() }), "InvalidKeyspace");
     assert_eq!(refused(&mut world, KeyspaceSpec { clusters: 5, ..good() }), "InvalidKeyspace");
     assert_eq!(refused(&mut world, KeyspaceSpec { split_keys: vec![text("b")], ..good() }), "InvalidKeyspace");
-    assert_eq!(refused(&mut world, KeyspaceSpec { split_keys: vec![text("b"), text("a"), text("c")], ..good() }), "InvalidKeyspace");
+    assert_eq!(
+        refused(&mut world, KeyspaceSpec { split_keys: vec![text("b"), text("a"), text("c")], ..good() }),
+        "InvalidKeyspace"
+    );
     assert_eq!(refused(&mut world, KeyspaceSpec { rule: "location=nowhere".into(), ..good() }), "PlacementRefused");
     assert_eq!((world.clusters.len(), world.map("ks")), (1, None));
 }
@@ -358,7 +385,8 @@ fn creation_and_removal_are_finished_by_others_after_a_crash_at_every_step() {
         let mut create = CreateKeyspace::new(spec(Partitioning::Hash, 8, 3));
         let ended = world.run(&mut create, &mut until);
         if let Some(map) = world.map("ks") {
-            let news = DocumentNews { keyspace: "ks".into(), version: map.version, body: Some(map.document().to_bytes()) };
+            let news =
+                DocumentNews { keyspace: "ks".into(), version: map.version, body: Some(map.document().to_bytes()) };
             assert_eq!(work_left(&news).is_some(), ended.is_none());
             if let Some(mut rest) = work_left(&news) {
                 world.finish(rest.as_mut()).unwrap();
@@ -398,7 +426,8 @@ fn plans_are_even_and_small() {
             let mut counts = vec![0usize; usize::from(target)];
             document.owners.iter().for_each(|owner| counts[usize::from(*owner)] += 1);
             assert!(counts.iter().max().unwrap() - counts.iter().min().unwrap() <= 1, "{counts:?}");
-            let least = partitions as usize / usize::from(target.max(clusters)) * usize::from(target.abs_diff(clusters));
+            let least =
+                partitions as usize / usize::from(target.max(clusters)) * usize::from(target.abs_diff(clusters));
             assert!(moves.len() <= least + usize::from(target.max(clusters)), "{} moves", moves.len());
             assert!(plan_moves(&document, target).is_empty(), "an even keyspace needs no moves");
         }
@@ -406,7 +435,13 @@ fn plans_are_even_and_small() {
 }
 
 /// A reshard with clients between any two calls, while the runner dies again and again.
-fn reshard_under_fire(seed: u64, partitioning: Partitioning, crash_after: Option<u64>, lost: u64, late: u64) -> (u64, u64) {
+fn reshard_under_fire(
+    seed: u64,
+    partitioning: Partitioning,
+    crash_after: Option<u64>,
+    lost: u64,
+    late: u64,
+) -> (u64, u64) {
     let mut world = World::new(seed);
     world.create(partitioning, 6, 2).unwrap();
     let mut clients = Clients::default();
@@ -446,7 +481,12 @@ fn reshard_under_fire(seed: u64, partitioning: Partitioning, crash_after: Option
         clients.check_all(&mut world);
         assert!(world.map("ks").unwrap().document().moved_partitions > 0);
     }
-    assert!(clients.done > clients.put_off, "clients were served: {} of {}", clients.done, clients.done + clients.put_off);
+    assert!(
+        clients.done > clients.put_off,
+        "clients were served: {} of {}",
+        clients.done,
+        clients.done + clients.put_off
+    );
     (longest, calls)
 }
 
@@ -540,7 +580,9 @@ fn scans_page_like_the_twin() {
         (0..400).for_each(|_| clients.operate(&mut world));
         for round in 0..200 {
             let (reverse, limit) = (world.random.below(2) == 1, 1 + world.random.below(40) as u32);
-            let bound = |world: &mut World| (world.random.below(2) == 1).then(|| Bytes::from(vec![world.random.below(256) as u8]));
+            let bound = |world: &mut World| {
+                (world.random.below(2) == 1).then(|| Bytes::from(vec![world.random.below(256) as u8]))
+            };
             let (after, end) = (bound(&mut world), bound(&mut world));
             let prefix = if round % 4 == 0 { vec![world.random.below(256) as u8] } else { Vec::new() };
             let inside = |key: &Bytes| {
@@ -577,7 +619,10 @@ fn a_scan_with_an_old_map_finds_what_has_moved() {
     world.finish(&mut ReshardRun::new("ks".into())).unwrap();
     let (entries, _) = scan(&mut world, &scan_action(10_000, false, None, &[], None), old);
     assert_eq!(entries.len(), clients.twin.len());
-    assert_eq!(code(world.finish(planner_for(&scan_action(0, false, None, &[], None), None).unwrap().as_mut())), "LimitOutOfRange");
+    assert_eq!(
+        code(world.finish(planner_for(&scan_action(0, false, None, &[], None), None).unwrap().as_mut())),
+        "LimitOutOfRange"
+    );
 }
 
 #[test]

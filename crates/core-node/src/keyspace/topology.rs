@@ -203,8 +203,13 @@ impl Shape {
         // A leader that will not hand over must not be asked for ever.
         self.tries += 1;
         if self.tries > SHAPE_TRIES_MAX {
-            let message = format!("cluster '{cluster}' does not get the members of the static topology; look at its members");
-            return Some(Step::Done(Err(Failure::from(Refusal::new(base_types::ErrorKind::Unavailable, "NotReady", message)))));
+            let message =
+                format!("cluster '{cluster}' does not get the members of the static topology; look at its members");
+            return Some(Step::Done(Err(Failure::from(Refusal::new(
+                base_types::ErrorKind::Unavailable,
+                "NotReady",
+                message,
+            )))));
         }
         Some(Step::Calls(vec![Call::Admin { cluster: cluster.clone(), command }]))
     }

@@ -5,7 +5,14 @@ fn node(id: u64, place: &str, score: u32) -> NodeRecord {
     let mut words = place.split('/').map(String::from);
     let mut next = || words.next().unwrap_or_else(|| format!("x{id}"));
     let labels = Labels { region: next(), az: next(), rack: next(), chassis: next() };
-    NodeRecord { node: NodeId(id), labels, score, up: true, engines: alloc::vec!["lmdb".into()], ..NodeRecord::default() }
+    NodeRecord {
+        node: NodeId(id),
+        labels,
+        score,
+        up: true,
+        engines: alloc::vec!["lmdb".into()],
+        ..NodeRecord::default()
+    }
 }
 
 fn ids(nodes: &[u64]) -> Vec<NodeId> {
@@ -64,7 +71,10 @@ fn a_refusal_says_what_is_missing() {
         "rule wants 1 chassis in nl-ams; only 0 chassis have a node that is up; add nodes in another chassis or lower size"
     );
     let message = run("repartition=fr-par:2,pl-waw:1", &nodes).unwrap_err();
-    assert!(message.starts_with("rule wants 1 chassis in pl-waw; only 0") && message.ends_with("change repartition"), "{message}");
+    assert!(
+        message.starts_with("rule wants 1 chassis in pl-waw; only 0") && message.ends_with("change repartition"),
+        "{message}"
+    );
     let message = run("size=1 engine=redb", &nodes).unwrap_err();
     assert!(message.contains("offers engine redb (nodes passed over: 1 down, 4 without the engine)"), "{message}");
     let refusal = elect(&"size=4 failure_domain=az".parse().unwrap(), &nodes, &ids(&[1])).unwrap_err();
@@ -118,8 +128,15 @@ fn a_check_tells_what_is_off() {
 #[test]
 fn a_solution_is_found_whenever_one_exists() {
     let rules = [
-        "size=1", "size=3", "size=3 failure_domain=az", "size=2 failure_domain=region", "size=2 failure_domain=rack location=r0",
-        "size=3 failure_domain=az repartition=r0:2,r1:1", "repartition=r0:1,r1:1,r2:1", "size=3 exclude=c0", "size=4 failure_domain=rack exclude=r1/z0/k0/c0",
+        "size=1",
+        "size=3",
+        "size=3 failure_domain=az",
+        "size=2 failure_domain=region",
+        "size=2 failure_domain=rack location=r0",
+        "size=3 failure_domain=az repartition=r0:2,r1:1",
+        "repartition=r0:1,r1:1,r2:1",
+        "size=3 exclude=c0",
+        "size=4 failure_domain=rack exclude=r1/z0/k0/c0",
     ];
     let (mut met, mut refused) = (0, 0);
     for seed in 0..400u64 {
@@ -163,6 +180,11 @@ fn obeys(rule: &Rule, nodes: &[NodeRecord], set: u32) -> bool {
     let domains: BTreeSet<String> = members.iter().map(|record| record.labels.domain(rule.failure_domain)).collect();
     members.len() == rule.size
         && domains.len() == members.len()
-        && members.iter().all(|record| record.up && rule.location.holds(&record.labels.region) && !rule.excludes(&record.labels))
-        && rule.repartition.iter().all(|(region, count)| members.iter().filter(|r| r.labels.region == *region).count() == *count)
+        && members
+            .iter()
+            .all(|record| record.up && rule.location.holds(&record.labels.region) && !rule.excludes(&record.labels))
+        && rule
+            .repartition
+            .iter()
+            .all(|(region, count)| members.iter().filter(|r| r.labels.region == *region).count() == *count)
 }

@@ -52,7 +52,11 @@ fn another_disk_is_a_lost_one_or_a_double() {
     map.note_heartbeat(at(0), &node(1)).unwrap();
     let mut blank = node(1);
     blank.disk = base_types::DiskId(77);
-    assert_eq!(map.note_heartbeat(at(1), &blank), Ok(Some(MapChange::DiskLost(NodeId(1)))), "same address: it is the same machine");
+    assert_eq!(
+        map.note_heartbeat(at(1), &blank),
+        Ok(Some(MapChange::DiskLost(NodeId(1)))),
+        "same address: it is the same machine"
+    );
     let mut double = node(1);
     double.peer_address = "10.9.9.9:1".into();
     assert!(matches!(map.note_heartbeat(at(2), &double), Err(MapError::Duplicate { .. })));
@@ -74,7 +78,11 @@ fn small_reports_wait_and_large_ones_do_not() {
     assert_eq!(map.note_heartbeat(at(2 * SECOND), &record), Ok(None));
     assert_eq!((map.version(), map.get(NodeId(1)).unwrap().clusters), (published, 3));
     record.score = 30;
-    assert_eq!(map.note_heartbeat(at(3 * SECOND), &record), Ok(Some(MapChange::Report(NodeId(1)))), "small steps add up");
+    assert_eq!(
+        map.note_heartbeat(at(3 * SECOND), &record),
+        Ok(Some(MapChange::Report(NodeId(1)))),
+        "small steps add up"
+    );
     record.score = 31;
     assert_eq!(map.note_heartbeat(at(4 * SECOND), &record), Ok(None));
     assert_eq!(map.note_heartbeat(at(14 * SECOND), &record), Ok(Some(MapChange::Report(NodeId(1)))));
@@ -107,7 +115,10 @@ fn copies_follow_in_pages_over_epochs_and_forget() {
     assert_eq!(copy.len(), 24, "nothing is dropped before the last page");
     assert_eq!(copy.apply_delta(at(5), &delta), [], "sent twice");
     let (changes, _) = sync(&next, &mut copy, at(6), 10);
-    assert!(changes.contains(&MapChange::Forgotten(NodeId(4))) && changes.contains(&MapChange::Joined(NodeId(26))), "{changes:?}");
+    assert!(
+        changes.contains(&MapChange::Forgotten(NodeId(4))) && changes.contains(&MapChange::Joined(NodeId(26))),
+        "{changes:?}"
+    );
 }
 
 #[test]

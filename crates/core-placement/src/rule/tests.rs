@@ -20,7 +20,10 @@ fn the_papers_rule_parses() {
 #[test]
 fn absent_words_have_defaults() {
     assert_eq!(parse("").unwrap(), Rule::default());
-    assert_eq!(Rule::default().to_string(), "size=3 location=world failure_domain=chassis consistency=strong read_consistency=strong");
+    assert_eq!(
+        Rule::default().to_string(),
+        "size=3 location=world failure_domain=chassis consistency=strong read_consistency=strong"
+    );
     assert_eq!(parse("repartition=a:2,b:3").unwrap().size, 5, "a repartition alone says the size");
 }
 
