@@ -189,7 +189,13 @@ impl Replica {
 
     fn wish_leader(&mut self, node: NodeId) -> Result<(), Refusal> {
         let member = self.meta.member_on(node).filter(|member| !member.learner).ok_or_else(|| {
-            Refusal::invalid("NotAMember", format!("node {node} holds no voter of cluster {}", self.spec.name))
+            Refusal::invalid(
+                "NotAMember",
+                format!(
+                    "node {node} holds no voter of cluster {}; name one of its members, or add it first",
+                    self.spec.name
+                ),
+            )
         })?;
         if member.replica != self.spec.replica {
             self.end_lease_for_transfer();

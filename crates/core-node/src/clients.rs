@@ -10,7 +10,7 @@ use crate::failures;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::levels::LevelsFlow;
-use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, Payload};
+use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
 use crate::operation::{Operation, Owner, Shape};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::{AfterPlan, PlanOwner};
@@ -25,6 +25,7 @@ use core_backends::redis;
 use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind};
 use core_placement::Rule;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Director {
@@ -55,11 +56,16 @@ impl Director {
             | Action::KvCompareAndSet { .. }
             | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, deadline),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
-                let planner = planner_for(&request.action, self.keyspaces.maps.get(keyspace));
+                let map = self.keyspaces.maps.get(keyspace);
+                let planner = scan_planner(&request.action, map, request.read_consistency);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
-            Action::CreateKeyspace { .. }
-            | Action::DeleteKeyspace { .. }
+            Action::CreateKeyspace { rule, engine, .. } => {
+                self.refuse_unknown_engine(rule, engine.as_deref())?;
+                let planner = planner_for(&request.action, None);
+                self.run_planner(turn, ticket, &request, planner, deadline)
+            }
+            Action::DeleteKeyspace { .. }
             | Action::DescribeKeyspace { .. }
             | Action::ListKeyspaces
             | Action::Reshard { .. } => {
@@ -176,6 +182,20 @@ impl Director {
         Ok(())
     }
 
+    /// An engine that no node of the world offers is a mistake in the request, not a want of nodes.
+    pub(crate) fn refuse_unknown_engine(&self, rule: &str, engine: Option<&str>) -> Result<(), Refusal> {
+        let in_rule = rule.parse::<Rule>().ok().and_then(|rule| rule.engine);
+        let Some(wanted) = engine.map(String::from).or(in_rule) else { return Ok(()) };
+        let mut offered: BTreeSet<&str> = self.config.engines.iter().map(String::as_str).collect();
+        offered.extend(self.nodes.map.records().flat_map(|record| record.engines.iter().map(String::as_str)));
+        if offered.contains(wanted.as_str()) {
+            return Ok(());
+        }
+        let offered: Vec<&str> = offered.into_iter().collect();
+        let message = format!("no node offers engine '{wanted}'; choose one of {}", offered.join(", "));
+        Err(Refusal::invalid("UnknownEngine", message))
+    }
+
     fn on_cluster_action(
         &mut self,
         turn: &mut Turn<'_>,
@@ -186,6 +206,7 @@ impl Director {
         match request.action {
             Action::CreateCluster { name, rule } => {
                 refuse_reserved(&name)?;
+                self.refuse_unknown_engine(&rule, None)?;
                 let flow = CreateFlow::new(name, rule, self.config.default_engine.clone());
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
             }
@@ -403,9 +424,7 @@ impl Director {
 
     fn description_info(&self, description: &ClusterDescription) -> ClusterInfo {
         let nodes: Vec<NodeId> = description.members.iter().map(|(member, _)| member.node).collect();
-        let mut warnings = self.rule_warnings(&description.rule, &nodes);
-        let down = nodes.iter().filter(|node| !self.is_up(**node)).map(|node| format!("member node {node} is down"));
-        warnings.extend(down);
+        let warnings = self.rule_warnings(&description.rule, &nodes);
         ClusterInfo {
             name: description.name.clone(),
             cluster: description.cluster,

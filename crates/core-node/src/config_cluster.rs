@@ -83,6 +83,10 @@ pub struct ConfigCluster {
     left: BTreeSet<ClusterName>,
     /// Something may differ from the list.
     pub dirty: bool,
+    /// A node lost its disk: the cluster may have lost its majority.
+    pub recheck: bool,
+    /// Has been ready with nothing missing; looking again later does not take that back.
+    complete: bool,
     writing: Option<Vec<(ClusterName, Option<Joined>)>>,
     nudged: BTreeSet<ClusterName>,
     last_failure: Option<String>,
@@ -97,6 +101,7 @@ impl ConfigCluster {
     /// Whether nothing more is to be awaited before the node is ready.
     pub fn settled(&self, lane_zero: bool) -> bool {
         !lane_zero
+            || self.complete
             || match self.state {
                 State::Ready => self.missing.is_empty(),
                 State::Impossible => true,
@@ -148,6 +153,7 @@ impl Director {
             State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => {
                 self.seek_config(turn)
             }
+            State::Ready if core::mem::take(&mut self.config_cluster.recheck) => self.seek_config(turn),
             State::Ready => self.keep_config(turn),
             State::Impossible | State::Seeking => {}
         }
@@ -170,7 +176,12 @@ impl Director {
         if !known || turn.now < self.config_cluster.retry_at && self.config_cluster.state == State::Waiting {
             return;
         }
-        let size = self.other_chassis().min(SIZE);
+        // Never two: they would need both of them for a majority, and gain nothing over one.
+        let size = match self.other_chassis() {
+            0 => 0,
+            others if others < SIZE => 1,
+            _ => SIZE,
+        };
         let chassis = self.config.labels.domain(FailureDomain::Chassis);
         let region = &self.config.labels.region;
         let rule =
@@ -178,7 +189,9 @@ impl Director {
         let regional = self.level_zero.get(1).map(|zero| (*zero.name).clone());
         self.config_cluster.name = Some(name.clone());
         self.config_cluster.state = State::Seeking;
-        let flow = ConfigFlow::new(name, self.config.node, rule, regional);
+        let disks =
+            self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
+        let flow = ConfigFlow::new(name, self.config.node, rule, regional, disks);
         self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
 
@@ -211,6 +224,7 @@ impl Director {
     }
 
     fn keep_config(&mut self, turn: &mut Turn<'_>) {
+        self.config_cluster.complete |= self.config_cluster.missing.is_empty();
         if self.config_cluster.writing.is_some() || !core::mem::take(&mut self.config_cluster.dirty) {
             return self.nudge_missing(turn);
         }

@@ -220,6 +220,8 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
         Event::Mail { mail, .. } => on_frame(director, turn, None, mail.frame),
         Event::PeerUp { node } => {
             director.unreachable.remove(&node);
+            // Whoever has dialled this node wants answers: without a connection back they would be dropped.
+            director.want_address(turn, node);
             turn.lane.on_peer_up(turn.now, node);
             director.lane_dirty = true;
             director.on_formation_peer(turn, node);

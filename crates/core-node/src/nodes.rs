@@ -212,6 +212,9 @@ impl Director {
                 "its heartbeat tells of another node, or came to the wrong lane",
             );
         }
+        // A node that nobody has told of yet (it is not in the configuration, the map does not have it) could
+        // not be answered otherwise; its certificate has shown who it is.
+        self.give_address(turn, record.node, &record.peer_address);
         let leading = self.nodes.world_leader == Some(self.config.node);
         let mut delta = None;
         if leading && self.nodes.authority.as_ref().is_some_and(|authority| authority.loading.is_none()) {
@@ -256,9 +259,11 @@ impl Director {
     fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
         for change in changes {
             match change {
-                MapChange::Joined(node) | MapChange::Facts(node) | MapChange::DiskLost(node) => {
+                MapChange::DiskLost(node) => {
+                    self.config_cluster.recheck = true;
                     self.on_facts(turn, node)
                 }
+                MapChange::Joined(node) | MapChange::Facts(node) => self.on_facts(turn, node),
                 MapChange::Up(node) => {
                     self.on_facts(turn, node);
                     turn.lane.on_peer_up(turn.now, node);

@@ -54,6 +54,14 @@ impl fmt::Display for PlacementRefusal {
         if self.wanted == 0 {
             return f.write_str("rule's repartition is full in every region without the lost member; remove that member instead of replacing it");
         }
+        let passed_over = self.down + self.excluded + self.without_engine;
+        if self.found == 0 && passed_over == 0 && self.size_is_free {
+            return write!(
+                f,
+                "rule wants {} {domain} in {place}; no node of the world stands there: check the name, or add nodes",
+                self.wanted
+            );
+        }
         write!(f, "rule wants {} {domain} in {place}; only {} {domain} ", self.wanted, self.found)?;
         f.write_str(if self.found == 1 { "has a node that is up" } else { "have a node that is up" })?;
         if let Some(engine) = &self.engine {

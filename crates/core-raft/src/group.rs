@@ -22,7 +22,7 @@ const APPEND_BYTES_MAX: u64 = 128 << 10;
 /// The library joins appends to one follower into one message without a bound; it is cut at this size.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// Append messages under way to one follower.
-const INFLIGHT_MESSAGES_MAX: usize = 256;
+const INFLIGHT_MESSAGES_MAX: usize = 64;
 /// Bytes proposed and not yet committed; beyond it proposals are refused (overloaded).
 const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of committed entries handed out at once, so that one group cannot hold a turn.

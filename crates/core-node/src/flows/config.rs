@@ -9,10 +9,11 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency};
+use base_types::{BackendKind, ClusterName, DiskId, NodeId, ReadConsistency};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::{metadata, reference};
+use std::collections::BTreeMap;
 
 /// Entries read in one question.
 const PAGE: u32 = 1_000;
@@ -24,6 +25,7 @@ const CREATING_WAIT: Duration = Duration::from_millis(500);
 
 enum Stage {
     Resolve,
+    Drop,
     Create,
     Refer,
     Read,
@@ -36,14 +38,22 @@ pub struct ConfigFlow {
     /// `None`: no other chassis exists, the cluster cannot be made now.
     rule: Option<String>,
     region: Option<ClusterName>,
+    /// Each node's disk, as the node map has it.
+    disks: BTreeMap<NodeId, DiskId>,
     stage: Stage,
     entries: Vec<(Bytes, Bytes)>,
 }
 
 impl ConfigFlow {
     /// For this node; `region`: the regional cluster, if there is one.
-    pub fn new(name: ClusterName, node: NodeId, rule: Option<String>, region: Option<ClusterName>) -> ConfigFlow {
-        ConfigFlow { name, node, rule, region, stage: Stage::Resolve, entries: Vec::new() }
+    pub fn new(
+        name: ClusterName,
+        node: NodeId,
+        rule: Option<String>,
+        region: Option<ClusterName>,
+        disks: BTreeMap<NodeId, DiskId>,
+    ) -> ConfigFlow {
+        ConfigFlow { name, node, rule, region, disks, stage: Stage::Resolve, entries: Vec::new() }
     }
 
     fn resolve(&mut self) -> Step {
@@ -54,6 +64,7 @@ impl ConfigFlow {
     fn on_resolved(&mut self, result: CallResult) -> Step {
         match decode_call::<reference::Reply>(result) {
             Ok((reference::Reply::Resolved { record: Some(record), .. }, _)) => match record.state {
+                reference::ClusterState::Active if self.is_lost(&record) => self.drop_it(),
                 reference::ClusterState::Active => self.refer(),
                 _ => Step::Wait(CREATING_WAIT),
             },
@@ -61,6 +72,19 @@ impl ConfigFlow {
             Ok(_) => Step::Done(confused("configuration cluster")),
             Err(failure) => Step::Done(Err(failure)),
         }
+    }
+
+    /// Whether so many of its members lost their disks that no majority is left to say what it held.
+    fn is_lost(&self, record: &reference::ClusterRecord) -> bool {
+        let gone =
+            |member: &&reference::ClusterMember| self.disks.get(&member.node).is_some_and(|disk| *disk != member.disk);
+        record.members.iter().filter(gone).count() * 2 >= record.members.len().max(1)
+    }
+
+    /// What it listed is here, or is found by the leaders of the clusters themselves: it is made anew.
+    fn drop_it(&mut self) -> Step {
+        self.stage = Stage::Drop;
+        Step::Calls(vec![Call::DeleteCluster { cluster: self.name.clone() }])
     }
 
     fn create(&mut self) -> Step {
@@ -141,6 +165,10 @@ impl Planner for ConfigFlow {
     fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
         match self.stage {
             Stage::Resolve => self.on_resolved(result),
+            Stage::Drop => match result {
+                Err(failure) if failure.refusal.code != "UnknownCluster" => Step::Done(Err(failure)),
+                _ => self.resolve(),
+            },
             Stage::Create => match result {
                 Ok(_) => self.refer(),
                 Err(failure) if failure.refusal.code == "ClusterExists" => self.resolve(),

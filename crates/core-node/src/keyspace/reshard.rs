@@ -84,8 +84,13 @@ impl Start {
             return refuse(Refusal::new(ErrorKind::Conflict, "ReshardRunning", message));
         }
         let moves = plan_moves(&document, self.clusters);
+        let total_moves = moves.len();
         let reshard = Reshard { target: self.clusters, prepared: false, done: 0, total: moves.len() as u32, moves };
-        let planned = Document { reshard: Some(reshard), moved_partitions: 0, moved_keys: 0, ..document };
+        let mut planned = Document { reshard: Some(reshard), ..document };
+        if total_moves > 0 {
+            // The totals tell of the last reshard that moved anything.
+            (planned.moved_partitions, planned.moved_keys) = (0, 0);
+        }
         let call = store::write_document(&planned, Some(version));
         self.writing = Some(planned);
         one(call)

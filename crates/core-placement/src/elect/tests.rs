@@ -68,7 +68,7 @@ fn a_refusal_says_what_is_missing() {
     );
     assert_eq!(
         run("size=1 location=nl-ams", &nodes).unwrap_err(),
-        "rule wants 1 chassis in nl-ams; only 0 chassis have a node that is up; add nodes in another chassis or lower size"
+        "rule wants 1 chassis in nl-ams; no node of the world stands there: check the name, or add nodes"
     );
     let message = run("repartition=fr-par:2,pl-waw:1", &nodes).unwrap_err();
     assert!(
