@@ -179,8 +179,9 @@ fn fuzz_folder() -> PathBuf {
 /// is fed as it is and not mutated: its kin would take all the time there is.
 fn seeds_of(target: &str) -> (Vec<Vec<u8>>, usize) {
     let folder = fuzz_folder().join("seeds").join(target);
-    let listed = std::fs::read_dir(&folder)
-        .unwrap_or_else(|error| panic!("no seeds in {}: {error}; run: cd fuzz && cargo run --example seeds", folder.display()));
+    let listed = std::fs::read_dir(&folder).unwrap_or_else(|error| {
+        panic!("no seeds in {}: {error}; run: cd fuzz && cargo run --example seeds", folder.display())
+    });
     let mut paths: Vec<PathBuf> = listed.map(|entry| entry.expect("a folder's entry is read").path()).collect();
     let slow = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("slow-"));
     paths.sort_by_key(|path| (slow(path), path.clone()));
@@ -196,7 +197,8 @@ fn feed(target: &str, bounds: Bounds, entry: fn(&[u8]), bytes: &[u8]) {
     if panicked || held > allowed {
         let path = std::env::temp_dir().join(format!("hive-fuzz-{target}-{}", std::process::id()));
         std::fs::write(&path, bytes).expect("the failing input is kept");
-        let why = if panicked { "panicked".into() } else { format!("held {held} bytes of memory, {allowed} are allowed") };
+        let why =
+            if panicked { "panicked".into() } else { format!("held {held} bytes of memory, {allowed} are allowed") };
         panic!(
             "{target} {why} on an input of {} bytes; keep it: cp {} fuzz/seeds/{target}/; replay under the fuzzer: \
              cargo +nightly fuzz run {target} {}",

@@ -80,7 +80,10 @@ fn steps(mut data: &[u8]) -> Vec<Step> {
 
 fn read_back<T: Encode>(reply: &Bytes) {
     if let Err(refusal) = decode_reply::<T>(reply.clone()) {
-        assert!(!refusal.message.contains("does not decode: ") || reply[0] == 1, "a reply of ours does not decode: {refusal}");
+        assert!(
+            !refusal.message.contains("does not decode: ") || reply[0] == 1,
+            "a reply of ours does not decode: {refusal}"
+        );
     }
 }
 

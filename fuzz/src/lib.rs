@@ -2,27 +2,27 @@
 //!
 //! Not here: the targets (fuzz_targets), the harness of the plain tests (common/corpus.rs).
 
-#[path = "../entries/codec.rs"]
-pub mod codec;
-#[path = "../entries/types.rs"]
-pub mod types;
-#[path = "../entries/engine.rs"]
-pub mod engine;
-#[path = "../entries/log.rs"]
-pub mod log;
-#[path = "../entries/raft.rs"]
-pub mod raft;
-#[path = "../entries/cluster.rs"]
-pub mod cluster;
 #[path = "../entries/backends.rs"]
 pub mod backends;
-#[path = "../entries/placement.rs"]
-pub mod placement;
-#[path = "../entries/node.rs"]
-pub mod node;
+#[path = "../entries/cluster.rs"]
+pub mod cluster;
+#[path = "../entries/codec.rs"]
+pub mod codec;
 #[path = "../entries/door.rs"]
 pub mod door;
 #[path = "../entries/edge.rs"]
 pub mod edge;
+#[path = "../entries/engine.rs"]
+pub mod engine;
+#[path = "../entries/log.rs"]
+pub mod log;
+#[path = "../entries/node.rs"]
+pub mod node;
 #[path = "../entries/peer_wire.rs"]
 pub mod peer_wire;
+#[path = "../entries/placement.rs"]
+pub mod placement;
+#[path = "../entries/raft.rs"]
+pub mod raft;
+#[path = "../entries/types.rs"]
+pub mod types;

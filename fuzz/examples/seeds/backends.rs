@@ -4,7 +4,8 @@ use crate::Seeds;
 use base_types::action::BatchStep;
 use base_types::codec::Encode;
 use base_types::{
-    ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, ReplicaId, Term, WriteConsistency,
+    ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, ReplicaId, Term,
+    WriteConsistency,
 };
 use bytes::Bytes;
 use core_backends::metadata::{self, ImportCursor, ScanScopes, Scope, ScopedStep};
@@ -53,7 +54,13 @@ fn add_metadata(seeds: &mut Seeds) {
     use metadata::{Command, Query};
     let put = |scope, key, value| Command::Put { scope, key: text(key), value: text(value) };
     let scan = |scopes, reverse| Query::Scan {
-        scopes, start: text("a"), end: Some(text("z")), reverse, limit: 10, bytes_max: 1000, keys_only: false,
+        scopes,
+        start: text("a"),
+        end: Some(text("z")),
+        reverse,
+        limit: 10,
+        bytes_max: 1000,
+        keys_only: false,
     };
     let plain = vec![
         put(None, "a", "1"),
@@ -94,13 +101,21 @@ fn add_metadata(seeds: &mut Seeds) {
     let cursor = ImportCursor { after: Some(text("k")), copied: true, dirty: 2 };
     let coming = vec![
         Command::PrepareImport { scope: new },
-        Command::Import { scope: new, expected: ImportCursor::default(), cursor: cursor.clone(), pairs: vec![(text("k"), Some(text("v"))), (text("l"), None)] },
+        Command::Import {
+            scope: new,
+            expected: ImportCursor::default(),
+            cursor: cursor.clone(),
+            pairs: vec![(text("k"), Some(text("v"))), (text("l"), None)],
+        },
         Command::Activate { scope: new },
         Command::AbortImport { scope: new },
         Command::Unfreeze { scope: new },
     ];
     seeds.add("backend_metadata", life(&coming, &asked));
-    for reply in [metadata::Reply::Page { entries: vec![(text("a"), text("b"))], more: true, covered: vec![old] }, metadata::Reply::Deleted { existed: true }] {
+    for reply in [
+        metadata::Reply::Page { entries: vec![(text("a"), text("b"))], more: true, covered: vec![old] },
+        metadata::Reply::Deleted { existed: true },
+    ] {
         seeds.add("backend_metadata", core_backends::encode_reply(&Ok(reply)));
     }
 }
@@ -111,14 +126,35 @@ fn words(line: &str) -> redis::Command {
 
 fn add_redis(seeds: &mut Seeds) {
     const LIVES: &[(&[&str], &[&str])] = &[
-        (&["SET k v NX PX 1000", "SET k w XX GET", "APPEND k x", "SETRANGE k 3 yy", "GETDEL k", "GETSET k z"], &["GET k", "STRLEN k", "GETRANGE k 0 -1", "TTL k", "TYPE k"]),
-        (&["INCR n", "INCRBY n 9223372036854775806", "DECRBY n 5", "INCRBYFLOAT f 1.5e300"], &["MGET n f", "EXISTS n f"]),
-        (&["HSET h a 1 b 2", "HINCRBY h a 5", "HDEL h b", "HSETNX h c 3"], &["HGETALL h", "HSCAN h 0 MATCH a* COUNT 1", "HLEN h"]),
-        (&["RPUSH l a b c", "LPUSH l z", "LPOP l 2", "LTRIM l 0 1", "LSET l 0 q", "LREM l 0 q"], &["LRANGE l 0 -1", "LINDEX l -1", "LLEN l"]),
+        (
+            &["SET k v NX PX 1000", "SET k w XX GET", "APPEND k x", "SETRANGE k 3 yy", "GETDEL k", "GETSET k z"],
+            &["GET k", "STRLEN k", "GETRANGE k 0 -1", "TTL k", "TYPE k"],
+        ),
+        (
+            &["INCR n", "INCRBY n 9223372036854775806", "DECRBY n 5", "INCRBYFLOAT f 1.5e300"],
+            &["MGET n f", "EXISTS n f"],
+        ),
+        (
+            &["HSET h a 1 b 2", "HINCRBY h a 5", "HDEL h b", "HSETNX h c 3"],
+            &["HGETALL h", "HSCAN h 0 MATCH a* COUNT 1", "HLEN h"],
+        ),
+        (
+            &["RPUSH l a b c", "LPUSH l z", "LPOP l 2", "LTRIM l 0 1", "LSET l 0 q", "LREM l 0 q"],
+            &["LRANGE l 0 -1", "LINDEX l -1", "LLEN l"],
+        ),
         (&["SADD s a b c", "SREM s b", "SMOVE s t a"], &["SMEMBERS s", "SISMEMBER s a", "SSCAN s 0"]),
-        (&["ZADD z 1 a 2 b -inf c", "ZINCRBY z 5 a", "ZREM z b", "ZPOPMIN z", "ZREMRANGEBYSCORE z (1 +inf"], &["ZRANGE z 0 -1 WITHSCORES", "ZRANGEBYSCORE z (1 +inf LIMIT 0 1", "ZRANK z a", "ZCOUNT z 1 2"]),
-        (&["MSET a 1 b 2", "EXPIRE a 10", "PEXPIRE b 1", "PERSIST a", "DEL a b", "RENAME c d", "FLUSHDB"], &["KEYS *", "SCAN 0 MATCH [a-z]? COUNT 10", "DBSIZE", "PTTL a"]),
-        (&["SETEX k 100 v", "SETNX k w", "MSETNX a 1 b 2", "UNLINK k", "SETBIT b 7 1"], &["GETBIT b 7", "BITCOUNT b", "PING", "ECHO hi"]),
+        (
+            &["ZADD z 1 a 2 b -inf c", "ZINCRBY z 5 a", "ZREM z b", "ZPOPMIN z", "ZREMRANGEBYSCORE z (1 +inf"],
+            &["ZRANGE z 0 -1 WITHSCORES", "ZRANGEBYSCORE z (1 +inf LIMIT 0 1", "ZRANK z a", "ZCOUNT z 1 2"],
+        ),
+        (
+            &["MSET a 1 b 2", "EXPIRE a 10", "PEXPIRE b 1", "PERSIST a", "DEL a b", "RENAME c d", "FLUSHDB"],
+            &["KEYS *", "SCAN 0 MATCH [a-z]? COUNT 10", "DBSIZE", "PTTL a"],
+        ),
+        (
+            &["SETEX k 100 v", "SETNX k w", "MSETNX a 1 b 2", "UNLINK k", "SETBIT b 7 1"],
+            &["GETBIT b 7", "BITCOUNT b", "PING", "ECHO hi"],
+        ),
     ];
     for (commands, queries) in LIVES {
         let commands: Vec<redis::Command> = commands.iter().map(|line| words(line)).collect();
@@ -137,13 +173,20 @@ fn add_allocator(seeds: &mut Seeds) {
     use allocator::{Command, Query, Report};
     let register = |node| Command::Register { record: super::nodes::record(node) };
     let commands = vec![
-        register(1), register(2), register(3),
+        register(1),
+        register(2),
+        register(3),
         Command::Report { updates: vec![Report { node: NodeId(1), up: true, score: 900, clusters: 3, leaders: 1 }] },
         Command::Forget { node: NodeId(2) },
     ];
     let queries = vec![
         Query::Elect { rule: "size=2 location=fr-par".into(), exclude: vec![NodeId(9)], spread: 7 },
-        Query::ElectReplacement { rule: "size=3 failure_domain=az".into(), members: vec![NodeId(1), NodeId(2)], lost: NodeId(2), spread: 0 },
+        Query::ElectReplacement {
+            rule: "size=3 failure_domain=az".into(),
+            members: vec![NodeId(1), NodeId(2)],
+            lost: NodeId(2),
+            spread: 0,
+        },
         Query::NodesSince { version: 1, limit: 2 },
         Query::Node { node: NodeId(3) },
     ];
@@ -152,7 +195,10 @@ fn add_allocator(seeds: &mut Seeds) {
     }
     seeds.add("backend_allocator", damaged(&life(&commands, &queries), b"\x01V\xff\xff\xff\xff\xff\xff\xff\xff"));
     seeds.add("backend_allocator", damaged(&life(&commands, &queries), b"\x01N\x00\x00\x00\x00\x00\x00\x00\x00"));
-    seeds.add("backend_allocator", core_backends::encode_reply(&Ok(allocator::Reply::Elected { nodes: vec![super::nodes::record(1)] })));
+    seeds.add(
+        "backend_allocator",
+        core_backends::encode_reply(&Ok(allocator::Reply::Elected { nodes: vec![super::nodes::record(1)] })),
+    );
 }
 
 fn add_reference(seeds: &mut Seeds) {
@@ -162,12 +208,27 @@ fn add_reference(seeds: &mut Seeds) {
     let generation = Generation(1);
     let commands = vec![
         Command::Create {
-            name: name.clone(), rule: "size=3".into(), engine: "lmdb".into(), consistency: WriteConsistency::Strong,
-            read_consistency: ReadConsistency::Strong, members: vec![member(1), member(2), member(3)],
+            name: name.clone(),
+            rule: "size=3".into(),
+            engine: "lmdb".into(),
+            consistency: WriteConsistency::Strong,
+            read_consistency: ReadConsistency::Strong,
+            members: vec![member(1), member(2), member(3)],
         },
         Command::SetState { name: name.clone(), generation, state: ClusterState::Active },
-        Command::UpdateMembers { name: name.clone(), generation, members: vec![member(1), member(4)], term: Term(2), index: LogIndex(9) },
-        Command::SetLevels { name: name.clone(), generation, consistency: Some(WriteConsistency::Hopeful), read_consistency: None },
+        Command::UpdateMembers {
+            name: name.clone(),
+            generation,
+            members: vec![member(1), member(4)],
+            term: Term(2),
+            index: LogIndex(9),
+        },
+        Command::SetLevels {
+            name: name.clone(),
+            generation,
+            consistency: Some(WriteConsistency::Hopeful),
+            read_consistency: None,
+        },
         Command::PutDocument { key: text("keyspace/a"), expected_version: None, body: text("body") },
         Command::PutDocument { key: text("keyspace/a"), expected_version: Some(1), body: text("two") },
         Command::DeleteDocument { key: text("keyspace/a"), expected_version: Some(2) },
@@ -185,9 +246,16 @@ fn add_reference(seeds: &mut Seeds) {
     for length in [1, 5, 6, 8, 9] {
         seeds.add("backend_reference", life(&commands[..length], &queries));
     }
-    for row in [&b"\x01I\xff\xff\xff\xff\xff\xff\xff\xff"[..], b"\x01D\xff\xff\xff\xff\xff\xff\xff\xff", b"\x0fgmetadata@users\x00\x00\x00\x00\xff\xff\xff\xff"] {
+    for row in [
+        &b"\x01I\xff\xff\xff\xff\xff\xff\xff\xff"[..],
+        b"\x01D\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x0fgmetadata@users\x00\x00\x00\x00\xff\xff\xff\xff",
+    ] {
         seeds.add("backend_reference", damaged(&life(&commands, &queries), row));
     }
     let document = reference::Document { key: text("k"), version: 3, body: text("b") };
-    seeds.add("backend_reference", core_backends::encode_reply(&Ok(reference::Reply::Documents { documents: vec![document], more: false })));
+    seeds.add(
+        "backend_reference",
+        core_backends::encode_reply(&Ok(reference::Reply::Documents { documents: vec![document], more: false })),
+    );
 }

@@ -11,7 +11,13 @@ use hive_fuzz::log::{shorten, IDENTITY};
 const TURNS_MAX: usize = 16;
 
 fn entry(term: u64, index: u64, data: &'static str) -> LogEntry {
-    LogEntry { term: Term(term), index: LogIndex(index), kind: 0, data: Bytes::from_static(data.as_bytes()), context: Bytes::new() }
+    LogEntry {
+        term: Term(term),
+        index: LogIndex(index),
+        kind: 0,
+        data: Bytes::from_static(data.as_bytes()),
+        context: Bytes::new(),
+    }
 }
 
 fn settle(log: &mut Log, disk: &mut TestDisk) {
@@ -41,7 +47,9 @@ fn written(turns: &[Turn]) -> Vec<Vec<u8>> {
         settle(&mut log, &mut disk);
     }
     let segments = disk.segments().expect("a test disk lists");
-    let read = |(id, bytes): &(SegmentId, u64)| disk.clone().read(*id, 0, *bytes as usize).expect("a test disk reads").to_vec();
+    let read = |(id, bytes): &(SegmentId, u64)| {
+        disk.clone().read(*id, 0, *bytes as usize).expect("a test disk reads").to_vec()
+    };
     segments.iter().map(read).filter(|image| image.iter().any(|byte| *byte != 0)).collect()
 }
 
@@ -70,7 +78,10 @@ pub fn add(seeds: &mut Seeds) {
             }
         }
         let first = images.first().expect("something was written");
-        let batch = first.chunks(core_log::BLOCK_BYTES).rfind(|block| block.starts_with(b"HiveLog\n")).expect("a batch was written");
+        let batch = first
+            .chunks(core_log::BLOCK_BYTES)
+            .rfind(|block| block.starts_with(b"HiveLog\n"))
+            .expect("a batch was written");
         let used = batch.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         seeds.add("log_record", &batch[104.min(used)..used]);
     }

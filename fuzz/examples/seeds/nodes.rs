@@ -4,8 +4,8 @@ use crate::Seeds;
 use base_engine::Chunk;
 use base_types::codec::{Encode, Writer};
 use base_types::{
-    BackendKind, BootId, ClusterId, ClusterName, DiskId, ErrorKind, Generation, LaneId, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
-    ReplicaId, RequestId, Term, Ticket, WriteConsistency,
+    BackendKind, BootId, ClusterId, ClusterName, DiskId, ErrorKind, Generation, LaneId, LogIndex, NodeId, OrderedAt,
+    ReadConsistency, Refusal, ReplicaId, RequestId, Term, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
 use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind, LocalOutcome, Member, ReplicaSpec};
@@ -22,7 +22,8 @@ const RECORDED_STEPS: usize = 150;
 const PAYLOADS_MAX: usize = 24;
 
 pub fn record(node: u64) -> NodeRecord {
-    let labels = Labels { region: "fr-par".into(), az: node.to_string(), rack: "r1".into(), chassis: format!("c{node}") };
+    let labels =
+        Labels { region: "fr-par".into(), az: node.to_string(), rack: "r1".into(), chassis: format!("c{node}") };
     NodeRecord {
         node: NodeId(node),
         disk: DiskId(node * 7),
@@ -49,9 +50,17 @@ fn name() -> ClusterName {
 }
 
 fn delta() -> MapDelta {
-    let records = (1..=4).map(|node| MapRecord { number: node, heard_ms_ago: 30 * node, record: record(node) }).collect();
+    let records =
+        (1..=4).map(|node| MapRecord { number: node, heard_ms_ago: 30 * node, record: record(node) }).collect();
     let since = MapVersion { epoch: 0, number: 0 };
-    MapDelta { since, until: MapVersion { epoch: 3, number: 9 }, restart: true, more: false, records, forgotten: vec![NodeId(9)] }
+    MapDelta {
+        since,
+        until: MapVersion { epoch: 3, number: 9 },
+        restart: true,
+        more: false,
+        records,
+        forgotten: vec![NodeId(9)],
+    }
 }
 
 pub fn add(seeds: &mut Seeds) {
@@ -63,11 +72,17 @@ pub fn add(seeds: &mut Seeds) {
 }
 
 fn add_small(seeds: &mut Seeds) {
-    let at = OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
+    let at =
+        OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
     seeds.add("base_codec", at.to_bytes());
     seeds.add("base_codec", Refusal::new(ErrorKind::Full, "DiskFull", "disk of node 1 is full").to_bytes());
-    let pair = |key: &'static str, value: &'static str| (Bytes::from_static(key.as_bytes()), Bytes::from_static(value.as_bytes()));
-    seeds.add("engine_chunk", Chunk { pairs: vec![pair("", "x"), pair("a", ""), pair("b", "yy")], done: false }.to_bytes());
+    let pair = |key: &'static str, value: &'static str| {
+        (Bytes::from_static(key.as_bytes()), Bytes::from_static(value.as_bytes()))
+    };
+    seeds.add(
+        "engine_chunk",
+        Chunk { pairs: vec![pair("", "x"), pair("a", ""), pair("b", "yy")], done: false }.to_bytes(),
+    );
     seeds.add("engine_chunk", Chunk { pairs: vec![], done: true }.to_bytes());
     let many = (0u8..40).map(|n| (Bytes::from(vec![n, 0xff]), Bytes::from(vec![n; 9]))).collect();
     seeds.add("engine_chunk", Chunk { pairs: many, done: true }.to_bytes());
@@ -78,31 +93,63 @@ fn add_small(seeds: &mut Seeds) {
     for delta in [delta(), next, two_pages, MapDelta::default()] {
         seeds.add("map_delta", delta.to_bytes());
     }
-    let membership = Membership { voters: vec![ReplicaId(1), ReplicaId(2)], learners: vec![ReplicaId(3)], voters_outgoing: vec![ReplicaId(4)], learners_next: vec![], auto_leave: true };
+    let membership = Membership {
+        voters: vec![ReplicaId(1), ReplicaId(2)],
+        learners: vec![ReplicaId(3)],
+        voters_outgoing: vec![ReplicaId(4)],
+        learners_next: vec![],
+        auto_leave: true,
+    };
     seeds.add("raft_message", membership.to_bytes());
-    let changes = vec![(ChangeKind::AddVoter, ReplicaId(1)), (ChangeKind::AddLearner, ReplicaId(2)), (ChangeKind::Remove, ReplicaId(3))];
+    let changes = vec![
+        (ChangeKind::AddVoter, ReplicaId(1)),
+        (ChangeKind::AddLearner, ReplicaId(2)),
+        (ChangeKind::Remove, ReplicaId(3)),
+    ];
     seeds.add("raft_message", MembershipChange { changes }.to_bytes());
     seeds.add("raft_message", HardState { term: Term(300), vote: ReplicaId(2), commit: LogIndex(70_000) }.to_bytes());
 }
 
 fn items() -> Vec<Item> {
-    let at = OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
+    let at =
+        OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
     let (bytes, ticket, boot) = (Bytes::from_static(b"reply"), Ticket(1), BootId(2));
     let (cluster, generation) = (ClusterId(1000), Generation(1));
     let forward = |kind| Item::Forward { ticket, cluster, generation, deadline_ms: 500, kind };
     let reply = |outcome| Item::ForwardReply { ticket, boot, outcome };
     let write = LocalKind::Write {
-        backend: BackendKind::Metadata, command: Bytes::from_static(b"command"), consistency: Some(WriteConsistency::Hopeful),
-        request_id: RequestId(77), cluster_time_ms: 1234,
+        backend: BackendKind::Metadata,
+        command: Bytes::from_static(b"command"),
+        consistency: Some(WriteConsistency::Hopeful),
+        request_id: RequestId(77),
+        cluster_time_ms: 1234,
     };
     let spec = ReplicaSpec {
-        cluster, generation, name: name(), rule: "size=3".into(), engine: "memory".into(), consistency: WriteConsistency::Strong,
-        read_consistency: ReadConsistency::Eventual, replica: ReplicaId(4), initial_members: vec![member(1), member(2)],
+        cluster,
+        generation,
+        name: name(),
+        rule: "size=3".into(),
+        engine: "memory".into(),
+        consistency: WriteConsistency::Strong,
+        read_consistency: ReadConsistency::Eventual,
+        replica: ReplicaId(4),
+        initial_members: vec![member(1), member(2)],
     };
     let description = ClusterDescription {
-        cluster, generation, name: name(), rule: "size=1".into(), engine: "lmdb".into(), leader: Some(NodeId(2)), term: Term(3),
-        commit: LogIndex(4), applied: LogIndex(4), consistency: WriteConsistency::Absolute, read_consistency: ReadConsistency::Strong,
-        members: vec![(member(1), LogIndex(4))], quiesced: true, cluster_time_ms: 12,
+        cluster,
+        generation,
+        name: name(),
+        rule: "size=1".into(),
+        engine: "lmdb".into(),
+        leader: Some(NodeId(2)),
+        term: Term(3),
+        commit: LogIndex(4),
+        applied: LogIndex(4),
+        consistency: WriteConsistency::Absolute,
+        read_consistency: ReadConsistency::Strong,
+        members: vec![(member(1), LogIndex(4))],
+        quiesced: true,
+        cluster_time_ms: 12,
     };
     let document = FormationDocument { cluster: ClusterId(1), members: vec![member(1), member(2), member(3)] };
     vec![
@@ -110,7 +157,10 @@ fn items() -> Vec<Item> {
         forward(write),
         forward(LocalKind::Read { backend: BackendKind::Redis, query: bytes.clone(), consistency: None }),
         forward(LocalKind::Admin(AdminCommand::AddMember { node: NodeId(1), disk: DiskId(2) })),
-        forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency { consistency: None, read_consistency: Some(ReadConsistency::Eventual) })),
+        forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency {
+            consistency: None,
+            read_consistency: Some(ReadConsistency::Eventual),
+        })),
         forward(LocalKind::Admin(AdminCommand::Describe)),
         reply(LocalOutcome::Written { reply: bytes.clone(), at, level: WriteConsistency::Strong, cluster_time_ms: 9 }),
         reply(LocalOutcome::Read { reply: bytes.clone(), at, level: ReadConsistency::Strong, cluster_time_ms: 9 }),
@@ -133,7 +183,14 @@ fn items() -> Vec<Item> {
         Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Formed(document) },
         Item::UnknownCluster { cluster, generation, disk: DiskId(3) },
         Item::MapNews { delta: Box::new(delta()) },
-        Item::ReplicaNews { cluster, generation, name: name(), replica: ReplicaId(3), leader: None, members: vec![member(1)] },
+        Item::ReplicaNews {
+            cluster,
+            generation,
+            name: name(),
+            replica: ReplicaId(3),
+            leader: None,
+            members: vec![member(1)],
+        },
         Item::ReplicaGone { cluster, name: name() },
         Item::LaneNews { replicas: 1, leaders: 2, quiesced: 3 },
     ]
@@ -190,7 +247,8 @@ fn add_messages(seeds: &mut Seeds) {
     hello.u8(1).raw(b"HIVEPEER").u16(1).string("dev").u64(1).u64(9).u16(2).u16(4).u64(3);
     let mut welcome = Writer::new();
     welcome.u8(2).u16(1).u64(3).u64(8).u16(1);
-    let bodies = [hello.into_vec(), welcome.into_vec(), b"\x03\x02no".to_vec(), b"\x04\x01\x02frame".to_vec(), vec![5], vec![6]];
+    let bodies =
+        [hello.into_vec(), welcome.into_vec(), b"\x03\x02no".to_vec(), b"\x04\x01\x02frame".to_vec(), vec![5], vec![6]];
     let mut all = Vec::new();
     for body in bodies {
         let message = [&(body.len() as u32).to_le_bytes()[..], &body].concat();
