@@ -12,7 +12,8 @@ fn main() {
     // An exported tree (`git archive`) has no repository: whoever exported it says which commit it is.
     let exported = std::env::var("HIVE_COMMIT").ok();
     let checked_out = git(&["rev-parse", "--short", "HEAD"]);
-    let dirty = checked_out.is_some() && git(&["status", "--porcelain", "--", ".."]).is_none_or(|changes| !changes.is_empty());
+    let dirty =
+        checked_out.is_some() && git(&["status", "--porcelain", "--", ".."]).is_none_or(|changes| !changes.is_empty());
     let commit = checked_out.or(exported).unwrap_or_else(|| "unknown".to_string());
     println!("cargo:rerun-if-env-changed=HIVE_COMMIT");
     println!("cargo:rustc-env=HIVE_BUILD_COMMIT={commit}{}", if dirty { "+uncommitted" } else { "" });

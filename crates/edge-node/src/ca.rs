@@ -78,7 +78,12 @@ pub fn node_name(world: &str, node: NodeId) -> String {
 /// Makes an authority for a world.
 pub fn init(directory: &Path, world: &str) -> Result<(), CaError> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if world.is_empty() || world.len() > 63 || !world.chars().all(legal) || world.starts_with('-') || world.ends_with('-') {
+    if world.is_empty()
+        || world.len() > 63
+        || !world.chars().all(legal)
+        || world.starts_with('-')
+        || world.ends_with('-')
+    {
         return Err(CaError::Invalid {
             what: "world",
             value: world.into(),
@@ -191,8 +196,8 @@ pub fn inspect(path: &Path) -> Result<Vec<CertificateInfo>, CaError> {
     let mut found = Vec::new();
     for pem in x509_parser::pem::Pem::iter_from_buffer(text.as_bytes()) {
         let pem = pem.map_err(|error| CaError::Crypto(format!("{}: {error}", path.display())))?;
-        let (_, certificate) =
-            X509Certificate::from_der(&pem.contents).map_err(|error| CaError::Crypto(format!("{}: {error}", path.display())))?;
+        let (_, certificate) = X509Certificate::from_der(&pem.contents)
+            .map_err(|error| CaError::Crypto(format!("{}: {error}", path.display())))?;
         let alternative = certificate.subject_alternative_name().ok().flatten();
         let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
             GeneralName::DNSName(name) => (*name).to_string(),
@@ -248,7 +253,8 @@ fn io(path: &Path, error: &std::io::Error) -> CaError {
 }
 
 fn read(path: &Path) -> Result<String, CaError> {
-    crate::config::read_bounded(path).map_err(|error| CaError::Io { path: path.display().to_string(), reason: error.to_string() })
+    crate::config::read_bounded(path)
+        .map_err(|error| CaError::Io { path: path.display().to_string(), reason: error.to_string() })
 }
 
 /// Appears whole and synced, with this mode.

@@ -160,8 +160,12 @@ fn has_foreign_files(path: &Path) -> std::io::Result<bool> {
 }
 
 fn lock(path: &Path) -> Result<File, DataError> {
-    let io = |error: std::io::Error| DataError::Io { path: path.display().to_string(), reason: format!("hive-node.lock: {error}") };
-    let file = File::options().create(true).truncate(false).write(true).open(path.join("hive-node.lock")).map_err(io)?;
+    let io = |error: std::io::Error| DataError::Io {
+        path: path.display().to_string(),
+        reason: format!("hive-node.lock: {error}"),
+    };
+    let file =
+        File::options().create(true).truncate(false).write(true).open(path.join("hive-node.lock")).map_err(io)?;
     // SAFETY: flock on a descriptor we own; it has no memory effects.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         let error = std::io::Error::last_os_error();

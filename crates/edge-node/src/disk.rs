@@ -60,7 +60,9 @@ impl LogDisk for LogDirectory {
             let entry = entry.map_err(|error| self.io("listing", error))?;
             let name = entry.file_name();
             let Some(digits) = name.to_str().and_then(|name| name.strip_suffix(".seg")) else { continue };
-            let Some(number) = (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten() else { continue };
+            let Some(number) = (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten() else {
+                continue;
+            };
             // A write of the process before us may have ended without its sync.
             let file = File::open(entry.path()).map_err(|error| self.io("open", error))?;
             file.sync_all().map_err(|error| self.io("sync", error))?;
@@ -86,7 +88,9 @@ impl LogDisk for LogDirectory {
         let mut filled = 0;
         while filled < bytes {
             match file.read_at(&mut out[filled..], offset + filled as u64) {
-                Ok(0) => return Err(LogError::Io(format!("segment {segment:?} ends before offset {offset} + {bytes}"))),
+                Ok(0) => {
+                    return Err(LogError::Io(format!("segment {segment:?} ends before offset {offset} + {bytes}")))
+                }
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.io(&format!("segment {segment:?} offset {offset}"), error)),
@@ -141,10 +145,8 @@ impl LogWriter {
         )?;
         let mut segments = segments::Segments::new(directory, options.segment_bytes);
         let report_ready = report();
-        let segment_thread = spawn(
-            format!("{name}-seg"),
-            Box::new(move || segments.run(segment_queue, &report_ready)),
-        )?;
+        let segment_thread =
+            spawn(format!("{name}-seg"), Box::new(move || segments.run(segment_queue, &report_ready)))?;
         Ok(LogWriter {
             writer: Some(writer_sender),
             segments: Some(segment_sender),

@@ -29,7 +29,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn run(door: Rc<LaneDoor>, shards: Vec<TopologyShard>, own_http: String) {
     let Some(first) = shards.first() else { return };
     if first.address != own_http {
-        tracing::info!(master = first.address, "the static topology is started by the node at the first shard's address");
+        tracing::info!(
+            master = first.address,
+            "the static topology is started by the node at the first shard's address"
+        );
         return;
     }
     match establish(&door, &shards).await {
@@ -85,7 +88,8 @@ async fn until<T, F: std::future::Future<Output = Result<T, String>>>(step: impl
 }
 
 async fn ask(door: &Rc<LaneDoor>, action: Action) -> Response {
-    let request = Request { action, consistency: None, read_consistency: None, deadline: DEADLINE_MAX, request_id: None };
+    let request =
+        Request { action, consistency: None, read_consistency: None, deadline: DEADLINE_MAX, request_id: None };
     door.clone().ask(request).await
 }
 
@@ -109,8 +113,12 @@ async fn nodes_by_address(door: &Rc<LaneDoor>, plan: &StaticPlan) -> Result<BTre
 
 /// One step towards the wanted members (the first is to lead); `Ok` when nothing is left to do.
 async fn shape(door: &Rc<LaneDoor>, name: &ClusterName, wanted: &[NodeId]) -> Result<(), String> {
-    let answer = ask(door, Action::DescribeCluster { name: name.clone() }).await.map_err(|failure| failure.refusal.to_string())?;
-    let ActionResult::Cluster(ClusterInfo { members, leader, .. }) = answer.result else { return Err("no description".into()) };
+    let answer = ask(door, Action::DescribeCluster { name: name.clone() })
+        .await
+        .map_err(|failure| failure.refusal.to_string())?;
+    let ActionResult::Cluster(ClusterInfo { members, leader, .. }) = answer.result else {
+        return Err("no description".into());
+    };
     let voters: BTreeSet<NodeId> = members.iter().filter(|member| !member.learner).map(|member| member.node).collect();
     let missing = wanted.iter().find(|node| !voters.contains(node));
     let surplus = members.iter().map(|member| member.node).find(|node| !wanted.contains(node));

@@ -37,7 +37,8 @@ const HEAD_BYTES_MAX: usize = 96 << 10;
 /// The pause after the listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What a connection over the limit is told.
-const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
 
 /// Bounds of the door.
 #[derive(Clone, Debug)]
@@ -100,7 +101,11 @@ impl HttpDoor {
             if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
                 self.connections.fetch_sub(1, Ordering::Relaxed);
                 if let Some(left_out) = self.state.quiet.allow() {
-                    tracing::warn!(limit = self.limits.connections_max, left_out, "more connections than limits.connections_max; a client was turned away");
+                    tracing::warn!(
+                        limit = self.limits.connections_max,
+                        left_out,
+                        "more connections than limits.connections_max; a client was turned away"
+                    );
                 }
                 let _ = stream.try_write(BUSY);
                 continue;

@@ -172,7 +172,10 @@ impl LaneHost {
         if let Some(since) = self.log.write_since.filter(|_| !self.state.stalled) {
             if now.since(since) >= self.log_stall {
                 self.state.stalled = true;
-                let message = format!("a log write has been under way for {} ms without an answer from the disk", now.since(since).as_millis());
+                let message = format!(
+                    "a log write has been under way for {} ms without an answer from the disk",
+                    now.since(since).as_millis()
+                );
                 self.machine.step(now, Event::LogFailed { message }, &mut self.state.effects);
             }
         }

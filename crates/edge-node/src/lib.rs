@@ -14,9 +14,9 @@
 pub mod ca;
 mod chance;
 mod clock;
+pub mod config;
 mod core_machine;
 mod counters;
-pub mod config;
 pub mod data;
 pub mod disk;
 mod establish;

@@ -99,7 +99,9 @@ impl Snapshot {
             ("requests_waiting", "client requests in hand", true, |lane| lane.requests_waiting),
             ("peer_sent_bytes", "bytes sent to peers", false, |lane| lane.peer_bytes_sent),
             ("peer_sent_frames", "frames sent to peers", false, |lane| lane.peer_frames_sent),
-            ("peer_dropped_frames", "frames dropped: no connection, or a full queue", false, |lane| lane.peer_frames_dropped),
+            ("peer_dropped_frames", "frames dropped: no connection, or a full queue", false, |lane| {
+                lane.peer_frames_dropped
+            }),
         ];
         for (name, help, gauge, read) in rows {
             let kind = if gauge { MetricType::Gauge } else { MetricType::Counter };

@@ -78,7 +78,8 @@ impl CpuTimes {
         let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
         let Some(line) = text.lines().next() else { return CpuTimes::default() };
         // user nice system idle iowait irq softirq steal; guest times are in user already.
-        let times: Vec<u64> = line.split_ascii_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
+        let times: Vec<u64> =
+            line.split_ascii_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
         let idle = times.get(3).unwrap_or(&0) + times.get(4).unwrap_or(&0);
         CpuTimes { idle, all: times.iter().sum() }
     }

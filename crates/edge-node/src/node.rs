@@ -13,6 +13,7 @@
 pub mod run;
 mod thread;
 
+use crate::chance;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::data::{DataDirectory, DataError};
@@ -22,7 +23,6 @@ use crate::machine::MachineFactory;
 use crate::monitor::Monitor;
 use crate::peers::Own;
 use crate::tls::{Identities, TlsError};
-use crate::chance;
 use base_types::{BootId, LaneId};
 use core_node::api::{Event, NodeConfig};
 use std::net::{SocketAddr, TcpListener};
@@ -157,7 +157,8 @@ impl NodeHandle {
             for lane in (index..mailbox_ends.len()).step_by(threads) {
                 lanes.extend(mailbox_ends[lane].take().map(|mailbox| (LaneId(lane as u16), mailbox)));
             }
-            let plan = thread::Plan { index, threads, lanes, http, peer, shared: shared.clone(), opened: opened.clone() };
+            let plan =
+                thread::Plan { index, threads, lanes, http, peer, shared: shared.clone(), opened: opened.clone() };
             let (stop, drain) = (self.failure.stop.subscribe(), self.failure.drain.subscribe());
             self.spawn(format!("hive-core-{index}"), Box::new(move || thread::run(plan, stop, drain)))?;
         }
@@ -252,7 +253,13 @@ fn share(
     let failure = Failure { first: Arc::default(), stop: watch::Sender::new(false), drain: watch::Sender::new(false) };
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..data.lanes).map(|_| mpsc::channel(MAILBOX_EVENTS_MAX)).unzip();
     // A port of 0 (tests) is known only now.
-    let known = |advertise: &str, bound: SocketAddr| if advertise.ends_with(":0") { bound.to_string() } else { advertise.into() };
+    let known = |advertise: &str, bound: SocketAddr| {
+        if advertise.ends_with(":0") {
+            bound.to_string()
+        } else {
+            advertise.into()
+        }
+    };
     let limits = &config.limits;
     let shared = Shared {
         own: Own { world: config.world.clone(), node: config.node, boot: BootId(boot), lane_count: data.lanes },
@@ -281,7 +288,9 @@ impl Shared {
     /// What a lane's core is told.
     pub fn node_config(&self, lane: LaneId) -> std::io::Result<NodeConfig> {
         let config = &self.config;
-        let members = |members: &std::collections::BTreeMap<_, String>| members.iter().map(|(node, address)| (*node, address.clone())).collect();
+        let members = |members: &std::collections::BTreeMap<_, String>| {
+            members.iter().map(|(node, address)| (*node, address.clone())).collect()
+        };
         Ok(NodeConfig {
             world: config.world.clone(),
             node: config.node,

@@ -73,7 +73,11 @@ impl Machine for StubMachine {
 
     fn next_wake(&self) -> Tick {
         // Looks for effects now and then.
-        if self.stub.effects.lock().unwrap().is_empty() { Tick::NEVER } else { Tick(0) }
+        if self.stub.effects.lock().unwrap().is_empty() {
+            Tick::NEVER
+        } else {
+            Tick(0)
+        }
     }
 
     fn counters(&self, out: &mut Vec<Counter>) {

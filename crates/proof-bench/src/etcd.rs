@@ -62,7 +62,11 @@ impl Etcd {
         for at in 0..self.endpoints.len() {
             while !matches!(client.get_path(at, "/health").await, Ok((200, _))) {
                 if start.elapsed() > START_TIMEOUT {
-                    return Err(BenchError::World(format!("etcd member {} is not healthy; see {}", at + 1, self.directory.display())));
+                    return Err(BenchError::World(format!(
+                        "etcd member {} is not healthy; see {}",
+                        at + 1,
+                        self.directory.display()
+                    )));
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

@@ -21,13 +21,18 @@ const COLUMN_MICROS: u64 = 50_000;
 /// Kills the leader once a run.
 pub async fn run(options: &Options, world: &World, report: &mut Report) -> Result<(), BenchError> {
     if world.pids().is_empty() {
-        return Err(BenchError::Usage("failover needs process ids: name the world's --ready-file, or no --endpoint at all".into()));
+        return Err(BenchError::Usage(
+            "failover needs process ids: name the world's --ready-file, or no --endpoint at all".into(),
+        ));
     }
     let template = Template::new(Operation::Put("strong"), options.value_bytes);
     for number in 1..=options.runs {
         world.wait_ready().await?;
         let result = one(options, world, &template).await?;
-        eprintln!("bench: failover run {number}: longest gap {:.0} ms, {} writes, errors {:?}", result.gap_ms, result.writes, result.errors);
+        eprintln!(
+            "bench: failover run {number}: longest gap {:.0} ms, {} writes, errors {:?}",
+            result.gap_ms, result.writes, result.errors
+        );
         report.failovers.push(result);
         // The killed node is back after 5 s where `hive dev` restarts it; the next run waits for it.
         tokio::time::sleep(Duration::from_secs(6)).await;
@@ -46,7 +51,10 @@ async fn one(options: &Options, world: &World, template: &Template) -> Result<Fa
     let killed = shared.elapsed().as_micros() as u64;
     // SAFETY: the order that is measured: ends a process of the world under test, named by its ready file.
     if unsafe { libc::kill(pid as i32, libc::SIGKILL) } != 0 {
-        return Err(BenchError::World(format!("node {leader}, process {pid}, could not be killed: {}", std::io::Error::last_os_error())));
+        return Err(BenchError::World(format!(
+            "node {leader}, process {pid}, could not be killed: {}",
+            std::io::Error::last_os_error()
+        )));
     }
     tokio::time::sleep(AFTER).await;
     let end = shared.elapsed().as_micros() as u64;

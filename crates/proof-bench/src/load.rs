@@ -193,7 +193,9 @@ pub async fn run(job: &Job<'_>) -> Run {
         seconds,
         latency,
         server_cpu: server_after.zip(server_before).map(|(after, before)| after.saturating_sub(before)),
-        client_cpu: client_after.zip(client_before).map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before)),
+        client_cpu: client_after
+            .zip(client_before)
+            .map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before)),
     }
 }
 
@@ -246,7 +248,11 @@ fn refusal(status: u16, body: &[u8]) -> String {
 }
 
 /// Sends a request and reads its answer: the status and the body.
-async fn exchange<'a>(stream: &mut TcpStream, request: &[u8], answer: &'a mut Vec<u8>) -> std::io::Result<(u16, &'a [u8])> {
+async fn exchange<'a>(
+    stream: &mut TcpStream,
+    request: &[u8],
+    answer: &'a mut Vec<u8>,
+) -> std::io::Result<(u16, &'a [u8])> {
     stream.write_all(request).await?;
     answer.clear();
     loop {
@@ -272,7 +278,9 @@ fn parse_head(answer: &[u8]) -> std::io::Result<Option<(u16, usize, usize)>> {
         httparse::Status::Partial => Ok(None),
         httparse::Status::Complete(head) => {
             let header = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
-            let length = header.and_then(|header| std::str::from_utf8(header.value).ok()).and_then(|text| text.trim().parse().ok());
+            let length = header
+                .and_then(|header| std::str::from_utf8(header.value).ok())
+                .and_then(|text| text.trim().parse().ok());
             Ok(Some((response.code.unwrap_or(0), head, length.ok_or_else(|| invalid("no content-length"))?)))
         }
     }

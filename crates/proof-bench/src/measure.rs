@@ -132,7 +132,14 @@ mod tests {
     fn runs_tell_percentiles_and_means() {
         let mut latency = histogram();
         (1..=1000).for_each(|micros| latency.record(micros * 10).unwrap());
-        let run = Run { operations: 1000, errors: BTreeMap::new(), seconds: 2.0, latency, server_cpu: Some(Duration::from_millis(80)), client_cpu: Duration::ZERO };
+        let run = Run {
+            operations: 1000,
+            errors: BTreeMap::new(),
+            seconds: 2.0,
+            latency,
+            server_cpu: Some(Duration::from_millis(80)),
+            client_cpu: Duration::ZERO,
+        };
         let json = run.json();
         assert_eq!(json["rate"], 500.0);
         assert_eq!(json["server_cpu_us_per_operation"], 80.0);

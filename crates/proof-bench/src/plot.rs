@@ -13,9 +13,16 @@ fn svg(draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -
     let mut text = String::new();
     let drawn = {
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        area.fill(&WHITE).map_err(|error| error.to_string()).and_then(|()| draw(&area).map_err(|error| error.to_string())).and_then(|()| area.present().map_err(|error| error.to_string()))
+        area.fill(&WHITE)
+            .map_err(|error| error.to_string())
+            .and_then(|()| draw(&area).map_err(|error| error.to_string()))
+            .and_then(|()| area.present().map_err(|error| error.to_string()))
     };
-    if drawn.is_ok() { text } else { String::new() }
+    if drawn.is_ok() {
+        text
+    } else {
+        String::new()
+    }
 }
 
 fn label(measurement: &Measurement) -> String {
@@ -23,7 +30,11 @@ fn label(measurement: &Measurement) -> String {
 }
 
 fn color(measurement: &Measurement) -> RGBColor {
-    if measurement.system == "hive" { HIVE } else { PEER }
+    if measurement.system == "hive" {
+        HIVE
+    } else {
+        PEER
+    }
 }
 
 /// Operations a second, one bar each.
@@ -51,7 +62,10 @@ fn bars(title: &str, measurements: &[Measurement], field: &str) -> String {
         for (at, measurement) in measurements.iter().enumerate() {
             // The first measurement stands on top, as in the table.
             let low = (count - 1 - at) as f64;
-            chart.draw_series([Rectangle::new([(0.0, low + 0.15), (values[at], low + 0.85)], color(measurement).filled())])?;
+            chart.draw_series([Rectangle::new(
+                [(0.0, low + 0.15), (values[at], low + 0.85)],
+                color(measurement).filled(),
+            )])?;
             let style = ("sans-serif", 13).into_text_style(area);
             let height = chart.plotting_area().get_pixel_range().1;
             let step = (height.end - height.start) as f64 / count as f64;
@@ -68,13 +82,21 @@ pub fn timeline(failover: &Failover) -> String {
     let end = failover.timeline.len() as f64 * failover.column_s;
     svg(|area| {
         let mut chart = ChartBuilder::on(area)
-            .caption(format!("writes acknowledged each {:.0} ms; node {} is killed at the line", failover.column_s * 1e3, failover.leader), ("sans-serif", 18))
+            .caption(
+                format!(
+                    "writes acknowledged each {:.0} ms; node {} is killed at the line",
+                    failover.column_s * 1e3,
+                    failover.leader
+                ),
+                ("sans-serif", 18),
+            )
             .margin(12)
             .x_label_area_size(30)
             .y_label_area_size(60)
             .build_cartesian_2d(0.0..end, 0.0..most)?;
         chart.configure_mesh().x_desc("seconds").draw()?;
-        let points = failover.timeline.iter().enumerate().map(|(at, count)| (at as f64 * failover.column_s, *count as f64));
+        let points =
+            failover.timeline.iter().enumerate().map(|(at, count)| (at as f64 * failover.column_s, *count as f64));
         chart.draw_series(LineSeries::new(points, HIVE.stroke_width(2)))?;
         let killed = failover.killed_at_s;
         chart.draw_series(LineSeries::new([(killed, 0.0), (killed, most)], RED.stroke_width(1)))?;

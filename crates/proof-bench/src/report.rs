@@ -33,7 +33,14 @@ pub struct Measurement {
 
 impl Measurement {
     /// Keeps what the report tells of the runs.
-    pub fn new(suite: &str, system: &str, operation: &str, clients: usize, value_bytes: usize, runs: &[Run]) -> Measurement {
+    pub fn new(
+        suite: &str,
+        system: &str,
+        operation: &str,
+        clients: usize,
+        value_bytes: usize,
+        runs: &[Run],
+    ) -> Measurement {
         Measurement {
             suite: suite.into(),
             system: system.into(),
@@ -51,7 +58,8 @@ impl Measurement {
     }
 
     fn json(&self) -> Value {
-        let means: BTreeMap<&str, f64> = COLUMNS.iter().filter_map(|(field, _)| Some((*field, self.mean(field)?))).collect();
+        let means: BTreeMap<&str, f64> =
+            COLUMNS.iter().filter_map(|(field, _)| Some((*field, self.mean(field)?))).collect();
         json!({
             "suite": self.suite, "system": self.system, "operation": self.operation, "clients": self.clients,
             "value_bytes": self.value_bytes, "runs": self.runs, "mean": means, "errors": self.errors,
@@ -95,7 +103,8 @@ impl Report {
         });
         let mut notes = vec![
             "closed loop: each client has one request under way; clients, nodes and disk share one machine".to_owned(),
-            "Hive: synced log, mutual TLS between nodes, clients spread over all nodes, HTTP/1.1 JSON without TLS".to_owned(),
+            "Hive: synced log, mutual TLS between nodes, clients spread over all nodes, HTTP/1.1 JSON without TLS"
+                .to_owned(),
         ];
         if !options.endpoints.is_empty() {
             notes[1] = "Hive: as configured at the endpoints named".into();
@@ -138,10 +147,23 @@ impl Report {
     /// The report for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        let _ = writeln!(out, "{:<10} {:<7} {:<18} {:>7} {:>9} {}  errors", "suite", "system", "operation", "clients", "op/s", percentile_heads());
+        let _ = writeln!(
+            out,
+            "{:<10} {:<7} {:<18} {:>7} {:>9} {}  errors",
+            "suite",
+            "system",
+            "operation",
+            "clients",
+            "op/s",
+            percentile_heads()
+        );
         for measurement in &self.measurements {
-            let figures: String = PERCENTILES.iter().map(|(name, _)| format!("{:>9}", figure(measurement.mean(&format!("{name}_ms"))))).collect();
-            let cpu = format!("{:>9}{:>9}", figure(measurement.mean(COLUMNS[6].0)), figure(measurement.mean(COLUMNS[7].0)));
+            let figures: String = PERCENTILES
+                .iter()
+                .map(|(name, _)| format!("{:>9}", figure(measurement.mean(&format!("{name}_ms")))))
+                .collect();
+            let cpu =
+                format!("{:>9}{:>9}", figure(measurement.mean(COLUMNS[6].0)), figure(measurement.mean(COLUMNS[7].0)));
             let _ = writeln!(
                 out,
                 "{:<10} {:<7} {:<18} {:>7} {:>9} {figures}{cpu}  {}",
@@ -155,7 +177,11 @@ impl Report {
         }
         for failover in &self.failovers {
             let errors: u64 = failover.errors.values().sum();
-            let _ = writeln!(out, "failover: node {} killed, longest gap {} ms, {} writes, {errors} errors", failover.leader, failover.gap_ms, failover.writes);
+            let _ = writeln!(
+                out,
+                "failover: node {} killed, longest gap {} ms, {} writes, {errors} errors",
+                failover.leader, failover.gap_ms, failover.writes
+            );
         }
         for note in &self.notes {
             let _ = writeln!(out, "note: {note}");
@@ -202,13 +228,27 @@ impl Report {
         let heads: String = COLUMNS.iter().map(|(_, head)| format!("<th>{head}</th>")).collect();
         let _ = write!(out, "<h2>Rates and latencies</h2><table><tr><th>suite</th><th>system</th><th>operation</th><th>clients</th><th>run</th>{heads}<th>errors</th></tr>");
         for measurement in &self.measurements {
-            let name = [&measurement.suite, &measurement.system, &measurement.operation].map(|text| format!("<td>{}</td>", escape(text))).concat();
+            let name = [&measurement.suite, &measurement.system, &measurement.operation]
+                .map(|text| format!("<td>{}</td>", escape(text)))
+                .concat();
             for (number, run) in measurement.runs.iter().enumerate() {
-                let cells: String = COLUMNS.iter().map(|(field, _)| format!("<td>{}</td>", figure(run[*field].as_f64()))).collect();
-                let _ = write!(out, "<tr>{name}<td>{}</td><td>{}</td>{cells}<td>{}</td></tr>", measurement.clients, number + 1, escape(&run["errors"].to_string()));
+                let cells: String =
+                    COLUMNS.iter().map(|(field, _)| format!("<td>{}</td>", figure(run[*field].as_f64()))).collect();
+                let _ = write!(
+                    out,
+                    "<tr>{name}<td>{}</td><td>{}</td>{cells}<td>{}</td></tr>",
+                    measurement.clients,
+                    number + 1,
+                    escape(&run["errors"].to_string())
+                );
             }
-            let cells: String = COLUMNS.iter().map(|(field, _)| format!("<td>{}</td>", figure(measurement.mean(field)))).collect();
-            let _ = write!(out, "<tr class=mean>{name}<td>{}</td><td>mean</td>{cells}<td>{}</td></tr>", measurement.clients, measurement.errors);
+            let cells: String =
+                COLUMNS.iter().map(|(field, _)| format!("<td>{}</td>", figure(measurement.mean(field)))).collect();
+            let _ = write!(
+                out,
+                "<tr class=mean>{name}<td>{}</td><td>mean</td>{cells}<td>{}</td></tr>",
+                measurement.clients, measurement.errors
+            );
         }
         out.push_str("</table>");
         out.push_str(&plot::rates(&self.measurements));
@@ -222,7 +262,14 @@ impl Report {
         out.push_str("<h2>Failover: kill -9 of the leader</h2><table><tr><th>run</th><th>leader</th><th>longest gap ms</th><th>writes</th><th>errors</th></tr>");
         for (number, failover) in self.failovers.iter().enumerate() {
             let errors = escape(&json!(failover.errors).to_string());
-            let _ = write!(out, "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{errors}</td></tr>", number + 1, failover.leader, failover.gap_ms, failover.writes);
+            let _ = write!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{errors}</td></tr>",
+                number + 1,
+                failover.leader,
+                failover.gap_ms,
+                failover.writes
+            );
         }
         out.push_str("</table>");
         self.failovers.iter().for_each(|failover| out.push_str(&plot::timeline(failover)));

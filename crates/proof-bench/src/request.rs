@@ -83,7 +83,11 @@ impl Template {
         let (method, path, body) = match operation {
             Operation::Put(level) => {
                 let value = value(value_bytes);
-                ("POST", "/".into(), format!(r#"{{"action":"KvPut","key":"{slot}","consistency":"{level}","value":"{value}"}}"#))
+                (
+                    "POST",
+                    "/".into(),
+                    format!(r#"{{"action":"KvPut","key":"{slot}","consistency":"{level}","value":"{value}"}}"#),
+                )
             }
             Operation::Get(level) => {
                 ("POST", "/".into(), format!(r#"{{"action":"KvGet","key":"{slot}","read_consistency":"{level}"}}"#))
@@ -126,13 +130,21 @@ mod tests {
 
     #[test]
     fn keys_are_patched_in_place() {
-        let cases = [Operation::Put("strong"), Operation::Get("eventual"), Operation::PlainPut, Operation::PlainGet, Operation::EtcdPut, Operation::EtcdGet(true)];
+        let cases = [
+            Operation::Put("strong"),
+            Operation::Get("eventual"),
+            Operation::PlainPut,
+            Operation::PlainGet,
+            Operation::EtcdPut,
+            Operation::EtcdGet(true),
+        ];
         for operation in cases {
             let mut template = Template::new(operation, 64);
             let before = template.bytes.len();
             let text = String::from_utf8(template.set_key(42).to_vec()).unwrap();
             assert_eq!(text.len(), before);
-            let wanted = if template.base64 { STANDARD.encode(b"bench-000000000042") } else { "bench-000000000042".into() };
+            let wanted =
+                if template.base64 { STANDARD.encode(b"bench-000000000042") } else { "bench-000000000042".into() };
             assert!(text.contains(&wanted), "{text}");
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(head.contains(&format!("content-length: {}", body.len())));

@@ -90,7 +90,10 @@ async fn etcd_suite(options: &Options, report: &mut Report) -> Result<(), BenchE
         return Ok(());
     };
     let cluster = Etcd::start(&program, &options.out).await?;
-    report.note(format!("{}: five members without TLS, synced, loaded through its own JSON gateway over HTTP/1.1", cluster.version));
+    report.note(format!(
+        "{}: five members without TLS, synced, loaded through its own JSON gateway over HTTP/1.1",
+        cluster.version
+    ));
     let target = Target { system: "etcd", endpoints: &cluster.endpoints, pids: cluster.process_ids() };
     measure(options, report, &target, "kv-put", Operation::EtcdPut, options.clients, None).await;
     fill(options, &target, Operation::EtcdPut).await?;
@@ -113,7 +116,10 @@ async fn fill(options: &Options, target: &Target<'_>, operation: Operation) -> R
     };
     let run = load::run(&job).await;
     if run.operations < options.keys {
-        return Err(BenchError::World(format!("only {} of {} keys could be written: {:?}", run.operations, options.keys, run.errors)));
+        return Err(BenchError::World(format!(
+            "only {} of {} keys could be written: {:?}",
+            run.operations, options.keys, run.errors
+        )));
     }
     Ok(())
 }

@@ -50,7 +50,8 @@ impl World {
     /// The node that leads the first cluster of the keyspace `default`.
     pub async fn leader(&self) -> Result<u64, BenchError> {
         let failed = |error: hive_client::ClientError| BenchError::World(error.to_string());
-        let keyspace = self.client.action(json!({"action": "DescribeKeyspace", "keyspace": "default"})).await.map_err(failed)?;
+        let keyspace =
+            self.client.action(json!({"action": "DescribeKeyspace", "keyspace": "default"})).await.map_err(failed)?;
         let name = keyspace["keyspace"]["owners"][0].clone();
         let cluster = self.client.action(json!({"action": "DescribeCluster", "name": name})).await.map_err(failed)?;
         cluster["cluster"]["leader"].as_u64().ok_or_else(|| BenchError::World(format!("cluster {name} has no leader")))
@@ -89,7 +90,14 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
     let output = std::fs::File::create(&log).map_err(failed)?;
     let errors = output.try_clone().map_err(failed)?;
     let mut command = Command::new(&options.program);
-    command.args(["dev", "--fresh", "--nodes", &options.nodes.to_string(), "--base-port", &options.base_port.to_string()]);
+    command.args([
+        "dev",
+        "--fresh",
+        "--nodes",
+        &options.nodes.to_string(),
+        "--base-port",
+        &options.base_port.to_string(),
+    ]);
     command.arg("--data").arg(&directory).arg("--ready-file").arg(&ready_file);
     if !restart {
         command.arg("--no-restart");

@@ -30,15 +30,30 @@ type State = i64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    Write { value: State },
-    Read { value: State },
+    Write {
+        value: State,
+    },
+    Read {
+        value: State,
+    },
     /// A read that tells only whether the key is there.
-    Presence { present: bool },
+    Presence {
+        present: bool,
+    },
     /// Existed, then gone.
-    Delete { existed: bool },
-    Swap { expected: State, value: State },
-    NotEqual { expected: State },
-    Increment { value: State },
+    Delete {
+        existed: bool,
+    },
+    Swap {
+        expected: State,
+        value: State,
+    },
+    NotEqual {
+        expected: State,
+    },
+    Increment {
+        value: State,
+    },
     /// A ghost increment.
     Add,
 }
@@ -171,7 +186,9 @@ fn steps_of(
         (Operation::ReadCounter { key }, Some(Observed::Integer(value))) => {
             vec![(key.clone(), Step::Read { value: *value })]
         }
-        (Operation::Clear, _) => keys.into_iter().flatten().map(|key| (key.clone(), Step::Write { value: 0 })).collect(),
+        (Operation::Clear, _) => {
+            keys.into_iter().flatten().map(|key| (key.clone(), Step::Write { value: 0 })).collect()
+        }
         _ => record
             .effects()
             .into_iter()
@@ -363,10 +380,34 @@ mod tests {
 
     #[test]
     fn takes_concurrency_that_has_an_order() {
-        assert_eq!(violations(vec![put(0, 10, "k", "a"), put(0, 10, "k", "b"), get(5, 6, "k", Some("b")), get(11, 12, "k", Some("a"))]), 0);
-        assert_eq!(violations(vec![put(0, 10, "k", "a"), scan(11, 12, &[("k", "a")]), delete(13, 14, "k", true), get(15, 16, "k", None)]), 0);
+        assert_eq!(
+            violations(vec![
+                put(0, 10, "k", "a"),
+                put(0, 10, "k", "b"),
+                get(5, 6, "k", Some("b")),
+                get(11, 12, "k", Some("a"))
+            ]),
+            0
+        );
+        assert_eq!(
+            violations(vec![
+                put(0, 10, "k", "a"),
+                scan(11, 12, &[("k", "a")]),
+                delete(13, 14, "k", true),
+                get(15, 16, "k", None)
+            ]),
+            0
+        );
         assert_eq!(violations(vec![swap(0, 1, "k", None, "a", true), swap(2, 3, "k", None, "b", false)]), 0);
-        assert_eq!(violations(vec![increment(0, 5, "n", 2), increment(0, 5, "n", 1), read_counter(6, 7, "n", 2), scan(8, 9, &[])]), 0);
+        assert_eq!(
+            violations(vec![
+                increment(0, 5, "n", 2),
+                increment(0, 5, "n", 1),
+                read_counter(6, 7, "n", 2),
+                scan(8, 9, &[])
+            ]),
+            0
+        );
     }
 
     #[test]
@@ -383,13 +424,29 @@ mod tests {
     #[test]
     fn ghosts_may_land_late_or_never_but_once() {
         let ghost = || unknown(put(0, 1, "k", "g"));
-        assert_eq!(violations(vec![ghost(), put(2, 3, "k", "a"), get(4, 5, "k", Some("a")), get(6, 7, "k", Some("g"))]), 0);
-        assert_eq!(violations(vec![ghost(), get(2, 3, "k", Some("g")), put(4, 5, "k", "a"), get(6, 7, "k", Some("g"))]), 1);
+        assert_eq!(
+            violations(vec![ghost(), put(2, 3, "k", "a"), get(4, 5, "k", Some("a")), get(6, 7, "k", Some("g"))]),
+            0
+        );
+        assert_eq!(
+            violations(vec![ghost(), get(2, 3, "k", Some("g")), put(4, 5, "k", "a"), get(6, 7, "k", Some("g"))]),
+            1
+        );
         assert_eq!(violations(vec![get(0, 1, "k", Some("g")), unknown(put(2, 3, "k", "g"))]), 1);
-        let chain = |last| vec![ghost(), unknown(swap(0, 1, "k", Some("g"), "h", true)), unknown(swap(0, 1, "k", Some("h"), "i", true)), get(5, 6, "k", Some(last))];
+        let chain = |last| {
+            vec![
+                ghost(),
+                unknown(swap(0, 1, "k", Some("g"), "h", true)),
+                unknown(swap(0, 1, "k", Some("h"), "i", true)),
+                get(5, 6, "k", Some(last)),
+            ]
+        };
         assert_eq!(violations(chain("i")), 0);
         assert_eq!(violations(chain("z")), 1);
-        assert_eq!(violations(vec![unknown(increment(0, 1, "n", 0)), increment(2, 3, "n", 2), read_counter(4, 5, "n", 2)]), 0);
+        assert_eq!(
+            violations(vec![unknown(increment(0, 1, "n", 0)), increment(2, 3, "n", 2), read_counter(4, 5, "n", 2)]),
+            0
+        );
         assert_eq!(violations(vec![unknown(increment(0, 1, "n", 0)), increment(2, 3, "n", 3)]), 1);
     }
 

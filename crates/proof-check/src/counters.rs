@@ -43,9 +43,13 @@ fn check_counter(key: &Bytes, records: &[&Record]) -> Vec<Violation> {
             let message = format!("counter {key:?} showed {value}, but only {asked} increments had been asked for: one applied twice, or a definite failure applied");
             violations.push(Violation::new("counters", message, vec![record.id]));
         }
-        let acknowledged = records.iter().filter(|other| other.is_settled_write() && other.returned_or_never() < record.invoked).count() as i64;
+        let acknowledged = records
+            .iter()
+            .filter(|other| other.is_settled_write() && other.returned_or_never() < record.invoked)
+            .count() as i64;
         if record.is_strong() && value < acknowledged {
-            let message = format!("counter {key:?} showed {value} after {acknowledged} increments had been acknowledged");
+            let message =
+                format!("counter {key:?} showed {value} after {acknowledged} increments had been acknowledged");
             violations.push(Violation::new("counters", message, vec![record.id]));
         }
     }
@@ -63,7 +67,12 @@ mod tests {
 
     #[test]
     fn rejects_double_applies_lost_increments_and_failures_that_count() {
-        let good = vec![increment(0, 1, "n", 1), unknown(increment(2, 3, "n", 0)), increment(4, 5, "n", 3), read_counter(6, 7, "n", 3)];
+        let good = vec![
+            increment(0, 1, "n", 1),
+            unknown(increment(2, 3, "n", 0)),
+            increment(4, 5, "n", 3),
+            read_counter(6, 7, "n", 3),
+        ];
         assert_eq!(check(&history(good)), vec![]);
         assert_eq!(check(&history(vec![increment(0, 1, "n", 1), read_counter(2, 3, "n", 2)])).len(), 1);
         assert_eq!(check(&history(vec![increment(0, 1, "n", 1), increment(0, 1, "n", 1)])).len(), 1);

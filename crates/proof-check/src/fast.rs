@@ -33,7 +33,8 @@ pub fn check(history: &History) -> Report {
     for record in &history.records {
         // A place's end is ordered where clusters are listed, not among its keys.
         let Some(at) = record.at.filter(|_| record.operation != Operation::Clear) else { continue };
-        let placed = record.is_settled_write() || (!record.is_write() && record.is_strong() && record.observed.is_some());
+        let placed =
+            record.is_settled_write() || (!record.is_write() && record.is_strong() && record.observed.is_some());
         if placed && !history.moving.contains(&record.place) {
             lives.entry((record.place, at.cluster.0, at.generation.0)).or_default().push((at, record));
         }
@@ -66,7 +67,8 @@ fn check_order(placed: &[(OrderedAt, &Record)], violations: &mut Vec<Violation>)
             violations.push(Violation::new("fast", format!("two writes were told the same place {place:?}"), ids));
         }
         for (at, record) in group {
-            if let Some((invoked, earlier)) = latest_before.filter(|(invoked, _)| record.returned_or_never() < *invoked) {
+            if let Some((invoked, earlier)) = latest_before.filter(|(invoked, _)| record.returned_or_never() < *invoked)
+            {
                 violations.push(Violation::new(
                     "fast",
                     format!(
@@ -184,9 +186,11 @@ impl<'a> Replay<'a> {
         }
         let returned = record.returned_or_never();
         let explained = if present {
-            self.ghosts.puts.range((self.place, key, &Bytes::new())..).take_while(|((place, of, _), _)| (*place, *of) == (self.place, key)).any(|(_, ghost)| {
-                ghost.invoked <= returned && !self.used.contains(&ghost_key(ghost, key))
-            })
+            self.ghosts
+                .puts
+                .range((self.place, key, &Bytes::new())..)
+                .take_while(|((place, of, _), _)| (*place, *of) == (self.place, key))
+                .any(|(_, ghost)| ghost.invoked <= returned && !self.used.contains(&ghost_key(ghost, key)))
         } else {
             self.ghosts.deletes.get(&(self.place, key)).is_some_and(|invoked| *invoked <= returned)
         };
@@ -196,7 +200,13 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn observe_page(&mut self, record: &'a Record, entries: &'a [(Bytes, Bytes)], next: Option<&Bytes>, keys_only: bool) -> Result<(), String> {
+    fn observe_page(
+        &mut self,
+        record: &'a Record,
+        entries: &'a [(Bytes, Bytes)],
+        next: Option<&Bytes>,
+        keys_only: bool,
+    ) -> Result<(), String> {
         let mut listed = BTreeSet::new();
         for (key, value) in entries {
             listed.insert(key);
@@ -208,7 +218,9 @@ impl<'a> Replay<'a> {
         let absent: Vec<&'a Bytes> = self
             .keys
             .iter()
-            .filter(|(key, value)| value.is_some() && !listed.contains(*key) && page_covers(&record.operation, next, key))
+            .filter(|(key, value)| {
+                value.is_some() && !listed.contains(*key) && page_covers(&record.operation, next, key)
+            })
             .map(|(key, _)| *key)
             .collect();
         absent.into_iter().try_for_each(|key| self.observe(record, key, None))

@@ -19,18 +19,42 @@ pub struct Place(pub u32);
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // The fields are those of the actions of the same name.
 pub enum Operation {
-    Put { key: Bytes, value: Bytes },
-    Get { key: Bytes },
-    Delete { key: Bytes },
+    Put {
+        key: Bytes,
+        value: Bytes,
+    },
+    Get {
+        key: Bytes,
+    },
+    Delete {
+        key: Bytes,
+    },
     /// Sets or removes (`value: None`) where the value is `expected`.
-    CompareAndSet { key: Bytes, expected: Option<Bytes>, value: Option<Bytes> },
+    CompareAndSet {
+        key: Bytes,
+        expected: Option<Bytes>,
+        value: Option<Bytes>,
+    },
     /// All or none; `None` removes. No key twice.
-    Batch { steps: Vec<(Bytes, Option<Bytes>)> },
-    Scan { prefix: Bytes, start_after: Option<Bytes>, end: Option<Bytes>, limit: u32, reverse: bool, keys_only: bool },
+    Batch {
+        steps: Vec<(Bytes, Option<Bytes>)>,
+    },
+    Scan {
+        prefix: Bytes,
+        start_after: Option<Bytes>,
+        end: Option<Bytes>,
+        limit: u32,
+        reverse: bool,
+        keys_only: bool,
+    },
     /// Adds one to a counter (a key of its own kind, never touched by the others but `Clear`).
-    Increment { key: Bytes },
+    Increment {
+        key: Bytes,
+    },
     /// Reads a counter.
-    ReadCounter { key: Bytes },
+    ReadCounter {
+        key: Bytes,
+    },
     /// The place was deleted with all its keys.
     Clear,
 }

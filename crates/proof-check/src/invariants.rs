@@ -18,7 +18,11 @@ impl LeaderBook {
     pub fn note(&mut self, cluster: ClusterId, generation: Generation, term: Term, node: NodeId) -> Option<Violation> {
         let first = *self.leaders.entry((cluster, generation, term)).or_insert(node);
         (first != node).then(|| {
-            Violation::new("leaders", format!("{first:?} and {node:?} both led {cluster:?} {generation:?} in {term:?}"), vec![])
+            Violation::new(
+                "leaders",
+                format!("{first:?} and {node:?} both led {cluster:?} {generation:?} in {term:?}"),
+                vec![],
+            )
         })
     }
 
@@ -36,7 +40,14 @@ pub struct StateBook {
 
 impl StateBook {
     /// A replica has this state after applying up to `applied`.
-    pub fn note(&mut self, cluster: ClusterId, generation: Generation, applied: LogIndex, node: NodeId, hash: u64) -> Option<Violation> {
+    pub fn note(
+        &mut self,
+        cluster: ClusterId,
+        generation: Generation,
+        applied: LogIndex,
+        node: NodeId,
+        hash: u64,
+    ) -> Option<Violation> {
         let (first, expected) = *self.hashes.entry((cluster, generation, applied)).or_insert((node, hash));
         (expected != hash).then(|| {
             let message = format!("{cluster:?} {generation:?} at {applied:?}: {first:?} has state {expected:016x}, {node:?} has {hash:016x}");

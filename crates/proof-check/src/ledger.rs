@@ -48,17 +48,26 @@ pub fn check(history: &History) -> (Ledger, Vec<Violation>) {
     let terms = last_terms(history);
     for (key, record) in written_once(history) {
         let (Level::Write(level), Ending::Ok) = (record.level, record.ending) else { continue };
-        let Some(read) = last_reads.get(&key).filter(|read| read.invoked > record.returned_or_never()) else { continue };
+        let Some(read) = last_reads.get(&key).filter(|read| read.invoked > record.returned_or_never()) else {
+            continue;
+        };
         let account = &mut ledger.levels[level as usize];
         account.acknowledged += 1;
         if read.observed != Some(Observed::Value(None)) {
             continue;
         }
         account.lost += 1;
-        let moved = record.at.is_none_or(|at| terms.get(&(at.cluster.0, at.generation.0)).is_some_and(|last| *last > at.term.0));
+        let moved = record
+            .at
+            .is_none_or(|at| terms.get(&(at.cluster.0, at.generation.0)).is_some_and(|last| *last > at.term.0));
         let weak = matches!(level, WriteConsistency::Hopeful | WriteConsistency::Eventual);
         if !(weak && moved) {
-            let message = format!("{level} write of {:?} at {:?} was acknowledged and is lost{}", key.1, record.at, if weak { ", although leadership never moved" } else { "" });
+            let message = format!(
+                "{level} write of {:?} at {:?} was acknowledged and is lost{}",
+                key.1,
+                record.at,
+                if weak { ", although leadership never moved" } else { "" }
+            );
             violations.push(Violation::new("ledger", message, vec![record.id, read.id]));
         }
     }
@@ -73,10 +82,14 @@ fn written_once(history: &History) -> BTreeMap<(Place, &Bytes), &Record> {
             writers.entry((record.place, key)).or_default().push(record);
         }
     }
-    let cleared = |place: Place| history.records.iter().any(|record| record.operation == Operation::Clear && record.place == place);
+    let cleared = |place: Place| {
+        history.records.iter().any(|record| record.operation == Operation::Clear && record.place == place)
+    };
     writers
         .into_iter()
-        .filter(|((place, _), by)| by.len() == 1 && matches!(by[0].operation, Operation::Put { .. }) && !cleared(*place))
+        .filter(|((place, _), by)| {
+            by.len() == 1 && matches!(by[0].operation, Operation::Put { .. }) && !cleared(*place)
+        })
         .map(|(key, by)| (key, by[0]))
         .collect()
 }

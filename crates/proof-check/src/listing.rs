@@ -13,7 +13,8 @@ pub fn check(history: &History) -> Vec<Violation> {
     let lives = lives(history);
     let mut violations = Vec::new();
     for record in &history.records {
-        if let (Operation::Scan { .. }, Some(Observed::Page { entries, next })) = (&record.operation, &record.observed) {
+        if let (Operation::Scan { .. }, Some(Observed::Page { entries, next })) = (&record.operation, &record.observed)
+        {
             let mut fail = |message: String| violations.push(Violation::new("listing", message, vec![record.id]));
             check_form(record, entries, next.as_ref(), &mut fail);
             if record.is_strong() {
@@ -113,7 +114,8 @@ mod tests {
 
     #[test]
     fn takes_a_complete_page() {
-        let removed = vec![put(0, 1, "a", "1"), put(0, 1, "b", "2"), delete(3, 9, "b", true), scan(4, 5, &[("a", "1")])];
+        let removed =
+            vec![put(0, 1, "a", "1"), put(0, 1, "b", "2"), delete(3, 9, "b", true), scan(4, 5, &[("a", "1")])];
         assert_eq!(check(&history(removed)), vec![]);
     }
 

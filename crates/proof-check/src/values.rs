@@ -46,7 +46,9 @@ fn check_seen(
 ) -> Option<Violation> {
     let returned: Time = reader.returned_or_never();
     match writers.get(&(reader.place, key, value)) {
-        None => Some(Violation::new("values", format!("{key:?} showed {value:?}, which nobody wrote"), vec![reader.id])),
+        None => {
+            Some(Violation::new("values", format!("{key:?} showed {value:?}, which nobody wrote"), vec![reader.id]))
+        }
         Some(writer) if writer.ending == Ending::Failed || writer.observed == Some(Observed::ConditionFailed) => {
             Some(Violation::new(
                 "values",

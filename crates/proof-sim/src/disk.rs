@@ -67,7 +67,10 @@ impl SimDisk {
                 match fault {
                     None => match self.put(segment, offset, &blocks) {
                         true => Finished::Written(batch),
-                        false => Finished::Failed(format!("{segment:?} is not prepared up to {}", offset + blocks.len() as u64)),
+                        false => Finished::Failed(format!(
+                            "{segment:?} is not prepared up to {}",
+                            offset + blocks.len() as u64
+                        )),
                     },
                     Some(WriteFault::Fails) => {
                         self.tear(segment, offset, &blocks, random);
@@ -127,7 +130,9 @@ impl SimDisk {
 
     fn misdirect(&mut self, segment: SegmentId, offset: u64, blocks: &[u8], random: &mut Random) {
         let block = core_log::BLOCK_BYTES as u64;
-        let room = self.segments.get(&segment).map_or(0, |bytes| bytes.len() as u64).saturating_sub(blocks.len() as u64) / block;
+        let room =
+            self.segments.get(&segment).map_or(0, |bytes| bytes.len() as u64).saturating_sub(blocks.len() as u64)
+                / block;
         let target = random.below(room + 1) * block;
         self.put(segment, if target == offset { (offset + block) % (room.max(1) * block) } else { target }, blocks);
     }
@@ -153,7 +158,8 @@ impl SimDisk {
     pub fn rot(&mut self, sectors: u64, random: &mut Random) -> bool {
         let mut used: Vec<(SegmentId, usize)> = Vec::new();
         for (id, bytes) in &self.segments {
-            let held = bytes.chunks(SECTOR_BYTES).enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
+            let held =
+                bytes.chunks(SECTOR_BYTES).enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
             used.extend(held.map(|(number, _)| (*id, number)));
         }
         if used.is_empty() {
@@ -220,7 +226,9 @@ mod tests {
     #[test]
     fn faults_do_what_they_say() {
         let (mut disk, mut random) = prepared();
-        for (fault, acknowledged) in [(WriteFault::Lost, true), (WriteFault::Misdirected, true), (WriteFault::Fails, false)] {
+        for (fault, acknowledged) in
+            [(WriteFault::Lost, true), (WriteFault::Misdirected, true), (WriteFault::Fails, false)]
+        {
             disk.next_fault = Some(fault);
             disk.queue.push_back(write(0, 9));
             disk.begin();

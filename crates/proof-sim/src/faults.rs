@@ -48,7 +48,11 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             false
         }
         FaultKind::Pause => pause(world, node, hazard.for_ms * 1_000),
-        FaultKind::DiskStall | FaultKind::SyncError | FaultKind::ReadOnly | FaultKind::DiskFull | FaultKind::EngineError => {
+        FaultKind::DiskStall
+        | FaultKind::SyncError
+        | FaultKind::ReadOnly
+        | FaultKind::DiskFull
+        | FaultKind::EngineError => {
             disk_fails(world, &hazard, node);
             true
         }
@@ -176,11 +180,15 @@ fn swizzle(world: &mut World, number: usize, hazard: &Hazard) -> bool {
     for position in 0..nodes {
         let cut_at = world.now + position as u64 * step;
         let mend_at = world.now + (nodes + position) as u64 * step;
-        let black_hole = |node: usize| Hazard { kind: FaultKind::BlackHole, node: node as u64 + 1, for_ms: 0, ..hazard.clone() };
+        let black_hole =
+            |node: usize| Hazard { kind: FaultKind::BlackHole, node: node as u64 + 1, for_ms: 0, ..hazard.clone() };
         // Cut in one order; each ends when its turn comes in the other.
         let node = cuts[position];
         let mended = mends.iter().position(|of| *of == node).unwrap_or(0);
-        world.plan.hazards.push(Hazard { for_ms: (world.now + (nodes + mended) as u64 * step).saturating_sub(cut_at) / 1_000, ..black_hole(node) });
+        world.plan.hazards.push(Hazard {
+            for_ms: (world.now + (nodes + mended) as u64 * step).saturating_sub(cut_at) / 1_000,
+            ..black_hole(node)
+        });
         world.schedule(cut_at, Due::Hazard(world.plan.hazards.len() - 1));
         debug_assert!(mend_at > world.now && number < world.plan.hazards.len());
     }
@@ -275,7 +283,8 @@ fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
     let wanted = world.now.saturating_sub(hazard.amount * 1_000);
     world.kill(node, Some(hazard.for_ms * 1_000), false);
     let host = &mut world.nodes[node];
-    let Some(found) = host.images.iter().rposition(|image| image.taken_at <= wanted && image.disk == host.disk_id) else {
+    let Some(found) = host.images.iter().rposition(|image| image.taken_at <= wanted && image.disk == host.disk_id)
+    else {
         return false;
     };
     let Some(image) = host.images.remove(found) else { return false };
@@ -300,10 +309,13 @@ fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
         (FaultKind::Transfer, Some(name), _) => Action::TransferLeader { name, node },
         (FaultKind::AddMember, Some(name), _) => Action::AddMember { name, node },
         (FaultKind::RemoveMember, Some(name), _) => Action::RemoveMember { name, node },
-        (FaultKind::Reshard, _, Some(keyspace)) => Action::Reshard { keyspace, clusters: hazard.amount.clamp(1, 8) as u16 },
+        (FaultKind::Reshard, _, Some(keyspace)) => {
+            Action::Reshard { keyspace, clusters: hazard.amount.clamp(1, 8) as u16 }
+        }
         _ => return false,
     };
     let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
-    let request = Request { action, consistency: None, read_consistency: None, deadline: OPERATOR_DEADLINE, request_id: None };
+    let request =
+        Request { action, consistency: None, read_consistency: None, deadline: OPERATOR_DEADLINE, request_id: None };
     world.ask(asked, request).is_some()
 }

@@ -9,16 +9,19 @@ use crate::disk::SimDisk;
 use crate::machine::{Machine, Opener};
 use crate::plan::Shape;
 use base_engine::Engine;
-use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response, StatusInfo};
+use base_types::action::{
+    Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response, StatusInfo,
+};
 use base_types::codec::{Encode, Reader, Writer};
 use base_types::{
-    lane_of, BackendKind, ClusterId, ClusterName, ErrorKind, Generation, LogIndex, NodeId, ReadConsistency,
-    Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency,
+    lane_of, BackendKind, ClusterId, ClusterName, ErrorKind, Generation, LogIndex, NodeId, ReadConsistency, Refusal,
+    ReplicaId, RequestId, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
 use core_backends::{decode_reply, metadata, redis};
 use core_cluster::api::{
-    AdminCommand, Completion, LaneConfig, LaneStatistics, LocalKind, LocalOperation, LocalOutcome, Member, Notice, ReplicaSpec, ReplicaView,
+    AdminCommand, Completion, LaneConfig, LaneStatistics, LocalKind, LocalOperation, LocalOutcome, Member, Notice,
+    ReplicaSpec, ReplicaView,
 };
 use core_cluster::Lane;
 use core_node::api::{Effect, Effects, Event, NodeConfig};
@@ -53,7 +56,13 @@ impl LaneOpener {
 }
 
 impl Opener for LaneOpener {
-    fn open(&self, config: NodeConfig, engines: Vec<Arc<dyn Engine>>, disk: &mut SimDisk, now: Tick) -> Result<(Box<dyn Machine>, Effects), String> {
+    fn open(
+        &self,
+        config: NodeConfig,
+        engines: Vec<Arc<dyn Engine>>,
+        disk: &mut SimDisk,
+        now: Tick,
+    ) -> Result<(Box<dyn Machine>, Effects), String> {
         let lane_config = lane_config(&config);
         let (mut lane, notes) = Lane::open(lane_config, engines, disk, now).map_err(|error| error.to_string())?;
         let mut effects = Effects::default();
@@ -67,12 +76,14 @@ impl Opener for LaneOpener {
         for number in 0..self.shape.clusters {
             let cluster = ClusterId(FIRST_CLUSTER + number);
             let members = self.members(number);
-            let here = members.iter().any(|member| member.node == config.node) && lane_of(cluster, config.lane_count) == config.lane;
+            let here = members.iter().any(|member| member.node == config.node)
+                && lane_of(cluster, config.lane_count) == config.lane;
             if here && fresh && lane.view(cluster).is_none() {
                 lane.create_replica(now, spec(number, config.node, members)).map_err(|refusal| refusal.to_string())?;
             }
         }
-        let mut machine = LaneMachine { node: config.node, lane_count: config.lane_count, lane, asked: BTreeMap::new() };
+        let mut machine =
+            LaneMachine { node: config.node, lane_count: config.lane_count, lane, asked: BTreeMap::new() };
         machine.finish_turn(now, &mut effects);
         Ok((Box::new(machine), effects))
     }
@@ -164,7 +175,9 @@ impl Machine for LaneMachine {
         for notice in output.notices {
             match notice {
                 Notice::LogFailed { message } => effects.list.push(Effect::Halt { reason: message }),
-                other => effects.list.push(Effect::Note { level: core_node::api::NoteLevel::Info, text: format!("{other:?}") }),
+                other => effects
+                    .list
+                    .push(Effect::Note { level: core_node::api::NoteLevel::Info, text: format!("{other:?}") }),
             }
         }
     }
@@ -198,7 +211,8 @@ impl LaneMachine {
         let asked = match &request.action {
             Action::Status => Err(Ok(self.status())),
             Action::CreateCluster { .. } => Err(Ok(done(ActionResult::Done))),
-            _ => kind_of(&request, self.cluster_time(&request)).ok_or_else(|| Err(Failure::from(Refusal::invalid("InvalidRequest", "a lane knows no such action")))),
+            _ => kind_of(&request, self.cluster_time(&request))
+                .ok_or_else(|| Err(Failure::from(Refusal::invalid("InvalidRequest", "a lane knows no such action")))),
         };
         match asked {
             Err(response) => effects.list.push(Effect::Reply { ticket, response }),
@@ -310,14 +324,17 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
         }
         LocalOutcome::CommittedNotAbsolute { reply, at, .. } => {
             decode(action, reply)?;
-            let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", "committed, but not on every member");
+            let refusal =
+                Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", "committed, but not on every member");
             Err(Failure { refusal, at: Some(at) })
         }
         LocalOutcome::NotLeader { .. } => unavailable("NotLeader", "ask another member".to_string()),
         LocalOutcome::NoSuchCluster => unavailable("NoLeader", "not here".to_string()),
         LocalOutcome::StaleRoute { .. } => unavailable("StaleRoute", "ask again".to_string()),
         LocalOutcome::Refused(refusal) => Err(Failure::from(refusal)),
-        LocalOutcome::Unknown { message } => Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message))),
+        LocalOutcome::Unknown { message } => {
+            Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message)))
+        }
         LocalOutcome::Described(_) | LocalOutcome::AdminDone { .. } => Ok(done(ActionResult::Done)),
     }
 }

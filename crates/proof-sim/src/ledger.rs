@@ -61,7 +61,10 @@ impl Totals {
         if self.seeds < SEEDS_FOR_PROBES {
             return Vec::new();
         }
-        let drawn = FaultKind::ALL.iter().filter(|kind| !NOT_DRAWN.contains(kind) && !(layer == Layer::Lane && needs_router(**kind))).map(|kind| kind.name());
+        let drawn = FaultKind::ALL
+            .iter()
+            .filter(|kind| !NOT_DRAWN.contains(kind) && !(layer == Layer::Lane && needs_router(**kind)))
+            .map(|kind| kind.name());
         drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0).collect()
     }
 
@@ -70,7 +73,10 @@ impl Totals {
         let hours = self.simulated_us as f64 / 3.6e9;
         let mut page = String::new();
         let out = &mut page;
-        let _ = writeln!(out, "# Seed ledger\n\nWritten by `proof-sim run --seeds {seeds} --ledger docs/proof/ledger.md`.\n");
+        let _ = writeln!(
+            out,
+            "# Seed ledger\n\nWritten by `proof-sim run --seeds {seeds} --ledger docs/proof/ledger.md`.\n"
+        );
         let _ = writeln!(out, "| | |\n|---|---|\n| commit | `{commit}` |\n| seeds | {} ({seeds}) |\n| failed seeds | {} {:?} |\n| simulated hours | {hours:.2} |\n| wall seconds | {wall_seconds:.0} on {jobs} jobs |\n| times real time, per job | {:.0} |\n| events | {} |", self.seeds, self.failed.len(), self.failed, self.simulated_us as f64 / 1e6 / wall_seconds.max(0.001) / jobs as f64, self.events);
         let _ = writeln!(out, "| operations | {} ({} acknowledged, {} of unknown outcome) |\n| keys searched by the black box | {} ({} given up) |\n| terms with a leader | {} |\n| states compared | {} |\n", self.operations, self.acknowledged, self.unknown, self.keys_searched, self.gave_up, self.terms, self.state_points);
         let _ = writeln!(out, "## Durability\n\nWrites to keys that are written once, read back at the end.\n\n| level | acknowledged | lost |\n|---|---|---|");

@@ -76,7 +76,12 @@ pub struct Load {
 impl Load {
     /// Clients for a plan. Places are numbered: clusters, keyspaces, then lifecycle clusters.
     pub fn new(seed: u64, plan: LoadPlan, targets: Targets) -> Load {
-        let kinds = [(Kind::Mixed, plan.mixed), (Kind::Ledger, plan.ledger), (Kind::Counter, plan.counters), (Kind::Lifecycle, plan.lifecycle)];
+        let kinds = [
+            (Kind::Mixed, plan.mixed),
+            (Kind::Ledger, plan.ledger),
+            (Kind::Counter, plan.counters),
+            (Kind::Lifecycle, plan.lifecycle),
+        ];
         let mut clients = Vec::new();
         for (kind, count) in kinds {
             for _ in 0..count {
@@ -188,7 +193,14 @@ impl Load {
         let Some(open) = this.open.as_mut().filter(|open| open.ticket.is_none()) else { return };
         if world.now >= open.give_up_at {
             let unknown = open.unknown;
-            return self.finish(world, client, if unknown { Ending::Unknown } else { Ending::Failed }, None, None, None);
+            return self.finish(
+                world,
+                client,
+                if unknown { Ending::Unknown } else { Ending::Failed },
+                None,
+                None,
+                None,
+            );
         }
         let node = this.random.below(world.nodes.len() as u64) as usize;
         let micros = deadline_us.min(open.give_up_at - world.now).max(1_000);
@@ -242,7 +254,9 @@ impl Load {
     /// An answer came. False: it is not a client's of this load.
     pub fn on_answer(&mut self, world: &mut World, ticket: Ticket, answered: Answered) -> bool {
         let Some(client) = self.tickets.remove(&ticket) else { return false };
-        let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else { return true };
+        let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else {
+            return true;
+        };
         open.ticket = None;
         match answered {
             Answered::Lost => {
@@ -366,7 +380,9 @@ impl Load {
                 let number = this.random.below(clusters + keyspaces);
                 match number.checked_sub(clusters) {
                     None => (Place(number as u32), KvTarget::Cluster(self.targets.clusters[number as usize].clone())),
-                    Some(keyspace) => (Place(number as u32), KvTarget::Keyspace(self.targets.keyspaces[keyspace as usize].clone())),
+                    Some(keyspace) => {
+                        (Place(number as u32), KvTarget::Keyspace(self.targets.keyspaces[keyspace as usize].clone()))
+                    }
                 }
             }
         };
@@ -538,7 +554,10 @@ pub fn observe(result: &ActionResult, level: Level) -> Option<Observed> {
 
 /// A record for the reader of a trace.
 fn told(client: usize, record: &Record) -> String {
-    format!("client {client}: {:?} {:?} {:?} {:?} at {:?}", record.operation, record.level, record.ending, record.observed, record.at)
+    format!(
+        "client {client}: {:?} {:?} {:?} {:?} at {:?}",
+        record.operation, record.level, record.ending, record.observed, record.at
+    )
 }
 
 /// A level is never silently lowered.
@@ -550,7 +569,8 @@ fn check_level(world: &mut World, record: &Record, reached: Level) {
     };
     if let (Level::Write(WriteConsistency::Absolute), Some(at)) = (reached, record.at) {
         if let Some(node) = world.member_away_since(at.cluster, record.invoked) {
-            let message = format!("an absolute write was acknowledged at {at:?} although member {node:?} was down all the while");
+            let message =
+                format!("an absolute write was acknowledged at {at:?} although member {node:?} was down all the while");
             world.violate(Violation::new("levels", message, vec![record.id]));
         }
     }

@@ -69,13 +69,18 @@ fn number(text: &str, what: &str) -> Result<u64, Refused> {
 fn seed_word(words: &[String]) -> Result<u64, Refused> {
     // The words behind options are no seeds.
     let layer_at = words.iter().position(|word| word == "--layer").map(|at| at + 1);
-    let word = words.iter().enumerate().find(|(at, word)| !word.starts_with("--") && Some(*at) != layer_at).map(|(_, word)| word);
+    let word = words
+        .iter()
+        .enumerate()
+        .find(|(at, word)| !word.starts_with("--") && Some(*at) != layer_at)
+        .map(|(_, word)| word);
     number(word.ok_or_else(|| Refused(format!("a seed is missing; {USAGE}")))?, "seed")
 }
 
 fn seed_range(words: &[String]) -> Result<(u64, u64), Refused> {
     let text = option(words, "--seeds")?.ok_or_else(|| Refused(format!("--seeds A..B is missing; {USAGE}")))?;
-    let (from, to) = text.split_once("..").ok_or_else(|| Refused(format!("seeds '{text}' are no range; write A..B")))?;
+    let (from, to) =
+        text.split_once("..").ok_or_else(|| Refused(format!("seeds '{text}' are no range; write A..B")))?;
     let (from, to) = (number(from, "seed")?, number(to, "seed")?);
     match from < to {
         true => Ok((from, to)),
@@ -100,7 +105,9 @@ fn layer_words(layer: Layer) -> &'static str {
 
 fn jobs(words: &[String]) -> Result<u64, Refused> {
     let found = option(words, "--jobs")?.map(|text| number(text, "--jobs")).transpose()?;
-    Ok(found.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)).clamp(1, 256))
+    Ok(found
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64))
+        .clamp(1, 256))
 }
 
 fn command_plan(words: &[String]) -> Ran {
@@ -122,18 +129,31 @@ fn command_run(words: &[String]) -> Ran {
         let failed = !report.violations.is_empty();
         if failed {
             let plan = swarm::draw(report.seed, layer);
-            println!("{}", describe_failure(&report, &plan, &format!("proof-sim replay {} --trace{}", report.seed, layer_words(layer))));
+            println!(
+                "{}",
+                describe_failure(
+                    &report,
+                    &plan,
+                    &format!("proof-sim replay {} --trace{}", report.seed, layer_words(layer))
+                )
+            );
             first.get_or_insert(report);
         }
         if totals.seeds % 100 == 0 {
-            println!("{} seeds, {} failed, {:.0} s", totals.seeds, totals.failed.len(), started.elapsed().as_secs_f64());
+            println!(
+                "{} seeds, {} failed, {:.0} s",
+                totals.seeds,
+                totals.failed.len(),
+                started.elapsed().as_secs_f64()
+            );
         }
         keep_going || !failed
     });
     let wall = started.elapsed().as_secs_f64();
     println!("{}", totals.page(&commit(), &format!("{from}..{to}"), wall, jobs));
     if let Some(file) = ledger {
-        std::fs::write(file, totals.page(&commit(), &format!("{from}..{to}"), wall, jobs)).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
+        std::fs::write(file, totals.page(&commit(), &format!("{from}..{to}"), wall, jobs))
+            .map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
     }
     if let Some(report) = first.filter(|_| !words.iter().any(|word| word == "--no-shrink")) {
         tell_shrunk(&swarm::draw(report.seed, layer), &report);
@@ -150,7 +170,12 @@ fn command_run(words: &[String]) -> Ran {
 
 fn tell_shrunk(plan: &Plan, report: &Report) {
     let small = shrink_failure(plan, report);
-    println!("shrunk plan ({} of {} hazards); keep it as a scenario file:\n{}", small.hazards.len(), plan.hazards.len(), small.to_toml());
+    println!(
+        "shrunk plan ({} of {} hazards); keep it as a scenario file:\n{}",
+        small.hazards.len(),
+        plan.hazards.len(),
+        small.to_toml()
+    );
 }
 
 /// What this program was built from (build.rs), not what is checked out now.
@@ -193,7 +218,8 @@ fn command_scenario(words: &[String]) -> Ran {
     if files.is_empty() {
         return Err(Refused(format!("a scenario file is missing; {USAGE}")));
     }
-    let plans: Vec<(&String, Plan)> = files.into_iter().map(|file| read_plan(file).map(|plan| (file, plan))).collect::<Result<_, _>>()?;
+    let plans: Vec<(&String, Plan)> =
+        files.into_iter().map(|file| read_plan(file).map(|plan| (file, plan))).collect::<Result<_, _>>()?;
     let loud = words.iter().any(|word| word == "--trace");
     let mut well = true;
     for (file, plan) in plans {
@@ -230,8 +256,11 @@ fn command_twice(words: &[String]) -> Ran {
     let mut different = Vec::new();
     for seed in from..to {
         let trace = || {
-            let output = std::process::Command::new(&program).args(["hash", &seed.to_string(), "--layer", layer]).output();
-            output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).map_err(|error| Refused(format!("cannot run myself: {error}")))
+            let output =
+                std::process::Command::new(&program).args(["hash", &seed.to_string(), "--layer", layer]).output();
+            output
+                .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+                .map_err(|error| Refused(format!("cannot run myself: {error}")))
         };
         let (one, two) = (trace()?, trace()?);
         if one != two || one.is_empty() {
@@ -259,7 +288,16 @@ fn command_speed(words: &[String]) -> Ran {
     let layer = layer(words)?;
     let shape = Shape { nodes: 5, lanes: 1, regions: 3, world_members: 5, clusters: 16, cluster_size: 5, keyspaces: 0 };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
-    let plan = Plan { version: PLAN_VERSION, seed: 1, title: "speed".to_string(), layer, shape, tuning: SimTuning::default(), load, hazards: Vec::new() };
+    let plan = Plan {
+        version: PLAN_VERSION,
+        seed: 1,
+        title: "speed".to_string(),
+        layer,
+        shape,
+        tuning: SimTuning::default(),
+        load,
+        hazards: Vec::new(),
+    };
     let started = Instant::now();
     let report = run(&plan, opener(&plan), false);
     let wall = started.elapsed().as_secs_f64();

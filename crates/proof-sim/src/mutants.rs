@@ -5,8 +5,8 @@
 
 use crate::campaign::run_seeds;
 use crate::plan::Layer;
-use proof_check::Violation;
 use base_types::mutant::{plant, Mutant, ALL};
+use proof_check::Violation;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Instant;
@@ -43,16 +43,20 @@ pub fn hunt(seeds: u64, layer: Layer, jobs: u64, only: Option<&str>) -> Vec<Kill
                 return true;
             }
             // Nor does a fault that is there without it, met by another way.
-            killed = report.violations.first().filter(|violation| !known.contains(&signature(violation))).map(|violation| {
-                let message = crate::trace::without_padding(&violation.message).replace('\n', " ");
-                let message: String = message.chars().take(90).collect();
-                (report.seed, format!("{}: {message}", violation.check))
-            });
+            killed =
+                report.violations.first().filter(|violation| !known.contains(&signature(violation))).map(|violation| {
+                    let message = crate::trace::without_padding(&violation.message).replace('\n', " ");
+                    let message: String = message.chars().take(90).collect();
+                    (report.seed, format!("{}: {message}", violation.check))
+                });
             killed.is_none()
         });
         plant(Mutant::None);
         let seconds = started.elapsed().as_secs_f64();
-        println!("{name}: {}", killed.as_ref().map_or("SURVIVES".to_string(), |(seed, by)| format!("seed {seed} in {seconds:.1} s, {by}")));
+        println!(
+            "{name}: {}",
+            killed.as_ref().map_or("SURVIVES".to_string(), |(seed, by)| format!("seed {seed} in {seconds:.1} s, {by}"))
+        );
         kills.push(Kill { name, text, killed, seconds });
     }
     kills
@@ -69,7 +73,10 @@ pub fn page(kills: &[Kill], seeds: u64, layer: &str, commit: &str) -> String {
     let dead = kills.iter().filter(|kill| kill.killed.is_some()).count();
     let mut page = format!("# Mutants\n\nPlanted bugs, one at a time, and the first seed that notices. Written by `proof-sim mutants --layer {layer} --seeds {seeds} --table docs/proof/mutants.md` (built with `--features mutants`) at commit `{commit}`: {dead} of {} killed.\n\n| mutant | what is wrong | seed | seconds | noticed by |\n|---|---|---|---|---|\n", kills.len());
     for kill in kills {
-        let (seed, by) = kill.killed.as_ref().map_or(("survives".to_string(), String::new()), |(seed, by)| (seed.to_string(), by.replace('|', "/")));
+        let (seed, by) = kill
+            .killed
+            .as_ref()
+            .map_or(("survives".to_string(), String::new()), |(seed, by)| (seed.to_string(), by.replace('|', "/")));
         let _ = writeln!(page, "| {} | {} | {seed} | {:.1} | {by} |", kill.name, kill.text, kill.seconds);
     }
     page

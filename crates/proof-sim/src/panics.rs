@@ -9,7 +9,8 @@ thread_local! {
 /// Panics are no longer printed, only remembered.
 pub fn remember() {
     std::panic::set_hook(Box::new(|info| {
-        let place = info.location().map_or_else(|| "an unknown place".to_string(), |at| format!("{}:{}", at.file(), at.line()));
+        let place =
+            info.location().map_or_else(|| "an unknown place".to_string(), |at| format!("{}:{}", at.file(), at.line()));
         PLACE.with(|last| *last.borrow_mut() = place);
     }));
 }

@@ -228,7 +228,16 @@ pub struct Hazard {
 
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>7} ms  {:<18} node {} peer {} for {} ms amount {}", self.at_ms, self.kind.name(), self.node, self.peer, self.for_ms, self.amount)
+        write!(
+            f,
+            "{:>7} ms  {:<18} node {} peer {} for {} ms amount {}",
+            self.at_ms,
+            self.kind.name(),
+            self.node,
+            self.peer,
+            self.for_ms,
+            self.amount
+        )
     }
 }
 

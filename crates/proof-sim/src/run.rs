@@ -80,16 +80,26 @@ pub fn run(plan: &Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
             .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
             .unwrap_or_else(|| "a panic without a message".to_string());
         let place = crate::panics::last_place();
-        Report { seed, violations: vec![Violation::new("panic", format!("{text} at {place}"), vec![])], ..Report::default() }
+        Report {
+            seed,
+            violations: vec![Violation::new("panic", format!("{text} at {place}"), vec![])],
+            ..Report::default()
+        }
     })
 }
 
 fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
     let targets = targets(&plan);
     let load = Load::new(plan.seed, plan.load.clone(), targets);
-    let mut run =
-        Run { world: World::new(plan, opener, loud), load, control: BTreeMap::new(), request_ids: 0, hazards_from: None };
-    let phases: [fn(&mut Run); 6] = [Run::set_up, Run::load_phase, Run::drain, Run::all_serve, Run::replicas_equal, Run::audit];
+    let mut run = Run {
+        world: World::new(plan, opener, loud),
+        load,
+        control: BTreeMap::new(),
+        request_ids: 0,
+        hazards_from: None,
+    };
+    let phases: [fn(&mut Run); 6] =
+        [Run::set_up, Run::load_phase, Run::drain, Run::all_serve, Run::replicas_equal, Run::audit];
     for phase in phases {
         phase(&mut run);
         if !run.world.violations.is_empty() {
@@ -101,7 +111,9 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
 
 fn targets(plan: &Plan) -> Targets {
     Targets {
-        clusters: (0..plan.shape.clusters).filter_map(|number| format!("metadata/redis@t{number}").parse().ok()).collect(),
+        clusters: (0..plan.shape.clusters)
+            .filter_map(|number| format!("metadata/redis@t{number}").parse().ok())
+            .collect(),
         keyspaces: (0..plan.shape.keyspaces).map(|number| format!("ks{number}")).collect(),
     }
 }
@@ -162,7 +174,13 @@ impl Run {
     }
 
     /// Asks node after node until an answer pleases. The last answer comes back where none did.
-    fn insist(&mut self, action: Action, read: Option<ReadConsistency>, limit_us: u64, mut pleases: impl FnMut(&Response) -> bool) -> Result<Response, String> {
+    fn insist(
+        &mut self,
+        action: Action,
+        read: Option<ReadConsistency>,
+        limit_us: u64,
+        mut pleases: impl FnMut(&Response) -> bool,
+    ) -> Result<Response, String> {
         let until = self.world.now + limit_us;
         let mut last = "no node answered".to_string();
         for attempt in 0.. {
@@ -215,7 +233,11 @@ impl Run {
             }
         }
         for (number, keyspace) in self.load.targets.keyspaces.clone().into_iter().enumerate() {
-            let partitioning = if number % 2 == (self.world.plan.seed % 2) as usize { Partitioning::Range } else { Partitioning::Hash };
+            let partitioning = if number % 2 == (self.world.plan.seed % 2) as usize {
+                Partitioning::Range
+            } else {
+                Partitioning::Hash
+            };
             let action = Action::CreateKeyspace {
                 keyspace: keyspace.clone(),
                 partitioning,
@@ -243,7 +265,8 @@ impl Run {
             let made = self.call(0, make, None, 5_000_000);
             let key = Bytes::from_static(b"\xffnobody");
             let read = Action::KvGet { target: KvTarget::Cluster(name.clone()), key };
-            let served = match self.insist(read, Some(ReadConsistency::Strong), 2_000_000, |response| response.is_ok()) {
+            let served = match self.insist(read, Some(ReadConsistency::Strong), 2_000_000, |response| response.is_ok())
+            {
                 Ok(_) => return Ok(()),
                 Err(last) => last,
             };
@@ -292,7 +315,9 @@ impl Run {
             if self.world.plan.layer == Layer::Lane {
                 // Nobody routes: some node serves.
                 let action = Action::KvGet { target, key: Bytes::from_static(b"\xffnobody") };
-                if let Err(last) = self.insist(action, Some(ReadConsistency::Strong), SERVE_US, |response| response.is_ok()) {
+                if let Err(last) =
+                    self.insist(action, Some(ReadConsistency::Strong), SERVE_US, |response| response.is_ok())
+                {
                     return self.violate("liveness", format!("{place} does not serve after healing: {last}"));
                 }
                 continue;
@@ -309,7 +334,10 @@ impl Run {
                         return;
                     }
                     if self.world.now >= until {
-                        return self.violate("liveness", format!("{target:?} does not serve through node {} after healing: {last}", node + 1));
+                        return self.violate(
+                            "liveness",
+                            format!("{target:?} does not serve through node {} after healing: {last}", node + 1),
+                        );
                     }
                     let pause = self.world.now + LOOK_US;
                     self.pump(pause, |_| false);
@@ -324,7 +352,10 @@ impl Run {
             let unequal = self.unequal();
             let Some(message) = unequal else { return };
             if self.world.now >= until {
-                return self.violate("liveness", format!("replicas are not equal {} s after healing: {message}", EQUAL_US / 1_000_000));
+                return self.violate(
+                    "liveness",
+                    format!("replicas are not equal {} s after healing: {message}", EQUAL_US / 1_000_000),
+                );
             }
             if !self.world.violations.is_empty() {
                 return;
@@ -350,7 +381,11 @@ impl Run {
         let disk_lost = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::DiskLost);
         for (cluster, held) in clusters {
             // A configuration cluster of two nodes does not survive the loss of a disk: nobody promised it.
-            if disk_lost && held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-")) {
+            let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));
+            let members = held.iter().map(|(_, view, _)| view.members.len()).max().unwrap_or(0);
+            let whole = held.iter().filter(|(_, view, _)| !view.damaged && !view.blank).count();
+            // Nor does one of a single node survive rot of its only copy: it halts and says so.
+            if config && (disk_lost || whole <= members / 2) {
                 continue;
             }
             for (node, view, hash) in &held {
@@ -359,14 +394,25 @@ impl Run {
                     found.into_iter().for_each(|violation| self.world.violate(violation));
                 }
             }
-            let Some((_, leader, _)) = held.iter().filter(|(_, view, _)| view.is_leader).max_by_key(|(_, view, _)| view.term) else {
-                unequal.get_or_insert(format!("{cluster:?} has no leader; replicas {:?}", held.iter().map(|(node, view, _)| (node, view.term, view.damaged, view.blank)).collect::<Vec<_>>()));
+            let Some((_, leader, _)) =
+                held.iter().filter(|(_, view, _)| view.is_leader).max_by_key(|(_, view, _)| view.term)
+            else {
+                unequal.get_or_insert(format!(
+                    "{cluster:?} has no leader; replicas {:?}",
+                    held.iter().map(|(node, view, _)| (node, view.term, view.damaged, view.blank)).collect::<Vec<_>>()
+                ));
                 continue;
             };
             for member in &leader.members {
-                let state = held.iter().find(|(node, _, _)| *node == member.node).map(|(_, view, _)| (view.applied, view.damaged, view.blank));
+                let state = held
+                    .iter()
+                    .find(|(node, _, _)| *node == member.node)
+                    .map(|(_, view, _)| (view.applied, view.damaged, view.blank));
                 if state != Some((leader.applied, false, false)) {
-                    unequal.get_or_insert(format!("{:?} ({:?}): member {member:?} is at {state:?}, the leader at {:?}", leader.name, cluster, leader.applied));
+                    unequal.get_or_insert(format!(
+                        "{:?} ({:?}): member {member:?} is at {state:?}, the leader at {:?}",
+                        leader.name, cluster, leader.applied
+                    ));
                 }
             }
         }
@@ -388,8 +434,23 @@ impl Run {
         }
         for place in 0..(self.load.targets.clusters.len() + self.load.targets.keyspaces.len()) as u32 {
             let Some(target) = self.load.address(Place(place)) else { continue };
-            let operation = Operation::Scan { prefix: Bytes::new(), start_after: None, end: None, limit: 10_000, reverse: false, keys_only: false };
-            let action = Action::KvScan { target, prefix: Bytes::new(), start_after: None, end: None, limit: 10_000, reverse: false, keys_only: false };
+            let operation = Operation::Scan {
+                prefix: Bytes::new(),
+                start_after: None,
+                end: None,
+                limit: 10_000,
+                reverse: false,
+                keys_only: false,
+            };
+            let action = Action::KvScan {
+                target,
+                prefix: Bytes::new(),
+                start_after: None,
+                end: None,
+                limit: 10_000,
+                reverse: false,
+                keys_only: false,
+            };
             self.audit_one(Place(place), operation, action);
         }
     }
@@ -404,7 +465,9 @@ impl Run {
                 let level = Level::Read(ReadConsistency::Strong);
                 let observed: Option<Observed> = observe(&answer.result, level);
                 let id = self.load.history.records.len() as u64;
-                self.world.trace.say(self.world.now, || format!("audit: {operation:?} {observed:?} at {:?}", answer.at));
+                self.world
+                    .trace
+                    .say(self.world.now, || format!("audit: {operation:?} {observed:?} at {:?}", answer.at));
                 self.load.history.records.push(Record {
                     id,
                     client: AUDITOR,
@@ -434,7 +497,9 @@ impl Run {
         let calm = self.world.plan.hazards.is_empty() && self.world.plan.layer == Layer::Core;
         if calm && violations.is_empty() && self.world.plan.load.lifecycle == 0 {
             let bad = records.iter().find(|record| record.ending != Ending::Ok);
-            violations.extend(bad.map(|record| Violation::new("calm", format!("nothing was wrong, and yet {record:?}"), vec![record.id])));
+            violations.extend(bad.map(|record| {
+                Violation::new("calm", format!("nothing was wrong, and yet {record:?}"), vec![record.id])
+            }));
         }
         Report {
             seed: self.world.plan.seed,

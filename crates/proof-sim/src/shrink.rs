@@ -23,7 +23,10 @@ pub fn shrink(plan: &Plan, check: &str, mut fails: impl FnMut(&Plan) -> Option<S
         |plan| plan.load.counters = 0,
         |plan| plan.load.mixed = plan.load.mixed.min(1),
         |plan| plan.shape.keyspaces = 0,
-        |plan| plan.load.run_ms = (plan.load.run_ms / 2).max(plan.hazards.iter().map(|hazard| hazard.at_ms).max().unwrap_or(0) + 1_000),
+        |plan| {
+            plan.load.run_ms =
+                (plan.load.run_ms / 2).max(plan.hazards.iter().map(|hazard| hazard.at_ms).max().unwrap_or(0) + 1_000)
+        },
     ];
     for change in smaller {
         let mut candidate = best.clone();
@@ -69,7 +72,9 @@ mod tests {
     fn keeps_only_what_the_failure_needs() {
         let hazard = |at_ms, kind| Hazard { at_ms, kind, node: 1, peer: 0, for_ms: 1, amount: 0 };
         let mut plan = crate::swarm::draw(3, crate::plan::Layer::Core);
-        plan.hazards = (0..20).map(|at_ms| hazard(at_ms, if at_ms % 7 == 3 { FaultKind::Crash } else { FaultKind::Pause })).collect();
+        plan.hazards = (0..20)
+            .map(|at_ms| hazard(at_ms, if at_ms % 7 == 3 { FaultKind::Crash } else { FaultKind::Pause }))
+            .collect();
         let fails = |plan: &Plan| {
             (plan.hazards.iter().filter(|hazard| hazard.kind == FaultKind::Crash).count() >= 2).then(|| "x".to_string())
         };

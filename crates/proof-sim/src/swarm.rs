@@ -91,7 +91,23 @@ pub fn needs_router(kind: FaultKind) -> bool {
 /// Kinds that make no sense with one node.
 fn needs_peers(kind: FaultKind) -> bool {
     use FaultKind::*;
-    matches!(kind, Loss | Duplicate | Reorder | Delay | SlowLinks | CutOneWay | Cut | Isolate | BlackHole | Reset | Partition | SwizzleClog | Transfer | AddMember | RemoveMember)
+    matches!(
+        kind,
+        Loss | Duplicate
+            | Reorder
+            | Delay
+            | SlowLinks
+            | CutOneWay
+            | Cut
+            | Isolate
+            | BlackHole
+            | Reset
+            | Partition
+            | SwizzleClog
+            | Transfer
+            | AddMember
+            | RemoveMember
+    )
 }
 
 /// Kinds drawn for a seed. An old image needs an epoch outside the disk to be told; scenarios only, until the core has one.
@@ -107,7 +123,8 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
 }
 
 fn draw_hazards(random: &mut Random, layer: Layer, shape: &Shape, load: &Load) -> Vec<Hazard> {
-    let mut kinds: Vec<FaultKind> = FaultKind::ALL.iter().copied().filter(|kind| eligible(*kind, layer, shape)).collect();
+    let mut kinds: Vec<FaultKind> =
+        FaultKind::ALL.iter().copied().filter(|kind| eligible(*kind, layer, shape)).collect();
     let order = random.shuffled(kinds.len());
     let chosen = random.between(1, 6) as usize;
     kinds = order.into_iter().take(chosen).map(|number| kinds[number]).collect();
@@ -130,7 +147,21 @@ fn draw_hazards(random: &mut Random, layer: Layer, shape: &Shape, load: &Load) -
 fn keep_promisable(kinds: &mut Vec<FaultKind>) {
     use FaultKind::*;
     if kinds.iter().any(|kind| matches!(kind, LostWrite | MisdirectedWrite)) {
-        kinds.retain(|kind| !matches!(kind, Crash | CrashInTurn | CrashAtVote | CrashAll | PowerLoss | SyncError | ReadOnly | DiskStall | BitRot | DiskLost));
+        kinds.retain(|kind| {
+            !matches!(
+                kind,
+                Crash
+                    | CrashInTurn
+                    | CrashAtVote
+                    | CrashAll
+                    | PowerLoss
+                    | SyncError
+                    | ReadOnly
+                    | DiskStall
+                    | BitRot
+                    | DiskLost
+            )
+        });
     }
     if kinds.contains(&RemoveMember) {
         kinds.retain(|kind| !damages(*kind));
@@ -142,7 +173,9 @@ fn draw_hazard(random: &mut Random, kind: FaultKind, shape: &Shape, load: &Load,
     let node = if damages(kind) { damaged } else { random.between(1, shape.nodes) };
     let peer = 1 + (node - 1 + random.between(1, shape.nodes.max(2) - 1)) % shape.nodes;
     let for_ms = match kind {
-        Crash | CrashInTurn | CrashAtVote | PowerLoss | CrashAll | LostWrite | BitRot | MisdirectedWrite => *random.pick(&[1, 20, 200, 1_000, 5_000]),
+        Crash | CrashInTurn | CrashAtVote | PowerLoss | CrashAll | LostWrite | BitRot | MisdirectedWrite => {
+            *random.pick(&[1, 20, 200, 1_000, 5_000])
+        }
         Pause => *random.pick(&[100, 700, 2_000, 6_000]),
         DiskLost | OldImage => random.between(100, 2_000),
         _ => *random.pick(&[50, 500, 1_000, 3_000, 8_000]),

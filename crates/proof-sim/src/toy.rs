@@ -6,8 +6,13 @@
 use crate::disk::SimDisk;
 use crate::machine::{Machine, Opener};
 use base_engine::Engine;
-use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response, StatusInfo};
-use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal, Term, Tick, WriteConsistency};
+use base_types::action::{
+    Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response, StatusInfo,
+};
+use base_types::{
+    ClusterId, ErrorKind, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal, Term, Tick,
+    WriteConsistency,
+};
 use bytes::Bytes;
 use core_cluster::api::{LaneStatistics, ReplicaView};
 use core_node::api::{Effect, Effects, Event, NodeConfig};
@@ -47,7 +52,13 @@ impl ToyOpener {
 }
 
 impl Opener for ToyOpener {
-    fn open(&self, config: NodeConfig, _engines: Vec<Arc<dyn Engine>>, _disk: &mut SimDisk, _now: Tick) -> Result<(Box<dyn Machine>, Effects), String> {
+    fn open(
+        &self,
+        config: NodeConfig,
+        _engines: Vec<Arc<dyn Engine>>,
+        _disk: &mut SimDisk,
+        _now: Tick,
+    ) -> Result<(Box<dyn Machine>, Effects), String> {
         let mut effects = Effects::default();
         for (node, address) in config.world_members.clone() {
             effects.list.push(Effect::Address { node, address });
@@ -105,7 +116,14 @@ fn space<'a>(store: &'a mut Store, target: &KvTarget) -> &'a mut BTreeMap<Bytes,
     store.pairs.entry(format!("{target:?}")).or_default()
 }
 
-fn perform(store: &mut Store, node: NodeId, action: &Action, wrong: Wrong, write: Option<WriteConsistency>, read: ReadConsistency) -> Response {
+fn perform(
+    store: &mut Store,
+    node: NodeId,
+    action: &Action,
+    wrong: Wrong,
+    write: Option<WriteConsistency>,
+    read: ReadConsistency,
+) -> Response {
     let counter_read = matches!(action, Action::Redis { command, .. } if command[0] == "GET");
     let is_read = counter_read || matches!(action, Action::KvGet { .. } | Action::KvScan { .. });
     store.index += u64::from(!is_read);
@@ -125,7 +143,9 @@ fn perform(store: &mut Store, node: NodeId, action: &Action, wrong: Wrong, write
             ActionResult::Done
         }
         Action::KvGet { target, key } => ActionResult::Value { value: space(store, target).get(key).cloned() },
-        Action::KvDelete { target, key } => ActionResult::Deleted { existed: space(store, target).remove(key).is_some() },
+        Action::KvDelete { target, key } => {
+            ActionResult::Deleted { existed: space(store, target).remove(key).is_some() }
+        }
         Action::KvCompareAndSet { target, key, expected, value } => {
             if space(store, target).get(key) != expected.as_ref() {
                 return Err(Failure::from(Refusal::new(ErrorKind::Precondition, "ConditionFailed", "no")));
@@ -145,10 +165,13 @@ fn perform(store: &mut Store, node: NodeId, action: &Action, wrong: Wrong, write
             }
             ActionResult::Done
         }
-        Action::KvScan { target, start_after, limit, reverse, .. } => page(space(store, target), start_after.as_ref(), *limit as usize, *reverse),
+        Action::KvScan { target, start_after, limit, reverse, .. } => {
+            page(space(store, target), start_after.as_ref(), *limit as usize, *reverse)
+        }
         Action::Redis { cluster, command } => {
             let counters = space(store, &KvTarget::Keyspace(format!("redis {cluster:?}")));
-            let value: i64 = counters.get(&command[1]).map_or(0, |value| String::from_utf8_lossy(value).parse().unwrap_or(0));
+            let value: i64 =
+                counters.get(&command[1]).map_or(0, |value| String::from_utf8_lossy(value).parse().unwrap_or(0));
             if command[0] == "INCR" {
                 counters.insert(command[1].clone(), Bytes::from((value + 1).to_string()));
                 ActionResult::Redis { reply: RedisReply::Integer(value + 1) }
@@ -190,7 +213,6 @@ fn page(space: &BTreeMap<Bytes, Bytes>, start_after: Option<&Bytes>, limit: usiz
     ActionResult::Page { entries: pairs, next }
 }
 
-
 mod tests {
     use super::*;
     use crate::run::run;
@@ -210,7 +232,9 @@ mod tests {
     #[test]
     fn a_wrong_toy_is_caught() {
         for wrong in [Wrong::LosesPuts, Wrong::AppliesTwice] {
-            let caught = (0..8).any(|seed| !run(&swarm::draw(seed, crate::plan::Layer::Core), ToyOpener::boxed(wrong), false).violations.is_empty());
+            let caught = (0..8).any(|seed| {
+                !run(&swarm::draw(seed, crate::plan::Layer::Core), ToyOpener::boxed(wrong), false).violations.is_empty()
+            });
             assert!(caught, "{wrong:?}");
         }
     }

@@ -35,22 +35,75 @@ const VIOLATIONS_MAX: usize = 20;
 
 /// What will happen.
 pub enum Due {
-    Turn { node: usize, lane: usize, life: u64 },
-    Wake { node: usize, lane: usize, life: u64 },
-    Deliver { from: usize, to: usize, lane: usize, life: u64, frame: Bytes },
-    Mail { node: usize, lane: usize, life: u64, from: LaneId, mail: Mail },
-    PeerUp { node: usize, peer: usize, life: u64 },
-    PeerDown { node: usize, peer: usize, life: u64 },
-    DiskDone { node: usize, lane: usize, life: u64 },
-    DiskStalled { node: usize, lane: usize, life: u64, finish_at: u64 },
-    JobDone { node: usize, lane: usize, life: u64 },
-    Die { node: usize, life: u64, down_us: u64 },
-    Start { node: usize, life: u64 },
-    Resume { node: usize },
+    Turn {
+        node: usize,
+        lane: usize,
+        life: u64,
+    },
+    Wake {
+        node: usize,
+        lane: usize,
+        life: u64,
+    },
+    Deliver {
+        from: usize,
+        to: usize,
+        lane: usize,
+        life: u64,
+        frame: Bytes,
+    },
+    Mail {
+        node: usize,
+        lane: usize,
+        life: u64,
+        from: LaneId,
+        mail: Mail,
+    },
+    PeerUp {
+        node: usize,
+        peer: usize,
+        life: u64,
+    },
+    PeerDown {
+        node: usize,
+        peer: usize,
+        life: u64,
+    },
+    DiskDone {
+        node: usize,
+        lane: usize,
+        life: u64,
+    },
+    DiskStalled {
+        node: usize,
+        lane: usize,
+        life: u64,
+        finish_at: u64,
+    },
+    JobDone {
+        node: usize,
+        lane: usize,
+        life: u64,
+    },
+    Die {
+        node: usize,
+        life: u64,
+        down_us: u64,
+    },
+    Start {
+        node: usize,
+        life: u64,
+    },
+    Resume {
+        node: usize,
+    },
     Keeper,
     /// For the driver above: a client's turn, a hazard's beginning or end.
     Client(usize),
-    Timeout { client: usize, ticket: Ticket },
+    Timeout {
+        client: usize,
+        ticket: Ticket,
+    },
     Hazard(usize),
     HazardEnd(usize),
 }
@@ -98,8 +151,13 @@ impl World {
     /// A world of stopped nodes that start within the first 200 ms.
     pub fn new(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> World {
         let stream = |name| Random::stream(plan.seed, name);
-        let random =
-            Streams { network: stream("network"), disk: stream("disk"), host: stream("host"), fault: stream("fault"), sample: stream("sample") };
+        let random = Streams {
+            network: stream("network"),
+            disk: stream("disk"),
+            host: stream("host"),
+            fault: stream("fault"),
+            sample: stream("sample"),
+        };
         let mut world = World {
             now: 0,
             nodes: Vec::new(),
@@ -396,7 +454,9 @@ impl World {
         let leader = views.filter(|view| view.cluster == cluster && view.is_leader).max_by_key(|view| view.term)?;
         let voters = leader.members.iter().filter(|member| !member.learner);
         voters.map(|member| member.node).find(|id| {
-            self.index_of(*id).map(|index| &self.nodes[index]).is_some_and(|node| !node.running && node.down_since < since)
+            self.index_of(*id)
+                .map(|index| &self.nodes[index])
+                .is_some_and(|node| !node.running && node.down_since < since)
         })
     }
 

@@ -47,12 +47,16 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     let world_members = check_members(&checker, "world", &file.world.members)?;
     let region_members = check_members(&checker, "region", &file.region.members)?;
     if world_members.is_empty() {
-        return checker.refuse("[world] has no members".into(), "list each member of the world cluster as [[world.members]] with id and address");
+        return checker.refuse(
+            "[world] has no members".into(),
+            "list each member of the world cluster as [[world.members]] with id and address",
+        );
     }
     let http_listen = check_listen(&checker, "http", &file.http.listen)?;
     let peer_listen = check_listen(&checker, "peer", &file.peer.listen)?;
     if http_listen == peer_listen && http_listen.port() != 0 {
-        return checker.refuse(format!("http and peer both listen on {http_listen}"), "give each door a port of its own");
+        return checker
+            .refuse(format!("http and peer both listen on {http_listen}"), "give each door a port of its own");
     }
     let http_advertise = check_advertise(&checker, "http", &file.http)?;
     let peer_advertise = check_advertise(&checker, "peer", &file.peer)?;
@@ -100,7 +104,11 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
 fn check_names(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigError> {
     let dns = |text: &str| {
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        !text.is_empty() && text.len() <= LABEL_BYTES_MAX && text.chars().all(legal) && !text.starts_with('-') && !text.ends_with('-')
+        !text.is_empty()
+            && text.len() <= LABEL_BYTES_MAX
+            && text.chars().all(legal)
+            && !text.starts_with('-')
+            && !text.ends_with('-')
     };
     for (what, key, text) in [("world", "name", &file.world.name), ("region", "name", &file.region.name)] {
         if !dns(text) {
@@ -127,9 +135,16 @@ fn check_names(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigError
     Ok(())
 }
 
-fn check_members(checker: &Checker<'_>, section: &str, members: &[MemberSection]) -> Result<BTreeMap<NodeId, String>, ConfigError> {
+fn check_members(
+    checker: &Checker<'_>,
+    section: &str,
+    members: &[MemberSection],
+) -> Result<BTreeMap<NodeId, String>, ConfigError> {
     if members.len() > MEMBERS_MAX {
-        return checker.refuse(format!("[{section}] has {} members", members.len()), "list at most 9; other nodes join without being listed");
+        return checker.refuse(
+            format!("[{section}] has {} members", members.len()),
+            "list at most 9; other nodes join without being listed",
+        );
     }
     let mut seen: BTreeMap<NodeId, String> = BTreeMap::new();
     for (index, member) in members.iter().enumerate() {
@@ -145,7 +160,10 @@ fn check_members(checker: &Checker<'_>, section: &str, members: &[MemberSection]
         }
         if let Some((other, _)) = seen.iter().find(|(_, address)| **address == member.address) {
             return checker.refuse(
-                format!("{line}nodes {other} and {} in {section}.members have the same address {}", member.id, member.address),
+                format!(
+                    "{line}nodes {other} and {} in {section}.members have the same address {}",
+                    member.id, member.address
+                ),
                 "give every node a peer address of its own",
             );
         }
@@ -162,14 +180,19 @@ fn check_members(checker: &Checker<'_>, section: &str, members: &[MemberSection]
 /// `host:port`, the host not empty, the port not 0.
 fn address_is_legal(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
-    let host_is_legal = !host.is_empty() && host.len() <= 253 && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c));
+    let host_is_legal = !host.is_empty()
+        && host.len() <= 253
+        && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c));
     host_is_legal && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
 fn check_listen(checker: &Checker<'_>, door: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.parse().or_else(|_| {
         let line = checker.line(&format!("listen = \"{text}\""), 0);
-        checker.refuse(format!("{line}{door}.listen is {text:?}"), "write ip:port, for example 127.0.0.1:7101 or [::]:7101")
+        checker.refuse(
+            format!("{line}{door}.listen is {text:?}"),
+            "write ip:port, for example 127.0.0.1:7101 or [::]:7101",
+        )
     })
 }
 
@@ -186,7 +209,8 @@ fn check_advertise(checker: &Checker<'_>, door: &str, section: &super::DoorSecti
     };
     if !address_is_legal(text) {
         let line = checker.line(&format!("advertise = \"{text}\""), 0);
-        return checker.refuse(format!("{line}{door}.advertise is {text:?}"), "write host:port with a port from 1 to 65535");
+        return checker
+            .refuse(format!("{line}{door}.advertise is {text:?}"), "write host:port with a port from 1 to 65535");
     }
     Ok(text.clone())
 }
@@ -211,7 +235,10 @@ fn check_own_address(
             }
             if id.0 != file.id && address == advertise {
                 return checker.refuse(
-                    format!("{line}{section}.members lists this node's address {address} as node {id}, but id is {}", file.id),
+                    format!(
+                        "{line}{section}.members lists this node's address {address} as node {id}, but id is {}",
+                        file.id
+                    ),
                     "correct id, or the member's address",
                 );
             }
@@ -224,11 +251,15 @@ fn check_cores(checker: &Checker<'_>, file: &NodeFile) -> Result<(usize, u16), C
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = file.cores.unwrap_or(available);
     if cores == 0 || cores > usize::from(LANES_MAX) {
-        return checker.refuse(format!("{}cores is {cores}", checker.line("cores =", 0)), "use 1 to 256, or leave it out for all cores");
+        return checker.refuse(
+            format!("{}cores is {cores}", checker.line("cores =", 0)),
+            "use 1 to 256, or leave it out for all cores",
+        );
     }
     let lanes = file.lanes.unwrap_or(cores as u16);
     if lanes == 0 || lanes > LANES_MAX {
-        return checker.refuse(format!("{}lanes is {lanes}", checker.line("lanes =", 0)), "use 1 to 256, or leave it out");
+        return checker
+            .refuse(format!("{}lanes is {lanes}", checker.line("lanes =", 0)), "use 1 to 256, or leave it out");
     }
     Ok((cores, lanes))
 }
@@ -266,7 +297,8 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
     }
     if tuning.log_segment_bytes % core_log::BLOCK_BYTES as u64 != 0 {
         let line = checker.line("log_segment_bytes =", 0);
-        return checker.refuse(format!("{line}log_segment_bytes is {}", tuning.log_segment_bytes), "use a multiple of 4096");
+        return checker
+            .refuse(format!("{line}log_segment_bytes is {}", tuning.log_segment_bytes), "use a multiple of 4096");
     }
     Ok(())
 }
@@ -295,7 +327,10 @@ fn check_data_mode(checker: &Checker<'_>, data: &Path) -> Result<(), ConfigError
     // A directory that is not there yet is made with mode 0700.
     let Ok(found) = std::fs::metadata(data) else { return Ok(()) };
     if !found.is_dir() {
-        return checker.refuse(format!("data {} is not a directory", data.display()), "name a directory, or one that is yet to be made");
+        return checker.refuse(
+            format!("data {} is not a directory", data.display()),
+            "name a directory, or one that is yet to be made",
+        );
     }
     let mode = found.permissions().mode() & 0o777;
     if mode & 0o022 != 0 {

@@ -150,6 +150,9 @@ fn a_topology_of_the_second_paper_is_read() {
     let gap = topology::parse("config.yaml", &text.replacen("Index: 1", "Index: 2", 1)).unwrap_err().to_string();
     assert_eq!(gap, "config.yaml: shard \"shard1\" has index 2 where 1 is next; number the shards 0, 1, 2 … without a gap or a double");
     assert!(topology::parse("config.yaml", &text.replacen("Name", "Nmae", 1)).is_err());
-    assert!(topology::parse("config.yaml", &text.replacen("shard1", "shard0", 1)).unwrap_err().to_string().contains("two shards are named"));
+    assert!(topology::parse("config.yaml", &text.replacen("shard1", "shard0", 1))
+        .unwrap_err()
+        .to_string()
+        .contains("two shards are named"));
     assert!(topology::parse("config.yaml", "Shard: [").is_err());
 }

@@ -65,9 +65,8 @@ pub fn parse(path: &str, text: &str) -> Result<Vec<TopologyShard>, ConfigError> 
         })
         .collect();
     shards.sort_by_key(|shard| shard.index);
-    let refuse = |what: String, remedy: &str| {
-        Err(ConfigError::Invalid { path: path.into(), what, remedy: remedy.into() })
-    };
+    let refuse =
+        |what: String, remedy: &str| Err(ConfigError::Invalid { path: path.into(), what, remedy: remedy.into() });
     if shards.is_empty() || shards.len() > SHARDS_MAX {
         return refuse(format!("it has {} shards", shards.len()), "write 1 to 1024 documents, each with one Shard");
     }

@@ -40,8 +40,13 @@ fn what_belongs_to_another_is_refused_and_left_alone() {
     );
     assert!(open(&path, "dev", 2, 1).unwrap_err().to_string().contains("belongs to node 1, not 2"));
     std::fs::write(path.join("hive-node.json"), r#"{"format":2,"shape":"unheard of"}"#).unwrap();
-    assert!(open(&path, "dev", 1, 1).unwrap_err().to_string().contains("has format 2, this build knows up to 1; start a newer build"));
-    for damaged in ["", "{", "[]", r#"{"format":1}"#, r#"{"format":1,"world":"dev","node":1,"disk":0,"lanes":1}"#, "\u{1}\u{2}"] {
+    assert!(open(&path, "dev", 1, 1)
+        .unwrap_err()
+        .to_string()
+        .contains("has format 2, this build knows up to 1; start a newer build"));
+    for damaged in
+        ["", "{", "[]", r#"{"format":1}"#, r#"{"format":1,"world":"dev","node":1,"disk":0,"lanes":1}"#, "\u{1}\u{2}"]
+    {
         std::fs::write(path.join("hive-node.json"), damaged).unwrap();
         assert!(matches!(open(&path, "dev", 1, 1), Err(DataError::Damaged { .. })), "{damaged:?}");
     }

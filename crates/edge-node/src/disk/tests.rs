@@ -26,7 +26,10 @@ fn what_is_written_is_read_back_direct_and_not() {
         let mut segments = Segments::new(home.path(), SEGMENT);
         assert!(matches!(segments.carry_out(prepare(7, None))[..], [Event::LogSegmentReady { segment: SegmentId(7) }]));
         let mut writer = Writer::new(home.path(), direct);
-        assert!(matches!(writer.carry_out(write(1, 7, 0, blocks(1, 2))), Some(Event::LogWritten { batch: BatchNumber(1) })));
+        assert!(matches!(
+            writer.carry_out(write(1, 7, 0, blocks(1, 2))),
+            Some(Event::LogWritten { batch: BatchNumber(1) })
+        ));
         assert!(matches!(writer.carry_out(write(2, 7, 8192, blocks(2, 600 / 4))), Some(Event::LogWritten { .. })));
         let mut disk = LogDirectory::new(home.path());
         assert_eq!(disk.segments().unwrap(), [(SegmentId(7), SEGMENT)]);
@@ -45,7 +48,9 @@ fn a_failed_write_is_final() {
     segments.carry_out(prepare(1, None));
     let mut writer = Writer::new(home.path(), true);
     // Segment 2 was never made: the write must fail and not create it.
-    let Some(Event::LogFailed { message }) = writer.carry_out(write(1, 2, 0, blocks(1, 1))) else { panic!("must fail") };
+    let Some(Event::LogFailed { message }) = writer.carry_out(write(1, 2, 0, blocks(1, 1))) else {
+        panic!("must fail")
+    };
     assert!(message.contains("segment 2 at offset 0"), "{message}");
     // A write that could succeed is not tried any more.
     assert!(matches!(writer.carry_out(write(2, 1, 0, blocks(9, 1))), Some(Event::LogFailed { .. })));
@@ -81,7 +86,10 @@ fn a_full_disk_opens_the_reserve_and_heals() {
     assert!(home.path().join("reserve").exists());
     let mut full = Segments::new(home.path(), 1 << 60);
     let events = full.carry_out(prepare(1, None));
-    assert!(matches!(events[..], [Event::DiskFull { full: true }, Event::LogSegmentReady { segment: SegmentId(1) }]), "{events:?}");
+    assert!(
+        matches!(events[..], [Event::DiskFull { full: true }, Event::LogSegmentReady { segment: SegmentId(1) }]),
+        "{events:?}"
+    );
     // The reserve is spent: the next one has to wait; that the disk is full is told only once.
     assert!(matches!(full.carry_out(prepare(2, None))[..], [Event::LogSegmentFailed { segment: SegmentId(2) }]));
     assert!(full.retry().is_empty());

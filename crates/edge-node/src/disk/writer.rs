@@ -28,7 +28,13 @@ pub struct Writer {
 impl Writer {
     /// Into this directory; `direct` tries O_DIRECT.
     pub fn new(directory: &Path, direct: bool) -> Writer {
-        Writer { directory: directory.into(), files: Vec::new(), buffer: AlignedBuffer::new(BUFFER_BYTES), direct, failed: None }
+        Writer {
+            directory: directory.into(),
+            files: Vec::new(),
+            buffer: AlignedBuffer::new(BUFFER_BYTES),
+            direct,
+            failed: None,
+        }
     }
 
     /// Carries out a write and says what to report. Other actions are not this thread's.
@@ -52,7 +58,10 @@ impl Writer {
     }
 
     fn write(&mut self, segment: SegmentId, offset: u64, blocks: &[u8]) -> std::io::Result<()> {
-        assert!(offset.is_multiple_of(BLOCK_BYTES as u64) && blocks.len().is_multiple_of(BLOCK_BYTES), "the log writes whole blocks");
+        assert!(
+            offset.is_multiple_of(BLOCK_BYTES as u64) && blocks.len().is_multiple_of(BLOCK_BYTES),
+            "the log writes whole blocks"
+        );
         let position = self.open(segment)?;
         let aligned = self.buffer.filled(blocks);
         match self.files[position].1.write_all_at(aligned, offset) {

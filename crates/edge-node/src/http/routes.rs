@@ -31,12 +31,17 @@ Plain routes: /put?key=k&value=v  /get?key=k  /clean
 For operators: /health  /ready  /metrics
 ";
 
-const CONSOLE: &str = "the web console is not in this build; it comes with the console issue. Until then: hive ctl status, /metrics\n";
+const CONSOLE: &str =
+    "the web console is not in this build; it comes with the console issue. Until then: hive ctl status, /metrics\n";
 
 type Answered = Response<Full<Bytes>>;
 
 /// Answers a request.
-pub async fn answer(own: Rc<HttpDoor>, door: Rc<LaneDoor>, request: hyper::Request<Incoming>) -> Result<Answered, Infallible> {
+pub async fn answer(
+    own: Rc<HttpDoor>,
+    door: Rc<LaneDoor>,
+    request: hyper::Request<Incoming>,
+) -> Result<Answered, Infallible> {
     let (head, incoming) = request.into_parts();
     // Two lengths: a front and we might cut the stream differently (request smuggling).
     if head.headers.contains_key(TRANSFER_ENCODING) && head.headers.contains_key(CONTENT_LENGTH) {
@@ -60,7 +65,11 @@ pub async fn answer(own: Rc<HttpDoor>, door: Rc<LaneDoor>, request: hyper::Reque
     }
     Ok(match path {
         "/" => respond(200, TEXT, HELP.as_bytes().to_vec()),
-        "/health" => respond(200, JSON, format!("{{\"ok\":true,\"world\":\"{}\",\"node\":{}}}", own.world, own.node).into_bytes()),
+        "/health" => respond(
+            200,
+            JSON,
+            format!("{{\"ok\":true,\"world\":\"{}\",\"node\":{}}}", own.world, own.node).into_bytes(),
+        ),
         "/ready" => ready(door).await,
         "/metrics" => respond(200, metrics::CONTENT_TYPE, metrics::text(&own.reports, &own.connections).into_bytes()),
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
@@ -104,7 +113,8 @@ async fn ready(door: Rc<LaneDoor>) -> Answered {
         request_id: None,
     };
     let response = door.ask(request).await;
-    let is_ready = matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
+    let is_ready =
+        matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
     let (_, body) = door_http::write_response("Status", &response);
     respond(if is_ready { 200 } else { 503 }, JSON, body)
 }

@@ -36,7 +36,10 @@ impl Fixture {
 
     fn post(&self, body: &str) -> String {
         let length = body.len();
-        self.talk(format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}").as_bytes())
+        self.talk(
+            format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
+                .as_bytes(),
+        )
     }
 }
 
@@ -57,7 +60,8 @@ fn read_to_end(stream: &mut TcpStream) -> String {
 #[test]
 fn routes_answer() {
     let fixture = fixture(|_| {});
-    let get = |path: &str| fixture.talk(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes());
+    let get =
+        |path: &str| fixture.talk(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes());
     assert!(get("/").contains("Hive speaks JSON"));
     assert!(get("/health").contains(r#""world":"dev","node":1"#));
     assert!(get("/ready").starts_with("HTTP/1.1 200"));

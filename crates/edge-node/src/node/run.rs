@@ -15,7 +15,11 @@ pub fn run(config: Config, shutdown: watch::Receiver<bool>) -> Result<(), StartE
 }
 
 /// As [`run`], with another machine.
-pub fn run_with(config: Config, factory: Box<dyn MachineFactory>, mut shutdown: watch::Receiver<bool>) -> Result<(), StartError> {
+pub fn run_with(
+    config: Config,
+    factory: Box<dyn MachineFactory>,
+    mut shutdown: watch::Receiver<bool>,
+) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

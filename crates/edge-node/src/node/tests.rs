@@ -51,7 +51,10 @@ fn a_port_in_use_refuses_the_start() {
         config.http_listen = taken.local_addr().unwrap();
         let refused = NodeHandle::start(config, Box::new(crate::testing::Stub::new().0));
         let Err(error @ StartError::Listen { .. }) = refused else { panic!("must be refused") };
-        assert!(error.to_string().ends_with("another process listens there; stop it, or choose another port"), "{error}");
+        assert!(
+            error.to_string().ends_with("another process listens there; stop it, or choose another port"),
+            "{error}"
+        );
     }
 }
 
@@ -62,7 +65,9 @@ fn a_panic_and_a_halt_end_the_node() {
     let mut ended = node.ended();
     let mut stream = TcpStream::connect(node.http_address()).unwrap();
     let body = r#"{"action":"ListKeyspaces"}"#;
-    stream.write_all(format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+    stream
+        .write_all(format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+        .unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async { ended.wait_for(|ended| *ended).await.map(|_| ()) }).unwrap();
     let error = node.stop().unwrap_err().to_string();
@@ -134,14 +139,17 @@ fn three_nodes_form_a_world_and_keep_what_they_were_told() {
             config
         })
         .collect();
-    let start = |config: &Config| NodeHandle::start(config.clone(), Box::new(crate::core_machine::CoreFactory)).unwrap();
+    let start =
+        |config: &Config| NodeHandle::start(config.clone(), Box::new(crate::core_machine::CoreFactory)).unwrap();
     let mut nodes: Vec<NodeHandle> = configs.iter().map(start).collect();
     for node in &nodes {
         until_ok("ready", || get(node.http_address(), "/ready"));
     }
     let create = r#"{"action":"CreateKeyspace","keyspace":"default","partition":"hash","partitions":4,"clusters":1,"rule":"size=3 location=world failure_domain=chassis"}"#;
     until_ok("create", || post(nodes[0].http_address(), create));
-    until_ok("put", || post(nodes[1].http_address(), r#"{"action":"KvPut","keyspace":"default","key":"k","value":"kept"}"#));
+    until_ok("put", || {
+        post(nodes[1].http_address(), r#"{"action":"KvPut","keyspace":"default","key":"k","value":"kept"}"#)
+    });
     let read = r#"{"action":"KvGet","keyspace":"default","key":"k"}"#;
     for node in &nodes {
         assert!(until_ok("get", || post(node.http_address(), read)).contains("kept"));

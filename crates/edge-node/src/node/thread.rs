@@ -126,7 +126,11 @@ fn start_doors(
     Ok(())
 }
 
-fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: mpsc::Receiver<Event>) -> Result<(LaneHost, Effects), String> {
+fn open_lane(
+    shared: &Arc<Shared>,
+    lane: LaneId,
+    mailbox: mpsc::Receiver<Event>,
+) -> Result<(LaneHost, Effects), String> {
     let engines = open_engines(shared, lane)?;
     let config = shared.node_config(lane).map_err(|error| format!("no random numbers: {error}"))?;
     let segment_bytes = config.tuning.log.segment_bytes;

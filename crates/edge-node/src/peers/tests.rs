@@ -35,7 +35,14 @@ fn card(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams
 }
 
 fn hello(world: &str, node: u64, to: u64) -> Vec<u8> {
-    let hello = Hello { world: world.into(), node: NodeId(node), boot: BootId(7), lane: LaneId(0), lane_count: 1, to: NodeId(to) };
+    let hello = Hello {
+        world: world.into(),
+        node: NodeId(node),
+        boot: BootId(7),
+        lane: LaneId(0),
+        lane_count: 1,
+        to: NodeId(to),
+    };
     encode(&Message::Hello(hello))
 }
 
@@ -117,10 +124,12 @@ fn only_a_node_of_this_world_gets_in() {
     let early = card(&ca, "node-2.dev.hive", |params| params.not_before = rcgen::date_time_ymd(2090, 1, 1));
     assert_eq!(refusal(&mut connect(&node, &ca, Some(&early)), &hello("dev", 2, 1)), "hung up");
     // For clients only, for servers only, another node's, another world's.
-    let client = card(&ca, "node-2.dev.hive", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+    let client =
+        card(&ca, "node-2.dev.hive", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
     let reason = refusal(&mut connect(&node, &ca, Some(&client)), &hello("dev", 2, 1));
     assert!(reason.starts_with("certificate of node 2:"), "{reason}");
-    let server = card(&ca, "node-2.dev.hive", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
+    let server =
+        card(&ca, "node-2.dev.hive", |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth]);
     assert_eq!(refusal(&mut connect(&node, &ca, Some(&server)), &hello("dev", 2, 1)), "hung up");
     for name in ["node-3.dev.hive", "node-2.prod.hive", "node-22.dev.hive", "localhost"] {
         let wrong = card(&ca, name, |_| {});
@@ -147,7 +156,10 @@ fn the_hello_must_fit_and_frames_come_through() {
     nothing_came(&events);
 
     let mut stream = connect(&node, &ca, Some(&good));
-    assert!(matches!(answer(&mut stream, &hello("dev", 2, 1)), Some(Message::Welcome { node: NodeId(1), lane_count: 1, .. })));
+    assert!(matches!(
+        answer(&mut stream, &hello("dev", 2, 1)),
+        Some(Message::Welcome { node: NodeId(1), lane_count: 1, .. })
+    ));
     expect(&events, "up 2");
     let frame = encode(&Message::Frame { lane: LaneId(0), frame: Bytes::from(vec![1; 300_000]) });
     stream.write_all(&frame).unwrap();
@@ -186,7 +198,11 @@ fn two_nodes_find_each_other_lose_each_other_and_find_again() {
     for bytes in [10, 4 << 20, 20] {
         assert_eq!(expect(&two_events, "frame"), format!("frame 1 {bytes}"));
     }
-    push(&two, &two_stub, vec![to_one(), Effect::Send { to: NodeId(1), lane: LaneId(0), frame: Bytes::from_static(b"abc") }]);
+    push(
+        &two,
+        &two_stub,
+        vec![to_one(), Effect::Send { to: NodeId(1), lane: LaneId(0), frame: Bytes::from_static(b"abc") }],
+    );
     assert_eq!(expect(&one_events, "frame"), "frame 2 3");
     // The same port again, as a restarted node would have it.
     second.peer_listen = two.peer_address();

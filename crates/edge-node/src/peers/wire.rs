@@ -165,7 +165,14 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_read_in_any_pieces() {
-        let hello = Hello { world: "dev".into(), node: NodeId(1), boot: BootId(9), lane: LaneId(2), lane_count: 4, to: NodeId(3) };
+        let hello = Hello {
+            world: "dev".into(),
+            node: NodeId(1),
+            boot: BootId(9),
+            lane: LaneId(2),
+            lane_count: 4,
+            to: NodeId(3),
+        };
         let messages = [
             Message::Hello(hello),
             Message::Welcome { node: NodeId(3), boot: BootId(8), lane_count: 1 },
@@ -190,7 +197,14 @@ mod tests {
 
     #[test]
     fn hostile_bytes_are_errors() {
-        for bytes in [&[0, 0, 0, 0][..], &[255, 255, 255, 255, 4], &[1, 0, 0, 0, 4], &[1, 0, 0, 0, 99], &[2, 0, 0, 0, 5, 5], &[9, 0, 0, 0, 1, b'H', b'I', 0, 0, 0, 0, 0, 0]] {
+        for bytes in [
+            &[0, 0, 0, 0][..],
+            &[255, 255, 255, 255, 4],
+            &[1, 0, 0, 0, 4],
+            &[1, 0, 0, 0, 99],
+            &[2, 0, 0, 0, 5, 5],
+            &[9, 0, 0, 0, 1, b'H', b'I', 0, 0, 0, 0, 0, 0],
+        ] {
             assert!(take(&mut BytesMut::from(bytes), HELLO_BYTES_MAX).is_err(), "{bytes:?}");
         }
     }

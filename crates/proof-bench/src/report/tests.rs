@@ -24,7 +24,8 @@ fn sample() -> Report {
     let mut latency = histogram();
     (1..=100).for_each(|micros| latency.record(micros * 100).unwrap());
     let errors = BTreeMap::from([("503 <NoLeader>".to_owned(), 2)]);
-    let run = Run { operations: 100, errors, seconds: 0.5, latency, server_cpu: None, client_cpu: Duration::from_millis(1) };
+    let run =
+        Run { operations: 100, errors, seconds: 0.5, latency, server_cpu: None, client_cpu: Duration::from_millis(1) };
     let mut report = Report::new("all", &options());
     report.add(Measurement::new("kv-put", "hive", "put strong", 4, 2048, &[run.clone(), run]));
     report.failovers.push(Failover {
