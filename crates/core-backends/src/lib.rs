@@ -141,6 +141,19 @@ pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
     out.finish()
 }
 
+/// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.
+pub fn is_sure(backend: BackendKind, space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
+    match backend {
+        BackendKind::Metadata => metadata::is_sure(space, command),
+        _ => Ok(true),
+    }
+}
+
+/// Whether commands behind this one may be refused because of it, so that they are not sure before it is applied.
+pub fn makes_unsure(backend: BackendKind, command: &Bytes) -> bool {
+    backend == BackendKind::Metadata && metadata::changes_partitions(command)
+}
+
 /// Whether a reply is a refusal that the same request may get past later: it changed nothing.
 pub fn is_retryable_refusal(reply: &[u8]) -> bool {
     let kind = reply.get(1).copied().and_then(base_types::ErrorKind::from_byte);

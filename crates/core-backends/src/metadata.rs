@@ -51,6 +51,34 @@ pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Res
     Ok(encode_reply(&reply))
 }
 
+/// Whether a write can be promised before it is applied: every partition it touches is owned, at its epoch,
+/// and not moving, so that only a partition command ordered before it could still refuse it.
+pub fn is_sure(space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
+    let scopes: Vec<Option<Scope>> = match Command::from_bytes(command.clone()) {
+        Ok(Command::Put { scope, .. } | Command::Delete { scope, .. } | Command::CompareAndSet { scope, .. }) => {
+            vec![scope]
+        }
+        Ok(Command::Batch { steps }) => steps.into_iter().map(|step| step.scope).collect(),
+        _ => return Ok(false),
+    };
+    for scope in scopes.into_iter().flatten() {
+        let record = partition::Record::load(space, scope.partition)?;
+        let info = record.map(|record| record.info(scope.partition));
+        if !info.is_some_and(|info| info.scope == scope && info.state == PartitionState::Owned) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a command changes who takes writes for a partition.
+pub fn changes_partitions(command: &Bytes) -> bool {
+    !matches!(
+        Command::from_bytes(command.clone()),
+        Ok(Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. })
+    )
+}
+
 fn decode_checked(bytes: &Bytes) -> Result<Command, Refusal> {
     if bytes.len() > COMMAND_BYTES_MAX {
         return Err(too_large("BodyTooLarge", "command", bytes.len(), COMMAND_BYTES_MAX));

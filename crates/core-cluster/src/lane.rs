@@ -494,6 +494,14 @@ impl Lane {
         if replica.leading.is_some() && replica.meta.node_of(sender).is_some() {
             replica.answered.insert(sender, now);
         }
+        if replica.has_lost_what_it_acknowledged(&message) {
+            let text = format!(
+                "its leader counts on its log up to {}, but it ends at {}: acknowledged entries rotted at its end",
+                message.commit(),
+                replica.group.as_ref().map_or(LogIndex(0), |group| group.last_index())
+            );
+            return replica.damage(shared, text);
+        }
         let takes_more = message.kind() != MessageKind::Append || !shared.is_pressed(8);
         if let Some(group) = replica.group.as_mut().filter(|_| takes_more) {
             group.step(message);

@@ -11,8 +11,8 @@
 use crate::admin::AdminWaits;
 use crate::api::*;
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
-use crate::meta::{ClusterMeta, ReplicaRecord, META_KEY, STATE_REPLICA};
-use crate::overlay::{Overlay, View};
+use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
+use crate::overlay::{BackendView, Overlay, View};
 use crate::reads::Reads;
 use crate::repair::Repair;
 use crate::request_ids::RequestIds;
@@ -42,6 +42,8 @@ pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
 pub const PENDING_WRITES_MAX: usize = 65_536;
 /// Full batches that may be staged, a quarter of them for each of a leader's four flushes.
 const STAGED_BATCHES_MAX: u64 = 8;
+/// An overlay below this is never too large, however small the flush size is set.
+const OVERLAY_BYTES_MIN: u64 = 64 << 10;
 /// Rounds of make-ready in one turn; what is left goes on in the next.
 const READY_ROUNDS_MAX: usize = 16;
 
@@ -95,7 +97,7 @@ impl Shared {
     pub fn is_pressed(&self, times: u64) -> bool {
         let log = self.log.borrow();
         let staged_max = (self.config.log.batch_bytes_max as u64).saturating_mul(STAGED_BATCHES_MAX * times);
-        self.statistics.overlay_bytes > self.config.flush_bytes.saturating_mul(times)
+        self.statistics.overlay_bytes > self.config.flush_bytes.max(OVERLAY_BYTES_MIN).saturating_mul(times)
             || log.staged_bytes() > staged_max
             || (log.is_starved() && log.prepare_failed() && times <= 4)
     }
@@ -178,6 +180,8 @@ pub struct Replica {
     pub staged: Vec<StagedWrite>,
     pub proposed: VecDeque<Proposed>,
     pub pending_writes: usize,
+    /// An entry up to here may make later writes be refused; `MAX`: it waits to be proposed.
+    pub unsure_until: LogIndex,
     pub absolute: Vec<AbsoluteWait>,
     pub reads: Reads,
     pub admin: AdminWaits,
@@ -298,6 +302,7 @@ impl Replica {
             staged: Vec::new(),
             proposed: VecDeque::new(),
             pending_writes: 0,
+            unsure_until: LogIndex(0),
             absolute: Vec::new(),
             reads: Reads::default(),
             admin: AdminWaits::default(),
@@ -479,7 +484,8 @@ impl Replica {
         }
         // Nobody waits longer, and the request id is remembered by it.
         let deadline = deadline.min(now + DEADLINE_MAX);
-        let waiting = WaitingWrite { ticket, deadline, level: write.level(self), answered: false };
+        let level = self.promised_level(&write);
+        let waiting = WaitingWrite { ticket, deadline, level, answered: false };
         if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
             let at = self.at(applied.term, applied.index, applied.position);
             let reply = applied.reply.clone();
@@ -500,6 +506,27 @@ impl Replica {
         });
     }
 
+    /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
+    /// refused when it is: where that is not sure (a partition is moving), it waits to be applied like a
+    /// strong one, and its answer says so.
+    fn promised_level(&mut self, write: &Write) -> WriteConsistency {
+        let level = write.level(self);
+        let Some(backend) = BackendKind::from_byte(write.backend) else { return level };
+        let early = level < WriteConsistency::Strong;
+        let settled =
+            self.unsure_until <= self.meta.applied && self.group.as_ref().is_some_and(Group::committed_in_own_term);
+        let space = BackendView { view: self.view(), backend: write.backend };
+        let sure = !early || (settled && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
+        if core_backends::makes_unsure(backend, &write.command) {
+            self.unsure_until = LogIndex(u64::MAX);
+        }
+        if sure {
+            level
+        } else {
+            WriteConsistency::Strong
+        }
+    }
+
     fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
         if shared.disk_full {
             return Some(Refusal::new(
@@ -513,7 +540,10 @@ impl Replica {
             return Some(Refusal::new(
                 ErrorKind::Overloaded,
                 "Overloaded",
-                format!("cluster {} has {} writes waiting; back off and retry", self.spec.name, self.pending_writes),
+                format!(
+                    "cluster {} takes no more writes just now ({} wait, {} bytes wait to be written out); back off and retry",
+                    self.spec.name, self.pending_writes, shared.statistics.overlay_bytes
+                ),
             ));
         }
         let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX);
@@ -624,6 +654,9 @@ impl Replica {
         match group.propose(entry::encode(time, id_time, commands)) {
             Ok(index) => {
                 let term = group.term();
+                if self.unsure_until == LogIndex(u64::MAX) {
+                    self.unsure_until = index;
+                }
                 shared.statistics.proposals += 1;
                 for (position, write) in writes.iter_mut().enumerate() {
                     let early = write.level == WriteConsistency::Hopeful
@@ -791,6 +824,7 @@ impl Replica {
     /// Leadership is gone: what was proposed may still be committed by another leader.
     pub fn lose_leadership(&mut self, shared: &mut Shared) {
         self.leading = None;
+        self.unsure_until = LogIndex(0);
         self.answered.clear();
         let hidden = planted(Mutant::UnknownAsRefused);
         for proposed in std::mem::take(&mut self.proposed) {
@@ -854,18 +888,38 @@ impl Replica {
 
     fn tell_changes(&mut self, shared: &mut Shared) {
         let leader = self.leader_node();
-        if self.told.as_ref().is_some_and(|(told, members)| *told == leader && *members == self.meta.members) {
+        // Members are told once the change that made them is durable here: who hears of it may destroy a
+        // removed replica, whose vote this one needs if it comes back from before the change (simulator, 414).
+        let settled = self.membership_at <= self.durable.index.max(FIRST_INDEX) || self.blank;
+        if !settled {
+            shared.flush_soon = true;
+        }
+        let members = match &self.told {
+            Some((_, told)) if !settled => told,
+            None if !settled => return,
+            _ => &self.meta.members,
+        };
+        if self.told.as_ref().is_some_and(|(told, known)| *told == leader && known == members) {
             return;
         }
-        let now_is = (leader, self.meta.members.clone());
+        let members = members.clone();
         shared.output.notices.push(Notice::Changed {
             cluster: self.spec.cluster,
             generation: self.spec.generation,
             name: self.spec.name.clone(),
-            leader: now_is.0,
-            members: now_is.1.clone(),
+            leader,
+            members: members.clone(),
         });
-        self.told = Some(now_is);
+        self.told = Some((leader, members));
+    }
+
+    /// A leader's heartbeat tells a commit index that this replica has acknowledged to it. A log that
+    /// ends before it has lost entries that looked like a torn tail when they were read back.
+    pub fn has_lost_what_it_acknowledged(&self, message: &Message) -> bool {
+        let Some(group) = self.group.as_ref().filter(|_| !self.blank && self.incoming.is_none()) else { return false };
+        message.kind() == MessageKind::Heartbeat
+            && message.term() >= group.term()
+            && message.commit() > group.last_index()
     }
 
     /// Whether anything waits on this replica (it must then not fall quiet).

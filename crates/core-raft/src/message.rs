@@ -102,6 +102,11 @@ impl Message {
         Term(self.inner.term)
     }
 
+    /// The commit index it tells (appends, heartbeats).
+    pub fn commit(&self) -> LogIndex {
+        LogIndex(self.inner.commit)
+    }
+
     /// Whether it is a vote that was asked for by the leader (leadership transfer), which no lease holds back.
     pub fn is_forced_campaign(&self) -> bool {
         &self.inner.context[..] == raft::CAMPAIGN_TRANSFER

@@ -334,9 +334,22 @@ impl Run {
                         return;
                     }
                     if self.world.now >= until {
+                        let name = match &target {
+                            KvTarget::Cluster(name) => name.as_str().to_string(),
+                            KvTarget::Keyspace(name) => name.clone(),
+                        };
+                        let held: Vec<_> = self
+                            .world
+                            .nodes
+                            .iter()
+                            .flat_map(|node| node.lanes.iter().filter_map(|lane| lane.machine.as_ref()))
+                            .flat_map(|machine| machine.views())
+                            .filter(|view| view.name.as_str().contains(&name))
+                            .collect();
+                        let node = node + 1;
                         return self.violate(
                             "liveness",
-                            format!("{target:?} does not serve through node {} after healing: {last}", node + 1),
+                            format!("{target:?} does not serve through node {node} after healing: {last}; replicas {held:?}"),
                         );
                     }
                     let pause = self.world.now + LOOK_US;
@@ -409,8 +422,9 @@ impl Run {
                     .find(|(node, _, _)| *node == member.node)
                     .map(|(_, view, _)| (view.applied, view.damaged, view.blank));
                 if state != Some((leader.applied, false, false)) {
+                    let view = held.iter().find(|(node, _, _)| *node == member.node).map(|(_, view, _)| view);
                     unequal.get_or_insert(format!(
-                        "{:?} ({:?}): member {member:?} is at {state:?}, the leader at {:?}",
+                        "{:?} ({:?}): member {member:?} is at {state:?}, the leader at {:?}; it sees {view:?}",
                         leader.name, cluster, leader.applied
                     ));
                 }
