@@ -260,17 +260,44 @@ async fn exchange<'a>(
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
         let Some((status, head, length)) = parse_head(answer)? else { continue };
-        while answer.len() < head + length {
+        loop {
+            let end = match length {
+                Some(length) => (answer.len() >= head + length).then_some(length),
+                None => chunks_end(&answer[head..])?,
+            };
+            if let Some(length) = end {
+                return Ok((status, &answer[head..head + length]));
+            }
             if stream.read_buf(answer).await? == 0 {
                 return Err(std::io::ErrorKind::UnexpectedEof.into());
             }
         }
-        return Ok((status, &answer[head..head + length]));
     }
 }
 
-/// Status, bytes of the head, bytes of the body; `None` while the head is incomplete.
-fn parse_head(answer: &[u8]) -> std::io::Result<Option<(u16, usize, usize)>> {
+/// Where a chunked body ends (etcd's gateway sends large answers so); `None` while it is incomplete.
+fn chunks_end(body: &[u8]) -> std::io::Result<Option<usize>> {
+    let mut at = 0;
+    loop {
+        let invalid = |_| std::io::Error::new(std::io::ErrorKind::InvalidData, "no chunk size");
+        let httparse::Status::Complete((line, size)) = httparse::parse_chunk_size(&body[at..]).map_err(invalid)? else {
+            return Ok(None);
+        };
+        at = at.saturating_add(line).saturating_add(size as usize).saturating_add(2);
+        if at > body.len() {
+            return Ok(None);
+        }
+        if size == 0 {
+            return Ok(Some(at));
+        }
+    }
+}
+
+/// What the head of an answer tells: status, bytes of the head, bytes of the body (`None`: chunked).
+type Head = (u16, usize, Option<usize>);
+
+/// Reads the head; `None` while it is incomplete.
+fn parse_head(answer: &[u8]) -> std::io::Result<Option<Head>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let invalid = |what: &'static str| std::io::Error::new(std::io::ErrorKind::InvalidData, what);
@@ -281,7 +308,13 @@ fn parse_head(answer: &[u8]) -> std::io::Result<Option<(u16, usize, usize)>> {
             let length = header
                 .and_then(|header| std::str::from_utf8(header.value).ok())
                 .and_then(|text| text.trim().parse().ok());
-            Ok(Some((response.code.unwrap_or(0), head, length.ok_or_else(|| invalid("no content-length"))?)))
+            let chunked = response.headers.iter().any(|header| {
+                header.name.eq_ignore_ascii_case("transfer-encoding") && header.value.eq_ignore_ascii_case(b"chunked")
+            });
+            if length.is_none() && !chunked {
+                return Err(invalid("no content-length"));
+            }
+            Ok(Some((response.code.unwrap_or(0), head, length)))
         }
     }
 }
@@ -294,7 +327,11 @@ mod tests {
 
     #[test]
     fn heads_are_read() {
-        assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap(), Some((200, 38, 5)));
+        assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap(), Some((200, 38, Some(5))));
+        let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        assert_eq!(parse_head(chunked).unwrap(), Some((200, chunked.len(), None)));
+        assert_eq!(chunks_end(b"5\r\nhello\r\n0\r\n\r\nHTTP").unwrap(), Some(15));
+        assert_eq!(chunks_end(b"5\r\nhello\r\n0\r\n").unwrap(), None);
         assert_eq!(parse_head(b"HTTP/1.1 200 OK\r\nConte").unwrap(), None);
         assert!(parse_head(b"SSH-2.0\r\n\r\n").is_err());
         assert!(parse_head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
