@@ -18,6 +18,8 @@ use std::ops::{Bound, ControlFlow};
 const PAIR_OVERHEAD_BYTES: u64 = 96;
 
 type Layer = BTreeMap<Bytes, Option<Bytes>>;
+/// A key with its new value, or (`None`) its tombstone.
+type Pair<'a> = (&'a Bytes, &'a Option<Bytes>);
 
 /// The layers of one replica.
 #[derive(Default, Debug)]
@@ -84,14 +86,14 @@ pub struct View<'a> {
 
 /// What an overlay range yields: key, and value or tombstone; nearer layers first decided.
 struct LayerWalk<'a> {
-    sources: [std::iter::Peekable<Box<dyn Iterator<Item = (&'a Bytes, &'a Option<Bytes>)> + 'a>>; 2],
+    sources: [std::iter::Peekable<Box<dyn Iterator<Item = Pair<'a>> + 'a>>; 2],
     direction: Direction,
 }
 
 impl<'a> LayerWalk<'a> {
     fn new(overlay: &'a Overlay, start: &[u8], end: Option<&[u8]>, direction: Direction) -> LayerWalk<'a> {
         let walk = |layer: Option<&'a Layer>| {
-            let iterator: Box<dyn Iterator<Item = (&'a Bytes, &'a Option<Bytes>)> + 'a> = match layer {
+            let iterator: Box<dyn Iterator<Item = Pair<'a>> + 'a> = match layer {
                 Some(layer) if end.is_none_or(|end| start < end) => {
                     let range =
                         layer.range::<[u8], _>((Bound::Included(start), end.map_or(Bound::Unbounded, Bound::Excluded)));

@@ -65,7 +65,7 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         FaultKind::OldImage => old_image(world, &hazard, node),
         FaultKind::Drift => {
             let now = world.now;
-            let ppm = hazard.amount as i64 * if hazard.amount % 2 == 0 { 1 } else { -1 };
+            let ppm = hazard.amount as i64 * if hazard.amount.is_multiple_of(2) { 1 } else { -1 };
             world.nodes[node].clock.set_drift(now, ppm);
             world.clock_changed(node);
             true
@@ -177,6 +177,8 @@ fn swizzle(world: &mut World, number: usize, hazard: &Hazard) -> bool {
     let nodes = world.nodes.len();
     let (cuts, mends) = (world.random.fault.shuffled(nodes), world.random.fault.shuffled(nodes));
     let step = (hazard.for_ms * 1_000 / (2 * nodes as u64 + 1)).max(1);
+    // `position` is a moment too, not only a place in `cuts`.
+    #[allow(clippy::needless_range_loop)]
     for position in 0..nodes {
         let cut_at = world.now + position as u64 * step;
         let mend_at = world.now + (nodes + position) as u64 * step;

@@ -63,7 +63,7 @@ impl Totals {
         }
         let drawn = FaultKind::ALL
             .iter()
-            .filter(|kind| !NOT_DRAWN.contains(kind) && !(layer == Layer::Lane && needs_router(**kind)))
+            .filter(|kind| !(NOT_DRAWN.contains(kind) || layer == Layer::Lane && needs_router(**kind)))
             .map(|kind| kind.name());
         drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0).collect()
     }

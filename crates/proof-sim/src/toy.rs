@@ -137,7 +137,7 @@ fn perform(
     let result = match action {
         Action::KvPut { target, key, value } => {
             store.puts += 1;
-            if wrong != Wrong::LosesPuts || store.puts % 20 != 0 {
+            if wrong != Wrong::LosesPuts || !store.puts.is_multiple_of(20) {
                 space(store, target).insert(key.clone(), value.clone());
             }
             ActionResult::Done

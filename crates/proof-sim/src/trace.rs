@@ -31,7 +31,7 @@ impl Trace {
             self.hash.update(&number.to_le_bytes());
         }
         self.events += 1;
-        if self.events % TRACE_INTERVAL == 0 {
+        if self.events.is_multiple_of(TRACE_INTERVAL) {
             self.points.push(self.hash.digest());
         }
     }

@@ -29,7 +29,7 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64) -> Walk {
-        let keep = if seed % 2 == 0 { 0 } else { 8 << 10 };
+        let keep = if seed.is_multiple_of(2) { 0 } else { 8 << 10 };
         let mut world = World::new(4, 3, keep);
         world.random = Random(seed);
         world.faults = Faults {

@@ -10,7 +10,7 @@ fn sender() -> Sender {
 }
 
 fn member(id: u64) -> Member {
-    Member { replica: ReplicaId(id), node: NodeId(id), disk: DiskId(id * 7), learner: id % 2 == 0 }
+    Member { replica: ReplicaId(id), node: NodeId(id), disk: DiskId(id * 7), learner: id.is_multiple_of(2) }
 }
 
 fn name() -> ClusterName {

@@ -271,10 +271,10 @@ impl Run {
         }
         match reshard.moves.first() {
             None => self.finish(reshard.target),
-            Some(first) if first.phase == MovePhase::Waiting => self.write(|document| start_next(document)),
+            Some(first) if first.phase == MovePhase::Waiting => self.write(start_next),
             Some(first) if first.phase == MovePhase::Releasing && first.from >= reshard.target => {
                 // The whole cluster goes in the end, and its pairs with it.
-                self.write(|document| end_first(document))
+                self.write(end_first)
             }
             Some(first) if first.phase == MovePhase::Releasing => self.release(*first),
             Some(_) => self.go_on(),
@@ -459,7 +459,7 @@ impl Run {
                 let step = self.first_move()?;
                 self.release(step)
             }
-            Reply::Released { .. } => self.write(|document| end_first(document)),
+            Reply::Released { .. } => self.write(end_first),
             other => Err(odd(&other)),
         }
     }

@@ -38,6 +38,9 @@ pub struct ScanRequest {
     pub keys_only: bool,
 }
 
+/// A cluster's pairs, and whether it has more.
+type Page = (Vec<(Bytes, Bytes)>, bool);
+
 impl ScanRequest {
     /// From a `KvScan`.
     pub fn from_action(action: &Action) -> Option<ScanRequest> {
@@ -274,7 +277,7 @@ impl Scan {
         share.map(|(_, share)| share).into_iter().collect()
     }
 
-    fn pages(&mut self, answers: Vec<CallResult>) -> Result<Vec<(Vec<(Bytes, Bytes)>, bool)>, Failure> {
+    fn pages(&mut self, answers: Vec<CallResult>) -> Result<Vec<Page>, Failure> {
         let mut pages = Vec::new();
         let one_cluster = answers.len() == 1;
         for result in answers {
