@@ -843,7 +843,7 @@ impl Lane {
     }
 
     /// A hash of everything a replica has applied, with the index it stands at: equal on all members
-    /// at equal index. For the simulator and `hive ctl verify`; walks the whole space.
+    /// at equal index. For the simulator; walks the whole space.
     pub fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {
         let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
         let mut hasher = xxhash_rust::xxh3::Xxh3::new();
