@@ -1,0 +1,51 @@
+//! Requests of clients and what they come to.
+//!
+//! Always: a ticket is answered at most once; it is lost where its node dies.
+//! Not here: what clients ask (`load`).
+
+use super::{Answered, World};
+use base_types::action::{Request, Response};
+use base_types::Ticket;
+use core_node::api::Event;
+use proof_check::Violation;
+
+impl World {
+    pub(super) fn reply(&mut self, node: usize, ticket: Ticket, response: Response) {
+        match self.waiting.remove(&ticket) {
+            Some((asked, _)) if asked == node => {
+                self.answers.push_back((ticket, Answered::Response(Box::new(response))));
+            }
+            _ if ticket.0 >= self.next_ticket => {
+                let message = format!("node {} answered {ticket:?}, which nobody asked", self.nodes[node].id);
+                self.violate(Violation::new("replies", message, vec![]));
+            }
+            // Answered twice, or after a cancel.
+            _ => self.probe("answer_nobody_waits_for"),
+        }
+    }
+
+    /// A client asks a node. `None`: nobody listens there.
+    pub fn ask(&mut self, node: usize, request: Request) -> Option<Ticket> {
+        if !self.nodes[node].running {
+            return None;
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.waiting.insert(ticket, (node, self.nodes[node].life));
+        let lane = self.random.host.below(self.nodes[node].lanes.len() as u64) as usize;
+        self.post(node, lane, Event::Request { ticket, request });
+        Some(ticket)
+    }
+
+    /// The client goes away. True if it was still waited for.
+    pub fn cancel(&mut self, ticket: Ticket) -> bool {
+        let Some((node, life)) = self.waiting.remove(&ticket) else { return false };
+        if self.is_alive(node, life) {
+            // The door knows which core has the ticket; to the others it means nothing.
+            for lane in 0..self.nodes[node].lanes.len() {
+                self.post(node, lane, Event::Cancel { ticket });
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,215 @@
+//! Starts, deaths and pauses of nodes.
+//!
+//! Always: every start and every death is a new life, and nothing meant for another life arrives.
+//! Not here: why a node dies (`faults`).
+
+use super::disks::run_job;
+use super::{Answered, Due, World};
+use crate::clock::Clock;
+use crate::disk::SimDisk;
+use crate::host::{LaneHost, Node};
+use crate::plan::SimTuning;
+use crate::random::Random;
+use base_types::{BootId, DiskId, LaneId, NodeId, Ticket};
+use core_node::api::{Event, NodeConfig, Tuning};
+use core_placement::Labels;
+use proof_check::Violation;
+use std::collections::VecDeque;
+
+impl World {
+    /// The process ends. With `down_us` it comes back by itself. `told`: its connections are reset.
+    pub fn kill(&mut self, node: usize, down_us: Option<u64>, told: bool) {
+        if self.nodes[node].running {
+            self.trace.say(self.now, || format!("n{} dies", node + 1));
+            self.trace.note(self.now, "die", &[node as u64]);
+            self.bury(node);
+            for peer in 0..self.nodes.len() {
+                let cut = self.network.is_cut(node, peer);
+                if peer != node && told && !cut {
+                    self.disconnect(node, peer);
+                }
+            }
+        }
+        if let Some(down_us) = down_us {
+            let life = self.nodes[node].life;
+            self.schedule(self.now + down_us, Due::Start { node, life });
+        }
+    }
+
+    pub(super) fn bury(&mut self, node: usize) {
+        let now = self.now;
+        let host = &mut self.nodes[node];
+        host.running = false;
+        host.down_since = now;
+        host.life += 1;
+        host.armed = None;
+        host.paused_until = 0;
+        for lane in &mut host.lanes {
+            lane.machine = None;
+            lane.inbox.clear();
+            lane.turn_due = false;
+            lane.wake_at = u64::MAX;
+            lane.disk.crash(&mut self.random.disk);
+            // What the engine was writing is there or it is not.
+            if let Some(job) = lane.job_running.take().filter(|_| self.random.disk.per_mille(500)) {
+                drop(run_job(lane, &job.work));
+            }
+            lane.jobs.clear();
+        }
+        let lost: Vec<Ticket> =
+            self.waiting.iter().filter(|(_, (asked, _))| *asked == node).map(|(ticket, _)| *ticket).collect();
+        for ticket in lost {
+            self.waiting.remove(&ticket);
+            self.answers.push_back((ticket, Answered::Lost));
+        }
+    }
+
+    pub(super) fn start(&mut self, node: usize, life: u64) {
+        let host = &self.nodes[node];
+        if host.running || host.life != life || host.held_down > 0 {
+            return;
+        }
+        // Nobody's old connection survives a start.
+        for peer in 0..self.nodes.len() {
+            if peer != node {
+                self.disconnect(node, peer);
+            }
+        }
+        let boot = BootId(self.random.host.draw());
+        let seed = self.random.host.draw();
+        let host = &mut self.nodes[node];
+        host.life += 1;
+        host.running = true;
+        host.clock = Clock::new(self.now, host.clock.local_at(self.now).0);
+        self.trace.note(self.now, "start", &[node as u64]);
+        self.trace.say(self.now, || format!("n{} starts", node + 1));
+        for lane in 0..self.nodes[node].lanes.len() {
+            let config = self.config(node, lane, boot, seed);
+            if !self.open_lane(node, lane, config) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn open_lane(&mut self, node: usize, lane: usize, config: NodeConfig) -> bool {
+        let local = self.nodes[node].clock.local_at(self.now);
+        let host = &mut self.nodes[node].lanes[lane];
+        let engine: std::sync::Arc<dyn base_engine::Engine> = host.engine.clone();
+        match self.opener.open(config, vec![engine], &mut host.disk, local) {
+            Ok((machine, effects)) => {
+                let wake = machine.next_wake();
+                host.machine = Some(machine);
+                let life = self.nodes[node].life;
+                self.carry_out(node, lane, effects, false);
+                if self.is_alive(node, life) {
+                    self.schedule_wake(node, lane, wake);
+                    self.post(node, lane, Event::Timer);
+                }
+                self.is_alive(node, life)
+            }
+            Err(message) => {
+                self.refuse_start(node, &message);
+                false
+            }
+        }
+    }
+
+    /// A node whose disk was damaged may refuse to start: its operator gives it an empty one.
+    pub(super) fn refuse_start(&mut self, node: usize, message: &str) {
+        self.trace.say(self.now, || format!("n{} refuses to start: {message}", node + 1));
+        self.probe("start_refused");
+        if !self.nodes[node].disk_suspect {
+            let message = format!("node {} refuses to start although its disk was well: {message}", node + 1);
+            self.violate(Violation::new("start", message, vec![]));
+        }
+        self.kill(node, Some(500_000), false);
+        self.wipe(node);
+    }
+
+    /// An empty disk under a new name.
+    pub fn wipe(&mut self, node: usize) {
+        self.nodes[node].disk_id = DiskId(self.random.host.draw());
+        for lane in &mut self.nodes[node].lanes {
+            lane.disk = SimDisk::default();
+            lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::new());
+        }
+        self.nodes[node].images.clear();
+    }
+
+    pub(super) fn resume(&mut self, node: usize) {
+        if self.nodes[node].paused_until <= self.now {
+            self.nodes[node].paused_until = 0;
+            self.nodes[node].disturbed_at = self.now;
+        }
+    }
+
+    pub(super) fn config(&self, node: usize, lane: usize, boot: BootId, seed: u64) -> NodeConfig {
+        let host = &self.nodes[node];
+        let address = |number: u64| (NodeId(number + 1), format!("n{}:7601", number + 1));
+        NodeConfig {
+            world: "sim".to_string(),
+            node: host.id,
+            disk: host.disk_id,
+            boot,
+            lane: LaneId(lane as u16),
+            lane_count: host.lanes.len() as u16,
+            labels: host.labels.clone(),
+            peer_address: format!("n{}:7601", host.id),
+            http_address: format!("n{}:7101", host.id),
+            world_members: (0..self.plan.shape.world_members).map(address).collect(),
+            region_members: Vec::new(),
+            default_engine: "memory".to_string(),
+            engines: vec!["memory".to_string()],
+            version: "sim".to_string(),
+            tuning: core_tuning(&self.plan.tuning),
+            seed: seed ^ (lane as u64).wrapping_mul(0x9e37_79b9),
+        }
+    }
+}
+
+pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random) -> Node {
+    Node {
+        id: NodeId(number + 1),
+        labels: Labels {
+            region: format!("region-{}", region + 1),
+            az: format!("{}", number + 1),
+            rack: "1".to_string(),
+            chassis: format!("c{}", number + 1),
+        },
+        disk_id: DiskId(random.draw()),
+        life: 0,
+        running: false,
+        down_since: 0,
+        paused_until: 0,
+        disturbed_at: 0,
+        clock: Clock::new(0, 1_000_000 + random.below(1 << 40)),
+        lanes: (0..lanes).map(|_| LaneHost::new()).collect(),
+        armed: None,
+        stalled_until: 0,
+        disk_suspect: false,
+        images: VecDeque::new(),
+        held_down: 0,
+    }
+}
+
+fn core_tuning(tuning: &SimTuning) -> Tuning {
+    Tuning {
+        tick_ms: tuning.tick_ms,
+        heartbeat_ticks: tuning.heartbeat_ticks,
+        election_ticks: tuning.election_ticks,
+        quiesce_after_ticks: tuning.quiesce_after_ticks,
+        flush_bytes: tuning.flush_bytes,
+        flush_after_ms: tuning.flush_after_ms,
+        log_keep_bytes: tuning.log_keep_bytes,
+        snapshot_chunk_bytes: tuning.snapshot_chunk_bytes,
+        node_heartbeat_ms: tuning.node_heartbeat_ms,
+        node_down_ms: tuning.node_down_ms,
+        log: core_log::LogConfig {
+            segment_bytes: tuning.segment_bytes,
+            spare_segments: tuning.spare_segments,
+            batch_bytes_max: tuning.batch_bytes_max,
+            segments_soft_max: tuning.segments_soft_max,
+            seal_after: std::time::Duration::from_millis(tuning.seal_after_ms),
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! A turn of a core: its inbox, its step, when it wakes next, and what it wants done.
+//!
+//! Always: an event waits in an inbox until the turn; a dead node's effects are dropped, those behind an
+//! armed death as well.
+//! Not here: how the effects end (`disks`, `links`, `clients`).
+
+use super::describe::{event_line, event_name, event_number};
+use super::{Due, World};
+use crate::host::{Armed, INBOX_EVENTS_MAX};
+use crate::plan::FaultKind;
+use base_types::LaneId;
+use core_node::api::{Effect, Effects, Event};
+use proof_check::Violation;
+
+impl World {
+    /// Puts an event into a core's inbox.
+    pub fn post(&mut self, node: usize, lane: usize, event: Event) {
+        let now = self.now;
+        let delay = self.random.host.between(5, 40);
+        let host = &mut self.nodes[node];
+        let life = host.life;
+        let inbox = &mut host.lanes[lane].inbox;
+        inbox.push_back(event);
+        if inbox.len() > INBOX_EVENTS_MAX {
+            let message = format!("the inbox of node {} lane {lane} passed {INBOX_EVENTS_MAX} events", host.id);
+            self.violate(Violation::new("bounds", message, vec![]));
+            return;
+        }
+        if !host.lanes[lane].turn_due {
+            host.lanes[lane].turn_due = true;
+            let at = (now + delay).max(host.paused_until);
+            self.schedule(at, Due::Turn { node, lane, life });
+        }
+    }
+
+    pub(super) fn turn(&mut self, node: usize, lane: usize, life: u64) {
+        if !self.is_alive(node, life) {
+            return;
+        }
+        if self.is_paused(node) {
+            let at = self.nodes[node].paused_until;
+            return self.schedule(at, Due::Turn { node, lane, life });
+        }
+        let local = self.nodes[node].clock.local_at(self.now);
+        let watch_terms = matches!(self.nodes[node].armed, Some(Armed::AtVote { .. }));
+        let events_max = self.plan.tuning.turn_events_max;
+        let host = &mut self.nodes[node].lanes[lane];
+        host.turn_due = false;
+        let Some(mut machine) = host.machine.take() else { return };
+        let terms_before = if watch_terms { term_sum(machine.as_ref()) } else { 0 };
+        let mut effects = Effects::default();
+        for _ in 0..events_max {
+            let Some(event) = host.inbox.pop_front() else { break };
+            self.trace.note(self.now, event_name(&event), &[node as u64, lane as u64, event_number(&event)]);
+            self.trace.say(self.now, || format!("n{} l{lane} <- {}", node + 1, event_line(&event)));
+            machine.step(local, event, &mut effects);
+        }
+        machine.finish_turn(local, &mut effects);
+        let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
+        let wake = machine.next_wake();
+        if self.random.sample.per_mille(60) {
+            self.sample(node, machine.as_ref());
+        }
+        let host = &mut self.nodes[node].lanes[lane];
+        host.machine = Some(machine);
+        if !host.inbox.is_empty() {
+            host.turn_due = true;
+            let at = self.now + self.random.host.between(5, 40);
+            self.schedule(at, Due::Turn { node, lane, life });
+        }
+        self.carry_out(node, lane, effects, voted);
+        if self.is_alive(node, life) {
+            self.schedule_wake(node, lane, wake);
+        }
+    }
+
+    pub(super) fn schedule_wake(&mut self, node: usize, lane: usize, wake: base_types::Tick) {
+        let at = self.nodes[node].clock.true_at(wake, self.now);
+        let host = &mut self.nodes[node];
+        // Never at once: a core that always wants to be woken must not stop time.
+        let at = at.max(self.now + 20);
+        if at < host.lanes[lane].wake_at && at != u64::MAX {
+            host.lanes[lane].wake_at = at;
+            let life = host.life;
+            self.schedule(at, Due::Wake { node, lane, life });
+        }
+    }
+
+    /// Its clock changed: what it waits for comes at another time.
+    pub fn clock_changed(&mut self, node: usize) {
+        let now = self.now;
+        self.nodes[node].disturbed_at = now;
+        for lane in 0..self.nodes[node].lanes.len() {
+            self.nodes[node].lanes[lane].wake_at = u64::MAX;
+            if let Some(wake) = self.nodes[node].lanes[lane].machine.as_ref().map(|machine| machine.next_wake()) {
+                self.schedule_wake(node, lane, wake);
+            }
+        }
+    }
+
+    pub(super) fn sample(&mut self, node: usize, machine: &dyn crate::machine::Machine) {
+        let id = self.nodes[node].id;
+        // A state is hashed by walking it: one now and then, all at the end of the run.
+        let views = machine.views();
+        let hashed = self.random.sample.per_mille(100).then(|| self.random.sample.below(views.len() as u64));
+        for (number, view) in views.into_iter().enumerate() {
+            if view.is_leader {
+                let found = self.leaders.note(view.cluster, view.generation, view.term, id);
+                found.into_iter().for_each(|violation| self.violate(violation));
+            }
+            let hash = (hashed == Some(number as u64)).then(|| machine.state_hash(view.cluster)).flatten();
+            if let Some((applied, hash)) = hash {
+                let found = self.states.note(view.cluster, view.generation, applied, id, hash);
+                found.into_iter().for_each(|violation| self.violate(violation));
+            }
+        }
+    }
+
+    pub(super) fn carry_out(&mut self, node: usize, lane: usize, effects: Effects, voted: bool) {
+        let mut left = usize::MAX;
+        match self.nodes[node].armed {
+            Some(Armed::InTurn { effects: count, down_us }) if !effects.list.is_empty() => {
+                self.nodes[node].armed = None;
+                self.probe(FaultKind::CrashInTurn.name());
+                left = count;
+                let life = self.nodes[node].life;
+                self.schedule(self.now, Due::Die { node, life, down_us });
+            }
+            Some(Armed::AtVote { after_us, down_us }) if voted => {
+                self.nodes[node].armed = None;
+                self.probe(FaultKind::CrashAtVote.name());
+                let (life, at) = (self.nodes[node].life, self.now + self.random.fault.below(after_us + 1));
+                self.schedule(at, Due::Die { node, life, down_us });
+            }
+            _ => {}
+        }
+        let life = self.nodes[node].life;
+        for effect in effects.list {
+            if left == 0 || !self.is_alive(node, life) {
+                break;
+            }
+            left -= 1;
+            self.carry_out_one(node, lane, effect);
+        }
+    }
+
+    pub(super) fn carry_out_one(&mut self, node: usize, lane: usize, effect: Effect) {
+        match effect {
+            Effect::Send { to, lane: to_lane, frame } => self.send(node, to, to_lane, frame),
+            Effect::Mail { to, mail } => {
+                let (life, at) = (self.nodes[node].life, self.now + self.random.host.between(1, 20));
+                let due = Due::Mail { node, lane: usize::from(to.0), life, from: LaneId(lane as u16), mail };
+                if usize::from(to.0) < self.nodes[node].lanes.len() {
+                    self.schedule(at, due);
+                }
+            }
+            Effect::Reply { ticket, response } => self.reply(node, ticket, response),
+            Effect::Log(action) => {
+                self.nodes[node].lanes[lane].disk.queue.push_back(action);
+                self.kick_disk(node, lane);
+            }
+            Effect::Engine(job) => {
+                self.nodes[node].lanes[lane].jobs.push_back(job);
+                self.kick_engine(node, lane);
+            }
+            Effect::Address { node: peer, .. } => {
+                if let Some(peer) = self.index_of(peer).filter(|peer| *peer != node) {
+                    self.network.known.insert((node, peer));
+                }
+            }
+            Effect::Forget { node: peer } => {
+                if let Some(peer) = self.index_of(peer) {
+                    self.network.known.remove(&(node, peer));
+                }
+            }
+            Effect::Note { level, text } => {
+                self.trace.say(self.now, || format!("n{} l{lane} {level:?}: {text}", node + 1))
+            }
+            Effect::Halt { reason } => self.halt(node, &reason),
+        }
+    }
+
+    pub(super) fn halt(&mut self, node: usize, reason: &str) {
+        self.probe("halted");
+        self.trace.say(self.now, || format!("n{} halts: {reason}", node + 1));
+        if !self.nodes[node].disk_suspect {
+            let message = format!("node {} halted although its disk was well: {reason}", self.nodes[node].id);
+            self.violate(Violation::new("halt", message, vec![]));
+        }
+        let down = self.random.fault.between(100_000, 1_000_000);
+        self.kill(node, Some(down), false);
+    }
+}
+
+fn term_sum(machine: &dyn crate::machine::Machine) -> u64 {
+    machine.views().iter().map(|view| view.term.0).sum()
+}
