@@ -5,7 +5,7 @@
 
 use crate::plan::{FaultKind, Layer};
 use crate::run::Report;
-use crate::swarm::needs_router;
+use crate::swarm;
 use base_types::WriteConsistency;
 use proof_check::ledger::Ledger;
 use std::collections::BTreeMap;
@@ -13,9 +13,6 @@ use std::fmt::Write;
 
 /// From so many seeds on, every fault kind must have fired.
 pub const SEEDS_FOR_PROBES: u64 = 500;
-/// Kinds that no seed draws yet.
-pub const NOT_DRAWN: &[FaultKind] = &[FaultKind::OldImage];
-
 /// Sums over runs.
 #[derive(Clone, Default, Debug)]
 pub struct Totals {
@@ -32,6 +29,9 @@ pub struct Totals {
     pub keys_searched: u64,
     pub terms: u64,
     pub state_points: u64,
+    /// Seeds run twice in separate processes, and a line for each that differed.
+    pub doubled: u64,
+    pub differing: Vec<String>,
 }
 
 impl Totals {
@@ -56,29 +56,46 @@ impl Totals {
         }
     }
 
+    /// Adds what `twice` found.
+    pub fn add_doubles(&mut self, doubled: u64, differing: Vec<String>) {
+        self.doubled += doubled;
+        self.differing.extend(differing);
+    }
+
+    /// Everything for which the run has failed, one line each.
+    pub fn findings(&self, layer: Layer) -> Vec<String> {
+        let mut findings = self.differing.clone();
+        let dead = self.dead_probes(layer);
+        if !dead.is_empty() {
+            findings.push(format!("DEAD PROBES: never fired in {} seeds: {}", self.seeds, dead.join(", ")));
+        }
+        if !self.failed.is_empty() {
+            findings.push(format!("failed seeds: {:?}", self.failed));
+        }
+        findings
+    }
+
     /// Fault kinds that never fired although the run was large enough.
     pub fn dead_probes(&self, layer: Layer) -> Vec<&'static str> {
         if self.seeds < SEEDS_FOR_PROBES {
             return Vec::new();
         }
-        let drawn = FaultKind::ALL
-            .iter()
-            .filter(|kind| !(NOT_DRAWN.contains(kind) || layer == Layer::Lane && needs_router(**kind)))
-            .map(|kind| kind.name());
+        let drawn = FaultKind::ALL.iter().filter(|kind| swarm::draws(**kind, layer)).map(|kind| kind.name());
         drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0).collect()
     }
 
     /// The page.
-    pub fn page(&self, commit: &str, seeds: &str, wall_seconds: f64, jobs: u64) -> String {
+    pub fn page(&self, commit: &str, seeds: &str, layer: Layer, wall_seconds: f64, jobs: u64) -> String {
         let hours = self.simulated_us as f64 / 3.6e9;
         let mut page = String::new();
         let out = &mut page;
         let _ = writeln!(
             out,
-            "# Seed ledger\n\nWritten by `proof-sim run --seeds {seeds} --ledger docs/proof/ledger.md`.\n"
+            "# Seed ledger\n\nWritten by `proof-sim run --seeds {seeds} --layer {} --ledger docs/proof/ledger.md`.\n",
+            layer.name()
         );
         let _ = writeln!(out, "| | |\n|---|---|\n| commit | `{commit}` |\n| seeds | {} ({seeds}) |\n| failed seeds | {} {:?} |\n| simulated hours | {hours:.2} |\n| wall seconds | {wall_seconds:.0} on {jobs} jobs |\n| times real time, per job | {:.0} |\n| events | {} |", self.seeds, self.failed.len(), self.failed, self.simulated_us as f64 / 1e6 / wall_seconds.max(0.001) / jobs as f64, self.events);
-        let _ = writeln!(out, "| operations | {} ({} acknowledged, {} of unknown outcome) |\n| keys searched by the black box | {} ({} given up) |\n| terms with a leader | {} |\n| states compared | {} |\n", self.operations, self.acknowledged, self.unknown, self.keys_searched, self.gave_up, self.terms, self.state_points);
+        let _ = writeln!(out, "| operations | {} ({} acknowledged, {} of unknown outcome) |\n| keys searched by the black box | {} ({} given up) |\n| terms with a leader | {} |\n| states compared | {} |\n| run twice in separate processes | {} ({} differ) |\n", self.operations, self.acknowledged, self.unknown, self.keys_searched, self.gave_up, self.terms, self.state_points, self.doubled, self.differing.len());
         let _ = writeln!(out, "## Durability\n\nWrites to keys that are written once, read back at the end.\n\n| level | acknowledged | lost |\n|---|---|---|");
         for level in WriteConsistency::ALL {
             let account = self.ledger.levels[level as usize];

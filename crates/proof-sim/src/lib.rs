@@ -30,4 +30,5 @@ pub mod swarm;
 #[cfg(test)]
 mod toy;
 pub mod trace;
+pub mod twice;
 pub mod world;

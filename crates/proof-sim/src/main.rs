@@ -3,20 +3,18 @@
 //! Always: exit code 0 all well, 1 something was violated, 2 bad input (one clear line).
 //! Not here: the simulator (lib).
 
+mod progress;
+mod words;
+
+use progress::Progress;
 use proof_sim::campaign::{describe_failure, opener, run_seeds, shrink_failure};
 use proof_sim::ledger::Totals;
 use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
-use proof_sim::{panics, swarm};
+use proof_sim::{panics, swarm, twice};
 use std::process::ExitCode;
 use std::time::Instant;
-
-const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] | plan SEED | scenario FILE… [--trace] | shrink SEED|FILE | mutants [--seeds N] [--only NAME] [--table FILE] | twice --seeds A..B | speed";
-
-/// A refused command line.
-struct Refused(String);
-
-type Ran = Result<bool, Refused>;
+use words::{flag, jobs, known, layer, layer_words, option, seed_range, seed_word, Ran, Refused, USAGE};
 
 fn main() -> ExitCode {
     panics::remember();
@@ -44,72 +42,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The value behind an option.
-fn option<'a>(words: &'a [String], name: &str) -> Result<Option<&'a str>, Refused> {
-    match words.iter().position(|word| word == name) {
-        None => Ok(None),
-        Some(at) => match words.get(at + 1) {
-            Some(value) if !value.starts_with("--") => Ok(Some(value)),
-            _ => Err(Refused(format!("{name} needs a value; {USAGE}"))),
-        },
-    }
-}
-
-fn known(words: &[String], options: &[&str]) -> Result<(), Refused> {
-    match words.iter().find(|word| word.starts_with("--") && !options.contains(&word.as_str())) {
-        None => Ok(()),
-        Some(word) => Err(Refused(format!("unknown option '{word}'; {USAGE}"))),
-    }
-}
-
-fn number(text: &str, what: &str) -> Result<u64, Refused> {
-    text.parse().map_err(|_| Refused(format!("{what} '{text}' is no number from 0 to {}", u64::MAX)))
-}
-
-fn seed_word(words: &[String]) -> Result<u64, Refused> {
-    // The words behind options are no seeds.
-    let layer_at = words.iter().position(|word| word == "--layer").map(|at| at + 1);
-    let word = words
-        .iter()
-        .enumerate()
-        .find(|(at, word)| !word.starts_with("--") && Some(*at) != layer_at)
-        .map(|(_, word)| word);
-    number(word.ok_or_else(|| Refused(format!("a seed is missing; {USAGE}")))?, "seed")
-}
-
-fn seed_range(words: &[String]) -> Result<(u64, u64), Refused> {
-    let text = option(words, "--seeds")?.ok_or_else(|| Refused(format!("--seeds A..B is missing; {USAGE}")))?;
-    let (from, to) =
-        text.split_once("..").ok_or_else(|| Refused(format!("seeds '{text}' are no range; write A..B")))?;
-    let (from, to) = (number(from, "seed")?, number(to, "seed")?);
-    match from < to {
-        true => Ok((from, to)),
-        false => Err(Refused(format!("seeds '{text}' are an empty range"))),
-    }
-}
-
-fn layer(words: &[String]) -> Result<Layer, Refused> {
-    match option(words, "--layer")? {
-        None | Some("core") => Ok(Layer::Core),
-        Some("lane") => Ok(Layer::Lane),
-        Some(other) => Err(Refused(format!("unknown layer '{other}'; core and lane are known"))),
-    }
-}
-
-fn layer_words(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Core => "",
-        Layer::Lane => " --layer lane",
-    }
-}
-
-fn jobs(words: &[String]) -> Result<u64, Refused> {
-    let found = option(words, "--jobs")?.map(|text| number(text, "--jobs")).transpose()?;
-    Ok(found
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64))
-        .clamp(1, 256))
-}
-
 fn command_plan(words: &[String]) -> Ran {
     known(words, &["--layer"])?;
     print!("{}", swarm::draw(seed_word(words)?, layer(words)?).to_toml());
@@ -120,52 +52,42 @@ fn command_run(words: &[String]) -> Ran {
     known(words, &["--seeds", "--jobs", "--ledger", "--keep-going", "--no-shrink", "--layer"])?;
     let ((from, to), jobs, layer) = (seed_range(words)?, jobs(words)?, layer(words)?);
     let ledger = option(words, "--ledger")?;
-    let keep_going = words.iter().any(|word| word == "--keep-going");
-    let started = Instant::now();
+    let keep_going = flag(words, "--keep-going");
+    let mut progress = Progress::new(to - from);
     let mut totals = Totals::default();
     let mut first: Option<Report> = None;
+    let mut sampled = Vec::new();
     run_seeds(from, to, layer, jobs, |report| {
         totals.add(&report);
+        if twice::is_sampled(report.seed, from) {
+            sampled.push((report.seed, twice::trace_text(&report)));
+        }
         let failed = !report.violations.is_empty();
         if failed {
             let plan = swarm::draw(report.seed, layer);
-            println!(
-                "{}",
-                describe_failure(
-                    &report,
-                    &plan,
-                    &format!("proof-sim replay {} --trace{}", report.seed, layer_words(layer))
-                )
-            );
+            println!("{}", describe_failure(&report, &plan, &replay_command(report.seed, layer)));
             first.get_or_insert(report);
         }
-        if totals.seeds % 100 == 0 {
-            println!(
-                "{} seeds, {} failed, {:.0} s",
-                totals.seeds,
-                totals.failed.len(),
-                started.elapsed().as_secs_f64()
-            );
-        }
+        progress.tell(totals.seeds, totals.failed.len());
         keep_going || !failed
     });
-    let wall = started.elapsed().as_secs_f64();
-    println!("{}", totals.page(&commit(), &format!("{from}..{to}"), wall, jobs));
+    let wall = progress.seconds();
+    totals.add_doubles(sampled.len() as u64, twice::compare(&sampled, layer, jobs));
+    let page = totals.page(&commit(), &format!("{from}..{to}"), layer, wall, jobs);
+    println!("{page}");
     if let Some(file) = ledger {
-        std::fs::write(file, totals.page(&commit(), &format!("{from}..{to}"), wall, jobs))
-            .map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
+        std::fs::write(file, page).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
     }
-    if let Some(report) = first.filter(|_| !words.iter().any(|word| word == "--no-shrink")) {
+    if let Some(report) = first.filter(|_| !flag(words, "--no-shrink")) {
         tell_shrunk(&swarm::draw(report.seed, layer), &report);
     }
-    let dead = totals.dead_probes(layer);
-    if !dead.is_empty() {
-        println!("DEAD PROBES: never fired in {} seeds: {}", totals.seeds, dead.join(", "));
-    }
-    if !totals.failed.is_empty() {
-        println!("failed seeds: {:?}", totals.failed);
-    }
-    Ok(totals.failed.is_empty() && dead.is_empty())
+    let findings = totals.findings(layer);
+    findings.iter().for_each(|finding| println!("{finding}"));
+    Ok(findings.is_empty())
+}
+
+fn replay_command(seed: u64, layer: Layer) -> String {
+    format!("proof-sim replay {seed} --trace{}", layer_words(layer))
 }
 
 fn tell_shrunk(plan: &Plan, report: &Report) {
@@ -203,8 +125,8 @@ fn command_replay(words: &[String]) -> Ran {
     known(words, &["--trace", "--layer"])?;
     let (seed, layer) = (seed_word(words)?, layer(words)?);
     let plan = swarm::draw(seed, layer);
-    let report = run(&plan, opener(&plan), words.iter().any(|word| word == "--trace"));
-    Ok(tell(&report, &plan, &format!("proof-sim replay {seed} --trace{}", layer_words(layer))))
+    let report = run(&plan, opener(&plan), flag(words, "--trace"));
+    Ok(tell(&report, &plan, &replay_command(seed, layer)))
 }
 
 fn read_plan(file: &str) -> Result<Plan, Refused> {
@@ -220,7 +142,7 @@ fn command_scenario(words: &[String]) -> Ran {
     }
     let plans: Vec<(&String, Plan)> =
         files.into_iter().map(|file| read_plan(file).map(|plan| (file, plan))).collect::<Result<_, _>>()?;
-    let loud = words.iter().any(|word| word == "--trace");
+    let loud = flag(words, "--trace");
     let mut well = true;
     for (file, plan) in plans {
         let report = run(&plan, opener(&plan), loud);
@@ -250,35 +172,23 @@ fn command_shrink(words: &[String]) -> Ran {
 
 /// Runs seeds twice, each in a process of its own, and compares the traces.
 fn command_twice(words: &[String]) -> Ran {
-    known(words, &["--seeds", "--layer"])?;
-    let ((from, to), layer) = (seed_range(words)?, option(words, "--layer")?.unwrap_or("core"));
-    let program = std::env::current_exe().map_err(|error| Refused(format!("cannot find myself: {error}")))?;
-    let mut different = Vec::new();
+    known(words, &["--seeds", "--layer", "--jobs"])?;
+    let ((from, to), layer, jobs) = (seed_range(words)?, layer(words)?, jobs(words)?);
+    let mut first = Vec::new();
     for seed in from..to {
-        let trace = || {
-            let output =
-                std::process::Command::new(&program).args(["hash", &seed.to_string(), "--layer", layer]).output();
-            output
-                .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-                .map_err(|error| Refused(format!("cannot run myself: {error}")))
-        };
-        let (one, two) = (trace()?, trace()?);
-        if one != two || one.is_empty() {
-            let point = one.lines().zip(two.lines()).position(|(one, two)| one != two).unwrap_or(0);
-            println!("seed {seed}: two runs part between events {} and {}", point * 1000, (point + 1) * 1000);
-            different.push(seed);
-        }
+        first.push((seed, twice::trace_elsewhere(seed, layer).map_err(Refused)?));
     }
+    let different = twice::compare(&first, layer, jobs);
+    different.iter().for_each(|line| println!("{line}"));
     println!("{} seeds run twice in separate processes: {} differ", to - from, different.len());
     Ok(different.is_empty())
 }
 
 /// For `twice`: the trace of a seed, one hash a line.
 fn command_hash(words: &[String]) -> Ran {
+    known(words, &["--layer"])?;
     let plan = swarm::draw(seed_word(words)?, layer(words)?);
-    let report = run(&plan, opener(&plan), false);
-    report.trace_points.iter().for_each(|point| println!("{point:016x}"));
-    println!("{:016x} {} {}", report.trace_hash, report.events, report.violations.len());
+    print!("{}", twice::trace_text(&run(&plan, opener(&plan), false)));
     Ok(true)
 }
 
@@ -314,7 +224,7 @@ fn command_mutants(_words: &[String]) -> Ran {
 #[cfg(feature = "mutants")]
 fn command_mutants(words: &[String]) -> Ran {
     known(words, &["--seeds", "--only", "--table", "--jobs", "--layer"])?;
-    let seeds = option(words, "--seeds")?.map(|text| number(text, "--seeds")).transpose()?.unwrap_or(200);
+    let seeds = option(words, "--seeds")?.map(|text| words::number(text, "--seeds")).transpose()?.unwrap_or(200);
     let only = option(words, "--only")?;
     if let Some(name) = only.filter(|name| !base_types::mutant::ALL.iter().any(|(_, known, _)| known == name)) {
         return Err(Refused(format!("unknown mutant '{name}'")));

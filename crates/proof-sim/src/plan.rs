@@ -47,6 +47,16 @@ pub enum Layer {
     Lane,
 }
 
+impl Layer {
+    /// The word used on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layer::Core => "core",
+            Layer::Lane => "lane",
+        }
+    }
+}
+
 /// The world.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

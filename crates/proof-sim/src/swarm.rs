@@ -83,7 +83,7 @@ fn damages(kind: FaultKind) -> bool {
 }
 
 /// Kinds drawn for the whole core only: nobody heals a replica or moves one where there is no router.
-pub fn needs_router(kind: FaultKind) -> bool {
+fn needs_router(kind: FaultKind) -> bool {
     use FaultKind::*;
     matches!(kind, DiskLost | BitRot | MisdirectedWrite | LostWrite | AddMember | RemoveMember | Reshard)
 }
@@ -120,6 +120,13 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
         && (damage_ok || !damages(kind))
         && (shape.nodes >= 3 || !needs_peers(kind))
         && (shape.keyspaces > 0 || kind != FaultKind::Reshard)
+}
+
+/// Whether any seed of a layer draws the kind: then a large run in which it never fired is a hole.
+pub fn draws(kind: FaultKind, layer: Layer) -> bool {
+    let widest =
+        Shape { nodes: 7, lanes: 2, regions: 3, world_members: 5, clusters: 3, cluster_size: 7, keyspaces: 1 };
+    eligible(kind, layer, &widest)
 }
 
 fn draw_hazards(random: &mut Random, layer: Layer, shape: &Shape, load: &Load) -> Vec<Hazard> {
