@@ -4,5 +4,6 @@
 
 mod basics;
 mod crashes;
+mod golden;
 mod harness;
 mod walk;

@@ -1,5 +1,7 @@
 //! What peers may send, and what leaves.
 
+mod golden;
+
 use crate::message::MESSAGE_ENTRIES_MAX;
 use crate::*;
 use base_types::codec::Encode;

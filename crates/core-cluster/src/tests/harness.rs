@@ -77,6 +77,9 @@ pub struct World {
     pub log_keep_bytes: u64,
     pub random: Random,
     pub faults: Faults,
+    /// What was delivered since somebody last took it.
+    pub delivered: Vec<(NodeId, PeerMessage)>,
+    pub listening: bool,
 }
 
 fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
@@ -131,6 +134,8 @@ impl World {
             log_keep_bytes,
             random: Random(1),
             faults: Faults::default(),
+            delivered: Vec::new(),
+            listening: false,
         };
         for id in 1..=nodes {
             world.start_blank(NodeId(id), DiskId(id));
@@ -203,6 +208,9 @@ impl World {
             let (from, message) = first.remove();
             let blocked = self.cut.contains(&from) || self.cut.contains(&message.to);
             if let Some(lane) = self.nodes.get_mut(&message.to).filter(|_| !blocked).and_then(|n| n.lane.as_mut()) {
+                if self.listening {
+                    self.delivered.push((from, message.clone()));
+                }
                 lane.on_peer_message(now, from, message.cluster, message.generation, message.payload);
             }
         }
