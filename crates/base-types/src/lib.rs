@@ -16,6 +16,7 @@ pub mod ids;
 pub mod mutant;
 pub mod names;
 pub mod operation;
+pub mod sizes;
 pub mod time;
 
 pub use consistency::{ReadConsistency, WriteConsistency};

@@ -14,6 +14,7 @@ use crate::meta::{decode_members, encode_members, MEMBERS_MAX};
 use crate::replica::{Replica, Shared, Write};
 use crate::wire::Payload;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::sizes::Sizes;
 use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use core_raft::{ChangeError, ChangeKind, MembershipChange};
 use std::collections::BTreeSet;
@@ -63,6 +64,10 @@ pub struct AdminWaits {
 }
 
 impl AdminWaits {
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        sizes.passing("changes waiting, a replica", self.list.len(), ADMIN_WAITS_MAX);
+    }
+
     pub fn is_idle(&self) -> bool {
         self.list.is_empty()
     }

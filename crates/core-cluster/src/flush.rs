@@ -9,9 +9,11 @@
 use crate::api::{EngineJob, EngineWork};
 use crate::meta::META_KEY;
 use crate::replica::{Replica, Shared};
+use crate::sizes::ENGINE_JOBS_MAX;
 use base_engine::{BatchOperation, EngineError, WriteBatch};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
+use base_types::sizes::Sizes;
 use base_types::{ClusterId, LogIndex, SpaceId, Tick};
 use bytes::Bytes;
 use core_raft::SnapshotPoint;
@@ -64,6 +66,13 @@ pub struct Ended {
 }
 
 impl Jobs {
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        for queue in self.queues.values() {
+            let count = queue.waiting.len() + usize::from(queue.out.is_some());
+            sizes.passing("engine jobs, an engine", count, ENGINE_JOBS_MAX);
+        }
+    }
+
     fn push(&mut self, engine: &str, target: JobTarget, work: EngineWork) {
         self.next += 1;
         let number = self.next;

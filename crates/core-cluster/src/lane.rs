@@ -14,6 +14,7 @@ use crate::wire::Payload;
 use base_engine::{Direction, Engine, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
+use base_types::sizes::Sizes;
 use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, ReplicaId, SpaceId, Tick};
 use bytes::Bytes;
 use core_log::{BatchNumber, Damage, Log, LogDisk, LogError, SegmentId};
@@ -840,6 +841,15 @@ impl Lane {
             log_batches: self.shared.log.borrow().synced().0,
             ..self.shared.statistics
         }
+    }
+
+    /// How long its queues and tables are, each beside its bound.
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        sizes.lasting("clusters destroyed here, a lane", self.tombstones.ids.len(), TOMBSTONES_MAX);
+        self.shared.sizes(&mut sizes);
+        self.replicas.values().for_each(|replica| replica.sizes(&mut sizes));
+        sizes
     }
 
     /// A hash of everything a replica has applied, with the index it stands at: equal on all members

@@ -22,6 +22,7 @@ mod reads;
 mod repair;
 mod replica;
 mod request_ids;
+mod sizes;
 mod snapshot;
 mod wire;
 

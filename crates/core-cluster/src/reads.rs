@@ -14,6 +14,7 @@ use crate::api::LocalOutcome;
 use crate::overlay::BackendView;
 use crate::replica::{Replica, Shared};
 use base_types::mutant::{planted, Mutant};
+use base_types::sizes::Sizes;
 use base_types::{BackendKind, ErrorKind, LogIndex, ReadConsistency, Refusal, Term, Tick, Ticket};
 use bytes::Bytes;
 use core_raft::Group;
@@ -55,6 +56,15 @@ pub struct Reads {
 }
 
 impl Reads {
+    /// Strong reads that wait, counted twice: by the counter that guards the bound, and one by one.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        let asked = self.round.as_ref().map_or(0, |round| round.reads.len());
+        let confirmed: usize = self.confirmed.iter().map(|(_, reads)| reads.len()).sum();
+        let held = asked + self.waiting.len() + confirmed;
+        sizes.passing("reads waiting, a replica", held.max(self.count), WAITING_READS_MAX);
+        sizes.passing("read rounds to be applied, a replica", self.confirmed.len(), WAITING_READS_MAX);
+    }
+
     pub fn is_idle(&self) -> bool {
         self.round.is_none() && self.waiting.is_empty() && self.confirmed.is_empty()
     }

@@ -41,9 +41,9 @@ pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
 /// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
 pub const PENDING_WRITES_MAX: usize = 65_536;
 /// Full batches that may be staged, a quarter of them for each of a leader's four flushes.
-const STAGED_BATCHES_MAX: u64 = 8;
+pub const STAGED_BATCHES_MAX: u64 = 8;
 /// An overlay below this is never too large, however small the flush size is set.
-const OVERLAY_BYTES_MIN: u64 = 64 << 10;
+pub const OVERLAY_BYTES_MIN: u64 = 64 << 10;
 /// Rounds of make-ready in one turn; what is left goes on in the next.
 const READY_ROUNDS_MAX: usize = 16;
 

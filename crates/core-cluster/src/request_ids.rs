@@ -9,6 +9,7 @@
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -127,6 +128,17 @@ fn row_key(index: LogIndex) -> Bytes {
 }
 
 impl RequestIds {
+    /// One entry more than the bound: whether it is full is asked before an entry is made.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        let entry = crate::entry::COMMANDS_PER_ENTRY_MAX;
+        sizes.lasting("request ids, a replica", self.applied.len(), REQUEST_IDS_MAX + entry);
+        sizes.lasting(
+            "bytes of remembered replies, a replica",
+            self.reply_bytes,
+            REPLY_BYTES_MAX + ROW_REPLY_BYTES_MAX,
+        );
+    }
+
     /// Reads the rows back.
     pub fn load(view: View<'_>) -> Result<RequestIds, EngineError> {
         let mut ids = RequestIds::default();

@@ -20,6 +20,7 @@ use crate::wire::Payload;
 use base_engine::{export, BatchOperation, Chunk, EngineError, EngineSnapshot};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
+use base_types::sizes::Sizes;
 use base_types::{NodeId, ReplicaId, SpaceId, Tick};
 use bytes::Bytes;
 use core_raft::{Message, SnapshotPoint};
@@ -27,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Snapshots a lane sends at once.
-const SENDERS_MAX: usize = 8;
+pub const SENDERS_MAX: usize = 8;
 /// Chunks under way to one follower.
 const WINDOW_CHUNKS: usize = 4;
 /// An unacknowledged chunk is sent again after this long.
@@ -63,6 +64,18 @@ pub struct Incoming {
     held: BTreeMap<u64, (Chunk, Option<Message>)>,
     last: Option<Message>,
     heard: Tick,
+}
+
+impl Sender {
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        sizes.passing("snapshot pieces under way, a sender", self.unacknowledged.len(), WINDOW_CHUNKS);
+    }
+}
+
+impl Incoming {
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        sizes.passing("snapshot pieces before their turn, a receiver", self.held.len(), WINDOW_CHUNKS);
+    }
 }
 
 /// One piece as it came in.

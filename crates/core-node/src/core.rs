@@ -11,6 +11,7 @@ use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_face::LaneFace;
 use crate::nodes::ReplicaKnown;
 use base_engine::Engine;
+use base_types::sizes::Sizes;
 use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
@@ -128,6 +129,13 @@ impl Core {
     /// Counters.
     pub fn metrics(&self) -> CoreMetrics {
         CoreMetrics { lane: self.lane.statistics(), router: self.director.router_statistics() }
+    }
+
+    /// How long every queue and table of the core is, each beside its bound.
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = self.lane.sizes();
+        self.director.sizes(&mut sizes);
+        sizes
     }
 
     /// The clusters here.

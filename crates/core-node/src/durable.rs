@@ -31,6 +31,11 @@ impl DurableQueue {
         self.waiting.push((self.writes_out + 1, deferred));
     }
 
+    /// How many are held back.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// A log write was handed to the host.
     pub fn on_write_out(&mut self) {
         self.writes_out += 1;

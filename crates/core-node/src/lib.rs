@@ -28,6 +28,7 @@ mod recruits;
 mod resolve;
 mod resume;
 mod router;
+mod sizes;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};

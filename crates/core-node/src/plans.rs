@@ -64,6 +64,13 @@ pub struct Plan {
     pub follow_up: Option<Box<dyn Planner>>,
 }
 
+impl Plan {
+    /// How many of its calls are out.
+    pub fn calls_out(&self) -> usize {
+        self.out.len()
+    }
+}
+
 /// What to know of a client's plan when it ends.
 #[derive(Default)]
 pub struct AfterPlan {

@@ -19,6 +19,7 @@ use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
+use base_types::sizes::Sizes;
 use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, Tick, Ticket};
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, Command};
@@ -74,6 +75,14 @@ pub struct Recruits {
 }
 
 impl Recruits {
+    /// Adds this part's sizes.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        let out = self.replacements.values().filter(|replacement| replacement.out).count();
+        sizes.passing("replacements under way, a core", out, REPLACEMENTS_OUT_MAX);
+        sizes.lasting("strangers told to go, a core", self.told.len(), TOLD_MAX);
+        sizes.lasting("replicas gone, a core", self.gone.len(), GONE_MAX);
+    }
+
     /// Whether this replica (or an earlier one) of the cluster was removed here in this life of the process.
     pub fn is_gone(&self, cluster: ClusterId, replica: ReplicaId) -> bool {
         self.gone.get(&cluster).is_some_and(|gone| replica <= *gone)

@@ -13,6 +13,7 @@ use base_types::action::{
     Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response, StatusInfo,
 };
 use base_types::codec::{Encode, Reader, Writer};
+use base_types::sizes::Sizes;
 use base_types::{
     lane_of, BackendKind, ClusterId, ClusterName, ErrorKind, Generation, LogIndex, NodeId, ReadConsistency, Refusal,
     ReplicaId, RequestId, Tick, Ticket, WriteConsistency,
@@ -192,6 +193,10 @@ impl Machine for LaneMachine {
 
     fn statistics(&self) -> LaneStatistics {
         self.lane.statistics()
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.lane.sizes()
     }
 
     fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {

@@ -3,6 +3,7 @@
 //! Always: numbers are sums over the runs named on the page; a fault kind that never fired in a large
 //! run is a failure of the simulator itself.
 
+use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer};
 use crate::run::Report;
 use crate::swarm;
@@ -29,6 +30,8 @@ pub struct Totals {
     pub keys_searched: u64,
     pub terms: u64,
     pub state_points: u64,
+    pub marks: Marks,
+    pub walked: Walked,
     /// Seeds run twice in separate processes, and a line for each that differed.
     pub doubled: u64,
     pub differing: Vec<String>,
@@ -51,6 +54,8 @@ impl Totals {
         self.terms += report.terms;
         self.state_points += report.state_points;
         self.ledger.add(&report.ledger);
+        self.marks.add(&report.marks);
+        self.walked.add(&report.walked);
         for (name, count) in &report.probes {
             *self.probes.entry(name).or_default() += count;
         }
@@ -75,13 +80,14 @@ impl Totals {
         findings
     }
 
-    /// Fault kinds that never fired although the run was large enough.
+    /// Fault kinds that never fired and paths never walked, although the run was large enough.
     pub fn dead_probes(&self, layer: Layer) -> Vec<&'static str> {
         if self.seeds < SEEDS_FOR_PROBES {
             return Vec::new();
         }
         let drawn = FaultKind::ALL.iter().filter(|kind| swarm::draws(**kind, layer)).map(|kind| kind.name());
-        drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0).collect()
+        let dead = drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0);
+        dead.chain(self.walked.dead(layer == Layer::Core)).collect()
     }
 
     /// The page.
@@ -111,6 +117,19 @@ impl Totals {
         for (name, count) in self.probes.iter().filter(|(name, _)| !is_fault(name)) {
             let _ = writeln!(out, "| {name} | {count} |");
         }
+        self.write_paths(out);
         page
+    }
+
+    fn write_paths(&self, out: &mut String) {
+        let _ = writeln!(out, "\n## Paths walked\n\n| path | times |\n|---|---|");
+        for (name, count) in self.walked.iter() {
+            let _ = writeln!(out, "| {name} | {count} |");
+        }
+        let _ = writeln!(out, "\n## Queues and tables\n\nThe longest each became, beside its bound then; those of work under way were seen empty at every run's end.\n\n| what | longest | bound | work under way |\n|---|---|---|---|");
+        for (name, mark) in self.marks.iter() {
+            let passing = if mark.passing { "yes" } else { "" };
+            let _ = writeln!(out, "| {name} | {} | {} | {passing} |", mark.high, mark.bound);
+        }
     }
 }

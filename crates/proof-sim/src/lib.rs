@@ -17,6 +17,7 @@ pub mod lane_machine;
 pub mod ledger;
 pub mod load;
 pub mod machine;
+pub mod marks;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod network;

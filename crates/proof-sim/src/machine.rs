@@ -5,6 +5,7 @@
 
 use crate::disk::SimDisk;
 use base_engine::Engine;
+use base_types::sizes::Sizes;
 use base_types::{ClusterId, LogIndex, Tick};
 use core_cluster::api::{LaneStatistics, ReplicaView};
 use core_node::api::{Effects, Event, NodeConfig};
@@ -18,6 +19,8 @@ pub trait Machine {
     /// Every replica here, by cluster.
     fn views(&self) -> Vec<ReplicaView>;
     fn statistics(&self) -> LaneStatistics;
+    /// How long its queues and tables are, each beside its bound.
+    fn sizes(&self) -> Sizes;
     /// The state of a replica as a hash, and the index it stands at. `None`: cannot be told.
     fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)>;
 }

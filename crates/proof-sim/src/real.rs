@@ -3,6 +3,7 @@
 use crate::disk::SimDisk;
 use crate::machine::{Machine, Opener};
 use base_engine::Engine;
+use base_types::sizes::Sizes;
 use base_types::{ClusterId, LogIndex, Tick};
 use core_cluster::api::{LaneStatistics, ReplicaView};
 use core_node::api::{Effects, Event, NodeConfig};
@@ -46,6 +47,10 @@ impl Machine for RealCore {
 
     fn statistics(&self) -> LaneStatistics {
         self.0.lane().statistics()
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.0.sizes()
     }
 
     fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {

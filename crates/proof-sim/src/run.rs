@@ -1,6 +1,6 @@
 //! One run of one plan, through its phases:
 //!
-//!   set-up ──▶ load and hazards ──▶ heal ──▶ all operations end ──▶ replicas equal ──▶ audit ──▶ checkers
+//!   set-up ──▶ load and hazards ──▶ heal ──▶ all operations end ──▶ replicas equal ──▶ audit ──▶ queues empty ──▶ checkers
 //!
 //! Always: a phase that does not end in its time is a violation; a panic of the core is one too.
 //! Not here: which seeds are run (`main`), what is done about a failure (`shrink`).
@@ -8,6 +8,7 @@
 use crate::faults;
 use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
+use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
@@ -29,6 +30,8 @@ const DRAIN_US: u64 = 60_000_000;
 const SERVE_US: u64 = 60_000_000;
 /// After healing, replicas are equal within this time.
 const EQUAL_US: u64 = 180_000_000;
+/// After the audit, every queue of work under way is seen empty within this time.
+const EMPTY_US: u64 = 30_000_000;
 /// One read of the audit.
 const AUDIT_US: u64 = 30_000_000;
 /// Steps of the black-box search of one key.
@@ -59,6 +62,8 @@ pub struct Report {
     pub keys_searched: u64,
     pub terms: u64,
     pub state_points: u64,
+    pub marks: Marks,
+    pub walked: Walked,
 }
 
 struct Run {
@@ -98,8 +103,8 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
         request_ids: 0,
         hazards_from: None,
     };
-    let phases: [fn(&mut Run); 6] =
-        [Run::set_up, Run::load_phase, Run::drain, Run::all_serve, Run::replicas_equal, Run::audit];
+    let phases: [fn(&mut Run); 7] =
+        [Run::set_up, Run::load_phase, Run::drain, Run::all_serve, Run::replicas_equal, Run::audit, Run::emptied];
     for phase in phases {
         phase(&mut run);
         if !run.world.violations.is_empty() {
@@ -501,7 +506,25 @@ impl Run {
         }
     }
 
+    /// Everything that is work under way is seen to be empty at least once.
+    fn emptied(&mut self) {
+        let until = self.world.now + EMPTY_US;
+        let mut full = self.world.under_way();
+        while !full.is_empty() && self.world.violations.is_empty() {
+            if self.world.now >= until {
+                let seconds = EMPTY_US / 1_000_000;
+                return self.violate("bounds", format!("never empty in {seconds} s without load: {full:?}"));
+            }
+            let pause = self.world.now + LOOK_US;
+            self.pump(pause, |_| false);
+            let now = self.world.under_way();
+            let still = |node, lane, name| now.iter().any(|(n, l, other, _)| (*n, *l, *other) == (node, lane, name));
+            full.retain(|(node, lane, name, _)| still(*node, *lane, *name));
+        }
+    }
+
     fn report(mut self) -> Report {
+        self.world.count_lives();
         let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);
@@ -531,6 +554,8 @@ impl Run {
             keys_searched: verdict.keys_searched,
             terms: self.world.leaders.terms() as u64,
             state_points: self.world.states.points() as u64,
+            marks: std::mem::take(&mut self.world.marks),
+            walked: std::mem::take(&mut self.world.walked),
         }
     }
 }

@@ -124,8 +124,7 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
 
 /// Whether any seed of a layer draws the kind: then a large run in which it never fired is a hole.
 pub fn draws(kind: FaultKind, layer: Layer) -> bool {
-    let widest =
-        Shape { nodes: 7, lanes: 2, regions: 3, world_members: 5, clusters: 3, cluster_size: 7, keyspaces: 1 };
+    let widest = Shape { nodes: 7, lanes: 2, regions: 3, world_members: 5, clusters: 3, cluster_size: 7, keyspaces: 1 };
     eligible(kind, layer, &widest)
 }
 

@@ -90,6 +90,9 @@ impl Machine for Toy {
     fn statistics(&self) -> LaneStatistics {
         LaneStatistics::default()
     }
+    fn sizes(&self) -> base_types::sizes::Sizes {
+        base_types::sizes::Sizes::default()
+    }
     fn state_hash(&self, _cluster: ClusterId) -> Option<(LogIndex, u64)> {
         None
     }

@@ -79,7 +79,6 @@ pub fn jobs(words: &[String]) -> Result<u64, Refused> {
         .clamp(1, 256))
 }
 
-
 /// Whether a word was said.
 pub fn flag(words: &[String], name: &str) -> bool {
     words.iter().any(|word| word == name)

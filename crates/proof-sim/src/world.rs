@@ -12,10 +12,12 @@ mod describe;
 mod disks;
 mod links;
 mod lives;
+mod sizes;
 mod turns;
 
 use crate::host::Node;
 use crate::machine::Opener;
+use crate::marks::{Marks, Walked};
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::random::Random;
@@ -127,6 +129,10 @@ pub struct World {
     pub violations: Vec<Violation>,
     pub leaders: LeaderBook,
     pub states: StateBook,
+    /// How long queues became, and which paths were walked.
+    pub marks: Marks,
+    pub walked: Walked,
+    turns: u64,
     /// Answers not yet taken by the driver.
     pub answers: VecDeque<(Ticket, Answered)>,
     queue: BTreeMap<(u64, u64), Due>,
@@ -167,6 +173,9 @@ impl World {
             violations: Vec::new(),
             leaders: LeaderBook::default(),
             states: StateBook::default(),
+            marks: Marks::default(),
+            walked: Walked::default(),
+            turns: 0,
             answers: VecDeque::new(),
             queue: BTreeMap::new(),
             sequence: 0,

@@ -37,6 +37,7 @@ impl World {
     }
 
     pub(super) fn bury(&mut self, node: usize) {
+        self.count_life(node);
         let now = self.now;
         let host = &mut self.nodes[node];
         host.running = false;

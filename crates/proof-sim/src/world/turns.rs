@@ -61,6 +61,7 @@ impl World {
         if self.random.sample.per_mille(60) {
             self.sample(node, machine.as_ref());
         }
+        self.look_at_sizes(node, lane, machine.as_ref());
         let host = &mut self.nodes[node].lanes[lane];
         host.machine = Some(machine);
         if !host.inbox.is_empty() {

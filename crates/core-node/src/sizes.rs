@@ -1,0 +1,40 @@
+//! The lengths of a core's queues and tables beside their bounds, its lane's included.
+//!
+//! Always: reading changes nothing.
+//! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
+
+use crate::cache::ROUTES_MAX;
+use crate::director::{Director, SERVED_MAX};
+use crate::keyspaces::KEYSPACES_MAX;
+use crate::operation::PENDING_REQUESTS_MAX;
+use crate::planner::CALLS_OUT_MAX;
+use crate::plans::PLANS_MAX;
+use base_types::sizes::Sizes;
+
+/// Timers: one or two for each operation, plan and order, and one for each part that keeps time.
+const TIMERS_MAX: usize = 2 * (PENDING_REQUESTS_MAX + PLANS_MAX * 2) + 16;
+/// Orders to make or destroy a replica: one for each call of a plan at most, few plans order any.
+const ORDERS_MAX: usize = PLANS_MAX * 16;
+/// Answers held back until the log is durable; each belongs to an order or a formation.
+const DEFERRED_MAX: usize = ORDERS_MAX;
+
+impl Director {
+    /// Adds this part's sizes.
+    pub(crate) fn sizes(&self, sizes: &mut Sizes) {
+        sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
+        sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
+        sizes.passing("operations of other nodes, a core", self.served.len(), SERVED_MAX);
+        sizes.passing("plans under way, a core", self.plans.len(), PLANS_MAX);
+        let calls = self.plans.values().map(crate::plans::Plan::calls_out).max().unwrap_or(0);
+        sizes.passing("calls out, a plan", calls, CALLS_OUT_MAX);
+        sizes.passing("results for plans, a core", self.plan_results.len(), PLANS_MAX * CALLS_OUT_MAX);
+        sizes.passing("orders to replicas, a core", self.orders.len(), ORDERS_MAX);
+        sizes.passing("names being resolved, a core", self.resolving.len(), PENDING_REQUESTS_MAX);
+        sizes.passing("answers held for the log, a core", self.durable.len(), DEFERRED_MAX);
+        sizes.lasting("timers, a core", self.timers.len(), TIMERS_MAX);
+        // Level 0 clusters are pinned beside the bound.
+        sizes.lasting("routes remembered, a core", self.routes.len(), ROUTES_MAX + self.level_zero.len());
+        sizes.lasting("keyspaces known, a core", self.keyspaces.maps.len(), KEYSPACES_MAX);
+        self.recruits.sizes(sizes);
+    }
+}
