@@ -135,6 +135,9 @@ pub enum Action {
     /// Runs a command of the `redis` backend, for example `["SET", "k", "v", "NX"]`.
     Redis { cluster: ClusterName, command: Vec<Bytes> },
 
+    /// A call of the S3 API.
+    S3(crate::s3::S3Action),
+
     /// The node map.
     ListNodes,
     /// The health of the world as this node sees it.
@@ -166,6 +169,7 @@ impl Action {
             Action::RemoveMember { .. } => "RemoveMember",
             Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
             Action::Redis { .. } => "Redis",
+            Action::S3(call) => call.name(),
             Action::ListNodes => "ListNodes",
             Action::Status => "Status",
         }
@@ -233,6 +237,8 @@ pub enum ActionResult {
     Redis {
         reply: RedisReply,
     },
+    /// What a call of the S3 API came to.
+    S3(crate::s3::S3Answer),
     Keyspace(KeyspaceInfo),
     Keyspaces {
         keyspaces: Vec<KeyspaceInfo>,

@@ -183,9 +183,10 @@ pub const CODES: &[&str] = &[
     "DuplicateField",
 ];
 
-/// The static form of a code read from a peer; `Internal` where it is none of [`CODES`].
+/// The static form of a code read from a peer; `Internal` where it is none of [`CODES`] nor S3's.
 pub fn code_from_str(text: &str) -> &'static str {
-    CODES.iter().copied().find(|code| *code == text).unwrap_or("Internal")
+    let own = CODES.iter().copied().find(|code| *code == text);
+    own.or_else(|| crate::s3::S3ErrorCode::from_name(text).map(|code| code.name())).unwrap_or("Internal")
 }
 
 impl Encode for Refusal {

@@ -16,6 +16,7 @@ pub mod ids;
 pub mod mutant;
 pub mod names;
 pub mod operation;
+pub mod s3;
 pub mod sizes;
 pub mod time;
 

@@ -73,6 +73,12 @@ impl Director {
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
             Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, deadline),
+            Action::S3(call) => {
+                // The doors read these calls already; the flows that carry them out come with the S3 routes.
+                let message =
+                    format!("{} is not carried out by this version: S3 has no flows in the node yet", call.name());
+                Err(Refusal::invalid("UnknownAction", message).into())
+            }
             Action::ListNodes => {
                 let nodes = self.node_infos(turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })

@@ -50,6 +50,9 @@ pub fn status_of(refusal: &Refusal) -> u16 {
     if refusal.code == COMMITTED_NOT_ABSOLUTE {
         return 504;
     }
+    if let Some(code) = base_types::s3::S3ErrorCode::from_name(refusal.code) {
+        return code.status();
+    }
     match refusal.kind {
         ErrorKind::Invalid => 400,
         ErrorKind::NotFound => 404,

@@ -40,6 +40,11 @@ impl<'a> Fields<'a> {
         self.what = what.into();
     }
 
+    /// What has not been taken out.
+    pub fn rest(self) -> Vec<(Cow<'a, str>, Value<'a>)> {
+        self.list
+    }
+
     fn take(&mut self, name: &str) -> Option<Value<'a>> {
         let at = self.list.iter().position(|(known, _)| known == name)?;
         Some(self.list.swap_remove(at).1)

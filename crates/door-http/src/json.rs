@@ -13,8 +13,8 @@ use std::fmt;
 pub const DEPTH_MAX: u8 = 8;
 /// How many values a body may hold, counted over all depths: a full batch needs about 4,100.
 pub const VALUES_MAX: usize = 1 << 17;
-/// How many fields one object may have.
-pub const FIELDS_MAX: usize = 32;
+/// How many fields one object may have: user metadata of S3 is the widest (2 KiB of short names).
+pub const FIELDS_MAX: usize = 256;
 
 /// A JSON value that borrows from the body where it can.
 #[derive(Clone, PartialEq, Debug)]

@@ -14,6 +14,7 @@ mod fields;
 mod json;
 mod plain;
 mod request;
+mod s3;
 
 pub use answer::{answer_name, write_response, write_response_into};
 pub use error::{status_of, write_error, HttpError};

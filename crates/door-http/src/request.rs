@@ -8,6 +8,7 @@ use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
 use crate::Limits;
 use base_types::action::{Action, BatchStep, KvTarget, Partitioning, Request};
+use base_types::s3::S3Action;
 use base_types::{
     ErrorKind, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX,
     SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
@@ -87,14 +88,23 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
         return Err(Refusal::invalid("InvalidRequest", message));
     }
     let mut fields = Fields::new(body, "the request", value)?;
-    let (name, known) = action_named(&fields.text_needed("action")?)?;
-    fields.rename(format_action(name));
-    fields.only(known, COMMON)?;
+    let asked = fields.text_needed("action")?;
+    let own = if crate::s3::is_call(&asked) { None } else { Some(action_named(&asked)?) };
+    match own {
+        None => fields.rename(format!("action {asked}")),
+        Some((name, known)) => {
+            fields.rename(format_action(name));
+            fields.only(known, COMMON)?;
+        }
+    }
     let consistency = fields.word("consistency", "UnknownLevel")?;
     let read_consistency = fields.word("read_consistency", "UnknownLevel")?;
     let deadline = fields.number("deadline_ms", 1, DEADLINE_MAX.as_millis() as u64)?;
     let request_id = fields.text("request_id")?.map(|text| request_id(&text)).transpose()?;
-    let mut action = action(name, body, &mut fields)?;
+    let mut action = match own {
+        None => Action::S3(crate::s3::parse(&asked, fields.rest())?),
+        Some((name, _)) => action(name, body, &mut fields)?,
+    };
     if let Action::SetDefaultConsistency { consistency: write, read_consistency: read, .. } = &mut action {
         (*write, *read) = (consistency, read_consistency);
     }
@@ -104,8 +114,14 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
 
 fn action_named(name: &str) -> Result<(&'static str, &'static [&'static str]), Refusal> {
     ACTIONS.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
-        let hint = near(name, ACTIONS.iter().map(|(name, _)| *name)).map_or_else(
-            || format!("; known are {}", ACTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")),
+        let all = ACTIONS.iter().map(|(name, _)| *name).chain(S3Action::NAMES.iter().copied());
+        let hint = near(name, all).map_or_else(
+            || {
+                format!(
+                    "; known are S3's calls and {}",
+                    ACTIONS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+                )
+            },
             |near| format!("; did you mean '{near}'?"),
         );
         Refusal::invalid("UnknownAction", format!("there is no action '{}'{hint}", clip(name)))
