@@ -18,6 +18,9 @@ pub mod chunk;
 #[cfg(feature = "conformance")]
 #[allow(clippy::disallowed_methods, reason = "checks readers beside a writer")]
 pub mod conformance;
+#[cfg(feature = "stored")]
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "for engines, which open files of their own")]
+pub mod stored;
 
 pub use chunk::{export, import, Chunk};
 

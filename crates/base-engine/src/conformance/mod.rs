@@ -52,6 +52,16 @@ pub trait EngineFactory {
     }
 }
 
+/// Where tests keep files: in memory if there is such a place, for what they prove of a crash is in the
+/// images they make, not in what a sync costs.
+pub fn scratch() -> std::path::PathBuf {
+    let memory = std::path::Path::new("/dev/shm");
+    match memory.is_dir() && std::fs::metadata(memory).is_ok_and(|found| !found.permissions().readonly()) {
+        true => memory.to_path_buf(),
+        false => std::env::temp_dir(),
+    }
+}
+
 /// Makes a `#[test]` of each check. The argument is an expression giving an [`EngineFactory`].
 #[macro_export]
 macro_rules! conformance_tests {

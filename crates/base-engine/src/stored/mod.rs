@@ -1,0 +1,337 @@
+//! What engines with files of their own share: whose a directory is, seals, snapshots that expire, and
+//! the contract itself on top of one ordered map of raw bytes.
+//!
+//!   StoredEngine<S>   the contract: spaces, seals, durable indexes, drops, snapshots, statistics
+//!        │ whole keys, sealed values
+//!   S: RawStore       engine-redb, engine-fjall, engine-sqlite: views and one atomic, synced commit
+//!
+//! Always: what a `RawStore` holds is readable by [`format`] alone, so that every such engine has the
+//! same bytes inside; a write that may not have reached the disk closes the engine for writing.
+//! Not here: the libraries (one crate each), `engine-lmdb` (older, with a layout of its own).
+
+pub mod changes;
+pub mod directory;
+pub mod failure;
+pub mod format;
+pub mod snapshots;
+
+pub use changes::Changes;
+pub use directory::Directory;
+pub use snapshots::SnapshotLimits;
+
+use crate::{
+    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WriteBatch,
+    ENGINE_KEY_BYTES_MAX,
+};
+use base_types::{LogIndex, SpaceId};
+use bytes::Bytes;
+use failure::Latch;
+use snapshots::{Snapshot, Snapshots};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Sees the stored pairs of a range; breaks, goes on, or fails.
+pub type RawVisit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, EngineError>;
+
+/// One ordered map of bytes on a disk.
+pub trait RawStore: Send + Sync + 'static {
+    /// The engine's name in rules.
+    const NAME: &'static str;
+    /// One instant of it; needs no reference to the store.
+    type View: RawView + Send + 'static;
+
+    /// The newest instant.
+    fn view(&self) -> Result<Self::View, EngineError>;
+
+    /// For one read: a view of the newest instant at that read, where that is cheaper than `view`.
+    fn newest(&self) -> Result<Self::View, EngineError> {
+        self.view()
+    }
+
+    /// Makes all changes or none, durable on return. After `Full` the next may be tried; after any
+    /// other error none is asked for again. One at a time.
+    fn commit(&self, changes: &Changes<'_>) -> Result<(), EngineError>;
+
+    /// Bytes on disk.
+    fn bytes_used(&self) -> u64;
+
+    /// Bytes it may grow to; zero: no limit of its own.
+    fn bytes_limit(&self) -> u64 {
+        0
+    }
+}
+
+/// Reads at one instant.
+pub trait RawView {
+    /// What is stored under a key.
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
+
+    /// Visits what is stored from `start` up to before `end`; never called with `end <= start`.
+    fn range(&self, start: &[u8], end: &[u8], direction: Direction, visit: RawVisit<'_>) -> Result<(), EngineError>;
+}
+
+/// An engine on a raw store.
+pub struct StoredEngine<S: RawStore> {
+    store: S,
+    directory: Directory,
+    snapshots: Snapshots<S::View>,
+    free_bytes: fn(&Path) -> Result<u64, EngineError>,
+    one_writer: Mutex<()>,
+    latch: Latch,
+    batches: AtomicU64,
+    puts: AtomicU64,
+}
+
+impl<S: RawStore> StoredEngine<S> {
+    /// Puts the contract on a store just opened in a directory: reads its marker, or writes it if the
+    /// directory is just being made.
+    pub fn attach(
+        store: S,
+        mut directory: Directory,
+        identity: &str,
+        limits: SnapshotLimits,
+    ) -> Result<StoredEngine<S>, EngineError> {
+        if directory.is_made() {
+            check_marker::<S>(&store, directory.path(), identity)?;
+        } else {
+            store.commit(&Changes::marker(identity))?;
+            directory.finish()?;
+        }
+        Ok(StoredEngine {
+            store,
+            directory,
+            snapshots: Snapshots::new(limits),
+            free_bytes: failure::free_bytes,
+            one_writer: Mutex::new(()),
+            latch: Latch::default(),
+            batches: AtomicU64::new(0),
+            puts: AtomicU64::new(0),
+        })
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The store beneath.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Asks this for the room on the disk: for tests of a full one.
+    pub fn set_free_bytes(&mut self, free_bytes: fn(&Path) -> Result<u64, EngineError>) {
+        self.free_bytes = free_bytes;
+    }
+
+    /// Reads everything and tries every checksum; the number of pairs. Slow: for operators and tests.
+    pub fn verify(&self) -> Result<u64, EngineError> {
+        let mut pairs = 0;
+        self.store.view()?.range(&[], &[u8::MAX], Direction::Forward, &mut |key, stored| {
+            format::unseal(key, stored)?;
+            pairs += u64::from(key.first() == Some(&format::PAIR_TAG));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(pairs)
+    }
+
+    fn commit(&self, changes: &Changes<'_>) -> Result<(), EngineError> {
+        let _one = self.one_writer.lock().unwrap_or_else(PoisonError::into_inner); // It guards no data.
+        self.latch.check()?;
+        self.snapshots.expire();
+        if changes.puts() > 0 {
+            let free = (self.free_bytes)(self.directory.path())?;
+            failure::check_room(self.directory.path(), free, changes.bytes())?;
+        }
+        self.latch.judge(self.store.commit(changes))?;
+        self.snapshots.on_written(changes.bytes());
+        Ok(())
+    }
+}
+
+fn check_marker<S: RawStore>(store: &S, path: &Path, identity: &str) -> Result<(), EngineError> {
+    let view = store.view()?;
+    let lost = |what: &str| {
+        EngineError::Corrupt(format!("{} has lost the {what} inside its files; rebuild the replica", path.display()))
+    };
+    let version = view.get(format::VERSION_KEY)?.ok_or_else(|| lost("format marker"))?;
+    let version = format::unseal(format::VERSION_KEY, &version)?;
+    let version = version.try_into().map(u32::from_le_bytes).map_err(|_| lost("format marker"))?;
+    if version == 0 || version > format::FORMAT_VERSION {
+        return Err(directory::newer_format(path, S::NAME, version));
+    }
+    let owner = view.get(format::IDENTITY_KEY)?.ok_or_else(|| lost("identity"))?;
+    let owner = format::unseal(format::IDENTITY_KEY, &owner)?;
+    if !identity.is_empty() && owner != identity.as_bytes() {
+        return Err(EngineError::WrongFormat(format!(
+            "the data in {} belongs to \"{}\", not to \"{}\"; restore the right directory or give an empty one",
+            path.display(),
+            owner.escape_ascii(),
+            identity.escape_default()
+        )));
+    }
+    Ok(())
+}
+
+fn get(view: &impl RawView, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+    if key.len() > ENGINE_KEY_BYTES_MAX {
+        return Ok(None); // Never written.
+    }
+    let whole_key = format::pair_key(space, key);
+    view.get(&whole_key)?.map(|stored| format::unseal_bytes(&whole_key, stored)).transpose()
+}
+
+fn durable_index(view: &impl RawView, space: SpaceId) -> Result<LogIndex, EngineError> {
+    let key = format::durable_key(space);
+    view.get(&key)?.map_or(Ok(LogIndex(0)), |stored| format::decode_index(&key, &stored))
+}
+
+/// `go_on` is asked before each pair.
+fn range(
+    view: &impl RawView,
+    space: SpaceId,
+    range: KeyRange<'_>,
+    direction: Direction,
+    visit: Visit<'_>,
+    go_on: impl Fn() -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    if range.end.is_some_and(|end| end <= range.start) {
+        return Ok(());
+    }
+    let start = format::pair_key(space, range.start);
+    let end = range.end.map_or_else(|| format::space_end(space), |end| format::pair_key(space, end));
+    view.range(&start, &end, direction, &mut |whole_key, stored| {
+        go_on()?;
+        let value = format::unseal(whole_key, stored)?;
+        Ok(visit(whole_key.get(format::PREFIX_BYTES..).unwrap_or_default(), value))
+    })
+}
+
+/// The first key at or behind `start` that begins with `tag`.
+fn first_key(view: &impl RawView, start: &[u8], tag: u8) -> Result<Option<Vec<u8>>, EngineError> {
+    let mut found = None;
+    view.range(start, &[tag + 1], Direction::Forward, &mut |key, _| {
+        found = Some(key.to_vec());
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+/// One seek a space, and one a durable index.
+fn list_spaces(view: &impl RawView) -> Result<Vec<SpaceId>, EngineError> {
+    let mut found = Vec::new();
+    for tag in [format::PAIR_TAG, format::DURABLE_TAG] {
+        let mut start = vec![tag];
+        while let Some(key) = first_key(view, &start, tag)? {
+            let space = format::space_of(&key)?;
+            found.push(space);
+            let Some(next) = space.0.checked_add(1) else { break };
+            start = [&[tag][..], &next.to_be_bytes()].concat();
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+impl<S: RawStore> EngineRead for StoredEngine<S> {
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        get(&self.store.newest()?, space, key)
+    }
+
+    fn range(
+        &self,
+        space: SpaceId,
+        bounds: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        range(&self.store.newest()?, space, bounds, direction, visit, || Ok(()))
+    }
+
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
+        durable_index(&self.store.newest()?, space)
+    }
+}
+
+impl<S: RawStore> Engine for StoredEngine<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn write(&self, batch: &WriteBatch) -> Result<(), EngineError> {
+        batch.check()?;
+        let changes = Changes::of(batch);
+        self.commit(&changes)?;
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.puts.fetch_add(changes.puts(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn EngineSnapshot>, EngineError> {
+        Ok(Box::new(StoredSnapshot { snapshot: self.snapshots.take(|| self.store.view())? }))
+    }
+
+    fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError> {
+        let limit = limit.max(1);
+        let (mut keys, mut left) = (Vec::new(), false);
+        let view = self.store.view()?;
+        view.range(&format::pair_key(space, &[]), &format::space_end(space), Direction::Forward, &mut |key, _| {
+            if keys.len() == limit {
+                left = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            keys.push(key.get(format::PREFIX_BYTES..).unwrap_or_default().to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let has_index = durable_index(&view, space).map_or(true, |index| index.0 != 0);
+        drop(view);
+        if !keys.is_empty() || (!left && has_index) {
+            self.commit(&Changes::dropping(space, &keys, !left))?;
+        }
+        Ok(left)
+    }
+
+    fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
+        list_spaces(&self.store.view()?)
+    }
+
+    fn statistics(&self) -> EngineStatistics {
+        EngineStatistics {
+            bytes_used: self.store.bytes_used(),
+            bytes_limit: self.store.bytes_limit(),
+            batches: self.batches.load(Ordering::Relaxed),
+            puts: self.puts.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// One instant of a [`StoredEngine`], until it expires.
+struct StoredSnapshot<V> {
+    snapshot: Snapshot<V>,
+}
+
+impl<V: RawView> EngineRead for StoredSnapshot<V> {
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.snapshot.read(|view| get(view, space, key))
+    }
+
+    fn range(
+        &self,
+        space: SpaceId,
+        bounds: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        let go_on = || self.snapshot.check_not_expired();
+        self.snapshot.read(|view| range(view, space, bounds, direction, visit, go_on))
+    }
+
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
+        self.snapshot.read(|view| durable_index(view, space))
+    }
+}
+
+impl<V: RawView + Send> EngineSnapshot for StoredSnapshot<V> {}
