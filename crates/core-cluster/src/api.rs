@@ -266,6 +266,15 @@ pub struct ReplicaView {
     pub cluster_time_ms: u64,
 }
 
+/// A local replica in short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Glance {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub term: Term,
+    pub is_leader: bool,
+}
+
 /// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneStatistics {

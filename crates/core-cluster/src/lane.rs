@@ -25,6 +25,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Destroyed clusters remembered, so that a late message cannot make a blank voter of one.
 const TOMBSTONES_MAX: usize = 1024;
@@ -819,6 +820,17 @@ impl Lane {
         self.replicas.values().map(view_of).collect()
     }
 
+    /// Every replica in short, by cluster id: for who looks often.
+    pub fn glances(&self) -> Vec<Glance> {
+        let glance = |(cluster, replica): (&ClusterId, &Replica)| Glance {
+            cluster: *cluster,
+            generation: replica.spec.generation,
+            term: replica.term(),
+            is_leader: replica.is_leader(),
+        };
+        self.replicas.iter().map(glance).collect()
+    }
+
     /// What a replica of this cluster was made of, for a new member: the same but for the replica.
     pub fn spec(&self, cluster: ClusterId) -> Option<ReplicaSpec> {
         self.replicas.get(&cluster).map(|replica| replica.spec.clone())
@@ -856,20 +868,18 @@ impl Lane {
     /// at equal index. For the simulator; walks the whole space.
     pub fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {
         let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
-        let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+        // One hash after the other, each seeded by the one before: boundaries and order count, and short
+        // pairs cost little.
+        let mut hash = 0;
         let walked = replica.view().range_raw(KeyRange::ALL.start, None, Direction::Forward, &mut |key, value| {
             if key != crate::meta::META_KEY {
-                hasher.update(&(key.len() as u64).to_le_bytes());
-                hasher.update(key);
-                hasher.update(&(value.len() as u64).to_le_bytes());
-                hasher.update(value);
+                hash = xxh3_64_with_seed(value, xxh3_64_with_seed(key, hash));
             }
             ControlFlow::Continue(())
         });
         walked.ok()?;
         let meta = ClusterMeta { membership: Membership::default(), ..replica.meta.clone() };
-        hasher.update(&meta.to_bytes());
-        Some((replica.meta.applied, hasher.digest()))
+        Some((replica.meta.applied, xxh3_64_with_seed(&meta.to_bytes(), hash)))
     }
 }
 

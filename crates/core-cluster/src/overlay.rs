@@ -11,6 +11,7 @@ use base_types::mutant::{planted, Mutant};
 use base_types::SpaceId;
 use bytes::Bytes;
 use core_backends::{SpaceRead, SpaceWrite};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -110,10 +111,11 @@ impl<'a> LayerWalk<'a> {
         LayerWalk { sources: [walk(Some(&overlay.active)), walk(frozen)], direction }
     }
 
-    fn before(&self, left: &[u8], right: &[u8]) -> bool {
+    /// How two keys follow each other in the walk's direction.
+    fn order(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self.direction {
-            Direction::Forward => left < right,
-            Direction::Backward => left > right,
+            Direction::Forward => left.cmp(right),
+            Direction::Backward => right.cmp(left),
         }
     }
 
@@ -121,7 +123,7 @@ impl<'a> LayerWalk<'a> {
         let first = self.sources[0].peek().map(|(key, _)| *key);
         let second = self.sources[1].peek().map(|(key, _)| *key);
         match (first, second) {
-            (Some(a), Some(b)) => Some(if self.before(b, a) { b } else { a }),
+            (Some(a), Some(b)) => Some(if self.order(b, a) == Ordering::Less { b } else { a }),
             (one, other) => one.or(other),
         }
     }
@@ -154,21 +156,17 @@ impl View<'_> {
         let mut layers = LayerWalk::new(self.overlay, start, end, direction);
         let mut stopped = false;
         let mut on_engine = |key: &[u8], value: &[u8]| {
-            while layers.peek().is_some_and(|near| layers.before(near, key)) {
-                let (near, new) = layers.next().expect("peeked");
-                if let Some(new) = new {
-                    if visit(near, new).is_break() {
-                        stopped = true;
-                        return ControlFlow::Break(());
-                    }
+            // Each pair of the engine meets the nearest of the layers once.
+            let flow = loop {
+                let order = layers.peek().map_or(Ordering::Greater, |near| layers.order(near, key));
+                if order == Ordering::Greater {
+                    break visit(key, value);
                 }
-            }
-            let flow = match layers.peek() {
-                Some(near) if near == key => match layers.next().expect("peeked").1 {
-                    Some(new) => visit(key, new),
-                    None => ControlFlow::Continue(()),
-                },
-                _ => visit(key, value),
+                let (near, new) = layers.next().expect("peeked");
+                let flow = new.as_ref().map_or(ControlFlow::Continue(()), |new| visit(near, new));
+                if order == Ordering::Equal || flow.is_break() {
+                    break flow;
+                }
             };
             stopped = flow.is_break();
             flow

@@ -12,7 +12,7 @@
 use crate::history::{page_covers, Ending, History, Observed, Operation, Place, Record, Time};
 use crate::Violation;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What the search came to.
 #[derive(Default, Debug)]
@@ -83,8 +83,10 @@ fn apply(state: State, step: Step) -> Option<State> {
 /// Checks every key of the history.
 pub fn check(history: &History, steps_max: u64) -> Report {
     let mut report = Report::default();
-    for ((place, key), calls) in calls_by_key(history) {
-        match search(&calls, steps_max) {
+    let keys = Keys::gather(history);
+    let calls_of_keys = calls_by_key(history, &keys);
+    for ((place, key), calls) in keys.names.iter().zip(&calls_of_keys).filter(|(_, calls)| !calls.is_empty()) {
+        match search(calls, steps_max) {
             Answer::Linearizable => report.keys_searched += 1,
             Answer::GaveUp => report.gave_up += 1,
             Answer::Impossible { stuck_at } => {
@@ -97,26 +99,64 @@ pub fn check(history: &History, steps_max: u64) -> Report {
     report
 }
 
-type Key = (Place, Bytes);
+/// The keys of a history, numbered; those of one place lie together, in order.
+#[derive(Default)]
+struct Keys<'a> {
+    numbers: BTreeMap<(Place, &'a Bytes), usize>,
+    names: Vec<(Place, &'a Bytes)>,
+    /// Scans do not see counters, which are keys of another kind.
+    counters: Vec<bool>,
+}
 
-/// Splits the history into the operations of each key, values numbered.
-fn calls_by_key(history: &History) -> BTreeMap<Key, Vec<Call>> {
-    let mut keys: BTreeMap<Place, BTreeSet<Bytes>> = BTreeMap::new();
-    let mut counters: BTreeSet<Key> = BTreeSet::new();
-    for record in &history.records {
-        let of = keys.entry(record.place).or_default();
-        of.extend(record.effects().into_iter().map(|(key, _)| key.clone()));
-        match &record.operation {
-            Operation::Get { key } => drop(of.insert(key.clone())),
-            Operation::Increment { key } | Operation::ReadCounter { key } => {
-                of.insert(key.clone());
-                counters.insert((record.place, key.clone()));
+impl<'a> Keys<'a> {
+    fn gather(history: &'a History) -> Keys<'a> {
+        let mut found: BTreeSet<(Place, &Bytes)> = BTreeSet::new();
+        let mut counters: BTreeSet<(Place, &Bytes)> = BTreeSet::new();
+        for record in &history.records {
+            found.extend(record.effects().into_iter().map(|(key, _)| (record.place, key)));
+            match &record.operation {
+                Operation::Get { key } => drop(found.insert((record.place, key))),
+                Operation::Increment { key } | Operation::ReadCounter { key } => {
+                    found.insert((record.place, key));
+                    counters.insert((record.place, key));
+                }
+                _ => {}
             }
-            _ => {}
+        }
+        Keys {
+            numbers: found.iter().enumerate().map(|(number, key)| (*key, number)).collect(),
+            counters: found.iter().map(|key| counters.contains(key)).collect(),
+            names: found.into_iter().collect(),
         }
     }
-    let mut numbers: BTreeMap<Bytes, State> = BTreeMap::new();
-    let mut calls: BTreeMap<Key, Vec<Call>> = BTreeMap::new();
+
+    fn number(&self, place: Place, key: &Bytes) -> Option<usize> {
+        self.numbers.get(&(place, key)).copied()
+    }
+
+    /// The numbers of a place's keys that begin so.
+    fn beginning(&self, place: Place, prefix: &Bytes) -> impl Iterator<Item = usize> + '_ {
+        let from = self.names.partition_point(|name| *name < (place, prefix));
+        let prefix = prefix.clone();
+        let alike = move |number: &usize| self.names[*number].0 == place && self.names[*number].1.starts_with(&prefix);
+        (from..self.names.len()).take_while(alike)
+    }
+}
+
+/// Values by number: each is written once, so equal numbers are equal values.
+type Values<'a> = HashMap<&'a Bytes, State>;
+
+fn value_number<'a>(values: &mut Values<'a>, value: Option<&'a Bytes>) -> State {
+    let Some(value) = value else { return 0 };
+    let next = values.len() as State + 1;
+    *values.entry(value).or_insert(next)
+}
+
+/// Splits the history into the operations of each key, values numbered.
+fn calls_by_key<'a>(history: &'a History, keys: &Keys<'a>) -> Vec<Vec<Call>> {
+    let mut values = Values::new();
+    let mut calls: Vec<Vec<Call>> = vec![Vec::new(); keys.names.len()];
+    let mut steps: Vec<(usize, Step)> = Vec::new();
     for record in &history.records {
         let strong_read = !record.is_write() && record.is_strong() && record.ending == Ending::Ok;
         let failed_swap = record.is_strong() && record.observed == Some(Observed::ConditionFailed);
@@ -124,76 +164,76 @@ fn calls_by_key(history: &History) -> BTreeMap<Key, Vec<Call>> {
             continue;
         }
         let ghost = record.is_ghost() && !failed_swap;
-        let mut number = |value: Option<&Bytes>| match value {
-            None => 0,
-            Some(value) => {
-                let next = numbers.len() as State + 1;
-                *numbers.entry(value.clone()).or_insert(next)
-            }
-        };
-        let of = keys.get(&record.place);
-        for (key, step) in steps_of(record, of, &mut number, ghost) {
-            // Scans do not see counters, which are keys of another kind.
-            let is_scan = matches!(record.operation, Operation::Scan { .. });
-            if !(is_scan && counters.contains(&(record.place, key.clone()))) {
-                push(&mut calls, record, key, step, ghost);
-            }
+        steps.clear();
+        steps_of(record, keys, &mut values, ghost, &mut steps);
+        let returned = if ghost { Time::MAX } else { record.returned_or_never() };
+        for (key, step) in &steps {
+            calls[*key].push(Call { record: record.id, step: *step, invoked: record.invoked, returned, ghost });
         }
     }
     calls
 }
 
-fn push(calls: &mut BTreeMap<Key, Vec<Call>>, record: &Record, key: Bytes, step: Step, ghost: bool) {
-    let returned = if ghost { Time::MAX } else { record.returned_or_never() };
-    let call = Call { record: record.id, step, invoked: record.invoked, returned, ghost };
-    calls.entry((record.place, key)).or_default().push(call);
-}
-
-fn steps_of(
-    record: &Record,
-    keys: Option<&BTreeSet<Bytes>>,
-    number: &mut dyn FnMut(Option<&Bytes>) -> State,
+fn steps_of<'a>(
+    record: &'a Record,
+    keys: &Keys<'a>,
+    values: &mut Values<'a>,
     ghost: bool,
-) -> Vec<(Bytes, Step)> {
+    steps: &mut Vec<(usize, Step)>,
+) {
+    let mut one = |key: &Bytes, step: Step| steps.extend(keys.number(record.place, key).map(|key| (key, step)));
     match (&record.operation, record.observed.as_ref()) {
         (Operation::Get { key }, Some(Observed::Value(value))) => {
-            vec![(key.clone(), Step::Read { value: number(value.as_ref()) })]
+            one(key, Step::Read { value: value_number(values, value.as_ref()) });
         }
-        (Operation::Scan { keys_only, .. }, Some(Observed::Page { entries, next })) => {
-            let listed: BTreeMap<&Bytes, &Bytes> = entries.iter().map(|(key, value)| (key, value)).collect();
-            let covered = keys.into_iter().flatten().filter(|key| page_covers(&record.operation, next.as_ref(), key));
-            covered
-                .map(|key| match listed.get(key) {
-                    Some(_) if *keys_only => (key.clone(), Step::Presence { present: true }),
-                    found => (key.clone(), Step::Read { value: number(found.copied()) }),
-                })
-                .collect()
+        (Operation::Scan { .. }, Some(Observed::Page { entries, next })) => {
+            steps_of_page(record, (entries, next.as_ref()), keys, values, steps);
         }
         (Operation::Delete { key }, Some(Observed::Deleted(Some(existed)))) if !ghost => {
-            vec![(key.clone(), Step::Delete { existed: *existed })]
+            one(key, Step::Delete { existed: *existed });
         }
         (Operation::CompareAndSet { key, expected, .. }, Some(Observed::ConditionFailed)) => {
-            vec![(key.clone(), Step::NotEqual { expected: number(expected.as_ref()) })]
+            one(key, Step::NotEqual { expected: value_number(values, expected.as_ref()) });
         }
         (Operation::CompareAndSet { key, expected, value }, _) => {
-            let (expected, value) = (number(expected.as_ref()), number(value.as_ref()));
-            vec![(key.clone(), Step::Swap { expected, value })]
+            let (expected, value) = (value_number(values, expected.as_ref()), value_number(values, value.as_ref()));
+            one(key, Step::Swap { expected, value });
         }
         (Operation::Increment { key }, Some(Observed::Integer(value))) if !ghost => {
-            vec![(key.clone(), Step::Increment { value: *value })]
+            one(key, Step::Increment { value: *value });
         }
-        (Operation::Increment { key }, _) => vec![(key.clone(), Step::Add)],
-        (Operation::ReadCounter { key }, Some(Observed::Integer(value))) => {
-            vec![(key.clone(), Step::Read { value: *value })]
-        }
+        (Operation::Increment { key }, _) => one(key, Step::Add),
+        (Operation::ReadCounter { key }, Some(Observed::Integer(value))) => one(key, Step::Read { value: *value }),
         (Operation::Clear, _) => {
-            keys.into_iter().flatten().map(|key| (key.clone(), Step::Write { value: 0 })).collect()
+            steps.extend(keys.beginning(record.place, &Bytes::new()).map(|key| (key, Step::Write { value: 0 })));
         }
-        _ => record
-            .effects()
-            .into_iter()
-            .map(|(key, value)| (key.clone(), Step::Write { value: number(value) }))
-            .collect(),
+        _ => {
+            for (key, value) in record.effects() {
+                one(key, Step::Write { value: value_number(values, value) });
+            }
+        }
+    }
+}
+
+/// A scan reads every key it speaks for: those it lists, and those it does not.
+fn steps_of_page<'a>(
+    record: &'a Record,
+    (entries, next): (&'a [(Bytes, Bytes)], Option<&Bytes>),
+    keys: &Keys<'a>,
+    values: &mut Values<'a>,
+    steps: &mut Vec<(usize, Step)>,
+) {
+    let Operation::Scan { prefix, keys_only, .. } = &record.operation else { return };
+    let listed: BTreeMap<&Bytes, &Bytes> = entries.iter().map(|(key, value)| (key, value)).collect();
+    for number in keys.beginning(record.place, prefix).filter(|number| !keys.counters[*number]) {
+        let key = keys.names[number].1;
+        if page_covers(&record.operation, next, key) {
+            let step = match listed.get(key) {
+                Some(_) if *keys_only => Step::Presence { present: true },
+                found => Step::Read { value: value_number(values, found.copied()) },
+            };
+            steps.push((number, step));
+        }
     }
 }
 

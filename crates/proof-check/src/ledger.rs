@@ -12,7 +12,7 @@ use crate::Violation;
 use base_types::action::Level;
 use base_types::WriteConsistency;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Acknowledged and lost, by level.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -82,13 +82,12 @@ fn written_once(history: &History) -> BTreeMap<(Place, &Bytes), &Record> {
             writers.entry((record.place, key)).or_default().push(record);
         }
     }
-    let cleared = |place: Place| {
-        history.records.iter().any(|record| record.operation == Operation::Clear && record.place == place)
-    };
+    let clears = history.records.iter().filter(|record| matches!(record.operation, Operation::Clear));
+    let cleared: BTreeSet<Place> = clears.map(|record| record.place).collect();
     writers
         .into_iter()
         .filter(|((place, _), by)| {
-            by.len() == 1 && matches!(by[0].operation, Operation::Put { .. }) && !cleared(*place)
+            by.len() == 1 && matches!(by[0].operation, Operation::Put { .. }) && !cleared.contains(place)
         })
         .map(|(key, by)| (key, by[0]))
         .collect()

@@ -87,7 +87,8 @@ impl SimDisk {
             LogAction::Prepare { segment, recycle } if self.full && recycle.is_none() => Finished::NoRoom(segment),
             LogAction::Prepare { segment, recycle } => {
                 let old = recycle.and_then(|recycle| self.segments.remove(&recycle));
-                let mut bytes = old.unwrap_or_default();
+                // Zeros of the allocator cost nothing until they are written over.
+                let mut bytes = old.unwrap_or_else(|| vec![0; segment_bytes as usize]);
                 bytes.resize(segment_bytes as usize, 0);
                 self.segments.insert(segment, bytes);
                 Finished::Ready(segment)

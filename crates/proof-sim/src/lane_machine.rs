@@ -21,8 +21,8 @@ use base_types::{
 use bytes::Bytes;
 use core_backends::{decode_reply, metadata, redis};
 use core_cluster::api::{
-    AdminCommand, Completion, LaneConfig, LaneStatistics, LocalKind, LocalOperation, LocalOutcome, Member, Notice,
-    ReplicaSpec, ReplicaView,
+    AdminCommand, Completion, Glance, LaneConfig, LaneStatistics, LocalKind, LocalOperation, LocalOutcome, Member,
+    Notice, ReplicaSpec, ReplicaView,
 };
 use core_cluster::Lane;
 use core_node::api::{Effect, Effects, Event, NodeConfig};
@@ -189,6 +189,10 @@ impl Machine for LaneMachine {
 
     fn views(&self) -> Vec<ReplicaView> {
         self.lane.views()
+    }
+
+    fn glances(&self) -> Vec<Glance> {
+        self.lane.glances()
     }
 
     fn statistics(&self) -> LaneStatistics {

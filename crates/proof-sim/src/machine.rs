@@ -7,7 +7,7 @@ use crate::disk::SimDisk;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, LogIndex, Tick};
-use core_cluster::api::{LaneStatistics, ReplicaView};
+use core_cluster::api::{Glance, LaneStatistics, ReplicaView};
 use core_node::api::{Effects, Event, NodeConfig};
 use std::sync::Arc;
 
@@ -18,6 +18,16 @@ pub trait Machine {
     fn next_wake(&self) -> Tick;
     /// Every replica here, by cluster.
     fn views(&self) -> Vec<ReplicaView>;
+    /// The same in short, for those who look often.
+    fn glances(&self) -> Vec<Glance> {
+        let glance = |view: ReplicaView| Glance {
+            cluster: view.cluster,
+            generation: view.generation,
+            term: view.term,
+            is_leader: view.is_leader,
+        };
+        self.views().into_iter().map(glance).collect()
+    }
     fn statistics(&self) -> LaneStatistics;
     /// How long its queues and tables are, each beside its bound.
     fn sizes(&self) -> Sizes;

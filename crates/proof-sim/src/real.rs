@@ -5,7 +5,7 @@ use crate::machine::{Machine, Opener};
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, LogIndex, Tick};
-use core_cluster::api::{LaneStatistics, ReplicaView};
+use core_cluster::api::{Glance, LaneStatistics, ReplicaView};
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::Core;
 use std::sync::Arc;
@@ -43,6 +43,10 @@ impl Machine for RealCore {
 
     fn views(&self) -> Vec<ReplicaView> {
         self.0.lane().views()
+    }
+
+    fn glances(&self) -> Vec<Glance> {
+        self.0.lane().glances()
     }
 
     fn statistics(&self) -> LaneStatistics {

@@ -12,6 +12,7 @@ mod describe;
 mod disks;
 mod links;
 mod lives;
+mod queue;
 mod sizes;
 mod turns;
 
@@ -25,11 +26,12 @@ use crate::trace::Trace;
 use base_types::action::Response;
 use base_types::{LaneId, NodeId, Ticket};
 use bytes::Bytes;
-use core_node::api::{Event, Mail};
+use core_node::api::{Effect, Event, Mail};
 use links::KEEPER_US;
 use lives::new_node;
 use proof_check::invariants::{LeaderBook, StateBook};
 use proof_check::Violation;
+use queue::Queue;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many violations are kept; a run stops at the first turn behind it.
@@ -135,8 +137,9 @@ pub struct World {
     turns: u64,
     /// Answers not yet taken by the driver.
     pub answers: VecDeque<(Ticket, Answered)>,
-    queue: BTreeMap<(u64, u64), Due>,
-    sequence: u64,
+    queue: Queue,
+    /// The list of effects of one turn, kept for the next.
+    effects: Vec<Effect>,
     next_ticket: u64,
     waiting: BTreeMap<Ticket, (usize, u64)>,
     opener: Box<dyn Opener>,
@@ -177,8 +180,8 @@ impl World {
             walked: Walked::default(),
             turns: 0,
             answers: VecDeque::new(),
-            queue: BTreeMap::new(),
-            sequence: 0,
+            queue: Queue::default(),
+            effects: Vec::new(),
             next_ticket: 1,
             waiting: BTreeMap::new(),
             opener,
@@ -197,8 +200,7 @@ impl World {
     }
 
     pub fn schedule(&mut self, at: u64, due: Due) {
-        self.sequence += 1;
-        self.queue.insert((at.max(self.now), self.sequence), due);
+        self.queue.push(at.max(self.now), due);
     }
 
     pub fn probe(&mut self, name: &'static str) {
@@ -214,13 +216,13 @@ impl World {
 
     /// Takes the next thing. Those for the driver are handed back; `None` where `until` comes first.
     pub fn advance(&mut self, until: u64) -> Option<Option<Due>> {
-        let key = *self.queue.keys().next()?;
-        if key.0 > until {
+        let at = self.queue.next_at()?;
+        if at > until {
             self.now = until;
             return None;
         }
-        let due = self.queue.remove(&key)?;
-        self.now = key.0;
+        let due = self.queue.pop()?;
+        self.now = at;
         Some(self.happen(due))
     }
 

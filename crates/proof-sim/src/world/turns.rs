@@ -48,7 +48,7 @@ impl World {
         host.turn_due = false;
         let Some(mut machine) = host.machine.take() else { return };
         let terms_before = if watch_terms { term_sum(machine.as_ref()) } else { 0 };
-        let mut effects = Effects::default();
+        let mut effects = Effects { list: std::mem::take(&mut self.effects) };
         for _ in 0..events_max {
             let Some(event) = host.inbox.pop_front() else { break };
             self.trace.note(self.now, event_name(&event), &[node as u64, lane as u64, event_number(&event)]);
@@ -102,16 +102,16 @@ impl World {
     pub(super) fn sample(&mut self, node: usize, machine: &dyn crate::machine::Machine) {
         let id = self.nodes[node].id;
         // A state is hashed by walking it: one now and then, all at the end of the run.
-        let views = machine.views();
-        let hashed = self.random.sample.per_mille(100).then(|| self.random.sample.below(views.len() as u64));
-        for (number, view) in views.into_iter().enumerate() {
-            if view.is_leader {
-                let found = self.leaders.note(view.cluster, view.generation, view.term, id);
+        let glances = machine.glances();
+        let hashed = self.random.sample.per_mille(100).then(|| self.random.sample.below(glances.len() as u64));
+        for (number, seen) in glances.into_iter().enumerate() {
+            if seen.is_leader {
+                let found = self.leaders.note(seen.cluster, seen.generation, seen.term, id);
                 found.into_iter().for_each(|violation| self.violate(violation));
             }
-            let hash = (hashed == Some(number as u64)).then(|| machine.state_hash(view.cluster)).flatten();
+            let hash = (hashed == Some(number as u64)).then(|| machine.state_hash(seen.cluster)).flatten();
             if let Some((applied, hash)) = hash {
-                let found = self.states.note(view.cluster, view.generation, applied, id, hash);
+                let found = self.states.note(seen.cluster, seen.generation, applied, id, hash);
                 found.into_iter().for_each(|violation| self.violate(violation));
             }
         }
@@ -136,13 +136,15 @@ impl World {
             _ => {}
         }
         let life = self.nodes[node].life;
-        for effect in effects.list {
+        let mut list = effects.list;
+        for effect in list.drain(..) {
             if left == 0 || !self.is_alive(node, life) {
                 break;
             }
             left -= 1;
             self.carry_out_one(node, lane, effect);
         }
+        self.effects = list;
     }
 
     pub(super) fn carry_out_one(&mut self, node: usize, lane: usize, effect: Effect) {
@@ -194,5 +196,5 @@ impl World {
 }
 
 fn term_sum(machine: &dyn crate::machine::Machine) -> u64 {
-    machine.views().iter().map(|view| view.term.0).sum()
+    machine.glances().iter().map(|seen| seen.term.0).sum()
 }
