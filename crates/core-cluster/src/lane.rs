@@ -118,6 +118,8 @@ pub struct Lane {
     awake: BTreeSet<ClusterId>,
     /// With something to write out.
     dirty: BTreeSet<ClusterId>,
+    /// The same by age. An entry whose replica is dirty since another time counts no more.
+    dirty_order: BTreeSet<(Tick, ClusterId)>,
     next_tick: Tick,
 }
 
@@ -157,6 +159,7 @@ impl Lane {
             touched: BTreeSet::new(),
             awake: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            dirty_order: BTreeSet::new(),
             next_tick: Tick::NEVER,
         };
         if planted(Mutant::VoteAfterRestart) {
@@ -234,8 +237,9 @@ impl Lane {
 
     fn add(&mut self, now: Tick, replica: Replica) {
         let cluster = replica.spec.cluster;
-        if replica.dirty_since.is_some() {
+        if let Some(since) = replica.dirty_since {
             self.dirty.insert(cluster);
+            self.dirty_order.insert((since, cluster));
         }
         self.replicas.insert(cluster, replica);
         self.wake(now, cluster);
@@ -739,8 +743,9 @@ impl Lane {
         let total = &mut self.shared.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;
         replica.counted_bytes = bytes;
-        if replica.dirty_since.is_some() {
+        if let Some(since) = replica.dirty_since {
             self.dirty.insert(cluster);
+            self.dirty_order.insert((since, cluster));
         }
         if replica.has_more() {
             self.touched.insert(cluster);
@@ -784,11 +789,16 @@ impl Lane {
             }
             flush_engine(&mut self.shared, &engine, &mut replicas);
         }
-        self.dirty.retain(|cluster| self.replicas.get(cluster).is_some_and(|replica| replica.dirty_since.is_some()));
+        let replicas = &self.replicas;
+        let since = |cluster: &ClusterId| replicas.get(cluster).and_then(|replica| replica.dirty_since);
+        self.dirty.retain(|cluster| since(cluster).is_some());
+        self.dirty_order.retain(|(at, cluster)| since(cluster) == Some(*at));
     }
 
+    /// Asked twice a turn: it must not walk all that is dirty.
     fn oldest_dirty(&self) -> Option<Tick> {
-        self.dirty.iter().filter_map(|cluster| self.replicas.get(cluster)?.dirty_since).min()
+        let counts = |at: Tick, cluster| self.replicas.get(cluster).is_some_and(|held| held.dirty_since == Some(at));
+        self.dirty_order.iter().find(|(at, cluster)| counts(*at, cluster)).map(|(at, _)| *at)
     }
 
     /// When `on_timer` should be called at the latest.

@@ -7,6 +7,7 @@
 //! Not here: when things finish (`host`), what the bytes mean (core-log).
 
 use crate::random::Random;
+use crate::segment::Segment;
 use bytes::Bytes;
 use core_log::{LogAction, LogDisk, LogError, SegmentId};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,7 +39,7 @@ pub enum Finished {
 /// The disk of one lane's log.
 #[derive(Clone, Default, Debug)]
 pub struct SimDisk {
-    pub segments: BTreeMap<SegmentId, Vec<u8>>,
+    pub segments: BTreeMap<SegmentId, Segment>,
     pub queue: VecDeque<LogAction>,
     pub in_flight: Option<LogAction>,
     pub next_fault: Option<WriteFault>,
@@ -87,10 +88,9 @@ impl SimDisk {
             LogAction::Prepare { segment, recycle } if self.full && recycle.is_none() => Finished::NoRoom(segment),
             LogAction::Prepare { segment, recycle } => {
                 let old = recycle.and_then(|recycle| self.segments.remove(&recycle));
-                // Zeros of the allocator cost nothing until they are written over.
-                let mut bytes = old.unwrap_or_else(|| vec![0; segment_bytes as usize]);
-                bytes.resize(segment_bytes as usize, 0);
-                self.segments.insert(segment, bytes);
+                let mut held = old.unwrap_or_default();
+                held.resize(segment_bytes as usize);
+                self.segments.insert(segment, held);
                 Finished::Ready(segment)
             }
             LogAction::Remove { segment } => {
@@ -101,14 +101,7 @@ impl SimDisk {
     }
 
     fn put(&mut self, segment: SegmentId, offset: u64, blocks: &[u8]) -> bool {
-        let from = offset as usize;
-        match self.segments.get_mut(&segment).and_then(|bytes| bytes.get_mut(from..from + blocks.len())) {
-            Some(place) => {
-                place.copy_from_slice(blocks);
-                true
-            }
-            None => false,
-        }
+        self.segments.get_mut(&segment).is_some_and(|held| held.write(offset as usize, blocks))
     }
 
     fn tear(&mut self, segment: SegmentId, offset: u64, blocks: &[u8], random: &mut Random) {
@@ -132,8 +125,7 @@ impl SimDisk {
     fn misdirect(&mut self, segment: SegmentId, offset: u64, blocks: &[u8], random: &mut Random) {
         let block = core_log::BLOCK_BYTES as u64;
         let room =
-            self.segments.get(&segment).map_or(0, |bytes| bytes.len() as u64).saturating_sub(blocks.len() as u64)
-                / block;
+            self.segments.get(&segment).map_or(0, |held| held.len() as u64).saturating_sub(blocks.len() as u64) / block;
         let target = random.below(room + 1) * block;
         self.put(segment, if target == offset { (offset + block) % (room.max(1) * block) } else { target }, blocks);
     }
@@ -158,10 +150,8 @@ impl SimDisk {
     /// Rots some sectors that hold data. False where there is none.
     pub fn rot(&mut self, sectors: u64, random: &mut Random) -> bool {
         let mut used: Vec<(SegmentId, usize)> = Vec::new();
-        for (id, bytes) in &self.segments {
-            let held =
-                bytes.chunks(SECTOR_BYTES).enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
-            used.extend(held.map(|(number, _)| (*id, number)));
+        for (id, held) in &self.segments {
+            used.extend(held.used_sectors(SECTOR_BYTES).map(|number| (*id, number)));
         }
         if used.is_empty() {
             return false;
@@ -169,8 +159,9 @@ impl SimDisk {
         for _ in 0..sectors {
             let (id, number) = *random.pick(&used);
             let at = number * SECTOR_BYTES + random.below(SECTOR_BYTES as u64) as usize;
-            if let Some(byte) = self.segments.get_mut(&id).and_then(|bytes| bytes.get_mut(at)) {
-                *byte ^= 1 << random.below(8);
+            let Some(held) = self.segments.get_mut(&id) else { continue };
+            if let Some(byte) = held.read(at, 1) {
+                held.write(at, &[byte[0] ^ 1 << random.below(8)]);
             }
         }
         true
@@ -179,15 +170,15 @@ impl SimDisk {
 
 impl LogDisk for SimDisk {
     fn segments(&mut self) -> Result<Vec<(SegmentId, u64)>, LogError> {
-        Ok(self.segments.iter().map(|(id, bytes)| (*id, bytes.len() as u64)).collect())
+        Ok(self.segments.iter().map(|(id, held)| (*id, held.len() as u64)).collect())
     }
 
     fn read(&mut self, segment: SegmentId, offset: u64, bytes: usize) -> Result<Bytes, LogError> {
         let from = offset as usize;
         self.segments
             .get(&segment)
-            .and_then(|held| held.get(from..from.checked_add(bytes)?))
-            .map(Bytes::copy_from_slice)
+            .and_then(|held| held.read(from, bytes))
+            .map(Bytes::from)
             .ok_or_else(|| LogError::Io(format!("{segment:?} has no bytes {offset}…+{bytes}")))
     }
 }
@@ -218,7 +209,7 @@ mod tests {
         assert_eq!(disk.finish(16_384, &mut random), Some(Finished::Written(BatchNumber(1))));
         disk.begin();
         disk.crash(&mut random);
-        let bytes = &disk.segments[&SegmentId(1)];
+        let bytes = disk.segments[&SegmentId(1)].read(0, 16_384).expect("as long as that");
         assert!(bytes[..4096].iter().all(|byte| *byte == 1));
         assert!(bytes[4096..8192].chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
         assert!(bytes[8192..].iter().all(|byte| *byte == 0));

@@ -26,6 +26,7 @@ pub mod plan;
 pub mod random;
 pub mod real;
 pub mod run;
+pub mod segment;
 pub mod shrink;
 pub mod swarm;
 #[cfg(test)]
