@@ -8,6 +8,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
+/// The most bytes a 64-bit LEB128 integer takes.
+const VARINT_BYTES_MAX: usize = 10;
+/// The room a buffer begins with: most of what is written is shorter, and need not grow step by step.
+const FIRST_BYTES: usize = 64;
+
 /// Bytes that do not decode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
@@ -99,18 +104,19 @@ impl Reader {
     /// An unsigned LEB128 integer of at most ten bytes.
     pub fn varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
         let mut value = 0u64;
-        for shift in 0..10 {
-            let byte = self.u8(what)?;
+        for (shift, byte) in self.rest.iter().take(VARINT_BYTES_MAX).enumerate() {
             let part = u64::from(byte & 0x7f);
-            if shift == 9 && part > 1 {
+            if shift == VARINT_BYTES_MAX - 1 && part > 1 {
                 return Err(DecodeError::TooLarge(what));
             }
             value |= part << (7 * shift);
             if byte & 0x80 == 0 {
+                bytes::Buf::advance(&mut self.rest, shift + 1);
                 return Ok(value);
             }
         }
-        Err(DecodeError::TooLarge(what))
+        let ended = self.rest.len() < VARINT_BYTES_MAX;
+        Err(if ended { DecodeError::Truncated(what) } else { DecodeError::TooLarge(what) })
     }
 
     /// A count of things of which each takes at least one byte, so it cannot exceed what is left.
@@ -171,7 +177,7 @@ pub struct Writer {
 impl Writer {
     /// An empty buffer.
     pub fn new() -> Writer {
-        Writer { out: Vec::new() }
+        Writer::with_capacity(FIRST_BYTES)
     }
 
     /// An empty buffer with room.
@@ -222,11 +228,14 @@ impl Writer {
 
     /// An unsigned LEB128 integer.
     pub fn varint(&mut self, mut value: u64) -> &mut Self {
+        let (mut bytes, mut count) = ([0; VARINT_BYTES_MAX], 1);
         while value >= 0x80 {
-            self.out.push(value as u8 | 0x80);
+            bytes[count - 1] = value as u8 | 0x80;
             value >>= 7;
+            count += 1;
         }
-        self.u8(value as u8)
+        bytes[count - 1] = value as u8;
+        self.raw(&bytes[..count])
     }
 
     /// A byte string with its length in front.

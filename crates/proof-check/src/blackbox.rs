@@ -9,10 +9,11 @@
 //! Always: a search ends after `steps_max` steps and is then counted as given up, not as passed.
 //! Not here: eventual reads (`values`), atomicity over several keys (`fast`).
 
-use crate::history::{page_covers, Ending, History, Observed, Operation, Place, Record, Time};
+use crate::history::{Ending, History, Observed, Operation, Record, Time};
+use crate::keys::{Keys, Listed};
 use crate::Violation;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// What the search came to.
 #[derive(Default, Debug)]
@@ -99,48 +100,15 @@ pub fn check(history: &History, steps_max: u64) -> Report {
     report
 }
 
-/// The keys of a history, numbered; those of one place lie together, in order.
-#[derive(Default)]
-struct Keys<'a> {
-    numbers: BTreeMap<(Place, &'a Bytes), usize>,
-    names: Vec<(Place, &'a Bytes)>,
-    /// Scans do not see counters, which are keys of another kind.
-    counters: Vec<bool>,
-}
-
-impl<'a> Keys<'a> {
-    fn gather(history: &'a History) -> Keys<'a> {
-        let mut found: BTreeSet<(Place, &Bytes)> = BTreeSet::new();
-        let mut counters: BTreeSet<(Place, &Bytes)> = BTreeSet::new();
-        for record in &history.records {
-            found.extend(record.effects().into_iter().map(|(key, _)| (record.place, key)));
-            match &record.operation {
-                Operation::Get { key } => drop(found.insert((record.place, key))),
-                Operation::Increment { key } | Operation::ReadCounter { key } => {
-                    found.insert((record.place, key));
-                    counters.insert((record.place, key));
-                }
-                _ => {}
-            }
-        }
-        Keys {
-            numbers: found.iter().enumerate().map(|(number, key)| (*key, number)).collect(),
-            counters: found.iter().map(|key| counters.contains(key)).collect(),
-            names: found.into_iter().collect(),
+/// Which keys are counters: scans do not see them, they are keys of another kind.
+fn counters(history: &History, keys: &Keys<'_>) -> Vec<bool> {
+    let mut counters = vec![false; keys.names.len()];
+    for record in &history.records {
+        if let Operation::Increment { key } | Operation::ReadCounter { key } = &record.operation {
+            keys.number(record.place, key).into_iter().for_each(|number| counters[number] = true);
         }
     }
-
-    fn number(&self, place: Place, key: &Bytes) -> Option<usize> {
-        self.numbers.get(&(place, key)).copied()
-    }
-
-    /// The numbers of a place's keys that begin so.
-    fn beginning(&self, place: Place, prefix: &Bytes) -> impl Iterator<Item = usize> + '_ {
-        let from = self.names.partition_point(|name| *name < (place, prefix));
-        let prefix = prefix.clone();
-        let alike = move |number: &usize| self.names[*number].0 == place && self.names[*number].1.starts_with(&prefix);
-        (from..self.names.len()).take_while(alike)
-    }
+    counters
 }
 
 /// Values by number: each is written once, so equal numbers are equal values.
@@ -155,6 +123,7 @@ fn value_number<'a>(values: &mut Values<'a>, value: Option<&'a Bytes>) -> State 
 /// Splits the history into the operations of each key, values numbered.
 fn calls_by_key<'a>(history: &'a History, keys: &Keys<'a>) -> Vec<Vec<Call>> {
     let mut values = Values::new();
+    let counters = counters(history, keys);
     let mut calls: Vec<Vec<Call>> = vec![Vec::new(); keys.names.len()];
     let mut steps: Vec<(usize, Step)> = Vec::new();
     for record in &history.records {
@@ -165,7 +134,7 @@ fn calls_by_key<'a>(history: &'a History, keys: &Keys<'a>) -> Vec<Vec<Call>> {
         }
         let ghost = record.is_ghost() && !failed_swap;
         steps.clear();
-        steps_of(record, keys, &mut values, ghost, &mut steps);
+        steps_of(record, (keys, &counters), &mut values, ghost, &mut steps);
         let returned = if ghost { Time::MAX } else { record.returned_or_never() };
         for (key, step) in &steps {
             calls[*key].push(Call { record: record.id, step: *step, invoked: record.invoked, returned, ghost });
@@ -176,7 +145,7 @@ fn calls_by_key<'a>(history: &'a History, keys: &Keys<'a>) -> Vec<Vec<Call>> {
 
 fn steps_of<'a>(
     record: &'a Record,
-    keys: &Keys<'a>,
+    (keys, counters): (&Keys<'a>, &[bool]),
     values: &mut Values<'a>,
     ghost: bool,
     steps: &mut Vec<(usize, Step)>,
@@ -187,7 +156,7 @@ fn steps_of<'a>(
             one(key, Step::Read { value: value_number(values, value.as_ref()) });
         }
         (Operation::Scan { .. }, Some(Observed::Page { entries, next })) => {
-            steps_of_page(record, (entries, next.as_ref()), keys, values, steps);
+            steps_of_page(record, (entries, next.as_ref()), (keys, counters), values, steps);
         }
         (Operation::Delete { key }, Some(Observed::Deleted(Some(existed)))) if !ghost => {
             one(key, Step::Delete { existed: *existed });
@@ -205,7 +174,7 @@ fn steps_of<'a>(
         (Operation::Increment { key }, _) => one(key, Step::Add),
         (Operation::ReadCounter { key }, Some(Observed::Integer(value))) => one(key, Step::Read { value: *value }),
         (Operation::Clear, _) => {
-            steps.extend(keys.beginning(record.place, &Bytes::new()).map(|key| (key, Step::Write { value: 0 })));
+            steps.extend(keys.of(record.place).map(|key| (key, Step::Write { value: 0 })));
         }
         _ => {
             for (key, value) in record.effects() {
@@ -219,21 +188,18 @@ fn steps_of<'a>(
 fn steps_of_page<'a>(
     record: &'a Record,
     (entries, next): (&'a [(Bytes, Bytes)], Option<&Bytes>),
-    keys: &Keys<'a>,
+    (keys, counters): (&Keys<'a>, &[bool]),
     values: &mut Values<'a>,
     steps: &mut Vec<(usize, Step)>,
 ) {
-    let Operation::Scan { prefix, keys_only, .. } = &record.operation else { return };
-    let listed: BTreeMap<&Bytes, &Bytes> = entries.iter().map(|(key, value)| (key, value)).collect();
-    for number in keys.beginning(record.place, prefix).filter(|number| !keys.counters[*number]) {
-        let key = keys.names[number].1;
-        if page_covers(&record.operation, next, key) {
-            let step = match listed.get(key) {
-                Some(_) if *keys_only => Step::Presence { present: true },
-                found => Step::Read { value: value_number(values, found.copied()) },
-            };
-            steps.push((number, step));
-        }
+    let Operation::Scan { keys_only, .. } = &record.operation else { return };
+    let mut listed = Listed::new(entries);
+    for number in keys.covered(record, next).filter(|number| !counters[*number]) {
+        let step = match listed.value(keys.names[number].1) {
+            Some(_) if *keys_only => Step::Presence { present: true },
+            found => Step::Read { value: value_number(values, found) },
+        };
+        steps.push((number, step));
     }
 }
 

@@ -17,6 +17,7 @@ pub mod counters;
 pub mod fast;
 pub mod history;
 pub mod invariants;
+mod keys;
 pub mod ledger;
 pub mod listing;
 pub mod values;

@@ -3,14 +3,15 @@
 //!
 //! Not here: whether the values are the right ones (`fast`, `blackbox`).
 
-use crate::history::{page_covers, Ending, History, Observed, Operation, Place, Record, Time};
+use crate::history::{page_covers, Ending, History, Observed, Operation, Record, Time};
+use crate::keys::{Keys, Listed};
 use crate::Violation;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// Checks every page of the history.
 pub fn check(history: &History) -> Vec<Violation> {
-    let lives = lives(history);
+    let keys = Keys::gather(history);
+    let lives = lives(history, &keys);
     let mut violations = Vec::new();
     for record in &history.records {
         if let (Operation::Scan { .. }, Some(Observed::Page { entries, next })) = (&record.operation, &record.observed)
@@ -18,7 +19,7 @@ pub fn check(history: &History) -> Vec<Violation> {
             let mut fail = |message: String| violations.push(Violation::new("listing", message, vec![record.id]));
             check_form(record, entries, next.as_ref(), &mut fail);
             if record.is_strong() {
-                check_complete(&lives, record, entries, next.as_ref(), &mut fail);
+                check_complete((&keys, &lives), record, entries, next.as_ref(), &mut fail);
             }
         }
     }
@@ -33,26 +34,24 @@ struct Life {
     removals: Vec<(Time, Time)>,
 }
 
-fn lives(history: &History) -> BTreeMap<(Place, &Bytes), Life> {
-    let mut lives: BTreeMap<(Place, &Bytes), Life> = BTreeMap::new();
+/// By the numbers of `keys`.
+fn lives(history: &History, keys: &Keys<'_>) -> Vec<Life> {
+    let mut lives: Vec<Life> = keys.names.iter().map(|_| Life::default()).collect();
     for record in &history.records {
         if record.ending == Ending::Failed || record.observed == Some(Observed::ConditionFailed) {
             continue;
         }
         for (key, value) in record.effects() {
-            let life = lives.entry((record.place, key)).or_default();
+            let Some(life) = keys.number(record.place, key).map(|number| &mut lives[number]) else { continue };
             match value {
                 Some(_) if record.is_settled_write() => life.puts.push((record.returned_or_never(), record.invoked)),
                 Some(_) => {}
                 None => life.removals.push((record.invoked, removal_end(record))),
             }
         }
-    }
-    for record in history.records.iter().filter(|record| matches!(record.operation, Operation::Clear)) {
-        for ((place, _), life) in lives.iter_mut() {
-            if *place == record.place && record.ending != Ending::Failed {
-                life.removals.push((record.invoked, removal_end(record)));
-            }
+        if matches!(record.operation, Operation::Clear) {
+            let removed = &mut lives[keys.of(record.place)];
+            removed.iter_mut().for_each(|life| life.removals.push((record.invoked, removal_end(record))));
         }
     }
     lives
@@ -86,19 +85,16 @@ fn check_form(record: &Record, entries: &[(Bytes, Bytes)], next: Option<&Bytes>,
 }
 
 fn check_complete(
-    lives: &BTreeMap<(Place, &Bytes), Life>,
+    (keys, lives): (&Keys<'_>, &[Life]),
     record: &Record,
     entries: &[(Bytes, Bytes)],
     next: Option<&Bytes>,
     fail: &mut dyn FnMut(String),
 ) {
-    let Operation::Scan { prefix, .. } = &record.operation else { return };
-    let listed: BTreeSet<&Bytes> = entries.iter().map(|(key, _)| key).collect();
-    // The keys of one place that begin alike lie together: the others need not be looked at.
-    let near = lives.range((record.place, prefix)..);
-    let near = near.take_while(|((place, key), _)| *place == record.place && key.starts_with(prefix));
-    for ((_, key), life) in near {
-        if listed.contains(key) || !page_covers(&record.operation, next, key) {
+    let mut listed = Listed::new(entries);
+    for number in keys.covered(record, next) {
+        let (key, life) = (keys.names[number].1, &lives[number]);
+        if listed.value(key).is_some() {
             continue;
         }
         let acknowledged = life.puts.iter().any(|(returned, invoked)| {
