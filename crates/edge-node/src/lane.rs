@@ -19,26 +19,26 @@ pub mod tickets;
 use crate::clock::Clock;
 use crate::disk::LogWriter;
 use crate::machine::{Counter, Machine};
+use crate::mailbox::{Outgoing, Receiver};
 use crate::peers::PeerSet;
 use base_types::{LaneId, Tick};
 use core_node::api::{Effect, Effects, Event, Mail, NoteLevel};
 use door::LaneDoor;
 use engine::EngineThread;
 use latency::Latency;
-use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// Events of one turn; the rest waits for the next.
 pub const EVENTS_PER_TURN_MAX: usize = 4096;
 /// Events that may wait in a lane's mailbox.
 pub const MAILBOX_EVENTS_MAX: usize = 8192;
 /// Mail kept back while another lane's mailbox is full; more means that lane hangs.
-const MAIL_KEPT_MAX: usize = 65_536;
+pub const MAIL_KEPT_MAX: usize = 65_536;
 /// How soon mail kept back is tried again.
 const MAIL_RETRY: Duration = Duration::from_millis(1);
 /// How often the lane's numbers are laid out for `/metrics`.
@@ -62,9 +62,9 @@ pub struct LaneReport {
 pub struct LaneHost {
     pub door: Rc<LaneDoor>,
     pub machine: Box<dyn Machine>,
-    pub mailbox: mpsc::Receiver<Event>,
-    /// The mailboxes of all lanes of this node, by lane.
-    pub mates: Vec<mpsc::Sender<Event>>,
+    pub mailbox: Receiver<Event>,
+    /// To the mailboxes of all lanes of this node, by lane.
+    pub outgoing: Outgoing<Event>,
     pub log: LogWriter,
     pub engine: EngineThread,
     pub peers: Rc<PeerSet>,
@@ -79,7 +79,6 @@ pub struct LaneHost {
 pub struct LaneState {
     batch: Vec<Event>,
     effects: Effects,
-    kept_mail: VecDeque<(LaneId, Mail)>,
     stalled: bool,
     reported: Tick,
     log_sync: Latency,
@@ -118,7 +117,7 @@ impl LaneHost {
     }
 
     fn poll_events(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let mail = self.mailbox.poll_recv_many(context, &mut self.state.batch, EVENTS_PER_TURN_MAX);
+        let mail = self.mailbox.poll_take(context, &mut self.state.batch, EVENTS_PER_TURN_MAX);
         let local = self.door.poll_events(context);
         if mail.is_ready() || local.is_ready() {
             Poll::Ready(())
@@ -132,7 +131,7 @@ impl LaneHost {
         if let (Some(since), false) = (self.log.write_since, self.state.stalled) {
             wake = wake.min(since + self.log_stall);
         }
-        if !self.state.kept_mail.is_empty() {
+        if self.outgoing.is_congested() {
             wake = wake.min(self.clock.now() + MAIL_RETRY);
         }
         wake
@@ -186,7 +185,7 @@ impl LaneHost {
     }
 
     fn carry_out_guarded(&mut self) {
-        self.send_kept_mail();
+        self.outgoing.send_kept();
         let mut list = std::mem::take(&mut self.state.effects.list);
         for effect in list.drain(..) {
             if let Err(reason) = self.carry_out(effect) {
@@ -196,7 +195,7 @@ impl LaneHost {
         }
         self.state.effects.list = list;
         self.peers.flush();
-        self.door.set_congested(!self.state.kept_mail.is_empty());
+        self.door.set_congested(self.outgoing.is_congested());
     }
 
     fn carry_out(&mut self, effect: Effect) -> Result<(), String> {
@@ -215,34 +214,17 @@ impl LaneHost {
     }
 
     fn send_mail(&mut self, to: LaneId, mail: Mail) -> Result<(), String> {
+        let letter = Event::Mail { from: self.door.lane, mail };
         if to == self.door.lane {
-            self.door.push(Event::Mail { from: to, mail });
+            self.door.push(letter);
             return Ok(());
         }
-        if usize::from(to.0) >= self.mates.len() {
+        if usize::from(to.0) >= self.outgoing.mates() {
             return Err(format!("lane {} wrote to lane {to}, which this node does not have", self.door.lane));
         }
-        self.state.kept_mail.push_back((to, mail));
-        if self.state.kept_mail.len() > MAIL_KEPT_MAX {
-            return Err(format!("lane {to} has not taken its mail; {MAIL_KEPT_MAX} letters wait"));
-        }
-        self.send_kept_mail();
-        Ok(())
-    }
-
-    /// In order, as far as the mailboxes have room.
-    fn send_kept_mail(&mut self) {
-        while let Some((to, mail)) = self.state.kept_mail.pop_front() {
-            let from = self.door.lane;
-            match self.mates[usize::from(to.0)].try_send(Event::Mail { from, mail }) {
-                Ok(()) => {}
-                Err(mpsc::error::TrySendError::Full(Event::Mail { mail, .. })) => {
-                    self.state.kept_mail.push_front((to, mail));
-                    return;
-                }
-                // The lane has ended: this node is stopping.
-                Err(_) => {}
-            }
+        match self.outgoing.send(usize::from(to.0), letter) {
+            true => Ok(()),
+            false => Err(format!("lane {to} has not taken its mail; {MAIL_KEPT_MAX} letters wait")),
         }
     }
 

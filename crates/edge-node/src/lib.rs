@@ -24,11 +24,13 @@ mod http;
 mod lane;
 pub mod logging;
 pub mod machine;
+mod mailbox;
 mod metrics;
 mod monitor;
 mod node;
 mod peers;
 mod quiet;
+mod sync;
 #[cfg(test)]
 mod testing;
 mod tls;

@@ -3,6 +3,7 @@
 //! Always: one thread, one look a second; numbers that cannot be read are zero, never an error.
 //! Not here: what they are used for (core-node's scores).
 
+use crate::mailbox::Sender;
 use crate::metrics::ProcessUsage;
 use crate::tls::Identities;
 use core_node::api::Event;
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// One look.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const CERTIFICATES_EVERY: u64 = 5;
 pub struct Monitor {
     pub data: PathBuf,
     pub disk_free_bytes_min: u64,
-    pub lanes: Vec<mpsc::Sender<Event>>,
+    pub lanes: Vec<Sender<Event>>,
     pub identities: Arc<Identities>,
 }
 

@@ -20,6 +20,7 @@ use crate::data::{DataDirectory, DataError};
 use crate::http::HttpLimits;
 use crate::lane::{panic_text, LaneReport, MAILBOX_EVENTS_MAX};
 use crate::machine::MachineFactory;
+use crate::mailbox::{mailbox, Receiver, Sender};
 use crate::monitor::Monitor;
 use crate::peers::Own;
 use crate::tls::{Identities, TlsError};
@@ -31,7 +32,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 /// How long requests in hand may take when the node stops.
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
@@ -70,7 +71,7 @@ pub(crate) struct Shared {
     pub peer_advertise: String,
     pub http_limits: HttpLimits,
     pub connections: Arc<AtomicUsize>,
-    pub mailboxes: Vec<mpsc::Sender<Event>>,
+    pub mailboxes: Vec<Sender<Event>>,
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     pub failure: Failure,
 }
@@ -146,7 +147,7 @@ impl NodeHandle {
     fn start_threads(
         &mut self,
         shared: &Arc<Shared>,
-        mut mailbox_ends: Vec<Option<mpsc::Receiver<Event>>>,
+        mut mailbox_ends: Vec<Option<Receiver<Event>>>,
         http: Vec<TcpListener>,
         peer: Vec<TcpListener>,
     ) -> Result<(), StartError> {
@@ -239,7 +240,7 @@ fn tell_lanes(config: &Config, data: &DataDirectory) {
     }
 }
 
-type Parts = (Failure, Vec<Option<mpsc::Receiver<Event>>>, Arc<Shared>);
+type Parts = (Failure, Vec<Option<Receiver<Event>>>, Arc<Shared>);
 
 fn share(
     config: Config,
@@ -251,7 +252,7 @@ fn share(
 ) -> Result<Parts, StartError> {
     let boot = chance::draw().map_err(|error| StartError::Failed { reason: format!("no random numbers: {error}") })?;
     let failure = Failure { first: Arc::default(), stop: watch::Sender::new(false), drain: watch::Sender::new(false) };
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..data.lanes).map(|_| mpsc::channel(MAILBOX_EVENTS_MAX)).unzip();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..data.lanes).map(|_| mailbox(MAILBOX_EVENTS_MAX)).unzip();
     // A port of 0 (tests) is known only now.
     let known = |advertise: &str, bound: SocketAddr| {
         if advertise.ends_with(":0") {

@@ -7,7 +7,8 @@ use crate::disk::{LogDirectory, LogDiskOptions, LogWriter, Report};
 use crate::http::{HttpDoor, HttpState};
 use crate::lane::door::LaneDoor;
 use crate::lane::engine::EngineThread;
-use crate::lane::{LaneHost, LaneState};
+use crate::lane::{LaneHost, LaneState, MAIL_KEPT_MAX};
+use crate::mailbox::{Outgoing, Receiver};
 use crate::peers::accept::{AcceptState, Acceptor, LaneRoute};
 use crate::peers::PeerSet;
 use base_engine::Engine;
@@ -17,14 +18,14 @@ use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 /// What a thread is made with.
 pub struct Plan {
     pub index: usize,
     pub threads: usize,
-    pub lanes: Vec<(LaneId, mpsc::Receiver<Event>)>,
+    pub lanes: Vec<(LaneId, Receiver<Event>)>,
     pub http: TcpListener,
     pub peer: TcpListener,
     pub shared: Arc<Shared>,
@@ -126,11 +127,7 @@ fn start_doors(
     Ok(())
 }
 
-fn open_lane(
-    shared: &Arc<Shared>,
-    lane: LaneId,
-    mailbox: mpsc::Receiver<Event>,
-) -> Result<(LaneHost, Effects), String> {
+fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Result<(LaneHost, Effects), String> {
     let engines = open_engines(shared, lane)?;
     let config = shared.node_config(lane).map_err(|error| format!("no random numbers: {error}"))?;
     let segment_bytes = config.tuning.log.segment_bytes;
@@ -140,7 +137,7 @@ fn open_lane(
     let report = || -> Report {
         let mailbox = shared.mailboxes[usize::from(lane.0)].clone();
         // A lane that has ended hears nothing any more; the thread then ends with its queue.
-        Box::new(move |event| drop(mailbox.blocking_send(event)))
+        Box::new(move |event| drop(mailbox.send_blocking(event)))
     };
     let spawn = |name: String, work: Box<dyn FnOnce() + Send>| shared.failure.spawn(name, work);
     let name = format!("hive-{lane}");
@@ -154,7 +151,7 @@ fn open_lane(
         door,
         machine,
         mailbox,
-        mates: shared.mailboxes.clone(),
+        outgoing: Outgoing::new(shared.mailboxes.clone(), MAIL_KEPT_MAX),
         log,
         engine,
         peers,

@@ -6,6 +6,7 @@
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::{Own, PeerSet, CONNECT_TIMEOUT, SILENCE_MAX};
 use crate::lane::door::LaneDoor;
+use crate::mailbox::Sender;
 use crate::quiet::Quiet;
 use crate::tls::Identities;
 use base_types::{LaneId, NodeId};
@@ -16,7 +17,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::TlsAcceptor;
@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// Where a lane of this node is, seen from one thread.
 pub enum LaneRoute {
     Here(Rc<LaneDoor>),
-    There(mpsc::Sender<Event>),
+    There(Sender<Event>),
 }
 
 /// What the accepting side of one thread needs.
