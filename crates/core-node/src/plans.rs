@@ -65,6 +65,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether it must end: the background's work on a document goes on until it is done.
+    pub fn has_deadline(&self) -> bool {
+        self.deadline != Tick::NEVER
+    }
+
     /// How many of its calls are out.
     pub fn calls_out(&self) -> usize {
         self.out.len()

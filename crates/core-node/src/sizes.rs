@@ -8,7 +8,7 @@ use crate::director::{Director, SERVED_MAX};
 use crate::keyspaces::KEYSPACES_MAX;
 use crate::operation::PENDING_REQUESTS_MAX;
 use crate::planner::CALLS_OUT_MAX;
-use crate::plans::PLANS_MAX;
+use crate::plans::{Plan, PLANS_MAX};
 use base_types::sizes::Sizes;
 
 /// Timers: one or two for each operation, plan and order, and one for each part that keeps time.
@@ -24,9 +24,11 @@ impl Director {
         sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations of other nodes, a core", self.served.len(), SERVED_MAX);
-        sizes.passing("plans under way, a core", self.plans.len(), PLANS_MAX);
-        let calls = self.plans.values().map(crate::plans::Plan::calls_out).max().unwrap_or(0);
-        sizes.passing("calls out, a plan", calls, CALLS_OUT_MAX);
+        let ending = self.plans.values().filter(|plan| plan.has_deadline()).count();
+        sizes.passing("plans with a deadline, a core", ending, PLANS_MAX);
+        sizes.lasting("plans, a core", self.plans.len(), PLANS_MAX);
+        let calls = self.plans.values().map(Plan::calls_out).max().unwrap_or(0);
+        sizes.lasting("calls out, a plan", calls, CALLS_OUT_MAX);
         sizes.passing("results for plans, a core", self.plan_results.len(), PLANS_MAX * CALLS_OUT_MAX);
         sizes.passing("orders to replicas, a core", self.orders.len(), ORDERS_MAX);
         sizes.passing("names being resolved, a core", self.resolving.len(), PENDING_REQUESTS_MAX);

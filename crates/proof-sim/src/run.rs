@@ -31,7 +31,7 @@ const SERVE_US: u64 = 60_000_000;
 /// After healing, replicas are equal within this time.
 const EQUAL_US: u64 = 180_000_000;
 /// After the audit, every queue of work under way is seen empty within this time.
-const EMPTY_US: u64 = 30_000_000;
+const EMPTY_US: u64 = 180_000_000;
 /// One read of the audit.
 const AUDIT_US: u64 = 30_000_000;
 /// Steps of the black-box search of one key.
