@@ -7,10 +7,12 @@ mod progress;
 mod words;
 
 use progress::Progress;
+use proof_check::Violation;
 use proof_sim::campaign::{describe_failure, opener, run_seeds, shrink_failure};
 use proof_sim::ledger::Totals;
 use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
+use proof_sim::trace::without_padding;
 use proof_sim::{panics, swarm, twice};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -82,7 +84,10 @@ fn command_run(words: &[String]) -> Ran {
         std::fs::write(file, page).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
     }
     if let Some(report) = first.filter(|_| !flag(words, "--no-shrink")) {
-        tell_shrunk(&swarm::draw(report.seed, layer), &report);
+        println!(
+            "shrunk plan; keep it as a scenario file:\n{}",
+            shrunk_scenario(&swarm::draw(report.seed, layer), &report)
+        );
     }
     let findings = totals.findings(layer);
     findings.iter().for_each(|finding| println!("{finding}"));
@@ -93,14 +98,23 @@ fn replay_command(seed: u64, layer: Layer) -> String {
     format!("proof-sim replay {seed} --trace{}", layer_words(layer))
 }
 
-fn tell_shrunk(plan: &Plan, report: &Report) {
+/// The smallest plan found, as a scenario file that says what it shows.
+fn shrunk_scenario(plan: &Plan, report: &Report) -> String {
     let small = shrink_failure(plan, report);
-    println!(
-        "shrunk plan ({} of {} hazards); keep it as a scenario file:\n{}",
-        small.hazards.len(),
-        plan.hazards.len(),
+    let what = report.violations.first().map(told_shortly).unwrap_or_default();
+    let (left, all) = (small.hazards.len(), plan.hazards.len());
+    format!(
+        "# Seed {}, shrunk to {left} of {all} hazards, at commit {}.\n# {what}\n{}",
+        plan.seed,
+        commit(),
         small.to_toml()
-    );
+    )
+}
+
+/// A violation in one short line.
+fn told_shortly(violation: &Violation) -> String {
+    let message = without_padding(&violation.message).replace('\n', " ");
+    format!("{}: {}", violation.check, message.chars().take(200).collect::<String>())
 }
 
 /// What this program was built from (build.rs), not what is checked out now.
@@ -159,17 +173,18 @@ fn command_shrink(words: &[String]) -> Ran {
     known(words, &["--layer"])?;
     let layer = layer(words)?;
     let word = words.first().ok_or_else(|| Refused(format!("a seed or a file is missing; {USAGE}")))?;
-    let plan = match word.parse() {
-        Ok(seed) => swarm::draw(seed, layer),
-        Err(_) => read_plan(word)?,
+    let (plan, replay) = match word.parse() {
+        Ok(seed) => (swarm::draw(seed, layer), replay_command(seed, layer)),
+        Err(_) => (read_plan(word)?, format!("proof-sim scenario {word} --trace")),
     };
     let report = run(&plan, opener(&plan), false);
     if report.violations.is_empty() {
         println!("{word}: well; there is nothing to shrink");
         return Ok(true);
     }
-    println!("{}", describe_failure(&report, &plan, &format!("proof-sim replay {word} --trace")));
-    tell_shrunk(&plan, &report);
+    // The failure beside the file: what is written to standard output is a scenario as it stands.
+    eprintln!("{}", describe_failure(&report, &plan, &replay));
+    print!("{}", shrunk_scenario(&plan, &report));
     Ok(false)
 }
 
