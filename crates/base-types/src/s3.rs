@@ -15,6 +15,7 @@
 mod account;
 mod action;
 mod bucket;
+mod conditions;
 mod data;
 mod error;
 mod list;

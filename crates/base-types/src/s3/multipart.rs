@@ -115,7 +115,7 @@ pub struct CompleteMultipartUpload {
     pub upload_id: String,
     /// Which parts, ascending.
     pub parts: Vec<CompletedPart>,
-    /// The whole object's checksum, to be checked where the upload's type is `FULL_OBJECT`.
+    /// The whole object's checksums, which the caller has computed from those of the parts it names.
     #[serde(default)]
     pub checksums: Checksums,
     /// The whole object's length, to be checked.

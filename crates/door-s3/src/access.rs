@@ -1,0 +1,167 @@
+//! Who may do what: a pure decision over the bucket's owner, policy, public access block and ACLs.
+//!
+//!   explicit deny of the policy ─▶ no
+//!   owner ─▶ yes      allow of the policy ─▶ yes      ACL (where ACLs count) ─▶ yes      else no
+//!
+//! Always: no answer without a reason; a policy that cannot be read lets in only the bucket's owner.
+//! Not here: signatures (s3s), what a call needs (`gateway`), S3's own texts of ACLs (`acl.rs`).
+
+pub mod acl;
+mod condition;
+mod policy;
+mod wildcard;
+
+pub use condition::Context;
+pub use policy::{Policy, Verdict, ACTIONS, POLICY_BYTES_MAX};
+
+use base_types::s3::{Acl, BucketInfo, Grantee, ObjectOwnership, Permission, PublicAccessBlock};
+
+/// Who asks.
+#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Caller {
+    /// Nobody signed the request.
+    Anonymous,
+    /// An account; its key signed the request.
+    Account(String),
+}
+
+impl Caller {
+    /// Whether this is that account.
+    pub fn is(&self, account: &str) -> bool {
+        matches!(self, Caller::Account(own) if own == account)
+    }
+}
+
+/// A request to be decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Who asks.
+    pub caller: &'a Caller,
+    /// The policy action, for example `s3:GetObject`.
+    pub action: &'a str,
+    /// The bucket.
+    pub bucket: &'a BucketInfo,
+    /// The key, where the action is on an object.
+    pub key: Option<&'a str>,
+    /// The ACL of the version, where it is there and the action is on it.
+    pub object_acl: Option<&'a Acl>,
+    /// What conditions of the policy test.
+    pub context: &'a Context,
+}
+
+/// Why a request is refused, for logs and tests; clients learn `AccessDenied` alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Denied {
+    /// A statement of the policy denies it.
+    ByPolicy,
+    /// The policy allows it, but the bucket is closed to the public.
+    PublicBlocked,
+    /// Nothing allows it.
+    NotAllowed,
+}
+
+/// The calls by which a bucket's owner can always mend a policy that shuts everybody out.
+const OWNER_ALWAYS: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
+
+/// Decides.
+pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
+    let owner = asked.caller.is(&asked.bucket.owner.id);
+    if owner && OWNER_ALWAYS.contains(&asked.action) {
+        return Ok(());
+    }
+    let policy = asked.bucket.policy.as_deref().map(|text| Policy::parse(text, &asked.bucket.bucket));
+    let verdict = match &policy {
+        None => Verdict::Silent,
+        Some(Ok(policy)) => policy.judge(asked.caller, asked.action, &asked.bucket.bucket, asked.key, asked.context),
+        Some(Err(_)) if owner => Verdict::Silent,
+        Some(Err(_)) => Verdict::Deny,
+    };
+    if verdict == Verdict::Deny {
+        return Err(Denied::ByPolicy);
+    }
+    if owner_may(asked, owner) {
+        return Ok(());
+    }
+    let block = asked.bucket.public_access_block.unwrap_or_default();
+    if verdict == Verdict::Allow && !foreign_object(asked) {
+        let public = matches!(&policy, Some(Ok(policy)) if policy.is_public());
+        if block.restrict_public_buckets && public && !owner {
+            return Err(Denied::PublicBlocked);
+        }
+        return Ok(());
+    }
+    if acl_allows(asked, block) {
+        return Ok(());
+    }
+    Err(Denied::NotAllowed)
+}
+
+/// Whether ACLs count in this bucket.
+pub fn acls_count(bucket: &BucketInfo) -> bool {
+    bucket.object_ownership.unwrap_or(ObjectOwnership::ObjectWriter) != ObjectOwnership::BucketOwnerEnforced
+}
+
+/// An object that somebody else owns: the bucket's owner and policy give nothing away of it.
+fn foreign_object(asked: &Asked<'_>) -> bool {
+    let foreign = asked.object_acl.is_some_and(|acl| acl.owner.id != asked.bucket.owner.id);
+    foreign && acls_count(asked.bucket)
+}
+
+fn owner_may(asked: &Asked<'_>, bucket_owner: bool) -> bool {
+    let foreign = foreign_object(asked);
+    if foreign && asked.object_acl.is_some_and(|acl| asked.caller.is(&acl.owner.id)) {
+        // Whoever owns an object in another's bucket reads it and changes its ACL, but the bucket's own
+        // calls (listing, deleting) stay with the bucket.
+        return object_permission(asked.action).is_some();
+    }
+    bucket_owner && (!foreign || object_permission(asked.action).is_none())
+}
+
+fn acl_allows(asked: &Asked<'_>, block: PublicAccessBlock) -> bool {
+    if !acls_count(asked.bucket) {
+        return false;
+    }
+    let (acl, wanted) = match (object_permission(asked.action), bucket_permission(asked.action)) {
+        (Some(wanted), _) => match asked.object_acl {
+            Some(acl) => (acl, wanted),
+            None => return false,
+        },
+        (None, Some(wanted)) => (&asked.bucket.acl, wanted),
+        (None, None) => return false,
+    };
+    acl.grants.iter().any(|grant| {
+        let for_caller = match &grant.grantee {
+            Grantee::CanonicalUser(id) => asked.caller.is(id),
+            Grantee::AllUsers => !block.ignore_public_acls,
+            Grantee::AuthenticatedUsers => !block.ignore_public_acls && *asked.caller != Caller::Anonymous,
+            Grantee::LogDelivery => false,
+        };
+        for_caller && (grant.permission == wanted || grant.permission == Permission::FullControl)
+    })
+}
+
+/// The permission in an object's ACL that an action needs.
+fn object_permission(action: &str) -> Option<Permission> {
+    Some(match action {
+        "s3:GetObject" | "s3:GetObjectVersion" | "s3:GetObjectAttributes" | "s3:GetObjectVersionAttributes" => {
+            Permission::Read
+        }
+        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" => Permission::ReadAcp,
+        "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => Permission::WriteAcp,
+        _ => return None,
+    })
+}
+
+/// The permission in a bucket's ACL that an action needs.
+fn bucket_permission(action: &str) -> Option<Permission> {
+    Some(match action {
+        "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => Permission::Read,
+        "s3:PutObject" | "s3:DeleteObject" => Permission::Write,
+        "s3:GetBucketAcl" => Permission::ReadAcp,
+        "s3:PutBucketAcl" => Permission::WriteAcp,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

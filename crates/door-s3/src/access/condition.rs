@@ -1,0 +1,261 @@
+//! The conditions of a policy's statement.
+//!
+//! Always: an operator or key that is not known here is refused when the policy is put. A key that the
+//! request does not have makes a condition false, of a negated operator or one with `…IfExists` true,
+//! as in AWS.
+
+use super::wildcard::matches;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What a request says of itself: condition keys in lower case.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Context(pub BTreeMap<String, String>);
+
+impl Context {
+    /// Adds a key; its name in any case.
+    pub fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.0.insert(key.to_ascii_lowercase(), value.into());
+    }
+}
+
+/// The keys that a policy may test; one ending in `/` has a tag's name behind it.
+const KEYS: &[&str] = &[
+    "aws:currenttime",
+    "aws:epochtime",
+    "aws:principalaccount",
+    "aws:referer",
+    "aws:securetransport",
+    "aws:sourceip",
+    "aws:useragent",
+    "aws:userid",
+    "aws:username",
+    "s3:authtype",
+    "s3:delimiter",
+    "s3:existingobjecttag/",
+    "s3:locationconstraint",
+    "s3:max-keys",
+    "s3:object-lock-legal-hold",
+    "s3:object-lock-mode",
+    "s3:prefix",
+    "s3:requestobjecttag/",
+    "s3:signatureage",
+    "s3:signatureversion",
+    "s3:versionid",
+    "s3:x-amz-acl",
+    "s3:x-amz-content-sha256",
+    "s3:x-amz-copy-source",
+    "s3:x-amz-metadata-directive",
+    "s3:x-amz-server-side-encryption",
+    "s3:x-amz-storage-class",
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Test {
+    Equals,
+    EqualsIgnoreCase,
+    Like,
+    Number(Order),
+    Date(Order),
+    Bool,
+    Address,
+    Null,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// One key's test.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Condition {
+    test: Test,
+    negated: bool,
+    if_exists: bool,
+    key: String,
+    /// One of these must match; of a negated test none may.
+    values: Vec<String>,
+}
+
+fn operator(name: &str) -> Option<(Test, bool)> {
+    Some(match name {
+        "StringEquals" => (Test::Equals, false),
+        "StringNotEquals" => (Test::Equals, true),
+        "StringEqualsIgnoreCase" => (Test::EqualsIgnoreCase, false),
+        "StringNotEqualsIgnoreCase" => (Test::EqualsIgnoreCase, true),
+        "StringLike" => (Test::Like, false),
+        "StringNotLike" => (Test::Like, true),
+        "NumericEquals" => (Test::Number(Order::Equal), false),
+        "NumericNotEquals" => (Test::Number(Order::Equal), true),
+        "NumericLessThan" => (Test::Number(Order::Less), false),
+        "NumericLessThanEquals" => (Test::Number(Order::LessOrEqual), false),
+        "NumericGreaterThan" => (Test::Number(Order::Greater), false),
+        "NumericGreaterThanEquals" => (Test::Number(Order::GreaterOrEqual), false),
+        "DateEquals" => (Test::Date(Order::Equal), false),
+        "DateNotEquals" => (Test::Date(Order::Equal), true),
+        "DateLessThan" => (Test::Date(Order::Less), false),
+        "DateLessThanEquals" => (Test::Date(Order::LessOrEqual), false),
+        "DateGreaterThan" => (Test::Date(Order::Greater), false),
+        "DateGreaterThanEquals" => (Test::Date(Order::GreaterOrEqual), false),
+        "Bool" => (Test::Bool, false),
+        "IpAddress" => (Test::Address, false),
+        "NotIpAddress" => (Test::Address, true),
+        "Null" => (Test::Null, false),
+        _ => return None,
+    })
+}
+
+impl Condition {
+    /// Reads `{"StringEquals": {"s3:prefix": ["a", "b"]}, …}`.
+    pub fn parse_all(value: &Value) -> Result<Vec<Condition>, String> {
+        let Value::Object(operators) = value else { return Err("Condition must be an object".to_owned()) };
+        let mut out = Vec::new();
+        for (name, keys) in operators {
+            let base = name.strip_suffix("IfExists");
+            let found = operator(base.unwrap_or(name)).filter(|(test, _)| base.is_none() || *test != Test::Null);
+            let (test, negated) = found.ok_or_else(|| format!("Invalid Condition type: {name}"))?;
+            let Value::Object(keys) = keys else { return Err(format!("Condition {name} must be an object")) };
+            for (key, values) in keys {
+                let values = values_of(values).ok_or_else(|| format!("Condition {name} on {key} needs values"))?;
+                check_key(key)?;
+                values.iter().try_for_each(|value| check_value(test, value))?;
+                let key = key.to_ascii_lowercase();
+                out.push(Condition { test, negated, if_exists: base.is_some(), key, values });
+            }
+        }
+        Ok(out)
+    }
+
+    /// Whether it holds of a request.
+    pub fn holds(&self, context: &Context) -> bool {
+        let found = context.0.get(&self.key);
+        if self.test == Test::Null {
+            let wanted_absent = self.values.iter().any(|value| value == "true");
+            return found.is_none() == wanted_absent;
+        }
+        let Some(found) = found else { return self.negated || self.if_exists };
+        self.values.iter().any(|value| self.test.matches(found, value)) != self.negated
+    }
+
+    /// Whether only callers from certain places, or certain callers, can meet it: then a statement that
+    /// names everybody is not public.
+    pub fn narrows_callers(&self) -> bool {
+        let by_place = self.test == Test::Address && self.values.iter().all(|value| !value.ends_with("/0"));
+        let by_name = matches!(self.key.as_str(), "aws:principalaccount" | "aws:userid" | "aws:username")
+            && matches!(self.test, Test::Equals | Test::EqualsIgnoreCase);
+        !self.negated && !self.if_exists && (by_place || by_name)
+    }
+}
+
+impl Test {
+    fn matches(self, found: &str, value: &str) -> bool {
+        match self {
+            Test::Equals => found == value,
+            Test::EqualsIgnoreCase => found.eq_ignore_ascii_case(value),
+            Test::Like => matches(value, found),
+            Test::Bool => found.eq_ignore_ascii_case(value),
+            Test::Number(order) => {
+                matches!((found.parse::<f64>(), value.parse::<f64>()), (Ok(found), Ok(value)) if order.holds(found, value))
+            }
+            Test::Date(order) => match (seconds(found), seconds(value)) {
+                (Some(found), Some(value)) => order.holds(found, value),
+                _ => false,
+            },
+            Test::Address => match (found.parse::<IpAddr>(), network(value)) {
+                (Ok(found), Some((address, bits))) => inside(found, address, bits),
+                _ => false,
+            },
+            Test::Null => false,
+        }
+    }
+}
+
+impl Order {
+    fn holds<T: PartialOrd>(self, left: T, right: T) -> bool {
+        match self {
+            Order::Equal => left == right,
+            Order::Less => left < right,
+            Order::LessOrEqual => left <= right,
+            Order::Greater => left > right,
+            Order::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
+fn values_of(value: &Value) -> Option<Vec<String>> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(value) => Some(value.to_string()),
+        _ => None,
+    };
+    match value {
+        Value::Array(items) if !items.is_empty() => items.iter().map(one).collect(),
+        other => one(other).map(|value| vec![value]),
+    }
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let lower = key.to_ascii_lowercase();
+    let known = KEYS.iter().any(|known| match known.strip_suffix('/') {
+        Some(_) => lower.strip_prefix(known).is_some_and(|tag| !tag.is_empty()),
+        None => lower == *known,
+    });
+    if known {
+        return Ok(());
+    }
+    Err(format!("Policy has an invalid condition key: {key}"))
+}
+
+fn check_value(test: Test, value: &str) -> Result<(), String> {
+    let good = match test {
+        Test::Number(_) => value.parse::<f64>().is_ok(),
+        Test::Date(_) => seconds(value).is_some(),
+        Test::Bool | Test::Null => matches!(value, "true" | "false"),
+        Test::Address => network(value).is_some(),
+        Test::Equals | Test::EqualsIgnoreCase | Test::Like => !value.contains("${"),
+    };
+    if good {
+        return Ok(());
+    }
+    Err(format!("Invalid condition value: {value}"))
+}
+
+/// Seconds since 1970 of a number or of `2026-11-21T16:00:00Z`.
+fn seconds(text: &str) -> Option<f64> {
+    if let Ok(number) = text.parse::<f64>() {
+        return Some(number);
+    }
+    let time = s3s::dto::Timestamp::parse(s3s::dto::TimestampFormat::DateTime, text).ok()?;
+    Some(crate::convert::millis(&time) as f64 / 1000.0)
+}
+
+fn network(text: &str) -> Option<(IpAddr, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address.parse::<IpAddr>().ok()?, Some(bits.parse::<u32>().ok()?)),
+        None => (text.parse::<IpAddr>().ok()?, None),
+    };
+    let width = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(width);
+    (bits <= width).then_some((address, bits))
+}
+
+fn inside(found: IpAddr, address: IpAddr, bits: u32) -> bool {
+    match (found, address) {
+        (IpAddr::V4(found), IpAddr::V4(address)) => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            u32::from(found) & mask == u32::from(address) & mask
+        }
+        (IpAddr::V6(found), IpAddr::V6(address)) => {
+            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            u128::from(found) & mask == u128::from(address) & mask
+        }
+        _ => false,
+    }
+}

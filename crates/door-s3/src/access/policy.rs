@@ -1,0 +1,347 @@
+//! Bucket policies: the JSON text to statements, statements to a verdict.
+//!
+//! Always: what is not understood is refused when the policy is put (`MalformedPolicy`), never passed
+//! over: an element that were ignored could open a bucket. An explicit deny wins over every allow.
+//! Not here: ACLs, owners, public access block (`access.rs`).
+
+use super::condition::{Condition, Context};
+use super::wildcard::matches;
+use super::Caller;
+use base_types::s3::S3ErrorCode;
+use base_types::Refusal;
+use serde_json::Value;
+
+/// The longest policy text.
+pub const POLICY_BYTES_MAX: usize = 20 << 10;
+/// What every resource of a bucket's policy begins with.
+const RESOURCE_ARN: &str = "arn:aws:s3:::";
+/// The versions of the policy language.
+const VERSIONS: [&str; 2] = ["2012-10-17", "2008-10-17"];
+
+/// The actions a policy may name.
+pub const ACTIONS: &[&str] = &[
+    "s3:AbortMultipartUpload",
+    "s3:BypassGovernanceRetention",
+    "s3:CreateBucket",
+    "s3:DeleteBucket",
+    "s3:DeleteBucketOwnershipControls",
+    "s3:DeleteBucketPolicy",
+    "s3:DeleteObject",
+    "s3:DeleteObjectTagging",
+    "s3:DeleteObjectVersion",
+    "s3:DeleteObjectVersionTagging",
+    "s3:GetBucketAcl",
+    "s3:GetBucketCORS",
+    "s3:GetBucketLocation",
+    "s3:GetBucketObjectLockConfiguration",
+    "s3:GetBucketOwnershipControls",
+    "s3:GetBucketPolicy",
+    "s3:GetBucketPolicyStatus",
+    "s3:GetBucketPublicAccessBlock",
+    "s3:GetBucketTagging",
+    "s3:GetBucketVersioning",
+    "s3:GetEncryptionConfiguration",
+    "s3:GetLifecycleConfiguration",
+    "s3:GetObject",
+    "s3:GetObjectAcl",
+    "s3:GetObjectAttributes",
+    "s3:GetObjectLegalHold",
+    "s3:GetObjectRetention",
+    "s3:GetObjectTagging",
+    "s3:GetObjectVersion",
+    "s3:GetObjectVersionAcl",
+    "s3:GetObjectVersionAttributes",
+    "s3:GetObjectVersionTagging",
+    "s3:ListBucket",
+    "s3:ListBucketMultipartUploads",
+    "s3:ListBucketVersions",
+    "s3:ListMultipartUploadParts",
+    "s3:PutBucketAcl",
+    "s3:PutBucketCORS",
+    "s3:PutBucketObjectLockConfiguration",
+    "s3:PutBucketOwnershipControls",
+    "s3:PutBucketPolicy",
+    "s3:PutBucketPublicAccessBlock",
+    "s3:PutBucketTagging",
+    "s3:PutBucketVersioning",
+    "s3:PutEncryptionConfiguration",
+    "s3:PutLifecycleConfiguration",
+    "s3:PutObject",
+    "s3:PutObjectAcl",
+    "s3:PutObjectLegalHold",
+    "s3:PutObjectRetention",
+    "s3:PutObjectTagging",
+    "s3:PutObjectVersionAcl",
+    "s3:PutObjectVersionTagging",
+    "s3:RestoreObject",
+];
+
+/// A policy that was understood.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Policy {
+    statements: Vec<Statement>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Statement {
+    allow: bool,
+    principal: Principal,
+    actions: Listed,
+    resources: Listed,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Principal {
+    Everybody,
+    Accounts(Vec<String>),
+    NotAccounts(Vec<String>),
+}
+
+/// Patterns, or with `except` all but those.
+#[derive(Clone, PartialEq, Debug)]
+struct Listed {
+    except: bool,
+    patterns: Vec<String>,
+}
+
+/// What a policy says of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// A statement allows it and none denies it.
+    Allow,
+    /// A statement denies it.
+    Deny,
+    /// No statement speaks of it.
+    Silent,
+}
+
+fn malformed(message: impl Into<String>) -> Refusal {
+    S3ErrorCode::MalformedPolicy.because(message)
+}
+
+impl Policy {
+    /// Reads a policy that is put on `bucket`.
+    pub fn parse(text: &str, bucket: &str) -> Result<Policy, Refusal> {
+        if text.len() > POLICY_BYTES_MAX {
+            return Err(malformed(format!(
+                "the policy has {} bytes; at most {POLICY_BYTES_MAX} are taken",
+                text.len()
+            )));
+        }
+        let value: Value = serde_json::from_str(text).map_err(|_| malformed("Policies must be valid JSON"))?;
+        let Value::Object(fields) = value else { return Err(malformed("the policy must be a JSON object")) };
+        let mut statements = Vec::new();
+        let mut version = false;
+        for (name, value) in &fields {
+            match name.as_str() {
+                "Version" => {
+                    version = value.as_str().is_some_and(|text| VERSIONS.contains(&text));
+                    if !version {
+                        return Err(malformed(format!("the policy's Version must be {}", VERSIONS[0])));
+                    }
+                }
+                "Id" if value.is_string() => {}
+                "Statement" => statements = parse_statements(value, bucket)?,
+                other => return Err(malformed(format!("Unknown field {other}"))),
+            }
+        }
+        if !version {
+            return Err(malformed(format!("the policy must contain a Version, {}", VERSIONS[0])));
+        }
+        if statements.is_empty() {
+            return Err(malformed("Missing required field Statement"));
+        }
+        Ok(Policy { statements })
+    }
+
+    /// What it says of a request on a bucket, or on a key of it.
+    pub fn judge(&self, caller: &Caller, action: &str, bucket: &str, key: Option<&str>, context: &Context) -> Verdict {
+        let resource = match key {
+            Some(key) => format!("{RESOURCE_ARN}{bucket}/{key}"),
+            None => format!("{RESOURCE_ARN}{bucket}"),
+        };
+        let mut verdict = Verdict::Silent;
+        for statement in &self.statements {
+            if !statement.speaks_of(caller, action, &resource, context) {
+                continue;
+            }
+            if !statement.allow {
+                return Verdict::Deny;
+            }
+            verdict = Verdict::Allow;
+        }
+        verdict
+    }
+
+    /// Whether it lets in callers nobody can name.
+    pub fn is_public(&self) -> bool {
+        self.statements.iter().any(|statement| {
+            let anybody = !matches!(statement.principal, Principal::Accounts(_));
+            statement.allow && anybody && !statement.conditions.iter().any(Condition::narrows_callers)
+        })
+    }
+}
+
+impl Statement {
+    fn speaks_of(&self, caller: &Caller, action: &str, resource: &str, context: &Context) -> bool {
+        let named = |accounts: &[String]| matches!(caller, Caller::Account(account) if accounts.iter().any(|named| named == account));
+        let principal = match &self.principal {
+            Principal::Everybody => true,
+            Principal::Accounts(accounts) => named(accounts),
+            Principal::NotAccounts(accounts) => !named(accounts),
+        };
+        principal
+            && self.actions.covers(|pattern| matches(&pattern.to_ascii_lowercase(), &action.to_ascii_lowercase()))
+            && self.resources.covers(|pattern| matches(pattern, resource))
+            && self.conditions.iter().all(|condition| condition.holds(context))
+    }
+}
+
+impl Listed {
+    fn covers(&self, is_match: impl Fn(&str) -> bool) -> bool {
+        self.patterns.iter().any(|pattern| is_match(pattern)) != self.except
+    }
+}
+
+fn parse_statements(value: &Value, bucket: &str) -> Result<Vec<Statement>, Refusal> {
+    match value {
+        Value::Array(items) => items.iter().map(|item| parse_statement(item, bucket)).collect(),
+        Value::Object(_) => Ok(vec![parse_statement(value, bucket)?]),
+        _ => Err(malformed("Statement must be a list of objects")),
+    }
+}
+
+fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
+    let Value::Object(fields) = value else { return Err(malformed("each Statement must be an object")) };
+    let (mut allow, mut principal, mut actions, mut resources) = (None, None, None, None);
+    let mut conditions = Vec::new();
+    for (name, value) in fields {
+        match name.as_str() {
+            "Sid" if value.is_string() => {}
+            "Effect" => {
+                allow = Some(match value.as_str() {
+                    Some("Allow") => true,
+                    Some("Deny") => false,
+                    _ => return Err(malformed("Invalid effect: it must be Allow or Deny")),
+                });
+            }
+            "Principal" | "NotPrincipal" if principal.is_some() => {
+                return Err(malformed("a Statement has Principal or NotPrincipal, not both"));
+            }
+            "Principal" => principal = Some(parse_principal(value)?),
+            "NotPrincipal" => {
+                principal = Some(match parse_principal(value)? {
+                    Principal::Accounts(accounts) => Principal::NotAccounts(accounts),
+                    _ => return Err(malformed("Invalid principal in policy: NotPrincipal must name accounts")),
+                });
+            }
+            "Action" | "NotAction" if actions.is_none() => {
+                let patterns = texts(value, name)?;
+                patterns.iter().try_for_each(|pattern| check_action(pattern))?;
+                actions = Some(Listed { except: name == "NotAction", patterns });
+            }
+            "Resource" | "NotResource" if resources.is_none() => {
+                let patterns = texts(value, name)?;
+                patterns.iter().try_for_each(|pattern| check_resource(pattern, bucket))?;
+                resources = Some(Listed { except: name == "NotResource", patterns });
+            }
+            "Condition" => conditions = Condition::parse_all(value).map_err(malformed)?,
+            other => return Err(malformed(format!("Unknown field {other}"))),
+        }
+    }
+    let missing = |field: &str| malformed(format!("Missing required field {field}"));
+    let principal = principal.ok_or_else(|| missing("Principal"))?;
+    let allow = allow.ok_or_else(|| missing("Effect"))?;
+    if allow && matches!(principal, Principal::NotAccounts(_)) {
+        return Err(malformed("Allow with NotPrincipal is not supported: it lets in everybody else"));
+    }
+    Ok(Statement {
+        allow,
+        principal,
+        actions: actions.ok_or_else(|| missing("Action"))?,
+        resources: resources.ok_or_else(|| missing("Resource"))?,
+        conditions,
+    })
+}
+
+/// A text or a list of texts.
+fn texts(value: &Value, what: &str) -> Result<Vec<String>, Refusal> {
+    let wrong = || malformed(format!("{what} must be a string or a list of strings"));
+    let found = match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(items) => {
+            let texts: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
+            texts.ok_or_else(wrong)?
+        }
+        _ => return Err(wrong()),
+    };
+    if found.is_empty() {
+        return Err(wrong());
+    }
+    match found.iter().find(|text| text.contains("${")) {
+        Some(text) => Err(malformed(format!("policy variables are not supported: {text}"))),
+        None => Ok(found),
+    }
+}
+
+fn parse_principal(value: &Value) -> Result<Principal, Refusal> {
+    let invalid = || malformed("Invalid principal in policy");
+    match value {
+        Value::String(text) if text == "*" => Ok(Principal::Everybody),
+        Value::Object(kinds) => {
+            let mut accounts = Vec::new();
+            for (kind, named) in kinds {
+                if !matches!(kind.as_str(), "AWS" | "CanonicalUser") {
+                    return Err(malformed(format!("Invalid principal in policy: {kind} is not known")));
+                }
+                for text in texts(named, kind)? {
+                    match account_of(&text) {
+                        None => return Ok(Principal::Everybody),
+                        Some(account) if account.is_empty() || account.contains('*') => return Err(invalid()),
+                        Some(account) => accounts.push(account.to_owned()),
+                    }
+                }
+            }
+            if accounts.is_empty() {
+                return Err(invalid());
+            }
+            Ok(Principal::Accounts(accounts))
+        }
+        _ => Err(invalid()),
+    }
+}
+
+/// The account that a principal's text names; `None` for `*`. Hive's accounts have no users: of an ARN
+/// only `root` is an account.
+fn account_of(text: &str) -> Option<&str> {
+    if text == "*" {
+        return None;
+    }
+    match text.strip_prefix("arn:aws:iam::") {
+        Some(rest) => Some(rest.strip_suffix(":root").unwrap_or("")),
+        None => Some(text),
+    }
+}
+
+fn check_action(pattern: &str) -> Result<(), Refusal> {
+    let lower = pattern.to_ascii_lowercase();
+    if ACTIONS.iter().any(|action| matches(&lower, &action.to_ascii_lowercase())) {
+        return Ok(());
+    }
+    Err(malformed(format!("Policy has invalid action: {pattern}")))
+}
+
+fn check_resource(pattern: &str, bucket: &str) -> Result<(), Refusal> {
+    let own = pattern.strip_prefix(RESOURCE_ARN).is_some_and(|rest| {
+        let name = rest.split('/').next().unwrap_or(rest);
+        matches(name, bucket)
+    });
+    if own || pattern == "*" {
+        return Ok(());
+    }
+    Err(malformed(format!("Policy has invalid resource: {pattern} is not in bucket {bucket}")))
+}
+
+#[cfg(test)]
+mod tests;

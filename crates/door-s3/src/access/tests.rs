@@ -1,0 +1,155 @@
+use super::*;
+use base_types::s3::{Grant, Owner};
+
+fn owner(id: &str) -> Owner {
+    Owner { id: id.into(), display_name: id.into() }
+}
+
+fn bucket() -> BucketInfo {
+    BucketInfo {
+        bucket: "bucket".into(),
+        owner: owner("ann"),
+        acl: acl::private(owner("ann")),
+        object_ownership: Some(ObjectOwnership::ObjectWriter),
+        ..BucketInfo::default()
+    }
+}
+
+fn ask(bucket: &BucketInfo, caller: &str, action: &str, object: Option<&Acl>) -> Result<(), Denied> {
+    let caller = if caller.is_empty() { Caller::Anonymous } else { Caller::Account(caller.into()) };
+    let key = object.map(|_| "key").or(action.contains("Object").then_some("key"));
+    let context = Context::default();
+    decide(&Asked { caller: &caller, action, bucket, key, object_acl: object, context: &context })
+}
+
+fn with(mut acl: Acl, grantee: Grantee, permission: Permission) -> Acl {
+    acl.grants.push(Grant { grantee, permission });
+    acl
+}
+
+#[test]
+fn the_owner_may_and_others_may_not() {
+    let bucket = bucket();
+    let own = acl::private(owner("ann"));
+    for action in ["s3:ListBucket", "s3:PutObject", "s3:DeleteObject", "s3:PutBucketPolicy", "s3:DeleteBucket"] {
+        assert_eq!(ask(&bucket, "ann", action, None), Ok(()), "{action}");
+        assert_eq!(ask(&bucket, "bob", action, None), Err(Denied::NotAllowed), "{action}");
+        assert_eq!(ask(&bucket, "", action, None), Err(Denied::NotAllowed), "{action}");
+    }
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&own)), Ok(()));
+    assert_eq!(ask(&bucket, "", "s3:GetObject", Some(&own)), Err(Denied::NotAllowed));
+}
+
+#[test]
+fn acls_of_buckets() {
+    let table = [
+        (Permission::Read, "s3:ListBucket", true),
+        (Permission::Read, "s3:PutObject", false),
+        (Permission::Read, "s3:GetObject", false),
+        (Permission::Write, "s3:PutObject", true),
+        (Permission::Write, "s3:DeleteObject", true),
+        (Permission::Write, "s3:ListBucket", false),
+        (Permission::ReadAcp, "s3:GetBucketAcl", true),
+        (Permission::WriteAcp, "s3:PutBucketAcl", true),
+        (Permission::WriteAcp, "s3:PutBucketPolicy", false),
+        (Permission::FullControl, "s3:ListBucketVersions", true),
+        (Permission::FullControl, "s3:DeleteBucket", false),
+    ];
+    for (permission, action, allowed) in table {
+        let mut bucket = bucket();
+        bucket.acl = with(bucket.acl, Grantee::CanonicalUser("bob".into()), permission);
+        assert_eq!(ask(&bucket, "bob", action, None).is_ok(), allowed, "{permission:?} {action}");
+        assert!(ask(&bucket, "eve", action, None).is_err(), "{permission:?} {action} for another");
+        bucket.object_ownership = Some(ObjectOwnership::BucketOwnerEnforced);
+        assert!(ask(&bucket, "bob", action, None).is_err(), "ACLs do not count: {permission:?} {action}");
+    }
+}
+
+#[test]
+fn acls_of_objects_and_groups() {
+    let mut bucket = bucket();
+    let public = with(acl::private(owner("ann")), Grantee::AllUsers, Permission::Read);
+    let signed = with(acl::private(owner("ann")), Grantee::AuthenticatedUsers, Permission::Read);
+    assert_eq!(ask(&bucket, "", "s3:GetObject", Some(&public)), Ok(()));
+    assert_eq!(ask(&bucket, "", "s3:GetObjectAcl", Some(&public)), Err(Denied::NotAllowed));
+    assert_eq!(ask(&bucket, "", "s3:GetObject", Some(&signed)), Err(Denied::NotAllowed));
+    assert_eq!(ask(&bucket, "bob", "s3:GetObject", Some(&signed)), Ok(()));
+    bucket.public_access_block = Some(PublicAccessBlock { ignore_public_acls: true, ..Default::default() });
+    assert_eq!(ask(&bucket, "", "s3:GetObject", Some(&public)), Err(Denied::NotAllowed));
+    assert_eq!(ask(&bucket, "bob", "s3:GetObject", Some(&signed)), Err(Denied::NotAllowed));
+}
+
+#[test]
+fn an_object_of_another_is_his() {
+    let mut bucket = bucket();
+    let bobs = acl::private(owner("bob"));
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&bobs)), Err(Denied::NotAllowed));
+    assert_eq!(ask(&bucket, "ann", "s3:DeleteObject", Some(&bobs)), Ok(()));
+    assert_eq!(ask(&bucket, "bob", "s3:GetObject", Some(&bobs)), Ok(()));
+    assert_eq!(ask(&bucket, "bob", "s3:PutObjectAcl", Some(&bobs)), Ok(()));
+    assert_eq!(ask(&bucket, "bob", "s3:DeleteObject", Some(&bobs)), Err(Denied::NotAllowed));
+    let shared = acl::canned("bucket-owner-full-control", owner("bob"), "ann").unwrap();
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&shared)), Ok(()));
+    // The bucket's policy gives nothing of it away.
+    bucket.policy = Some(allow("*", "s3:GetObject"));
+    assert_eq!(ask(&bucket, "eve", "s3:GetObject", Some(&bobs)), Err(Denied::NotAllowed));
+    bucket.object_ownership = Some(ObjectOwnership::BucketOwnerEnforced);
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&bobs)), Ok(()));
+    assert_eq!(ask(&bucket, "eve", "s3:GetObject", Some(&bobs)), Ok(()));
+}
+
+fn statement(effect: &str, account: &str, action: &str) -> String {
+    format!(
+        r#"{{"Effect":"{effect}","Principal":{{"AWS":"{account}"}},"Action":"{action}","Resource":["arn:aws:s3:::bucket","arn:aws:s3:::bucket/*"]}}"#
+    )
+}
+
+fn allow(account: &str, action: &str) -> String {
+    format!(r#"{{"Version":"2012-10-17","Statement":{}}}"#, statement("Allow", account, action))
+}
+
+#[test]
+fn policies_over_owner_and_acls() {
+    let mut bucket = bucket();
+    let own = acl::private(owner("ann"));
+    bucket.policy = Some(allow("bob", "s3:GetObject"));
+    assert_eq!(ask(&bucket, "bob", "s3:GetObject", Some(&own)), Ok(()));
+    assert_eq!(ask(&bucket, "bob", "s3:PutObject", None), Err(Denied::NotAllowed));
+    let deny = format!(r#"{{"Version":"2012-10-17","Statement":{}}}"#, statement("Deny", "*", "s3:*"));
+    bucket.policy = Some(deny);
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&own)), Err(Denied::ByPolicy), "a deny meets the owner too");
+    assert_eq!(ask(&bucket, "ann", "s3:DeleteBucketPolicy", None), Ok(()), "who must be able to mend it");
+    assert_eq!(ask(&bucket, "bob", "s3:DeleteBucketPolicy", None), Err(Denied::ByPolicy));
+    bucket.policy = Some("{ damaged".into());
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&own)), Ok(()));
+    bucket.acl = with(bucket.acl, Grantee::AllUsers, Permission::Read);
+    assert_eq!(ask(&bucket, "bob", "s3:ListBucket", None), Err(Denied::ByPolicy), "unreadable: only the owner");
+}
+
+#[test]
+fn a_public_policy_can_be_restricted() {
+    let mut bucket = bucket();
+    let own = acl::private(owner("ann"));
+    bucket.policy = Some(allow("*", "s3:GetObject"));
+    assert_eq!(ask(&bucket, "", "s3:GetObject", Some(&own)), Ok(()));
+    bucket.public_access_block = Some(PublicAccessBlock { restrict_public_buckets: true, ..Default::default() });
+    assert_eq!(ask(&bucket, "", "s3:GetObject", Some(&own)), Err(Denied::PublicBlocked));
+    assert_eq!(ask(&bucket, "ann", "s3:GetObject", Some(&own)), Ok(()));
+}
+
+#[test]
+fn canned_acls_and_grant_headers() {
+    let public = acl::canned("public-read", owner("ann"), "ann").unwrap();
+    assert!(acl::is_public(&public) && !acl::is_owner_only(&public, "ann"));
+    assert!(acl::is_owner_only(&acl::canned("bucket-owner-full-control", owner("ann"), "ann").unwrap(), "ann"));
+    assert_eq!(acl::canned("open", owner("ann"), "ann").unwrap_err().code, "InvalidArgument");
+    let header = r#"id="bob", uri="http://acs.amazonaws.com/groups/global/AllUsers""#;
+    let grants = acl::grants(header, Permission::Read).unwrap();
+    assert_eq!(grants[0].grantee, Grantee::CanonicalUser("bob".into()));
+    assert_eq!(grants[1].grantee, Grantee::AllUsers);
+    assert_eq!(
+        acl::grants(r#"emailAddress="a@b""#, Permission::Read).unwrap_err().code,
+        "UnresolvableGrantByEmailAddress"
+    );
+    assert_eq!(acl::grants("bob", Permission::Read).unwrap_err().code, "InvalidArgument");
+}

@@ -1,0 +1,340 @@
+//! The S3 API over a metadata service and a data store: each call is authorised, translated, asked, and
+//! translated back.
+//!
+//!   s3s (HTTP, XML, signatures) ─▶ Gateway ─▶ access::decide ─▶ MetadataService
+//!                                     └──────────────────────▶ DataStore (bytes over 64 KiB)
+//!
+//! Always: no call reaches the metadata service's objects before `authorize` let it through; bytes are
+//! removed only after a refusal that says nothing was applied.
+//! Not here: sockets (edge), what a call does (the metadata service).
+
+mod api;
+mod buckets;
+mod copies;
+mod listings;
+mod multipart;
+mod objects;
+mod settings;
+mod subresources;
+
+pub use api::CALLS;
+
+use crate::access::{acls_count, decide, Asked, Caller, Context};
+use crate::auth::Keys;
+use crate::convert::AskedAcl;
+use crate::error::{because, code, to_s3};
+use crate::metadata::{ask, tell, MetadataService};
+use crate::store::{DataStore, Intent};
+use crate::upload::Received;
+use crate::{access::acl, validate};
+use base_types::s3::{
+    Acl, BucketInfo, GetObject, HeadBucket, HeadObject, ObjectOwnership, ObjectVersion, Owner, S3Action, S3Answer,
+    S3ErrorCode,
+};
+use base_types::{Outcome, Refusal};
+use s3s::{S3Request, S3Result};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How long bytes may wait for their version: the longest upload of one part.
+pub const INTENT_MS: u64 = 24 * 3600 * 1000;
+
+/// Where a request came from; the host adds it to the request's extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// The client's address.
+    pub address: IpAddr,
+    /// Whether it came over TLS.
+    pub secure: bool,
+}
+
+/// The gateway.
+#[derive(Clone)]
+pub struct Gateway {
+    metadata: Arc<dyn MetadataService>,
+    data: Arc<dyn DataStore>,
+    keys: Keys,
+    region: String,
+}
+
+/// Who asks, and what conditions of policies may test.
+struct Who {
+    caller: Caller,
+    owner: Option<Owner>,
+    context: Context,
+    expected_bucket_owner: Option<String>,
+    expected_source_owner: Option<String>,
+}
+
+/// A bucket, and whether a call on it is let through.
+struct Opened {
+    who: Who,
+    bucket: BucketInfo,
+}
+
+/// Now, in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Gateway {
+    /// Over these.
+    pub fn new(metadata: Arc<dyn MetadataService>, data: Arc<dyn DataStore>, region: impl Into<String>) -> Gateway {
+        let keys = Keys::new(metadata.clone());
+        Gateway { metadata, data, keys, region: region.into() }
+    }
+
+    /// The secrets of access keys, for s3s.
+    pub(crate) fn keys(&self) -> Keys {
+        self.keys.clone()
+    }
+
+    async fn ask<T: TryFrom<S3Answer>>(&self, action: impl Into<S3Action>) -> S3Result<T> {
+        ask(&*self.metadata, action).await.map_err(to_s3)
+    }
+
+    async fn tell(&self, action: impl Into<S3Action>) -> S3Result<()> {
+        tell(&*self.metadata, action).await.map_err(to_s3)
+    }
+
+    /// Who sent a request.
+    async fn who<T>(&self, request: &S3Request<T>) -> S3Result<Who> {
+        let (caller, owner) = match &request.credentials {
+            None => (Caller::Anonymous, None),
+            Some(credentials) => {
+                let key = self.keys.get(&credentials.access_key).await?;
+                let owner = Owner { id: key.account.clone(), display_name: key.display_name };
+                (Caller::Account(key.account), Some(owner))
+            }
+        };
+        let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        Ok(Who {
+            context: context_of(request, &caller),
+            caller,
+            owner,
+            expected_bucket_owner: header("x-amz-expected-bucket-owner"),
+            expected_source_owner: header("x-amz-source-expected-bucket-owner"),
+        })
+    }
+
+    /// Who sent it, and nobody anonymous.
+    async fn account<T>(&self, request: &S3Request<T>) -> S3Result<Owner> {
+        self.who(request).await?.owner.ok_or_else(|| code(S3ErrorCode::AccessDenied))
+    }
+
+    async fn bucket(&self, name: &str) -> S3Result<BucketInfo> {
+        validate::bucket_name(name).map_err(to_s3)?;
+        self.ask(HeadBucket { bucket: name.to_owned() }).await
+    }
+
+    /// Opens a bucket for a call on the bucket itself.
+    async fn open<T>(&self, request: &S3Request<T>, bucket: &str, action: &str) -> S3Result<Opened> {
+        let who = self.who(request).await?;
+        let bucket = self.bucket(bucket).await?;
+        who.expect_owner(&bucket)?;
+        who.authorize(&bucket, action, None, None)?;
+        Ok(Opened { who, bucket })
+    }
+
+    /// Opens a bucket for a call that writes below a key.
+    async fn open_key<T>(&self, request: &S3Request<T>, bucket: &str, key: &str, action: &str) -> S3Result<Opened> {
+        let who = self.who(request).await?;
+        let bucket = self.bucket(bucket).await?;
+        who.expect_owner(&bucket)?;
+        validate::key(key).map_err(to_s3)?;
+        who.authorize(&bucket, action, Some(key), None)?;
+        Ok(Opened { who, bucket })
+    }
+
+    /// Reads a version for a caller who may: `action` is of a current version, `versioned` of a named one.
+    /// To callers who may not list the bucket, what is not there is `AccessDenied`.
+    async fn version(&self, opened: &VersionCall<'_>) -> S3Result<ObjectVersion> {
+        let VersionCall { who, bucket, key, version_id, action, versioned, with_data } = *opened;
+        validate::key(key).map_err(to_s3)?;
+        let (name, key_owned, version) = (bucket.bucket.clone(), key.to_owned(), version_id.map(str::to_owned));
+        let read: Result<ObjectVersion, Refusal> = if with_data {
+            let call = GetObject { bucket: name, key: key_owned, version_id: version, ..GetObject::default() };
+            ask(&*self.metadata, call).await
+        } else {
+            let call = HeadObject { bucket: name, key: key_owned, version_id: version, ..HeadObject::default() };
+            ask(&*self.metadata, call).await
+        };
+        let action = if version_id.is_some() { versioned } else { action };
+        match read {
+            Ok(found) => {
+                let mut context = who.context.clone();
+                for tag in &found.tags {
+                    context.set(&format!("s3:existingobjecttag/{}", tag.key), tag.value.clone());
+                }
+                let acl = (!found.delete_marker).then_some(&found.acl);
+                who.authorize_in(bucket, action, Some(key), acl, &context)?;
+                Ok(found)
+            }
+            Err(refusal) => {
+                let absent = [S3ErrorCode::NoSuchKey.name(), S3ErrorCode::NoSuchVersion.name()].contains(&refusal.code);
+                if absent {
+                    let object = who.authorize(bucket, action, Some(key), None);
+                    let list = who.authorize(bucket, "s3:ListBucket", None, None);
+                    list.or_else(|denied| if bucket_owner_reads(who, bucket) { object } else { Err(denied) })?;
+                }
+                Err(to_s3(refusal))
+            }
+        }
+    }
+
+    /// The intent of bytes that are about to come.
+    fn intent(&self, bucket: &str, key: &str) -> Intent {
+        Intent { bucket: bucket.to_owned(), key: key.to_owned(), expires_ms: now_ms().saturating_add(INTENT_MS) }
+    }
+
+    /// Asks for what names received bytes, and then settles or removes them.
+    async fn commit<T: TryFrom<S3Answer>>(&self, received: &Received, action: impl Into<S3Action>) -> S3Result<T> {
+        let asked: Result<T, Refusal> = ask(&*self.metadata, action).await;
+        for location in received.data.locations() {
+            // What fails here, the sweep does again.
+            let _ = match &asked {
+                Ok(_) => self.data.settle(location).await,
+                Err(refusal) if refusal.outcome() == Outcome::NotApplied && !refusal.kind.retryable() => {
+                    self.data.remove(location).await
+                }
+                Err(_) => Ok(()),
+            };
+        }
+        asked.map_err(to_s3)
+    }
+
+    /// The ACL of a new object: who owns it, who else may touch it. Absent where ACLs do not count.
+    fn new_object_acl(&self, opened: &Opened, asked: &AskedAcl) -> S3Result<Acl> {
+        let bucket = &opened.bucket;
+        let writer = opened.who.owner.clone().unwrap_or_else(|| bucket.owner.clone());
+        if !acls_count(bucket) {
+            let built = asked.build(bucket.owner.clone(), &bucket.owner.id)?;
+            if asked.is_given() && !acl::is_owner_only(&built, &bucket.owner.id) {
+                return Err(code(S3ErrorCode::AccessControlListNotSupported));
+            }
+            return Ok(acl::private(bucket.owner.clone()));
+        }
+        let hands_over = bucket.object_ownership == Some(ObjectOwnership::BucketOwnerPreferred)
+            && asked.canned.as_deref() == Some("bucket-owner-full-control");
+        let owner = if hands_over { bucket.owner.clone() } else { writer };
+        let built = asked.build(owner, &bucket.owner.id)?;
+        refuse_blocked_acl(bucket, &built)?;
+        Ok(built)
+    }
+}
+
+/// A read of a version.
+#[derive(Clone, Copy)]
+struct VersionCall<'a> {
+    who: &'a Who,
+    bucket: &'a BucketInfo,
+    key: &'a str,
+    version_id: Option<&'a str>,
+    action: &'a str,
+    versioned: &'a str,
+    with_data: bool,
+}
+
+/// An owner whose own policy denies listing still learns that a key is not there.
+fn bucket_owner_reads(who: &Who, bucket: &BucketInfo) -> bool {
+    who.caller.is(&bucket.owner.id)
+}
+
+/// A bucket that is closed to public ACLs takes none.
+fn refuse_blocked_acl(bucket: &BucketInfo, acl: &Acl) -> S3Result<()> {
+    let blocked = bucket.public_access_block.unwrap_or_default().block_public_acls;
+    if blocked && acl::is_public(acl) {
+        return Err(because(S3ErrorCode::AccessDenied, "the bucket's public access block refuses public ACLs"));
+    }
+    Ok(())
+}
+
+impl Who {
+    fn authorize(&self, bucket: &BucketInfo, action: &str, key: Option<&str>, object: Option<&Acl>) -> S3Result<()> {
+        self.authorize_in(bucket, action, key, object, &self.context)
+    }
+
+    fn authorize_in(
+        &self,
+        bucket: &BucketInfo,
+        action: &str,
+        key: Option<&str>,
+        object: Option<&Acl>,
+        context: &Context,
+    ) -> S3Result<()> {
+        let asked = Asked { caller: &self.caller, action, bucket, key, object_acl: object, context };
+        decide(&asked).map_err(|_| code(S3ErrorCode::AccessDenied))
+    }
+
+    fn expect_owner(&self, bucket: &BucketInfo) -> S3Result<()> {
+        match &self.expected_bucket_owner {
+            Some(expected) if *expected != bucket.owner.id => Err(code(S3ErrorCode::AccessDenied)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What conditions may test, out of headers and query.
+fn context_of<T>(request: &S3Request<T>, caller: &Caller) -> Context {
+    let mut context = Context::default();
+    let now = now_ms();
+    context.set("aws:CurrentTime", (now / 1000).to_string());
+    context.set("aws:EpochTime", (now / 1000).to_string());
+    let peer = request.extensions.get::<Peer>();
+    if let Some(peer) = peer {
+        context.set("aws:SourceIp", peer.address.to_string());
+    }
+    context.set("aws:SecureTransport", peer.is_some_and(|peer| peer.secure).to_string());
+    if let Caller::Account(account) = caller {
+        for key in ["aws:PrincipalAccount", "aws:userid", "aws:username"] {
+            context.set(key, account.clone());
+        }
+    }
+    let headers = [
+        ("user-agent", "aws:UserAgent"),
+        ("referer", "aws:Referer"),
+        ("x-amz-acl", "s3:x-amz-acl"),
+        ("x-amz-content-sha256", "s3:x-amz-content-sha256"),
+        ("x-amz-copy-source", "s3:x-amz-copy-source"),
+        ("x-amz-metadata-directive", "s3:x-amz-metadata-directive"),
+        ("x-amz-server-side-encryption", "s3:x-amz-server-side-encryption"),
+        ("x-amz-storage-class", "s3:x-amz-storage-class"),
+        ("x-amz-object-lock-mode", "s3:object-lock-mode"),
+        ("x-amz-object-lock-legal-hold", "s3:object-lock-legal-hold"),
+    ];
+    for (header, key) in headers {
+        if let Some(value) = request.headers.get(header).and_then(|value| value.to_str().ok()) {
+            context.set(key, value);
+        }
+    }
+    if let Some(header) = request.headers.get("x-amz-tagging").and_then(|value| value.to_str().ok()) {
+        for tag in validate::tagging_header(header).unwrap_or_default() {
+            context.set(&format!("s3:requestobjecttag/{}", tag.key), tag.value);
+        }
+    }
+    query_context(request.uri.query().unwrap_or(""), request, &mut context);
+    context
+}
+
+fn query_context<T>(query: &str, request: &S3Request<T>, context: &mut Context) {
+    let presigned = query.contains("X-Amz-Signature=");
+    let signed = request.credentials.is_some();
+    if signed {
+        context.set("s3:authType", if presigned { "REST-QUERY-STRING" } else { "REST-HEADER" });
+        context.set("s3:signatureversion", "AWS4-HMAC-SHA256");
+    }
+    let keys = [
+        ("prefix", "s3:prefix"),
+        ("delimiter", "s3:delimiter"),
+        ("max-keys", "s3:max-keys"),
+        ("versionId", "s3:VersionId"),
+    ];
+    for pair in query.split('&') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if let Some((_, key)) = keys.iter().find(|(known, _)| *known == name) {
+            context.set(key, validate::percent_decoded(value).unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Calls on buckets as such.
+
+use super::{refuse_blocked_acl, Gateway};
+use crate::convert::{asked_acl, owner_to_wire, timestamp};
+use crate::error::{because, code, to_s3};
+use crate::validate;
+use base_types::s3::{
+    Buckets, CreateBucket, DeleteBucket, ListBuckets, ObjectOwnership, PublicAccessBlock, S3ErrorCode,
+};
+use s3s::dto;
+use s3s::{S3Request, S3Response, S3Result};
+
+/// The most buckets of one page.
+const MAX_BUCKETS_MAX: i32 = 10_000;
+
+/// Who owns what others put, by its S3 word.
+pub(super) fn ownership_of(word: &str) -> S3Result<ObjectOwnership> {
+    match word {
+        "BucketOwnerEnforced" => Ok(ObjectOwnership::BucketOwnerEnforced),
+        "BucketOwnerPreferred" => Ok(ObjectOwnership::BucketOwnerPreferred),
+        "ObjectWriter" => Ok(ObjectOwnership::ObjectWriter),
+        _ => Err(because(S3ErrorCode::InvalidArgument, "Invalid x-amz-object-ownership header")),
+    }
+}
+
+impl Gateway {
+    pub(super) async fn on_create_bucket(
+        &self,
+        request: S3Request<dto::CreateBucketInput>,
+    ) -> S3Result<S3Response<dto::CreateBucketOutput>> {
+        let owner = self.account(&request).await?;
+        let asked = asked_acl!(request.input, with_write);
+        let input = request.input;
+        validate::bucket_name(&input.bucket).map_err(to_s3)?;
+        let constraint = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
+        let location_constraint = constraint.map(|constraint| constraint.as_str().to_owned());
+        if let Some(region) = location_constraint.as_deref().filter(|region| !region.is_empty()) {
+            if region != self.region {
+                let message = format!("this endpoint makes buckets in {} only, not in {region}", self.region);
+                return Err(because(S3ErrorCode::IllegalLocationConstraintException, message));
+            }
+        }
+        let object_ownership =
+            input.object_ownership.map(|word| ownership_of(word.as_str())).transpose()?.unwrap_or_default();
+        let acl = asked.is_given().then(|| asked.build(owner.clone(), &owner.id)).transpose()?;
+        if let Some(acl) = &acl {
+            let owner_only = crate::access::acl::is_owner_only(acl, &owner.id);
+            if object_ownership == ObjectOwnership::BucketOwnerEnforced && !owner_only {
+                return Err(because(
+                    S3ErrorCode::InvalidRequest,
+                    "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
+                ));
+            }
+            // A new bucket is closed to the public, as AWS makes them; that is opened first.
+            let closed = PublicAccessBlock { block_public_acls: true, ..PublicAccessBlock::default() };
+            let info = base_types::s3::BucketInfo { public_access_block: Some(closed), ..Default::default() };
+            refuse_blocked_acl(&info, acl)?;
+        }
+        let location = format!("/{}", input.bucket);
+        self.tell(CreateBucket {
+            bucket: input.bucket,
+            account: owner.id,
+            location_constraint,
+            acl,
+            object_lock_enabled_for_bucket: input.object_lock_enabled_for_bucket.unwrap_or(false),
+            object_ownership,
+        })
+        .await?;
+        Ok(S3Response::new(dto::CreateBucketOutput { location: Some(location) }))
+    }
+
+    pub(super) async fn on_delete_bucket(
+        &self,
+        request: S3Request<dto::DeleteBucketInput>,
+    ) -> S3Result<S3Response<dto::DeleteBucketOutput>> {
+        self.open(&request, &request.input.bucket, "s3:DeleteBucket").await?;
+        self.tell(DeleteBucket { bucket: request.input.bucket }).await?;
+        Ok(S3Response::new(dto::DeleteBucketOutput::default()))
+    }
+
+    pub(super) async fn on_head_bucket(
+        &self,
+        request: S3Request<dto::HeadBucketInput>,
+    ) -> S3Result<S3Response<dto::HeadBucketOutput>> {
+        let opened = self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
+        let output = dto::HeadBucketOutput { bucket_region: Some(opened.bucket.bucket_region), ..Default::default() };
+        Ok(S3Response::new(output))
+    }
+
+    pub(super) async fn on_get_bucket_location(
+        &self,
+        request: S3Request<dto::GetBucketLocationInput>,
+    ) -> S3Result<S3Response<dto::GetBucketLocationOutput>> {
+        let opened = self.open(&request, &request.input.bucket, "s3:GetBucketLocation").await?;
+        let region = opened.bucket.bucket_region;
+        // The oldest region has no name here, and clients know it.
+        let location_constraint = (region != "us-east-1").then(|| dto::BucketLocationConstraint::from(region));
+        Ok(S3Response::new(dto::GetBucketLocationOutput { location_constraint }))
+    }
+
+    pub(super) async fn on_list_buckets(
+        &self,
+        request: S3Request<dto::ListBucketsInput>,
+    ) -> S3Result<S3Response<dto::ListBucketsOutput>> {
+        let owner = self.account(&request).await?;
+        let input = request.input;
+        let max_buckets = match input.max_buckets {
+            Some(max) if !(1..=MAX_BUCKETS_MAX).contains(&max) => return Err(code(S3ErrorCode::InvalidArgument)),
+            max => max.and_then(|max| u32::try_from(max).ok()),
+        };
+        let call = ListBuckets {
+            account: owner.id,
+            prefix: input.prefix.clone().unwrap_or_default(),
+            max_buckets,
+            continuation_token: input.continuation_token,
+        };
+        let page: Buckets = self.ask(call).await?;
+        let bucket = |entry: base_types::s3::BucketEntry| dto::Bucket {
+            bucket_region: Some(entry.bucket_region),
+            creation_date: Some(timestamp(entry.creation_date_ms)),
+            name: Some(entry.name),
+        };
+        Ok(S3Response::new(dto::ListBucketsOutput {
+            owner: Some(owner_to_wire(&page.owner)),
+            buckets: Some(page.buckets.into_iter().map(bucket).collect()),
+            continuation_token: page.continuation_token,
+            prefix: input.prefix,
+        }))
+    }
+}

@@ -1,0 +1,27 @@
+//! The S3 gateway: S3's REST API over a metadata service and a data store.
+//!
+//!   HTTP ──s3s (XML, signatures)──▶ gateway ──access──▶ MetadataService   (typed actions, base_types::s3)
+//!                                      └────────────▶ DataStore          (bytes over 64 KiB)
+//!
+//! Always: a request is authorised before anything of it is done; bytes are durable before a version can
+//! name them, and removed only when none does (`sweep`). Errors carry S3's own codes.
+//! Not here: sockets and TLS (edge), what a call does (core; `testing` holds a model of it).
+#![deny(missing_docs)]
+
+pub mod access;
+pub mod auth;
+pub mod checksum;
+mod convert;
+mod error;
+mod gateway;
+pub mod metadata;
+mod service;
+pub mod store;
+pub mod sweep;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod upload;
+pub mod validate;
+
+pub use gateway::{Gateway, Peer, CALLS, INTENT_MS};
+pub use service::{Service, ServiceConfig};

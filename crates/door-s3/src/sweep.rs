@@ -1,0 +1,91 @@
+//! Collects bytes that nothing names: what crashes left, and what deletes and overwrites freed.
+//!
+//! Always: bytes are removed only when their intent has expired and no version names them, or when the
+//! metadata service has put them on its list of freed ones. Each step may be done twice.
+//! The metadata service refuses a version whose intent has expired by its clock; a sweep waits
+//! [`SLACK_MS`] longer by its own, so the two clocks may differ by that much.
+
+use crate::metadata::{ask, tell, MetadataService};
+use crate::store::{DataStore, StoreError};
+use base_types::s3::{ForgetFreedData, ListFreedData, Locations, LookupData, S3ErrorCode};
+use base_types::Refusal;
+
+/// How much later than its expiry an intent's bytes are removed.
+pub const SLACK_MS: u64 = 15 * 60 * 1000;
+/// How many intents, and how many freed names, one look takes.
+const PAGE: usize = 256;
+/// How many pages one sweep takes at most; the next one goes on.
+const PAGES_MAX: usize = 4096;
+
+/// What a sweep did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Swept {
+    /// Intents whose bytes a version names.
+    pub settled: u64,
+    /// Bytes nothing names, removed.
+    pub orphans: u64,
+    /// Bytes that were freed by deletes and overwrites, removed.
+    pub freed: u64,
+}
+
+/// Why a sweep stopped. What it did stays done.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The data store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The metadata service refused.
+    #[error(transparent)]
+    Metadata(#[from] Refusal),
+}
+
+/// Goes once over all intents and all that is freed.
+pub async fn sweep(metadata: &dyn MetadataService, store: &dyn DataStore, now_ms: u64) -> Result<Swept, SweepError> {
+    let mut swept = Swept::default();
+    let mut after: Option<String> = None;
+    for _ in 0..PAGES_MAX {
+        let page = store.intents(after.as_deref(), PAGE).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(last.clone());
+        for (location, intent) in page {
+            if now_ms <= intent.expires_ms.saturating_add(SLACK_MS) {
+                continue;
+            }
+            if is_named(metadata, &intent.bucket, &intent.key, &location).await? {
+                store.settle(&location).await?;
+                swept.settled += 1;
+            } else {
+                store.remove(&location).await?;
+                swept.orphans += 1;
+            }
+        }
+    }
+    swept.freed = drain_freed(metadata, store).await?;
+    Ok(swept)
+}
+
+async fn is_named(metadata: &dyn MetadataService, bucket: &str, key: &str, location: &str) -> Result<bool, Refusal> {
+    let lookup = LookupData { bucket: bucket.to_owned(), key: key.to_owned(), locations: vec![location.to_owned()] };
+    match ask::<Locations>(metadata, lookup).await {
+        Ok(named) => Ok(named.locations.iter().any(|named| named == location)),
+        Err(refusal) if refusal.code == S3ErrorCode::NoSuchBucket.name() => Ok(false),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Removes what deletes and overwrites have freed.
+pub async fn drain_freed(metadata: &dyn MetadataService, store: &dyn DataStore) -> Result<u64, SweepError> {
+    let mut freed = 0;
+    for _ in 0..PAGES_MAX {
+        let page: Locations = ask(metadata, ListFreedData { max: PAGE as u32 }).await?;
+        if page.locations.is_empty() {
+            break;
+        }
+        for location in &page.locations {
+            store.remove(location).await?;
+        }
+        freed += page.locations.len() as u64;
+        tell(metadata, ForgetFreedData { locations: page.locations }).await?;
+    }
+    Ok(freed)
+}

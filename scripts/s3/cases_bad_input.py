@@ -1,0 +1,155 @@
+"""What no good client sends: raw requests, signed by hand, each with the S3 code it must be refused with."""
+
+import datetime
+import hashlib
+import hmac
+import http.client
+import re
+import urllib.parse
+
+from world import case, equal
+
+
+class Raw:
+    """Signs (version 4) whatever it is given, right or wrong."""
+
+    def __init__(self, w):
+        self.w = w
+        self.host = w.endpoint.split("://")[1]
+
+    def send(self, method, path, body=b"", query="", headers=None, secret=None, key=None, now=None, sha=None,
+             sign=True, after=None):
+        now = now or datetime.datetime.now(datetime.timezone.utc)
+        stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
+        sha = sha or hashlib.sha256(body).hexdigest()
+        all_headers = {"host": self.host, "x-amz-date": stamp, "x-amz-content-sha256": sha}
+        all_headers.update({name.lower(): value for name, value in (headers or {}).items()})
+        names = ";".join(sorted(all_headers))
+        canonical_query = "&".join(sorted(pair if "=" in pair else pair + "=" for pair in query.split("&") if pair))
+        canonical = "\n".join([method, path, canonical_query] + [f"{name}:{all_headers[name]}" for name in sorted(all_headers)]
+                              + ["", names, sha])
+        scope = f"{day}/{self.w.region}/s3/aws4_request"
+        text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+        signing = ("AWS4" + (secret or self.w.secret)).encode()
+        for word in (day, self.w.region, "s3", "aws4_request"):
+            signing = hmac.new(signing, word.encode(), hashlib.sha256).digest()
+        signature = hmac.new(signing, text.encode(), hashlib.sha256).hexdigest()
+        if sign:
+            all_headers["authorization"] = (
+                f"AWS4-HMAC-SHA256 Credential={key or self.w.key}/{scope}, SignedHeaders={names}, Signature={signature}")
+        all_headers.update(after or {})
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        connection.request(method, path + ("?" + query if query else ""), body=body, headers=all_headers)
+        answer = connection.getresponse()
+        text = answer.read().decode(errors="replace")
+        connection.close()
+        found = re.search("<Code>(.*?)</Code>", text)
+        return answer.status, found.group(1) if found else None, text
+
+    def expect(self, status, code, *arguments, **named):
+        got_status, got_code, text = self.send(*arguments, **named)
+        assert (got_status, got_code) == (status, code), \
+            f"{arguments[:2]} {named.get('query', '')}: {got_status} {got_code}, expected {status} {code}: {text[:300]}"
+
+
+@case("raw")
+def bad_signatures(w):
+    name = w.bucket()
+    raw = Raw(w)
+    equal(raw.send("GET", f"/{name}")[0], 200)
+    raw.expect(403, "SignatureDoesNotMatch", "GET", f"/{name}", secret="wrong")
+    raw.expect(403, "InvalidAccessKeyId", "GET", f"/{name}", key="nobody")
+    hours = datetime.timedelta(hours=1)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    raw.expect(403, "RequestTimeTooSkewed", "GET", f"/{name}", now=now - hours)
+    raw.expect(403, "RequestTimeTooSkewed", "GET", f"/{name}", now=now + hours)
+    raw.expect(403, "AccessDenied", "GET", f"/{name}", sign=False)
+    raw.expect(400, "XAmzContentSHA256Mismatch", "PUT", f"/{name}/k", body=b"other", sha=hashlib.sha256(b"this").hexdigest())
+    status, code, _ = raw.send("GET", f"/{name}", sign=False, after={"authorization": "AWS4-HMAC-SHA256 nonsense"})
+    assert 400 <= status < 404, (status, code)
+
+
+@case("raw")
+def bad_names(w):
+    raw = Raw(w)
+    for bad in ("ab", "UPPER", "a..b", "under_score", "192.168.1.1", "x" * 64, "-lead", "trail-"):
+        raw.expect(400, "InvalidBucketName", "PUT", f"/{bad}")
+    name = w.bucket()
+    raw.expect(400, "KeyTooLongError", "PUT", f"/{name}/" + "k" * 1025, body=b"x")
+    equal(raw.send("PUT", f"/{name}/" + "k" * 1024, body=b"x")[0], 200)
+    raw.expect(400, "InvalidURI", "PUT", f"/{name}/%ff%fe", body=b"x")
+
+
+@case("raw")
+def bad_xml(w):
+    name = w.bucket()
+    raw = Raw(w)
+    bodies = [b"", b"not xml", b"<Delete><Object>", b"<Other/>", b"<?xml version='1.0'?><Delete></Wrong>"]
+    for query in ("delete", "versioning", "tagging", "cors", "lifecycle", "publicAccessBlock", "ownershipControls",
+                  "object-lock", "encryption"):
+        method = "POST" if query == "delete" else "PUT"
+        for body in bodies[1:]:
+            raw.expect(400, "MalformedXML", method, f"/{name}", body=body, query=query)
+    raw.expect(400, "MalformedPolicy", "PUT", f"/{name}", body=b"{", query="policy")
+    big = b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1001 + b"</Delete>"
+    raw.expect(400, "MalformedXML", "POST", f"/{name}", body=big, query="delete")
+
+
+@case("raw")
+def bad_parts(w):
+    name = w.bucket()
+    raw = Raw(w)
+    upload = w.s3.create_multipart_upload(Bucket=name, Key="k")["UploadId"]
+    for number in ("0", "10001", "-1"):
+        raw.expect(400, "InvalidArgument", "PUT", f"/{name}/k", body=b"x", query=f"partNumber={number}&uploadId={upload}")
+    equal(raw.send("PUT", f"/{name}/k", body=b"x", query=f"partNumber=10000&uploadId={upload}")[0], 200)
+    raw.expect(404, "NoSuchUpload", "PUT", f"/{name}/k", body=b"x", query="partNumber=1&uploadId=unknown")
+    raw.expect(404, "NoSuchUpload", "PUT", f"/{name}/other", body=b"x", query=f"partNumber=1&uploadId={upload}")
+    raw.expect(404, "NoSuchUpload", "GET", f"/{name}/k", query="uploadId=unknown")
+    raw.expect(404, "NoSuchUpload", "DELETE", f"/{name}/k", query="uploadId=unknown")
+    part = "<Part><PartNumber>{}</PartNumber><ETag>\"{}\"</ETag></Part>"
+    complete = lambda parts: ("<CompleteMultipartUpload>" + "".join(parts) + "</CompleteMultipartUpload>").encode()
+    raw.expect(400, "MalformedXML", "POST", f"/{name}/k", body=b"junk", query=f"uploadId={upload}")
+    many = complete(part.format(number, "0" * 32) for number in range(1, 10_002))
+    status, code, text = raw.send("POST", f"/{name}/k", body=many, query=f"uploadId={upload}")
+    assert status == 400 and code in ("MalformedXML", "InvalidArgument"), (status, code, text)
+    raw.expect(404, "NoSuchUpload", "POST", f"/{name}/k", body=complete([part.format(1, "0" * 32)]), query="uploadId=unknown")
+    raw.expect(400, "InvalidPart", "POST", f"/{name}/k", body=complete([part.format(1, "0" * 32)]), query=f"uploadId={upload}")
+    equal(len(w.s3.list_parts(Bucket=name, Key="k", UploadId=upload)["Parts"]), 1)
+
+
+@case("raw")
+def bad_sizes_and_headers(w):
+    name = w.bucket()
+    raw = Raw(w)
+    too_large = str((5 << 30) + 1)
+    raw.expect(400, "EntityTooLarge", "PUT", f"/{name}/k", sha="UNSIGNED-PAYLOAD", after={"content-length": too_large})
+    metadata = {"x-amz-meta-a": "v" * 2048}
+    raw.expect(400, "MetadataTooLarge", "PUT", f"/{name}/k", body=b"x", headers=metadata)
+    raw.expect(400, "InvalidArgument", "PUT", f"/{name}/k", body=b"x", headers={"x-amz-acl": "nobody-knows"})
+    raw.expect(400, "InvalidStorageClass", "PUT", f"/{name}/k", body=b"x", headers={"x-amz-storage-class": "FROZEN"})
+    raw.expect(400, "InvalidTag", "PUT", f"/{name}/k", body=b"x", headers={"x-amz-tagging": "a=1&a=2"})
+    raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="list-type=2&max-keys=-1")
+    raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="encoding-type=rot13&list-type=2")
+    raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="continuation-token=%21&list-type=2")
+    raw.expect(400, "InvalidArgument", "GET", f"/{name}/k", query="versionId=%20")
+    raw.expect(404, "NoSuchKey", "GET", f"/{name}/k")
+
+
+@case("raw")
+def broken_uploads_lose_nothing(w):
+    """A body that ends early leaves the old object, and a fresh put works."""
+    name = w.bucket()
+    w.put(name, "k", body=b"old")
+    host, port = w.endpoint.split("://")[1].split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    url = w.s3.generate_presigned_url("put_object", {"Bucket": name, "Key": "k"})
+    path = urllib.parse.urlsplit(url)
+    connection.putrequest("PUT", f"{path.path}?{path.query}")
+    connection.putheader("content-length", str(1 << 20))
+    connection.endheaders()
+    connection.send(b"x" * 200_000)
+    connection.close()
+    equal(w.s3.get_object(Bucket=name, Key="k")["Body"].read(), b"old")
+    w.put(name, "k", body=b"new")
+    equal(w.s3.get_object(Bucket=name, Key="k")["Body"].read(), b"new")

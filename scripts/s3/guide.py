@@ -1,0 +1,72 @@
+"""The table of docs/guides/s3.md: call by call, supported or refused, tested by which client.
+
+Supported is what the gateway's own table says (crates/door-s3/src/gateway/api.rs), tested is what the
+cases just did; a guide that says something else is an error.
+"""
+
+import os
+import re
+
+BEGIN, END = "<!-- calls: begin -->", "<!-- calls: end -->"
+
+# Every call of the S3 API that the gateway answers with NotImplemented, and why.
+REFUSED = {
+    "CreateSession": "directory buckets",
+    "CreateBucketMetadataTableConfiguration": "metadata tables",
+    "GetBucketMetadataTableConfiguration": "metadata tables",
+    "DeleteBucketMetadataTableConfiguration": "metadata tables",
+    "GetBucketAccelerateConfiguration": "acceleration", "PutBucketAccelerateConfiguration": "acceleration",
+    "GetBucketAnalyticsConfiguration": "analytics", "PutBucketAnalyticsConfiguration": "analytics",
+    "DeleteBucketAnalyticsConfiguration": "analytics", "ListBucketAnalyticsConfigurations": "analytics",
+    "GetBucketIntelligentTieringConfiguration": "one storage class",
+    "PutBucketIntelligentTieringConfiguration": "one storage class",
+    "DeleteBucketIntelligentTieringConfiguration": "one storage class",
+    "ListBucketIntelligentTieringConfigurations": "one storage class",
+    "GetBucketInventoryConfiguration": "inventories", "PutBucketInventoryConfiguration": "inventories",
+    "DeleteBucketInventoryConfiguration": "inventories", "ListBucketInventoryConfigurations": "inventories",
+    "GetBucketLogging": "access logs", "PutBucketLogging": "access logs",
+    "GetBucketMetricsConfiguration": "metrics are at /metrics", "PutBucketMetricsConfiguration": "metrics are at /metrics",
+    "DeleteBucketMetricsConfiguration": "metrics are at /metrics", "ListBucketMetricsConfigurations": "metrics are at /metrics",
+    "GetBucketNotificationConfiguration": "notifications", "PutBucketNotificationConfiguration": "notifications",
+    "GetBucketReplication": "replication is the cluster's own", "PutBucketReplication": "replication is the cluster's own",
+    "DeleteBucketReplication": "replication is the cluster's own",
+    "GetBucketRequestPayment": "the owner pays", "PutBucketRequestPayment": "the owner pays",
+    "GetBucketWebsite": "web sites", "PutBucketWebsite": "web sites", "DeleteBucketWebsite": "web sites",
+    "GetObjectTorrent": "torrents", "ListDirectoryBuckets": "directory buckets",
+    "SelectObjectContent": "queries", "WriteGetObjectResponse": "object lambdas",
+}
+
+# Carried out, but for Hive there is only one answer.
+ONE_ANSWER = {"RestoreObject": "`InvalidObjectState`: nothing is archived"}
+
+
+def supported(root):
+    with open(os.path.join(root, "crates/door-s3/src/gateway/api.rs")) as table:
+        text = table.read()
+    return sorted(re.findall(r"^    \w+ on_\w+ (\w+)Input \w+Output;", text, re.M))
+
+
+def table(root, seen):
+    lines = ["| call | | tested by |", "|---|---|---|"]
+    for call in supported(root):
+        clients = ", ".join(sorted(seen.get(call, []))) or "boto3 (its refusal)"
+        lines.append(f"| {call} | {ONE_ANSWER.get(call, 'supported')} | {clients} |")
+    for call, why in sorted(REFUSED.items()):
+        lines.append(f"| {call} | `NotImplemented`: {why} | |")
+    return "\n".join(lines)
+
+
+def check_or_write(root, seen, write):
+    """What is wrong with the guide, if anything."""
+    path = os.path.join(root, "docs/guides/s3.md")
+    with open(path) as guide:
+        text = guide.read()
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    fresh = f"\n{table(root, seen)}\n"
+    if text[begin:end] == fresh:
+        return None
+    if not write:
+        return "its table is not what was tested; run scripts/s3-clients.sh --write-guide"
+    with open(path, "w") as guide:
+        guide.write(text[:begin] + fresh + text[end:])
+    return None

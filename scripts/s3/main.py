@@ -1,0 +1,87 @@
+"""Runs the S3 client cases against one endpoint and tells which call was tested by which client.
+
+Only the endpoint differs between the gateway over memory and one in a node: no case knows which it is.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import guide
+import world
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+
+def start_server(program, folder):
+    server = subprocess.Popen([program, "127.0.0.1:0", folder, "localhost"], stdout=subprocess.PIPE, text=True)
+    line = server.stdout.readline().strip()
+    if not line.startswith("ready "):
+        raise SystemExit(f"{program} did not start: {line}")
+    return server, "http://" + line.split()[1]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--server")
+    parser.add_argument("--endpoint")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--write-guide", action="store_true")
+    options = parser.parse_args()
+    server = None
+    folder = tempfile.mkdtemp(prefix="s3-clients-")
+    try:
+        endpoint = options.endpoint
+        if not endpoint:
+            server, endpoint = start_server(options.server, os.path.join(folder, "data"))
+        failed = run(endpoint, folder, options)
+    finally:
+        if server:
+            server.terminate()
+            server.wait()
+        subprocess.run(["rm", "-rf", folder], check=False)
+    sys.exit(1 if failed else 0)
+
+
+def run(endpoint, folder, options):
+    import cases_bad_input  # noqa: F401 (they register themselves)
+    import cases_boto
+    import cases_tools  # noqa: F401
+
+    here = world.World(endpoint, folder)
+    passed, failed = 0, []
+    for case in world.CASES:
+        if options.only not in case.name:
+            continue
+        start = time.monotonic()
+        try:
+            case.function(here)
+        except Exception:
+            failed.append(case.name)
+            print(f"FAILED {case.client:8} {case.name}")
+            traceback.print_exc()
+            continue
+        passed += 1
+        here.tested(case.client, case.calls)
+        print(f"ok     {case.client:8} {case.name} ({time.monotonic() - start:.1f} s)", flush=True)
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+    os.makedirs(target, exist_ok=True)
+    if not options.only and not failed:
+        with open(os.path.join(target, "s3-clients.json"), "w") as out:
+            json.dump({call: sorted(clients) for call, clients in sorted(here.seen.items())}, out, indent=1)
+        wrong = guide.check_or_write(ROOT, here.seen, options.write_guide)
+        if wrong:
+            failed.append("docs/guides/s3.md")
+            print(f"FAILED guide: {wrong}")
+    print(f"{passed} passed, {len(failed)} failed")
+    return failed
+
+
+if __name__ == "__main__":
+    main()
