@@ -1,5 +1,5 @@
 //! What holds inside the world at every moment, fed by whoever can look inside: at most one leader
-//! in a term, equal state at an equal applied index.
+//! in a term, equal state at an equal applied index, one cluster for a name.
 //!
 //! Not here: what clients see (the history checkers).
 
@@ -61,9 +61,32 @@ impl StateBook {
     }
 }
 
+/// Names are unique: what clusters that are led go by. Two of one name may be seen for a moment, while the
+/// earlier one's members have not yet heard of its end; the message says which.
+pub fn named_twice<'a>(led: impl Iterator<Item = (&'a str, ClusterId)>) -> Option<String> {
+    let mut names: BTreeMap<&str, ClusterId> = BTreeMap::new();
+    for (name, cluster) in led {
+        let first = *names.entry(name).or_insert(cluster);
+        if first != cluster {
+            return Some(format!("{first:?} and {cluster:?} both go by the name {name}"));
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rejects_two_clusters_of_one_name() {
+        let led = |list: &[(&'static str, u64)]| {
+            named_twice(list.iter().map(|(name, cluster)| (*name, ClusterId(*cluster))).collect::<Vec<_>>().into_iter())
+        };
+        // A leader and the one it deposed name the same cluster.
+        assert_eq!(led(&[("a", 1), ("b", 2), ("a", 1)]), None);
+        assert!(led(&[("a", 1), ("b", 2), ("a", 3)]).is_some());
+    }
 
     #[test]
     fn rejects_two_leaders_and_two_states() {

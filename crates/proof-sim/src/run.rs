@@ -14,6 +14,7 @@ use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
 use base_types::{ClusterId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
+use proof_check::invariants::named_twice;
 use proof_check::ledger::Ledger;
 use proof_check::{Ending, Observed, Operation, Place, Record, Violation};
 use std::collections::BTreeMap;
@@ -395,7 +396,8 @@ impl Run {
                 }
             }
         }
-        let mut unequal = None;
+        let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
+        let mut unequal = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
         let disk_lost = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::DiskLost);
         for (cluster, held) in clusters {
             // A configuration cluster of two nodes does not survive the loss of a disk: nobody promised it.
