@@ -41,7 +41,7 @@ pub async fn run(options: &Options, world: &World, report: &mut Report) -> Resul
 }
 
 async fn one(options: &Options, world: &World, template: &Template) -> Result<Failover, BenchError> {
-    let shared = load::Shared::new(&world.endpoints, Keys::InTurn(options.keys), u64::MAX, true);
+    let shared = load::Shared::new(&world.endpoints, Keys::InTurn(options.keys), None, u64::MAX, true);
     let tasks = load::start(&shared, template, options.clients);
     shared.count(true);
     tokio::time::sleep(BEFORE).await;

@@ -1,4 +1,5 @@
-//! The load: clients on kept-alive connections, each with one request under way (a closed loop).
+//! The load: clients on kept-alive connections, each with one request under way (a closed loop), or
+//! requests at a fixed rate, whichever client is free taking the next.
 //!
 //! Lean on purpose, since it shares the machine with what it measures: one thread, raw TCP, requests
 //! patched in place, answers scanned for status and length only. Always: a lost connection is an
@@ -50,6 +51,8 @@ pub struct Job<'j> {
     pub template: &'j Template,
     pub clients: usize,
     pub keys: Keys,
+    /// Requests a second of all clients together; none: as fast as answers come.
+    pub pace: Option<f64>,
     /// Not counted, before the run.
     pub warm_up: Duration,
     pub end: End,
@@ -61,6 +64,9 @@ pub struct Job<'j> {
 pub(crate) struct Shared {
     endpoints: Vec<String>,
     keys: Keys,
+    /// Between two requests, and how many have been taken on, where the pace is fixed.
+    interval: Option<Duration>,
+    taken: Cell<u32>,
     next: Cell<u64>,
     counting: Cell<bool>,
     over: Cell<bool>,
@@ -73,10 +79,18 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(endpoints: &[String], keys: Keys, operations: u64, timeline: bool) -> Rc<Shared> {
+    pub(crate) fn new(
+        endpoints: &[String],
+        keys: Keys,
+        pace: Option<f64>,
+        operations: u64,
+        timeline: bool,
+    ) -> Rc<Shared> {
         Rc::new(Shared {
             endpoints: endpoints.to_vec(),
             keys,
+            interval: pace.map(|rate| Duration::from_secs_f64(1.0 / rate.max(1.0))),
+            taken: Cell::new(0),
             next: Cell::new(0),
             counting: Cell::new(false),
             over: Cell::new(false),
@@ -99,6 +113,20 @@ impl Shared {
                 (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(27) % count.max(1)
             }
         }
+    }
+
+    /// Waits for the next request's turn; from when its latency counts. Where no client was free in time that is
+    /// when it was due; a timer that rings late is not the server's doing.
+    async fn turn(&self) -> Instant {
+        let Some(interval) = self.interval else { return Instant::now() };
+        let number = self.taken.get();
+        self.taken.set(number + 1);
+        let due = self.start + interval * number;
+        if due <= Instant::now() {
+            return due;
+        }
+        tokio::time::sleep_until(due.into()).await;
+        Instant::now()
     }
 
     fn done(&self, start: Instant) {
@@ -168,7 +196,7 @@ pub async fn run(job: &Job<'_>) -> Run {
         End::After(_) => u64::MAX,
         End::Operations(count) => count,
     };
-    let shared = Shared::new(job.endpoints, job.keys, operations, false);
+    let shared = Shared::new(job.endpoints, job.keys, job.pace, operations, false);
     let tasks = start(&shared, job.template, job.clients);
     sleep(job.warm_up).await;
     let (server_before, client_before) = (cpu_time_of(job.pids), cpu_time(std::process::id()));
@@ -216,8 +244,8 @@ async fn client(shared: Rc<Shared>, mut template: Template, number: usize) {
                 }
             },
         };
+        let start = shared.turn().await;
         let request = template.set_key(shared.next_key());
-        let start = Instant::now();
         match exchange(&mut stream, request, &mut answer).await {
             Ok((200, body)) if template.operation.satisfied(body) => shared.done(start),
             Ok((200, _)) => shared.failed("key absent"),
@@ -374,6 +402,7 @@ mod tests {
                 template: &template,
                 clients: 3,
                 keys: Keys::InTurn(10),
+                pace: None,
                 warm_up: Duration::ZERO,
                 end: End::Operations(500),
                 pids: &[std::process::id()],

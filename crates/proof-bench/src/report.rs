@@ -112,6 +112,11 @@ impl Report {
         Report { head, measurements: Vec::new(), failovers: Vec::new(), notes }
     }
 
+    /// The mean rate of an operation measured before.
+    pub(crate) fn rate_of(&self, suite: &str, operation: &str) -> Option<f64> {
+        self.measurements.iter().find(|one| one.suite == suite && one.operation == operation)?.mean("rate")
+    }
+
     pub(crate) fn add(&mut self, measurement: Measurement) {
         self.measurements.push(measurement);
     }

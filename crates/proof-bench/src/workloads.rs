@@ -16,6 +16,10 @@ use std::time::Duration;
 const WARM_UP: Duration = Duration::from_secs(1);
 /// Connections that write the keys a read needs.
 const FILL_CLIENTS: usize = 128;
+/// Levels of writes, weakest first.
+const LEVELS: [&str; 4] = ["hopeful", "eventual", "strong", "absolute"];
+/// The part of the full rate at which the levels are compared.
+const LADDER_PERCENT: f64 = 20.0;
 /// Operations of each run of simple-kv, as in the second paper's tables.
 const SIMPLE_OPERATIONS: u64 = 1_000;
 
@@ -63,13 +67,14 @@ async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(),
             measure(options, report, &target, name, Operation::Get("strong"), options.clients, None).await;
         }
         "levels" => {
-            for level in ["hopeful", "eventual", "strong", "absolute"] {
+            for level in LEVELS {
                 measure(options, report, &target, name, Operation::Put(level), options.clients, None).await;
             }
             fill(options, &target, Operation::Put("strong")).await?;
             for level in ["eventual", "strong"] {
                 measure(options, report, &target, name, Operation::Get(level), options.clients, None).await;
             }
+            ladder(options, report, &target).await;
         }
         "simple-kv" => {
             for clients in [1, 4] {
@@ -82,6 +87,20 @@ async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(),
         other => return Err(BenchError::Usage(format!("there is no workload '{other}'"))),
     }
     Ok(())
+}
+
+/// The levels again at a fixed part of what the machine bears: with the CPU full every level waits for the CPU, and
+/// only below that do they wait for what they promise.
+async fn ladder(options: &Options, report: &mut Report, target: &Target<'_>) {
+    let Some(full) = report.rate_of("levels", "put strong").filter(|rate| *rate > 0.0) else { return };
+    let pace = (full * LADDER_PERCENT / 100.0).max(1.0);
+    report.note(format!(
+        "levels at {LADDER_PERCENT} % load: {pace:.0} requests a second, whoever of the clients is free; late requests count from when they were due"
+    ));
+    for operation in LEVELS.map(Operation::Put).into_iter().chain(["eventual", "strong"].map(Operation::Get)) {
+        measure_at(options, report, target, "levels at fixed load", operation, (options.clients, Some(pace)), None)
+            .await;
+    }
 }
 
 async fn etcd_suite(options: &Options, report: &mut Report) -> Result<(), BenchError> {
@@ -110,6 +129,7 @@ async fn fill(options: &Options, target: &Target<'_>, operation: Operation) -> R
         template: &template,
         clients: FILL_CLIENTS.min(options.keys as usize),
         keys: Keys::InTurn(options.keys),
+        pace: None,
         warm_up: Duration::ZERO,
         end: End::Operations(options.keys),
         pids: &[],
@@ -134,6 +154,19 @@ async fn measure(
     clients: usize,
     operations: Option<u64>,
 ) {
+    measure_at(options, report, target, suite, operation, (clients, None), operations).await;
+}
+
+/// Runs of one operation by so many clients at a pace, into the report.
+async fn measure_at(
+    options: &Options,
+    report: &mut Report,
+    target: &Target<'_>,
+    suite: &str,
+    operation: Operation,
+    (clients, pace): (usize, Option<f64>),
+    operations: Option<u64>,
+) {
     let template = Template::new(operation, options.value_bytes);
     // A short suite reads what its own short put suite wrote.
     let keys = operations.unwrap_or(options.keys);
@@ -143,6 +176,7 @@ async fn measure(
         template: &template,
         clients,
         keys: if operation.reads() { Keys::Random(keys) } else { Keys::InTurn(keys) },
+        pace,
         warm_up: WARM_UP,
         end,
         pids: &target.pids,
