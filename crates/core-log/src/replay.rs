@@ -62,7 +62,8 @@ impl Replay {
 
     /// The clusters as they now are; what is missing between the entries becomes holes.
     pub fn finish(self) -> BTreeMap<ClusterId, ClusterLog> {
-        self.clusters.into_iter().map(|(id, cluster)| (id, cluster.finish())).collect()
+        let mut holes_left = HOLES_MAX;
+        self.clusters.into_iter().map(|(id, cluster)| (id, cluster.finish(&mut holes_left))).collect()
     }
 }
 
@@ -136,7 +137,7 @@ impl Cluster {
         };
     }
 
-    fn finish(self) -> ClusterLog {
+    fn finish(self, holes_left: &mut u64) -> ClusterLog {
         let mut log = ClusterLog {
             compacted: self.compacted,
             compacted_term: self.compacted_term,
@@ -146,7 +147,9 @@ impl Cluster {
         };
         let mut before = Some(self.compacted_term);
         for (index, slot) in self.entries {
-            let missing = (index.0 - log.last().0 - 1).min(GAP_MAX);
+            // At least one, whatever is left: the cluster must be told to be damaged.
+            let missing = (index.0 - log.last().0 - 1).min((*holes_left).max(1));
+            *holes_left = holes_left.saturating_sub(missing);
             // A term only grows: where it is the same on both sides, it is the same between.
             let term = if before == slot.term { before } else { None };
             log.slots.extend((0..missing).map(|_| Slot::hole(term, NO_SEQUENCE)));
@@ -161,6 +164,7 @@ impl Cluster {
     }
 }
 
-/// The widest gap between entries that is turned into holes; a wider one is no work of rot, and the
-/// entries behind it are given up (their cluster is then told to be damaged up to there).
-const GAP_MAX: u64 = 1 << 16;
+/// How many missing entries all gaps of a log together are turned into holes for; wider ones are no work of rot
+/// (or of more of it than is mended entry by entry), and the entries behind them are given up: their cluster
+/// is told to be damaged up to there.
+const HOLES_MAX: u64 = 1 << 14;

@@ -15,5 +15,5 @@ fn log_record() {
 
 #[test]
 fn log_segment() {
-    corpus::run("log_segment", corpus::Bounds { base: 64 << 20, per_byte: 512 }, log::log_segment);
+    corpus::run("log_segment", corpus::Bounds { base: 8 << 20, per_byte: 512 }, log::log_segment);
 }
