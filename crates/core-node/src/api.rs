@@ -43,7 +43,7 @@ pub struct Tuning {
     /// One Raft tick.
     pub tick_ms: u64,
     pub heartbeat_ticks: usize,
-    /// Election timeouts are drawn from [election_ticks, 2 × election_ticks).
+    /// What a follower promises its leader; behind it members ask to lead in turn, two ticks apart.
     pub election_ticks: usize,
     /// An idle cluster quiesces after this many ticks.
     pub quiesce_after_ticks: u32,

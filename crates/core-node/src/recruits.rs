@@ -105,6 +105,9 @@ impl Director {
             Notice::Changed { cluster, generation, name, leader, members } => {
                 let replica = turn.lane.view(cluster).map_or(ReplicaId(0), |view| view.replica);
                 self.learn_route_of_replica(&name, (cluster, generation), leader, &members);
+                if leader.is_some_and(|leader| self.is_up(leader)) {
+                    self.wake_backed_off(turn.now, &name);
+                }
                 self.on_members_noticed(turn, cluster, leader, &members);
                 self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader, members });
             }

@@ -18,8 +18,10 @@ use core::time::Duration;
 use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member};
 use std::sync::Arc;
 
-/// The first pause before an operation is tried again; doubled each round up to an election timeout.
+/// The first pause before an operation is tried again; doubled each round up to a sixth of an election timeout:
+/// who waits for a new leader hears of it this late at most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(10);
+const BACKOFFS_PER_ELECTION: u32 = 6;
 /// How long past its deadline a local operation may take to say what became of it.
 const LOCAL_GRACE: Duration = Duration::from_millis(100);
 /// What is kept of the deadline for the answer's way back: a tenth, at most this.
@@ -100,15 +102,18 @@ impl Director {
         if operation.any_member(route.read_consistency) {
             return self.nearest(route, fresh);
         }
-        if let Some(leader) = route.leader.filter(fresh) {
+        // Followers name the leader that has just died until they elect another: nothing reaches it, and waiting
+        // for its answer would take longer than the election.
+        if let Some(leader) = route.leader.filter(fresh).filter(|leader| self.is_up(*leader)) {
             return Some(leader);
         }
         let voters = || route.members.iter().filter(|member| !member.learner).map(|member| member.node);
+        let none_up = !voters().any(|node| self.is_up(node));
         voters()
             .filter(fresh)
             .find(|node| *node == self.config.node)
             .or_else(|| voters().filter(fresh).find(|node| self.is_up(*node)))
-            .or_else(|| voters().find(fresh))
+            .or_else(|| voters().filter(|_| none_up).find(fresh))
     }
 
     /// For reads that any member may answer: this node, then the same region, then anyone; up ones first.
@@ -181,7 +186,7 @@ impl Director {
 
     /// Waits, longer each round, and then asks everyone again.
     pub fn back_off(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let longest = self.election_timeout() / 2;
+        let longest = self.election_timeout() / BACKOFFS_PER_ELECTION;
         let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.clear();
         operation.redirects = 0;
@@ -191,6 +196,16 @@ impl Director {
         let at = (turn.now + self.random.jitter(pause)).min(operation.deadline);
         self.statistics.retries += 1;
         self.move_timer(number, at);
+    }
+
+    /// A cluster has a leader (again): what backed off is tried when the timers ring next.
+    pub fn wake_backed_off(&mut self, now: Tick, name: &ClusterName) {
+        let waiting = |operation: &Operation| operation.phase == Phase::Backoff && *operation.name == *name;
+        let numbers: Vec<u64> =
+            self.operations.iter().filter(|(_, operation)| waiting(operation)).map(|(number, _)| *number).collect();
+        for number in numbers {
+            self.move_timer(number, now);
+        }
     }
 
     /// An operation's timer rang.
