@@ -2,7 +2,8 @@
 //!
 //!   cargo run --release -p core-cluster --example idle_memory --features core-log/testing
 //!
-//! Counts what the program has allocated and not freed; the memory engine's copy of the spaces is in it.
+//! Counts what the program has allocated and not freed; the memory engine's copy of the spaces is in it. With the
+//! word `sizes` it lists the sizes of blocks that take most.
 
 use base_engine::Engine;
 use base_types::{ClusterId, DiskId, Generation, LaneId, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
@@ -19,15 +20,22 @@ use std::time::Duration;
 struct Counting;
 
 static LIVE: AtomicU64 = AtomicU64::new(0);
+/// Live blocks by size; the last counts all larger ones.
+static BLOCKS: [AtomicU64; SIZES] = [const { AtomicU64::new(0) }; SIZES];
+const SIZES: usize = 32_768;
+/// Lines of the list.
+const LINES: usize = 40;
 
 // SAFETY: hands every call on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        BLOCKS[layout.size().min(SIZES - 1)].fetch_add(1, Ordering::Relaxed);
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        BLOCKS[layout.size().min(SIZES - 1)].fetch_sub(1, Ordering::Relaxed);
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -132,6 +140,8 @@ fn main() {
         nodes.iter().map(|n| n.disk.files().iter().map(|f| n.disk.written(*f)).sum::<u64>()).sum::<u64>()
     };
     let before = LIVE.load(Ordering::Relaxed) - disks(&nodes);
+    let blocks = || BLOCKS.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<u64>>();
+    let blocks_before = blocks();
     for cluster in 1..=CLUSTERS {
         for (at, node) in nodes.iter_mut().enumerate() {
             node.lane.create_replica(now, spec(1000 + cluster, at as u64 + 1)).expect("a new replica");
@@ -145,4 +155,14 @@ fn main() {
     let quiet: u64 = nodes.iter().map(|node| node.lane.statistics().quiesced).sum();
     println!("{} replicas, {quiet} of them quiet", 3 * CLUSTERS);
     println!("heap a replica: {} bytes", live / (3 * CLUSTERS));
+    if std::env::args().any(|word| word == "sizes") {
+        let grown = blocks().into_iter().zip(blocks_before).map(|(now, before)| now.saturating_sub(before));
+        let mut lines: Vec<(u64, usize, u64)> =
+            grown.enumerate().map(|(size, count)| (size as u64 * count, size, count)).collect();
+        lines.sort_unstable_by(|one, other| other.cmp(one));
+        println!("bytes a replica  size  blocks");
+        for (bytes, size, count) in lines.into_iter().take(LINES) {
+            println!("{:>15}  {size:>5}  {count}", bytes / (3 * CLUSTERS));
+        }
+    }
 }

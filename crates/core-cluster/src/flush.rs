@@ -38,6 +38,12 @@ pub enum JobTarget {
     Drop,
 }
 
+impl JobTarget {
+    fn writes_to(&self, space: SpaceId) -> bool {
+        matches!(self, JobTarget::Flush(points) if points.iter().any(|(_, flushed, _)| *flushed == space))
+    }
+}
+
 struct Job {
     number: u64,
     target: JobTarget,
@@ -48,8 +54,25 @@ struct Job {
 struct Queue {
     out: Option<Job>,
     waiting: VecDeque<Job>,
-    retry_at: Option<Tick>,
+    /// A flush that found no room, and when it is tried again. What makes room may go before it.
+    starved: Option<(Tick, Job)>,
     flushing: bool,
+}
+
+impl Queue {
+    /// The next job to go out. While a flush waits for room, the others pass it, but for drops of spaces it
+    /// would write to again.
+    fn take(&mut self, now: Tick) -> Option<Job> {
+        if let Some((_, job)) = self.starved.take_if(|(at, _)| *at <= now) {
+            return Some(job);
+        }
+        let passes = |job: &Job| match (&self.starved, &job.work) {
+            (Some((_, flush)), EngineWork::DropSpace { space, .. }) => !flush.target.writes_to(*space),
+            _ => true,
+        };
+        let at = self.waiting.iter().position(passes)?;
+        self.waiting.remove(at)
+    }
 }
 
 /// The jobs of a lane, one queue an engine.
@@ -99,13 +122,10 @@ impl Jobs {
     /// The next job of each engine that is free.
     pub fn poll(&mut self, now: Tick, out: &mut Vec<EngineJob>) {
         for (engine, queue) in &mut self.queues {
-            if queue.retry_at.is_some_and(|at| at <= now) {
-                queue.retry_at = None;
-            }
-            if queue.out.is_some() || queue.retry_at.is_some() {
+            if queue.out.is_some() {
                 continue;
             }
-            if let Some(job) = queue.waiting.pop_front() {
+            if let Some(job) = queue.take(now) {
                 out.push(EngineJob { job: job.number, engine: engine.clone(), work: job.work.clone() });
                 queue.out = Some(job);
             }
@@ -113,7 +133,8 @@ impl Jobs {
     }
 
     pub fn next_wake(&self) -> Tick {
-        self.queues.values().filter_map(|queue| queue.retry_at).min().unwrap_or(Tick::NEVER)
+        let starved = self.queues.values().filter_map(|queue| queue.starved.as_ref());
+        starved.map(|(at, _)| *at).min().unwrap_or(Tick::NEVER)
     }
 
     /// A job came back. `Err`: the engine failed in a way that cannot be gone on from.
@@ -138,8 +159,7 @@ impl Jobs {
                 Ok(Some(Ended { target: job.target, written: true }))
             }
             Err(EngineError::Full(_)) if matches!(job.target, JobTarget::Flush(_)) => {
-                queue.retry_at = Some(now + RETRY_AFTER);
-                queue.waiting.push_front(job);
+                queue.starved = Some((now + RETRY_AFTER, job));
                 Ok(None)
             }
             Err(EngineError::Full(_)) => Ok(Some(Ended { target: job.target, written: false })),
@@ -149,7 +169,7 @@ impl Jobs {
 
     /// Whether a flush waits for room.
     pub fn is_starved(&self) -> bool {
-        self.queues.values().any(|queue| queue.retry_at.is_some())
+        self.queues.values().any(|queue| queue.starved.is_some())
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::api::*;
 use crate::flush::{flush_engine, JobTarget, Jobs};
+use crate::lost::Lost;
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA, STATE_TOMBSTONES};
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
@@ -62,7 +63,7 @@ pub enum LaneError {
 /// Clusters destroyed here with the latest replica that was, and the id below which all that are not
 /// here count as destroyed.
 #[derive(Default)]
-struct Tombstones {
+pub(crate) struct Tombstones {
     floor: u64,
     ids: BTreeMap<ClusterId, ReplicaId>,
 }
@@ -87,7 +88,12 @@ impl Encode for Tombstones {
 }
 
 impl Tombstones {
-    fn bury(&mut self, cluster: ClusterId, replica: ReplicaId, bytes_max: usize) {
+    /// All clusters up to this that are not here count as destroyed.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        self.floor = self.floor.max(floor);
+    }
+
+    pub(crate) fn bury(&mut self, cluster: ClusterId, replica: ReplicaId, bytes_max: usize) {
         let latest = self.ids.entry(cluster).or_insert(replica);
         *latest = replica.max(*latest);
         let count_max = TOMBSTONES_MAX.min(bytes_max / TOMBSTONE_BYTES_MAX);
@@ -109,9 +115,12 @@ impl Tombstones {
 
 /// All clusters of one core.
 pub struct Lane {
-    shared: Shared,
-    replicas: BTreeMap<ClusterId, Replica>,
-    tombstones: Tombstones,
+    pub(crate) shared: Shared,
+    /// Boxed: the map's nodes are half empty, and a replica is large.
+    replicas: BTreeMap<ClusterId, Box<Replica>>,
+    pub(crate) tombstones: Tombstones,
+    /// Clusters whose replica's record rotted.
+    pub(crate) lost: Lost,
     /// To be looked at when the turn ends.
     touched: BTreeSet<ClusterId>,
     /// Not quiet: these are ticked.
@@ -156,6 +165,7 @@ impl Lane {
             },
             replicas: BTreeMap::new(),
             tombstones: Tombstones::default(),
+            lost: Lost::new(),
             touched: BTreeSet::new(),
             awake: BTreeSet::new(),
             dirty: BTreeSet::new(),
@@ -186,7 +196,12 @@ impl Lane {
                     error,
                 })?;
             }
-            let Some(bytes) = record else { continue };
+            let Some(bytes) = record else {
+                if cluster != ClusterId(0) {
+                    self.note_lost(cluster, notes);
+                }
+                continue;
+            };
             let record = ReplicaRecord::from_bytes(bytes).map_err(|error| LaneError::Record {
                 what: "replica record",
                 cluster,
@@ -208,6 +223,11 @@ impl Lane {
         for finding in damage {
             let clusters = match finding {
                 Damage::Entry { .. } => continue,
+                Damage::State { cluster: ClusterId(0), kind: STATE_TOMBSTONES } => {
+                    let known = self.shared.log.borrow().clusters();
+                    self.bury_all(&known, notes);
+                    continue;
+                }
                 Damage::State { cluster, .. } => vec![*cluster],
                 Damage::Unknown { clusters } => clusters.clone(),
             };
@@ -220,14 +240,15 @@ impl Lane {
         }
     }
 
-    /// Spaces that no replica owns: left by a crash between staging and installing, or while being dropped.
+    /// Spaces that no replica owns are dropped: left by a crash between staging and installing, or while being
+    /// dropped. Not where a replica's record rotted: it may be its space.
     fn drop_orphans(&mut self) -> Result<(), LaneError> {
         let owned: BTreeSet<SpaceId> = self.replicas.values().map(|replica| replica.space).collect();
         let engines: Vec<Arc<dyn Engine>> = self.shared.engines.values().cloned().collect();
         for engine in engines {
             for space in engine.spaces()? {
                 self.shared.next_space = self.shared.next_space.max(space.0);
-                if !owned.contains(&space) {
+                if !owned.contains(&space) && self.lost.is_empty() {
                     self.shared.jobs.drop_space(engine.name(), space);
                 }
             }
@@ -241,7 +262,7 @@ impl Lane {
             self.dirty.insert(cluster);
             self.dirty_order.insert((since, cluster));
         }
-        self.replicas.insert(cluster, replica);
+        self.replicas.insert(cluster, Box::new(replica));
         self.wake(now, cluster);
     }
 
@@ -252,6 +273,13 @@ impl Lane {
             return Ok(false);
         }
         self.check_spec(&spec)?;
+        if !self.give_way(&spec) {
+            let message = format!(
+                "the records of an earlier replica of cluster {} rotted on this node; replica {} cannot take its place",
+                spec.name, spec.replica
+            );
+            return Err(Refusal::new(ErrorKind::Conflict, "ReplicaDamaged", message));
+        }
         if let Some((_, replica)) = here {
             if replica >= spec.replica {
                 let message = format!("node holds replica {replica} of cluster {} already", spec.name);
@@ -301,7 +329,8 @@ impl Lane {
         let cluster = record.spec.cluster;
         log.put_state(cluster, STATE_REPLICA, record.to_bytes());
         if !record.blank {
-            let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, ..HardState::default() };
+            let replica = record.spec.replica;
+            let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, replica, ..HardState::default() };
             log.compact(cluster, FIRST_INDEX, FIRST_TERM);
             log.put_state(cluster, STATE_HARD, hard_state.to_bytes());
         }
@@ -313,7 +342,11 @@ impl Lane {
         if here {
             self.remove(now, cluster);
         }
-        here
+        let lost = self.lost.get(&cluster).copied().flatten();
+        if let Some(replica) = lost {
+            self.forget_lost(cluster, replica);
+        }
+        here || lost.is_some()
     }
 
     fn remove(&mut self, _now: Tick, cluster: ClusterId) {
@@ -411,6 +444,9 @@ impl Lane {
             .replicas
             .get(&cluster)
             .is_some_and(|replica| replica.spec.generation == generation || planted(Mutant::GenerationIgnored));
+        if self.on_message_for_lost(from, cluster, generation, &payload) {
+            return;
+        }
         if !known {
             self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
             return;
@@ -423,7 +459,7 @@ impl Lane {
 
     fn on_payload(&mut self, now: Tick, from: NodeId, cluster: ClusterId, payload: Payload) {
         if let Payload::Quiesce { from: leader, to, term, commit } = payload {
-            return self.on_quiesce(cluster, leader, to, term, commit);
+            return self.on_quiesce(now, cluster, leader, to, term, commit);
         }
         if self.is_late_answer(cluster, &payload) {
             self.touched.insert(cluster);
@@ -459,7 +495,7 @@ impl Lane {
         let quiet = self.replicas.get(&cluster).is_some_and(|replica| replica.quiesced && replica.is_leader());
         let Payload::Raft(message) = payload else { return false };
         let answer = matches!(message.kind(), MessageKind::HeartbeatResponse | MessageKind::AppendResponse);
-        let term = self.replicas.get(&cluster).map(Replica::term);
+        let term = self.replicas.get(&cluster).map(|replica| replica.term());
         quiet && answer && !message.is_reject() && term == Some(message.term())
     }
 
@@ -483,6 +519,9 @@ impl Lane {
             if now < shared.no_vote_until && !message.is_forced_campaign() {
                 return;
             }
+        }
+        if replica.ignores_hand_over(shared, message.kind()) {
+            return;
         }
         if message.kind() == MessageKind::Snapshot {
             // Snapshots come in chunks; a bare one would install nothing.
@@ -516,6 +555,7 @@ impl Lane {
 
     fn on_quiesce(
         &mut self,
+        now: Tick,
         cluster: ClusterId,
         leader: base_types::ReplicaId,
         to: base_types::ReplicaId,
@@ -533,7 +573,8 @@ impl Lane {
             && !replica.is_busy();
         let leader_up = replica.leader_node().is_some_and(|node| !self.shared.down.contains(&node));
         if agrees && leader_up {
-            replica.quiesced = true;
+            replica.quiet_since = now;
+            replica.fall_quiet();
             self.awake.remove(&cluster);
         }
     }
@@ -550,7 +591,14 @@ impl Lane {
             .filter(|(_, replica)| replica.quiesced && replica.leader_node() == Some(node))
             .map(|(cluster, _)| *cluster)
             .collect();
+        // What they promised the leader is over by time; their ticks stood still and would count it anew.
+        let promise =
+            Duration::from_millis(self.shared.config.tick_ms * (self.shared.config.election_ticks as u64 + 1));
         for cluster in led {
+            let replica = self.replicas.get_mut(&cluster).expect("found above");
+            if now.since(replica.quiet_since) >= promise {
+                replica.group.as_mut().into_iter().for_each(core_raft::Group::end_promise);
+            }
             self.wake(now, cluster);
         }
     }
@@ -677,6 +725,7 @@ impl Lane {
             }
             replica.silent_ticks = replica.silent_ticks.saturating_add(1);
             replica.ask_whether_member(shared);
+            replica.hand_over_for_room(shared, now);
             replica.promote_learners(shared);
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
@@ -714,7 +763,7 @@ impl Lane {
             let payload = Payload::Quiesce { from: own, to: member.replica, term, commit };
             replica.send(shared, member.node, &payload);
         }
-        replica.quiesced = true;
+        replica.fall_quiet();
         awake.remove(&replica.spec.cluster);
     }
 
@@ -782,7 +831,7 @@ impl Lane {
                 .filter(|(cluster, replica)| {
                     self.dirty.contains(cluster) && replica.spec.engine == engine && replica.is_dirty()
                 })
-                .map(|(_, replica)| replica)
+                .map(|(_, replica)| &mut **replica)
                 .collect();
             if replicas.is_empty() {
                 continue;
@@ -822,23 +871,25 @@ impl Lane {
 
     /// A replica at a glance.
     pub fn view(&self, cluster: ClusterId) -> Option<ReplicaView> {
-        self.replicas.get(&cluster).map(view_of)
+        self.replicas.get(&cluster).map(|replica| view_of(replica))
     }
 
     /// Every replica, by cluster id.
     pub fn views(&self) -> Vec<ReplicaView> {
-        self.replicas.values().map(view_of).collect()
+        self.replicas.values().map(|replica| view_of(replica)).collect()
     }
 
     /// Every replica in short, by cluster id: for who looks often.
     pub fn glances(&self) -> Vec<Glance> {
-        let glance = |(cluster, replica): (&ClusterId, &Replica)| Glance {
-            cluster: *cluster,
-            generation: replica.spec.generation,
-            term: replica.term(),
-            is_leader: replica.is_leader(),
-        };
-        self.replicas.iter().map(glance).collect()
+        self.replicas
+            .iter()
+            .map(|(cluster, replica)| Glance {
+                cluster: *cluster,
+                generation: replica.spec.generation,
+                term: replica.term(),
+                is_leader: replica.is_leader(),
+            })
+            .collect()
     }
 
     /// What a replica of this cluster was made of, for a new member: the same but for the replica.

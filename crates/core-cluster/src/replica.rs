@@ -16,6 +16,7 @@ use crate::overlay::{BackendView, Overlay, View};
 use crate::reads::Reads;
 use crate::repair::Repair;
 use crate::request_ids::RequestIds;
+use crate::room::HandOver;
 use crate::snapshot::{Incoming, Sender};
 use crate::wire::Payload;
 use base_engine::{Engine, EngineError};
@@ -191,6 +192,10 @@ pub struct Replica {
     pub damaged: Option<String>,
     pub damage_told: Tick,
     pub quiesced: bool,
+    /// When its leader told it to be quiet.
+    pub quiet_since: Tick,
+    /// Leadership goes to whose disk has room, if anybody's.
+    pub hand_over: Option<Box<HandOver>>,
     pub idle_ticks: u32,
     /// The last membership entry applied, as far as this run knows.
     pub membership_at: LogIndex,
@@ -312,6 +317,8 @@ impl Replica {
             damaged: None,
             damage_told: Tick(0),
             quiesced: false,
+            quiet_since: now,
+            hand_over: None,
             idle_ticks: 0,
             silent_ticks: 0,
             durable,
@@ -353,6 +360,16 @@ impl Replica {
             Ok(group) => self.group = Some(group),
             Err(message) => self.damage(shared, format!("its Raft state cannot be restored: {message}")),
         }
+    }
+
+    /// Nothing will happen for a while: it keeps what it is, and gives back what work has left behind.
+    pub fn fall_quiet(&mut self) {
+        self.quiesced = true;
+        self.staged.shrink_to_fit();
+        self.proposed.shrink_to_fit();
+        // Who answered a leader before the quiet counts anew when it wakes.
+        self.answered = BTreeMap::new();
+        self.group.as_mut().into_iter().for_each(Group::rest);
     }
 
     /// The `STATE_REPLICA` record as it should be now.
@@ -471,6 +488,9 @@ impl Replica {
             return shared.complete(ticket, outcome);
         }
         if !self.is_leader() || self.group.as_ref().is_some_and(Group::is_transferring) {
+            return shared.complete(ticket, self.not_leader());
+        }
+        if self.hand_over_for_room(shared, now) {
             return shared.complete(ticket, self.not_leader());
         }
         if let Some(refused) = self.write_refusal(shared, &write) {
@@ -651,6 +671,7 @@ impl Replica {
         let time = self.cluster_time(now);
         let id_time = self.id_time(shared);
         let group = self.group.as_mut().expect("a leader has a group");
+        let leaves = group.is_transferring();
         match group.propose(entry::encode(time, id_time, commands)) {
             Ok(index) => {
                 let term = group.term();
@@ -677,6 +698,7 @@ impl Replica {
                 self.pending_writes -= writes.len();
                 for write in writes {
                     let outcome = match error {
+                        _ if leaves => self.not_leader(),
                         ProposeError::NotLeader => self.not_leader(),
                         ProposeError::Dropped => LocalOutcome::Refused(Refusal::new(
                             ErrorKind::Overloaded,

@@ -6,4 +6,5 @@ mod basics;
 mod crashes;
 mod golden;
 mod harness;
+mod room;
 mod walk;

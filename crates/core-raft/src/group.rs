@@ -1,11 +1,12 @@
 //! One Raft group's member: the library's node, fed with checked messages and seeded timeouts.
 //!
-//! Always: every call that may change the library's state ends with `seed_timeout`; `make_ready` has
-//! staged entries and hard state in the log before it returns; persisted messages leave only after
-//! `on_persisted` has been told of the batch that holds what they promise (the caller holds them).
+//! Always: when to campaign is decided here (`patience.rs`), the library's own timeout is out of reach;
+//! `make_ready` has staged entries and hard state in the log before it returns; persisted messages leave
+//! only after `on_persisted` has been told of the batch that holds what they promise (the caller holds them).
 
 use crate::membership::{Membership, MembershipChange};
 use crate::message::{context_bytes, context_number, entry_from_library, is_well_formed, Message, MessageKind};
+use crate::patience::{mix, rank, Situation, Standing};
 use crate::storage::{GroupStorage, HardState, SnapshotPoint, STATE_HARD};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -28,6 +29,10 @@ const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of committed entries handed out at once, so that one group cannot hold a turn.
 const COMMITTED_BYTES_MAX: u64 = 4 << 20;
 
+/// The library draws its election timeouts from a thread generator; between these two there is one value
+/// to draw, and no count of ticks gets there.
+const LIBRARY_ELECTION_TICKS: (usize, usize) = (usize::MAX - 1, usize::MAX);
+
 /// The Raft paper's roles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -45,11 +50,11 @@ pub struct GroupConfig {
     pub cluster: ClusterId,
     /// This member.
     pub replica: ReplicaId,
-    /// Election timeouts are drawn from `[election_ticks, 2 × election_ticks)`.
+    /// What a follower promises its leader: it asks for and gives no vote for so long.
     pub election_ticks: usize,
     /// Ticks between heartbeats.
     pub heartbeat_ticks: usize,
-    /// Seeds the election timeouts.
+    /// Seeds what is drawn where elections fail again and again.
     pub seed: u64,
     /// The last index the state machine holds.
     pub applied: LogIndex,
@@ -122,14 +127,21 @@ pub struct GroupReady {
 pub struct Group {
     node: RawNode<GroupStorage>,
     config: GroupConfig,
+    /// Times it has asked to lead.
     campaigns: u64,
+    /// Times since it last had a leader.
+    asked: u32,
+    /// Whom it followed last, 0 nobody: that member's turn is left out.
+    followed: u64,
+    /// It has said yes to another's pre-vote: not to ask before this. Once until it hears of a vote or leader.
+    stands_back: Option<usize>,
     /// A snapshot that is installed and not yet durable in the log: its ready and its index.
     installing: Option<(u64, u64)>,
 }
 
 impl Group {
     /// Restores the member from the log. `log` must hold the entries behind `config.applied`.
-    pub fn new(config: GroupConfig, log: Rc<RefCell<Log>>) -> Result<Group, String> {
+    pub fn new(mut config: GroupConfig, log: Rc<RefCell<Log>>) -> Result<Group, String> {
         let stored = log.borrow().state(config.cluster, STATE_HARD);
         let mut hard_state = match stored {
             Some(bytes) => HardState::from_bytes(bytes).map_err(|error| format!("hard state {error}"))?,
@@ -144,12 +156,14 @@ impl Group {
             log,
             cluster: config.cluster,
             hard_state,
-            membership: config.membership.clone(),
-            snapshot_point: config.snapshot_point.clone(),
+            membership: std::mem::take(&mut config.membership),
+            snapshot_point: std::mem::take(&mut config.snapshot_point),
         };
         let library_config = Config {
             id: config.replica.0,
             election_tick: config.election_ticks,
+            min_election_tick: LIBRARY_ELECTION_TICKS.0,
+            max_election_tick: LIBRARY_ELECTION_TICKS.1,
             heartbeat_tick: config.heartbeat_ticks,
             applied: config.applied.0,
             max_size_per_msg: APPEND_BYTES_MAX,
@@ -162,25 +176,75 @@ impl Group {
             ..Config::default()
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let node = RawNode::new(&library_config, storage, &logger).map_err(|error| error.to_string())?;
-        let mut group = Group { node, config, campaigns: 0, installing: None };
-        group.seed_timeout();
-        Ok(group)
+        let mut node = RawNode::new(&library_config, storage, &logger).map_err(|error| error.to_string())?;
+        // Read once, by the library; from here on it keeps the configuration.
+        node.mut_store().membership = Membership::default();
+        Ok(Group {
+            node,
+            config,
+            campaigns: 0,
+            asked: 0,
+            followed: raft::INVALID_ID,
+            stands_back: None,
+            installing: None,
+        })
     }
 
-    /// The library draws timeouts from a thread generator whenever it resets; ours depend only on
-    /// seed, member, term and how often it has campaigned. Set after every call, never compared.
-    fn seed_timeout(&mut self) {
-        let mut mixed = self.config.seed
-            ^ self.config.cluster.0.rotate_left(17)
-            ^ self.config.replica.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ self.node.raft.term.rotate_left(32)
-            ^ self.campaigns.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        let ticks = self.config.election_ticks;
-        self.node.raft.set_randomized_election_timeout(ticks + (mixed % ticks as u64) as usize);
+    /// Ticks to wait for a leader, or for votes, from where the library last began to count.
+    fn patience(&self) -> usize {
+        let raft = &self.node.raft;
+        let voters = raft.prs().conf().voters().ids();
+        let draw = mix(self.config.seed ^ self.config.cluster.0 ^ mix(self.config.replica.0 ^ mix(self.campaigns)));
+        let situation = Situation {
+            election_ticks: self.config.election_ticks,
+            rank: rank(self.config.cluster, raft.term, voters.iter(), self.config.replica.0, self.followed),
+            asked: self.asked,
+            standing: match raft.state {
+                StateRole::PreCandidate => Standing::AsksBefore,
+                StateRole::Candidate => Standing::Asks,
+                StateRole::Follower | StateRole::Leader => Standing::Follows,
+            },
+            draw,
+        };
+        situation.ticks().max(self.stands_back.unwrap_or(0))
+    }
+
+    /// The library's counter went back: a leader was heard, a vote given, a role taken.
+    fn note_leader(&mut self, elapsed_before: usize) {
+        if self.node.raft.election_elapsed < elapsed_before {
+            self.stands_back = None;
+        }
+        if self.node.raft.leader_id != raft::INVALID_ID {
+            self.followed = self.node.raft.leader_id;
+            self.asked = 0;
+        }
+    }
+
+    /// A follower that has not heard its leader for the time it promised, by the clock: its ticks stood still.
+    pub fn end_promise(&mut self) {
+        let raft = &mut self.node.raft;
+        if raft.state == StateRole::Follower {
+            raft.election_elapsed = raft.election_elapsed.max(self.config.election_ticks);
+        }
+    }
+
+    /// Nothing will happen for a while: gives back the memory that work has left behind.
+    pub fn rest(&mut self) {
+        let raft = &mut self.node.raft;
+        raft.maybe_free_inflight_buffers();
+        raft.raft_log.unstable.entries.shrink_to_fit();
+        raft.msgs.shrink_to_fit();
+        raft.read_states.shrink_to_fit();
+    }
+
+    /// Asks to lead: pre-votes first.
+    fn ask_to_lead(&mut self) {
+        self.campaigns += 1;
+        self.asked = self.asked.saturating_add(1);
+        self.stands_back = None;
+        self.node.raft.election_elapsed = 0;
+        // Refused while a membership change is not applied: asked again after the same time.
+        let _refused_is_fine = self.node.campaign();
     }
 
     /// Whether all it holds is durable. Until then it must not campaign: the library takes a candidate's
@@ -196,11 +260,12 @@ impl Group {
         if raft.state != StateRole::Leader && !self.is_settled() {
             return;
         }
-        if raft.state != StateRole::Leader && raft.election_elapsed + 1 >= raft.randomized_election_timeout() {
-            self.campaigns += 1;
-        }
         self.node.tick();
-        self.seed_timeout();
+        let raft = &self.node.raft;
+        let waits = raft.state != StateRole::Leader && raft.promotable();
+        if waits && raft.election_elapsed >= self.patience() {
+            self.ask_to_lead();
+        }
     }
 
     /// A message from a peer. Messages that could not have come from a correct member are dropped.
@@ -210,11 +275,23 @@ impl Group {
         }
         let kind = message.kind();
         let from = message.inner.from;
+        let elapsed = self.node.raft.election_elapsed;
+        let said = self.node.raft.msgs.len();
         let _dropped_is_fine = self.node.step(message.inner);
         if kind == MessageKind::AppendResponse {
             self.mend_next_index(from);
         }
-        self.seed_timeout();
+        self.note_leader(elapsed);
+        if kind == MessageKind::RequestPreVote && self.has_agreed_since(said) {
+            self.stands_back.get_or_insert(Situation::stand_back(elapsed));
+        }
+    }
+
+    /// Whether it has said yes to a pre-vote behind its first `said` messages.
+    fn has_agreed_since(&self, said: usize) -> bool {
+        let agreed =
+            |m: &raft::eraftpb::Message| m.get_msg_type() == MessageType::MsgRequestPreVoteResponse && !m.reject;
+        self.node.raft.msgs.iter().skip(said).any(agreed)
     }
 
     /// Checks what the library would `fatal!` on.
@@ -322,7 +399,6 @@ impl Group {
     /// Applies a committed membership change (empty: leaves the joint state).
     pub fn apply_change(&mut self, change: &MembershipChange) -> Result<Membership, String> {
         let state = self.node.apply_conf_change(&change.to_library()).map_err(|error| error.to_string())?;
-        self.seed_timeout();
         Ok(Membership::from_library(&state))
     }
 
@@ -335,7 +411,6 @@ impl Group {
     /// Starts handing leadership to a member.
     pub fn transfer_leader(&mut self, to: ReplicaId) {
         self.node.transfer_leader(to.0);
-        self.seed_timeout();
     }
 
     /// Sends heartbeats now (leader only).
@@ -396,10 +471,12 @@ impl Group {
     }
 
     fn stage(&mut self, ready: &mut raft::Ready, snapshot: Option<&SnapshotPoint>) {
+        let replica = self.config.replica;
         let hard_state = ready.hs().map(|hs| HardState {
             term: Term(hs.term),
             vote: ReplicaId(hs.vote),
             commit: LogIndex(hs.commit),
+            replica,
         });
         let entries: Vec<LogEntry> = ready.take_entries().into_iter().map(entry_from_library).collect();
         let must_sync = ready.must_sync();

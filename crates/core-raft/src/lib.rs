@@ -3,7 +3,7 @@
 //!   submit ─▶ Group::propose ─▶ Group::make_ready ─▶ log (staged) ─▶ synced ─▶ Group::on_persisted
 //!   peers  ─▶ Group::step    ─▘         └─▶ messages, committed entries, read states
 //!
-//! Always: election timeouts come from a seed, never from the library's thread generator; what a peer
+//! Always: when to campaign comes from ranks and a seed, never from the library's thread generator; what a peer
 //! sends is checked before the library sees it (its `fatal!`s are out of a peer's reach); bytes from
 //! peers and disk meet our codec, never the library's protobuf parser.
 //! Not here: sending, storing, applying, leases (core-cluster).
@@ -13,6 +13,7 @@
 mod group;
 mod membership;
 mod message;
+mod patience;
 mod storage;
 
 pub use group::{ChangeError, Follower, Group, GroupConfig, GroupReady, ProposeError, Role};

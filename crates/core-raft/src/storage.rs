@@ -23,11 +23,13 @@ pub struct HardState {
     pub vote: ReplicaId,
     /// A commit index it has known; the true one may be higher.
     pub commit: LogIndex,
+    /// Whose state it is: told where the record that makes the replica has rotted. 0 in records of older builds.
+    pub replica: ReplicaId,
 }
 
 impl Encode for HardState {
     fn encode(&self, out: &mut Writer) {
-        out.varint(self.term.0).varint(self.vote.0).varint(self.commit.0);
+        out.varint(self.term.0).varint(self.vote.0).varint(self.commit.0).varint(self.replica.0);
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
@@ -35,6 +37,7 @@ impl Encode for HardState {
             term: Term(input.varint("term")?),
             vote: ReplicaId(input.varint("vote")?),
             commit: LogIndex(input.varint("commit")?),
+            replica: if input.remaining() == 0 { ReplicaId(0) } else { ReplicaId(input.varint("replica")?) },
         })
     }
 }

@@ -160,7 +160,7 @@ pub struct LimitsSection {
 pub struct TuningSection {
     pub tick_ms: u64,
     pub heartbeat_ticks: usize,
-    /// Election timeouts are drawn from one to two times this many ticks.
+    /// What a follower promises its leader; behind it members ask to lead in turn, two ticks apart.
     pub election_ticks: usize,
     pub quiesce_after_ticks: u32,
     pub flush_bytes: u64,

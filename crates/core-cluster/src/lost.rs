@@ -1,0 +1,98 @@
+//! Replicas whose record rotted in every copy: one was here, and nothing tells any more what it was.
+//!
+//! Which replica it was is known from its hard state, which names it. Its leader hears `Lost` and replaces it by
+//! a new one; until then no replica of that cluster is made here, above all not that one anew: it has
+//! voted and acknowledged, and would come back having forgotten it.
+//!
+//! Always: a cluster is here as a replica or lost, never both; spaces without an owner are kept while
+//! anything is lost, for one of them may be its only copy.
+//! Not here: rot in other records of a replica (`Replica::damage`).
+
+use crate::api::{Notice, PeerMessage, ReplicaSpec};
+use crate::lane::Lane;
+use crate::meta::STATE_TOMBSTONES;
+use crate::wire::Payload;
+use base_types::codec::Encode;
+use base_types::{ClusterId, Generation, NodeId, ReplicaId};
+use bytes::Bytes;
+use core_raft::{HardState, MessageKind, STATE_HARD};
+use std::collections::BTreeMap;
+
+/// The lost by cluster: which replica it was, where that is known.
+pub type Lost = BTreeMap<ClusterId, Option<ReplicaId>>;
+
+impl Lane {
+    /// A cluster is in the log without the record that makes a replica.
+    pub(crate) fn note_lost(&mut self, cluster: ClusterId, notes: &mut Vec<String>) {
+        let hard_state = self.shared.log.borrow().state(cluster, STATE_HARD).map(HardState::from_bytes);
+        let replica = match hard_state {
+            Some(Ok(state)) if state.replica != ReplicaId(0) => Some(state.replica),
+            _ => None,
+        };
+        notes.push(match replica {
+            Some(replica) => format!(
+                "cluster {cluster}: the record of its replica {replica} rotted beyond repair; its leader is asked to replace it"
+            ),
+            None => format!(
+                "cluster {cluster}: all records of its replica rotted beyond repair, and which replica it was; \
+                 it cannot come back on this disk: remove the node from the cluster, or start the node with an empty data directory"
+            ),
+        });
+        self.lost.insert(cluster, replica);
+    }
+
+    /// A message for a lost replica. False: nothing is lost of that cluster.
+    pub(crate) fn on_message_for_lost(
+        &mut self,
+        from: NodeId,
+        cluster: ClusterId,
+        generation: Generation,
+        payload: &Bytes,
+    ) -> bool {
+        let Some(lost) = self.lost.get(&cluster) else { return false };
+        let (Some(lost), Ok(Payload::Raft(message))) = (*lost, Payload::from_bytes(payload.clone())) else {
+            return true;
+        };
+        if message.to() > lost {
+            // The one that replaces it: not here yet.
+            self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
+        } else if message.to() == lost && matches!(message.kind(), MessageKind::Append | MessageKind::Heartbeat) {
+            let payload = Payload::Lost { from: lost }.to_bytes();
+            self.shared.statistics.messages_sent += 1;
+            self.shared.output.messages.push(PeerMessage { to: from, cluster, generation, payload });
+        }
+        true
+    }
+
+    /// Whether a replica may be made where one is lost: only one that replaces it. What is left of the lost one goes.
+    pub(crate) fn give_way(&mut self, spec: &ReplicaSpec) -> bool {
+        let Some(lost) = self.lost.get(&spec.cluster).copied() else { return true };
+        match lost {
+            Some(lost) if spec.initial_members.is_empty() && spec.replica > lost => {
+                self.forget_lost(spec.cluster, lost);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The lost replica is buried, and its records are let go.
+    pub(crate) fn forget_lost(&mut self, cluster: ClusterId, replica: ReplicaId) {
+        self.lost.remove(&cluster);
+        let mut log = self.shared.log.borrow_mut();
+        self.tombstones.bury(cluster, replica, log.state_bytes_max());
+        log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
+        log.forget(cluster);
+    }
+
+    /// The list of the destroyed itself rotted: everything up to the highest id ever seen here counts as destroyed.
+    pub(crate) fn bury_all(&mut self, clusters: &[ClusterId], notes: &mut Vec<String>) {
+        let floor = clusters.iter().map(|cluster| cluster.0).max().unwrap_or(0);
+        self.tombstones.raise_floor(floor);
+        let mut log = self.shared.log.borrow_mut();
+        log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
+        notes.push(format!(
+            "the list of clusters destroyed here rotted; those up to {floor} that are not here count as destroyed"
+        ));
+    }
+}

@@ -1,0 +1,82 @@
+//! A leader whose disk has no room hands leadership to a member whose disk has some.
+//!
+//!   no room ──▶ asks the best member ──takes over──▶ follower
+//!                 ▲        └─silent for an election timeout─┐
+//!                 └────────── the next, each once ──────────┴─ none left ──▶ leads on and refuses writes,
+//!                                                                            asks round again much later
+//!
+//! Nobody tells whose disk is full: a member without room does not hear the hand-over (`ignores_hand_over`).
+//! Always: at most one round in `AGAIN_AFTER`, each voter asked once a round.
+//! Not here: what is refused (`Replica::write_refusal`), where replicas are placed.
+
+use crate::replica::{Replica, Shared};
+use base_types::{ReplicaId, Tick};
+use core_raft::{Group, MessageKind};
+use std::time::Duration;
+
+/// Between two rounds in which nobody had room.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// A round of asking.
+#[derive(Default)]
+pub struct HandOver {
+    asked: Vec<ReplicaId>,
+    /// Everybody has been asked: not again before this.
+    again_at: Option<Tick>,
+}
+
+impl Shared {
+    /// Whether writes cannot be logged for want of room: the disk says so, or the log waits for a segment.
+    pub fn is_out_of_room(&self) -> bool {
+        let log = self.log.borrow();
+        self.disk_full || (log.is_starved() && log.prepare_failed())
+    }
+}
+
+impl Replica {
+    /// Of a leader without room: whether leadership is on its way to another member.
+    pub fn hand_over_for_room(&mut self, shared: &Shared, now: Tick) -> bool {
+        if self.leading.is_none() || !shared.is_out_of_room() {
+            self.hand_over = None;
+            return false;
+        }
+        if self.group.as_ref().is_some_and(Group::is_transferring) {
+            return true;
+        }
+        let round = self.hand_over.get_or_insert_default();
+        if round.again_at.is_some_and(|at| now >= at) {
+            **round = HandOver::default();
+        }
+        if round.again_at.is_some() {
+            return false;
+        }
+        let Some(next) = self.next_with_room(shared, now) else {
+            self.hand_over.get_or_insert_default().again_at = Some(now + AGAIN_AFTER);
+            return false;
+        };
+        self.hand_over.get_or_insert_default().asked.push(next);
+        self.end_lease_for_transfer();
+        self.group.as_mut().expect("a leader has a group").transfer_leader(next);
+        true
+    }
+
+    /// The voter that lacks least of those that answer and have not been asked.
+    fn next_with_room(&self, shared: &Shared, now: Tick) -> Option<ReplicaId> {
+        let recent = Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2);
+        let asked = |replica| self.hand_over.as_ref().is_some_and(|round| round.asked.contains(&replica));
+        let answers = |replica| self.answered.get(&replica).is_some_and(|at| now.since(*at) <= recent);
+        let followers = self.group.as_ref()?.followers();
+        followers
+            .into_iter()
+            .filter(|follower| follower.replica != self.spec.replica && !follower.in_snapshot)
+            .filter(|follower| self.meta.membership.is_voter(follower.replica))
+            .filter(|follower| answers(follower.replica) && !asked(follower.replica))
+            .max_by_key(|follower| follower.matched)
+            .map(|follower| follower.replica)
+    }
+
+    /// A member without room does not take leadership over: it could not log its first entry.
+    pub fn ignores_hand_over(&self, shared: &Shared, kind: MessageKind) -> bool {
+        kind == MessageKind::TimeoutNow && shared.is_out_of_room()
+    }
+}
