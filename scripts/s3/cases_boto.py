@@ -448,6 +448,34 @@ def cors_lifecycle_encryption(w):
     refused("NotImplemented", w.s3.put_object, Bucket=name, Key="k", ServerSideEncryption="aws:kms", status=501)
 
 
+@case("raw")
+def browsers_from_elsewhere(w):
+    name = w.bucket()
+    w.put(name, "k")
+    rules = [{"AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["https://*.example"], "AllowedHeaders": ["x-amz-*"],
+              "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}]
+    w.s3.put_bucket_cors(Bucket=name, CORSConfiguration={"CORSRules": rules})
+
+    def ask(method, origin, path="/k", **headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(f"{w.endpoint}/{name}{path}", method=method, headers={"Origin": origin, **headers})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, dict(answer.headers)
+        except urllib.error.HTTPError as error:
+            return error.code, dict(error.headers)
+
+    status, headers = ask("OPTIONS", "https://a.example", Access_Control_Request_Method="PUT",
+                          Access_Control_Request_Headers="x-amz-date")
+    equal((status, headers["access-control-allow-origin"]), (200, "https://a.example"))
+    equal((headers["access-control-allow-headers"], headers["access-control-max-age"]), ("x-amz-date", "60"))
+    equal(ask("OPTIONS", "https://a.other", Access_Control_Request_Method="PUT")[0], 403)
+    equal(ask("OPTIONS", "https://a.example", Access_Control_Request_Method="DELETE")[0], 403)
+    status, headers = ask("GET", "https://a.example")
+    equal((status, headers["access-control-expose-headers"]), (403, "ETag"))
+    assert "access-control-allow-origin" not in ask("GET", "https://a.other")[1]
+
+
 @case("boto3")
 def object_lock(w):
     name = w.bucket(ObjectLockEnabledForBucket=True)

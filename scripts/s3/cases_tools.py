@@ -10,7 +10,9 @@ from world import case, equal
 
 def run(arguments, env=None, fails=False):
     # Debian's rclone stumbles over a bundle of certificates in the environment; nothing here needs one.
-    inherited = {name: value for name, value in os.environ.items() if name != "AWS_CA_BUNDLE"}
+    # And a tool in Python that may not keep its bytecode takes seconds longer to start, each time.
+    unwanted = ("AWS_CA_BUNDLE", "PYTHONDONTWRITEBYTECODE")
+    inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
     done = subprocess.run(arguments, env={**inherited, **(env or {})}, capture_output=True, text=True, timeout=300)
     if (done.returncode != 0) != fails:
         raise AssertionError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -28,8 +28,8 @@ use crate::store::{DataStore, Intent};
 use crate::upload::Received;
 use crate::{access::acl, validate};
 use base_types::s3::{
-    Acl, BucketInfo, GetObject, HeadBucket, HeadObject, ObjectOwnership, ObjectVersion, Owner, S3Action, S3Answer,
-    S3ErrorCode,
+    Acl, BucketInfo, CorsRule, GetObject, HeadBucket, HeadObject, ObjectOwnership, ObjectVersion, Owner, S3Action,
+    S3Answer, S3ErrorCode,
 };
 use base_types::{Outcome, Refusal};
 use s3s::{S3Request, S3Result};
@@ -89,6 +89,11 @@ impl Gateway {
     /// The secrets of access keys, for s3s.
     pub(crate) fn keys(&self) -> Keys {
         self.keys.clone()
+    }
+
+    /// A bucket's rules for browsers; none where there is no such bucket.
+    pub(crate) async fn cors_rules(&self, bucket: &str) -> Vec<CorsRule> {
+        self.bucket(bucket).await.ok().and_then(|bucket| bucket.cors_rules).unwrap_or_default()
     }
 
     async fn ask<T: TryFrom<S3Answer>>(&self, action: impl Into<S3Action>) -> S3Result<T> {

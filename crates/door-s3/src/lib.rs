@@ -12,6 +12,7 @@ pub mod access;
 pub mod auth;
 pub mod checksum;
 mod convert;
+mod cors;
 mod error;
 mod gateway;
 pub mod metadata;
