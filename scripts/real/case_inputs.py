@@ -303,7 +303,8 @@ def idle_clusters(run):
     world = run.started("w", keyspace=3, regions=("fr-par",) * 3)
     world.ask(1, action="CreateCluster", name="metadata@idle-first", rule="size=3 location=world failure_domain=chassis", deadline_ms=30000)
     time.sleep(15)
-    before = {n: world.rss_kib(n) for n in world.nodes}
+    kinds = ("RssAnon", "VmRSS")
+    before = {(n, kind): world.rss_kib(n, kind) for n in world.nodes for kind in kinds}
     start = time.monotonic()
     for n in range(count):
         world.ask(n % 3 + 1, action="CreateCluster", name=f"metadata@idle-{n}",
@@ -316,10 +317,11 @@ def idle_clusters(run):
     cpu = {n: world.cpu_seconds(n) for n in world.nodes}
     time.sleep(15)
     busy = {n: (world.cpu_seconds(n) - cpu[n]) / 15 * 100 for n in world.nodes}
-    grown = {n: (world.rss_kib(n) - before[n]) / 1024 for n in world.nodes}
+    grown = {kind: ", ".join(f"{(world.rss_kib(n, kind) - before[n, kind]) / 1024:+.1f}" for n in world.nodes)
+             for kind in kinds}
     status = world.ask(1, action="Status")
-    run.note(f"{count} clusters made in {made:.0f} s; memory "
-             + ", ".join(f"{value:+.1f} MiB" for value in grown.values()) + " beyond the first; CPU over 15 s "
+    run.note(f"{count} clusters made in {made:.0f} s; memory beyond the first, MiB a node: "
+             + f"anonymous {grown['RssAnon']}; with the pages of files {grown['VmRSS']}; CPU over 15 s "
              + ", ".join(f"{value:.1f} %" for value in busy.values()) + f"; quiesced {status['quiesced']} of {status['clusters']}")
 
 

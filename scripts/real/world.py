@@ -241,9 +241,10 @@ class World:
                 raise Problem(f"{name} has no leader after {seconds} s, asked through node {through}")
             time.sleep(0.2)
 
-    def rss_kib(self, number):
+    def rss_kib(self, number, kind="VmRSS"):
+        """Resident memory; kind RssAnon: without the pages of files (LMDB's map, the program), which can be had back."""
         for line in pathlib.Path(f"/proc/{self.pid(number)}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(kind + ":"):
                 return int(line.split()[1])
         return 0
 
