@@ -7,7 +7,7 @@ import http.client
 import re
 import urllib.parse
 
-from world import case, equal
+from world import case, equal, refused
 
 
 class Raw:
@@ -18,7 +18,7 @@ class Raw:
         self.host = w.endpoint.split("://")[1]
 
     def send(self, method, path, body=b"", query="", headers=None, secret=None, key=None, now=None, sha=None,
-             sign=True, after=None):
+             sign=True, after=None, chunks=None, spoil=None):
         now = now or datetime.datetime.now(datetime.timezone.utc)
         stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
         sha = sha or hashlib.sha256(body).hexdigest()
@@ -34,6 +34,10 @@ class Raw:
         for word in (day, self.w.region, "s3", "aws4_request"):
             signing = hmac.new(signing, word.encode(), hashlib.sha256).digest()
         signature = hmac.new(signing, text.encode(), hashlib.sha256).hexdigest()
+        self.seed, self.signing, self.scope, self.stamp = signature, signing, scope, stamp
+        if chunks is not None:
+            body = b"".join(self.chunk(piece) for piece in [*chunks, b""])
+            body = spoil(body) if spoil else body
         if sign:
             all_headers["authorization"] = (
                 f"AWS4-HMAC-SHA256 Credential={key or self.w.key}/{scope}, SignedHeaders={names}, Signature={signature}")
@@ -45,6 +49,14 @@ class Raw:
         connection.close()
         found = re.search("<Code>(.*?)</Code>", text)
         return answer.status, found.group(1) if found else None, text
+
+    def chunk(self, piece):
+        """One signed piece of a streamed body; each signature is over the one before it."""
+        empty = hashlib.sha256(b"").hexdigest()
+        text = "\n".join(["AWS4-HMAC-SHA256-PAYLOAD", self.stamp, self.scope, self.seed, empty,
+                          hashlib.sha256(piece).hexdigest()])
+        self.seed = hmac.new(self.signing, text.encode(), hashlib.sha256).hexdigest()
+        return f"{len(piece):x};chunk-signature={self.seed}\r\n".encode() + piece + b"\r\n"
 
     def expect(self, status, code, *arguments, **named):
         got_status, got_code, text = self.send(*arguments, **named)
@@ -134,6 +146,30 @@ def bad_sizes_and_headers(w):
     raw.expect(400, "InvalidArgument", "GET", f"/{name}", query="continuation-token=%21&list-type=2")
     raw.expect(400, "InvalidArgument", "GET", f"/{name}/k", query="versionId=%20")
     raw.expect(404, "NoSuchKey", "GET", f"/{name}/k")
+
+
+@case("raw", "PutObject")
+def streamed_bodies(w):
+    """Signed piece by piece; a changed byte, a missing piece or a wrong length leaves the old object."""
+    name = w.bucket()
+    raw = Raw(w)
+    pieces = [b"a" * 70_000, b"b" * 9_000]
+    whole = b"".join(pieces)
+    streamed = {"sha": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "chunks": pieces}
+    length = {"x-amz-decoded-content-length": str(len(whole)), "content-encoding": "aws-chunked"}
+    equal(raw.send("PUT", f"/{name}/k", headers=length, **streamed)[:2], (200, None))
+    got = w.s3.get_object(Bucket=name, Key="k")
+    equal((got["Body"].read(), got.get("ContentEncoding")), (whole, None))
+    changed = lambda body: body.replace(b"b" * 9_000, b"b" * 8_999 + b"c")
+    raw.expect(403, "SignatureDoesNotMatch", "PUT", f"/{name}/k", headers=length, spoil=changed, **streamed)
+    cut = lambda body: body[:72_000]
+    raw.expect(400, "IncompleteBody", "PUT", f"/{name}/k", headers=length, spoil=cut, **streamed)
+    short = {**length, "x-amz-decoded-content-length": "79001"}
+    status, code, _ = raw.send("PUT", f"/{name}/k", headers=short, **streamed)
+    assert status == 400, (status, code)
+    equal(w.s3.get_object(Bucket=name, Key="k")["Body"].read(), whole)
+    w.s3.get_object(Bucket=name, Key="k", ExpectedBucketOwner="demo")
+    refused("AccessDenied", w.s3.get_object, Bucket=name, Key="k", ExpectedBucketOwner="other", status=403)
 
 
 @case("raw")
