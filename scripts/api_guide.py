@@ -355,7 +355,7 @@ A keyspace spreads keys over a fixed number of virtual partitions, and those ove
 | `partitions` | 16 where absent; fixed for the keyspace's life |
 | `clusters` | over how many clusters at first; 1 where absent |
 | `split_keys` | range only: the lower bounds of partitions 1…; evenly cut by the first byte where absent |
-| `engine` | `lmdb` or `memory`; each node's default where absent |
+| `engine` | one the nodes offer: `lmdb`, `redb`, `fjall`, `sqlite`, `memory`; each node's default where absent |
 """)
     show({"action": "CreateKeyspace", "keyspace": "users", "partition": "range", "partitions": 4, "clusters": 2, "split_keys": ["g", "n", "t"],
           "rule": rule, "engine": "lmdb"})

@@ -4,6 +4,7 @@
 
 mod basics;
 mod crashes;
+mod engines;
 mod golden;
 mod harness;
 mod room;

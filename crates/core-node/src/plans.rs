@@ -16,6 +16,7 @@ use base_types::action::{Failure, Response};
 use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Tick, Ticket};
 use core::time::Duration;
 use core_cluster::api::{LocalKind, ReplicaSpec};
+use core_placement::Rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -384,7 +385,16 @@ impl Director {
         }
     }
 
-    fn create_replica(&mut self, turn: &mut Turn<'_>, disk: DiskId, spec: ReplicaSpec) -> Result<bool, Refusal> {
+    /// The engine of a replica made here: the rule's, else this node's own default, whatever the others of
+    /// the cluster are in. So a cluster moves to another engine by replacing its replicas one by one.
+    fn engine_here(&self, spec: &ReplicaSpec) -> String {
+        match spec.rule.parse::<Rule>() {
+            Ok(rule) => rule.engine.unwrap_or_else(|| self.config.default_engine.clone()),
+            Err(_) => spec.engine.clone(), // Written by a release that knows more words.
+        }
+    }
+
+    fn create_replica(&mut self, turn: &mut Turn<'_>, disk: DiskId, mut spec: ReplicaSpec) -> Result<bool, Refusal> {
         if disk != self.config.disk {
             let message = format!(
                 "node {} has disk {}, not {disk}: it lost its disk since the order was given",
@@ -408,6 +418,7 @@ impl Director {
         for member in &spec.initial_members {
             self.want_address(turn, member.node);
         }
+        spec.engine = self.engine_here(&spec);
         turn.lane.create_replica(turn.now, spec)
     }
 

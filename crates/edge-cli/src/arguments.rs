@@ -50,7 +50,7 @@ pub struct DevArguments {
     /// Node i's HTTP port is this plus 100 plus i, its peer port this plus 600 plus i
     #[arg(long, default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=64000))]
     pub base_port: u16,
-    /// The engine of rules that name none
+    /// The engine of rules that name none: lmdb, redb, fjall, sqlite or memory
     #[arg(long, default_value = "lmdb")]
     pub engine: String,
     /// Core threads of each node
@@ -358,7 +358,7 @@ pub enum KeyspaceCommand {
         /// Lower bounds of partitions 1… (range only)
         #[arg(long = "split-key", value_delimiter = ',')]
         split_keys: Vec<String>,
-        /// lmdb or memory; the nodes' default where absent
+        /// lmdb, redb, fjall, sqlite or memory; the nodes' default where absent
         #[arg(long)]
         engine: Option<String>,
         #[command(flatten)]
@@ -428,6 +428,9 @@ pub struct BenchArguments {
     /// Nodes of a world started for the measurement
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=99))]
     pub nodes: u16,
+    /// simple-kv: measure these engines, each in a world of one node (comma-separated)
+    #[arg(long = "engine", value_delimiter = ',')]
+    pub engines: Vec<String>,
     /// Ports of a world started for the measurement, as in `hive dev`
     #[arg(long, default_value_t = 17000)]
     pub base_port: u16,

@@ -20,6 +20,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         runs: arguments.runs as usize,
         out: arguments.out,
         nodes: arguments.nodes,
+        engines: arguments.engines,
         base_port: arguments.base_port,
         version: env!("CARGO_PKG_VERSION").into(),
     };

@@ -125,8 +125,12 @@ pub struct CertificatesSection {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineSection {
-    /// Where a rule names none: `lmdb` or `memory`.
+    /// Where a rule names none: one of `crate::engines::NAMES`.
     pub default: String,
+    /// Memory of one lane's engine for what it read; lmdb uses the system's instead.
+    pub cache_bytes: u64,
+    /// The most bytes one lane's redb or sqlite may grow to; zero: as many as the disk has.
+    pub file_bytes_max: u64,
     pub lmdb: LmdbSection,
 }
 
@@ -178,7 +182,7 @@ pub struct TuningSection {
 
 impl Default for EngineSection {
     fn default() -> Self {
-        EngineSection { default: "lmdb".into(), lmdb: LmdbSection::default() }
+        EngineSection { default: "lmdb".into(), cache_bytes: 64 << 20, file_bytes_max: 0, lmdb: LmdbSection::default() }
     }
 }
 

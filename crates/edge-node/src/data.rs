@@ -5,7 +5,7 @@
 //! <data>/hive-node.lock      held (flock) by the process that has it open
 //! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
 //! <data>/lane-<n>/log/reserve        a prewritten segment for the day the disk is full
-//! <data>/lane-<n>/lmdb/
+//! <data>/lane-<n>/<engine>/
 //! ```
 //!
 //! Always: a directory of another world, another node or a newer format is refused and left as it is;
@@ -102,9 +102,9 @@ impl DataDirectory {
         self.path.join(format!("lane-{lane}/log"))
     }
 
-    /// Where a lane's LMDB environment is.
-    pub fn lmdb(&self, lane: u16) -> PathBuf {
-        self.path.join(format!("lane-{lane}/lmdb"))
+    /// Where a lane's engines are, each in a directory of its name.
+    pub fn lane(&self, lane: u16) -> PathBuf {
+        self.path.join(format!("lane-{lane}"))
     }
 }
 

@@ -19,6 +19,7 @@ mod core_machine;
 mod counters;
 pub mod data;
 pub mod disk;
+pub mod engines;
 mod establish;
 mod http;
 mod lane;

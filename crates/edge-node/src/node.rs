@@ -305,7 +305,7 @@ impl Shared {
             world_members: members(&config.world_members),
             region_members: members(&config.region_members),
             default_engine: config.engine.default.clone(),
-            engines: vec!["lmdb".into(), "memory".into()],
+            engines: crate::engines::NAMES.iter().map(|name| (*name).into()).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
             tuning: config.tuning.to_core(),
             seed: chance::draw()?,

@@ -191,18 +191,22 @@ pub struct RedbView {
 
 impl RawView for RedbView {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let found = self.table.get(key).map_err(|error| redb_failure("reading a key", error))?;
-        Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
+        guarded("reading a key", || {
+            let found = self.table.get(key).map_err(|error| redb_failure("reading a key", error))?;
+            Ok(found.map(|value| Bytes::copy_from_slice(value.value())))
+        })
     }
 
     fn range(&self, start: &[u8], end: &[u8], direction: Direction, visit: RawVisit<'_>) -> Result<(), EngineError> {
         let failed = |error| redb_failure("reading a range", error);
-        let mut pairs = self.table.range::<&[u8]>(start..end).map_err(failed)?;
-        while let Some(pair) = match direction {
+        let what = "reading a range";
+        let mut pairs = guarded(what, || self.table.range::<&[u8]>(start..end).map_err(failed))?;
+        let mut next = || match direction {
             Direction::Forward => pairs.next(),
             Direction::Backward => pairs.next_back(),
-        } {
-            let (key, value) = pair.map_err(failed)?;
+        };
+        // The visit is outside: a panic of its own is not the file's fault.
+        while let Some((key, value)) = guarded(what, || next().transpose().map_err(failed))? {
             if visit(key.value(), value.value())?.is_break() {
                 return Ok(());
             }

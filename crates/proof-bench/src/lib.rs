@@ -14,6 +14,7 @@ mod measure;
 mod plot;
 mod report;
 mod request;
+mod simple_kv;
 mod workloads;
 mod world;
 
@@ -47,6 +48,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Nodes of a fresh world.
     pub nodes: u16,
+    /// simple-kv: the engines measured, each in a fresh world of one node; empty: a world as for the rest.
+    pub engines: Vec<String>,
     /// Ports of a fresh world.
     pub base_port: u16,
     /// The program's version, for the report.

@@ -54,6 +54,7 @@ impl Run {
         let mut out = json!({
             "operations": self.operations, "seconds": round(self.seconds), "rate": round(self.rate()), "errors": self.errors,
             "max_ms": self.latency.max() as f64 / 1_000.0, "mean_ms": round(self.latency.mean() / 1_000.0),
+            "mean_us": round(self.latency.mean()),
             "client_cpu_us_per_operation": round(self.cpu_micros(self.client_cpu)),
             "server_cpu_us_per_operation": self.server_cpu.map(|cpu| round(self.cpu_micros(cpu))),
         });

@@ -1,7 +1,7 @@
 //! The report: what people read, `report.json`, `report.html`.
 
 use crate::measure::{machine, mean, round, Run, PERCENTILES};
-use crate::{plot, BenchError, Options};
+use crate::{plot, simple_kv, BenchError, Options};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ pub struct Measurement {
     pub suite: String,
     pub system: String,
     pub operation: String,
-    clients: usize,
+    pub(crate) clients: usize,
     value_bytes: usize,
     runs: Vec<Value>,
     errors: u64,
@@ -145,6 +145,7 @@ impl Report {
         out["measurements"] = self.measurements.iter().map(Measurement::json).collect();
         out["failovers"] = self.failovers.iter().map(failover).collect();
         out["longest_gap_ms"] = self.gap_ms().into();
+        out["simple_kv"] = simple_kv::json(&self.measurements);
         out["notes"] = self.notes.clone().into();
         out
     }
@@ -180,6 +181,7 @@ impl Report {
                 measurement.errors
             );
         }
+        out.push_str(&simple_kv::text(&self.measurements));
         for failover in &self.failovers {
             let errors: u64 = failover.errors.values().sum();
             let _ = writeln!(

@@ -15,6 +15,8 @@ pub enum Operation {
     Get(&'static str),
     /// `POST /put`
     PlainPut,
+    /// `POST /put` at a level.
+    PlainPutAt(&'static str),
     /// `GET /get`
     PlainGet,
     /// etcd's JSON gateway, `/v3/kv/put`.
@@ -36,7 +38,7 @@ impl Operation {
             Operation::Get(_) => contains(head, b"\"found\":true"),
             Operation::PlainGet => !body.is_empty(),
             Operation::EtcdGet(_) => contains(body, b"\"kvs\""),
-            Operation::Put(_) | Operation::PlainPut | Operation::EtcdPut => true,
+            Operation::Put(_) | Operation::PlainPut | Operation::PlainPutAt(_) | Operation::EtcdPut => true,
         }
     }
 }
@@ -93,6 +95,9 @@ impl Template {
                 ("POST", "/".into(), format!(r#"{{"action":"KvGet","key":"{slot}","read_consistency":"{level}"}}"#))
             }
             Operation::PlainPut => ("POST", format!("/put?key={slot}"), value(value_bytes)),
+            Operation::PlainPutAt(level) => {
+                ("POST", format!("/put?key={slot}&consistency={level}"), value(value_bytes))
+            }
             Operation::PlainGet => ("GET", format!("/get?key={slot}"), String::new()),
             Operation::EtcdPut => {
                 let value = STANDARD.encode(value(value_bytes));
@@ -134,6 +139,7 @@ mod tests {
             Operation::Put("strong"),
             Operation::Get("eventual"),
             Operation::PlainPut,
+            Operation::PlainPutAt("hopeful"),
             Operation::PlainGet,
             Operation::EtcdPut,
             Operation::EtcdGet(true),

@@ -9,7 +9,7 @@ use crate::measure::Run;
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Template};
 use crate::world::World;
-use crate::{failover, BenchError, Options};
+use crate::{failover, simple_kv, BenchError, Options};
 use std::time::Duration;
 
 /// Not counted, before each run.
@@ -21,13 +21,13 @@ const LEVELS: [&str; 4] = ["hopeful", "eventual", "strong", "absolute"];
 /// The part of the full rate at which the levels are compared.
 const LADDER_PERCENT: f64 = 20.0;
 /// Operations of each run of simple-kv, as in the second paper's tables.
-const SIMPLE_OPERATIONS: u64 = 1_000;
+pub const SIMPLE_OPERATIONS: u64 = 1_000;
 
 /// What is loaded: Hive or its peer.
-struct Target<'t> {
-    system: &'static str,
-    endpoints: &'t [String],
-    pids: Vec<u32>,
+pub struct Target<'t> {
+    pub system: &'t str,
+    pub endpoints: &'t [String],
+    pub pids: Vec<u32>,
 }
 
 /// Runs a workload, or all of them.
@@ -47,13 +47,16 @@ pub async fn run(workload: &str, options: &Options) -> Result<Report, BenchError
 }
 
 /// Progress, on standard error.
-fn say(what: &str) {
+pub fn say(what: &str) {
     eprintln!("bench: {what}");
 }
 
 async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(), BenchError> {
     if name == "etcd" {
         return etcd_suite(options, report).await;
+    }
+    if name == "simple-kv" && !options.engines.is_empty() {
+        return simple_kv::run(options, report).await;
     }
     let world = World::open(options, name == "failover").await?;
     let target = Target { system: "hive", endpoints: &world.endpoints, pids: world.process_ids() };
@@ -145,7 +148,7 @@ async fn fill(options: &Options, target: &Target<'_>, operation: Operation) -> R
 }
 
 /// Runs of one operation, into the report.
-async fn measure(
+pub async fn measure(
     options: &Options,
     report: &mut Report,
     target: &Target<'_>,
@@ -203,6 +206,7 @@ fn name_of(operation: Operation) -> String {
         Operation::Put(level) => format!("put {level}"),
         Operation::Get(level) => format!("get {level}"),
         Operation::PlainPut => "POST /put".into(),
+        Operation::PlainPutAt(level) => format!("POST /put {level}"),
         Operation::PlainGet => "GET /get".into(),
         Operation::EtcdPut => "put".into(),
         Operation::EtcdGet(false) => "get linearizable".into(),

@@ -98,6 +98,9 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
         "--base-port",
         &options.base_port.to_string(),
     ]);
+    if let [engine] = &options.engines[..] {
+        command.args(["--engine", engine]);
+    }
     command.arg("--data").arg(&directory).arg("--ready-file").arg(&ready_file);
     if !restart {
         command.arg("--no-restart");

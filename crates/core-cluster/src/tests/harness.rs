@@ -51,9 +51,15 @@ pub struct Faults {
     pub disk_waits: u64,
 }
 
+/// A node's engines beside the one in memory.
+pub type OpenEngines = Box<dyn Fn() -> Vec<Arc<dyn Engine>>>;
+
 pub struct Node {
     pub lane: Option<Lane>,
     pub engine: Arc<MemoryEngine>,
+    /// Opens the node's further engines from what is on its disk.
+    pub open_others: Option<OpenEngines>,
+    others: Vec<Arc<dyn Engine>>,
     pub disk: TestDisk,
     pub disk_id: DiskId,
     jobs: VecDeque<EngineJob>,
@@ -157,7 +163,9 @@ impl World {
         let disk = TestDisk::new(SEGMENT_BYTES);
         let engine = Arc::new(MemoryEngine::new());
         let jobs = VecDeque::new();
-        let new = Node { lane: None, engine, disk, disk_id, jobs, engine_stalled: false, disk_stalled: false };
+        let (open_others, others, lane) = (None, Vec::new(), None);
+        let (engine_stalled, disk_stalled) = (false, false);
+        let new = Node { lane, engine, open_others, others, disk, disk_id, jobs, engine_stalled, disk_stalled };
         self.nodes.insert(node, new);
         self.start(node);
     }
@@ -165,7 +173,9 @@ impl World {
     pub fn start(&mut self, node: NodeId) -> Vec<String> {
         let (now, keep) = (self.now, self.log_keep_bytes);
         let entry = self.nodes.get_mut(&node).unwrap();
-        let engines: Vec<Arc<dyn Engine>> = vec![entry.engine.clone()];
+        entry.others = entry.open_others.as_ref().map(|open| open()).unwrap_or_default();
+        let mut engines: Vec<Arc<dyn Engine>> = vec![entry.engine.clone()];
+        engines.extend(entry.others.iter().cloned());
         let (lane, notes) = Lane::open(config(node, entry.disk_id, keep), engines, &mut entry.disk, now).unwrap();
         entry.lane = Some(lane);
         for lane in self.nodes.values_mut().filter_map(|other| other.lane.as_mut()) {
@@ -181,9 +191,10 @@ impl World {
         entry.lane = None;
         entry.disk.crash(&mut |bound| random.below(bound));
         if let Some(job) = entry.jobs.pop_front().filter(|_| random.chance(50)) {
-            let _killed_before_it_could_tell = carry_out(&entry.engine, &job.work);
+            let _killed_before_it_could_tell = entry.carry_out(&job);
         }
         entry.jobs.clear();
+        entry.others.clear();
         entry.engine = Arc::new(MemoryEngine::from_image(entry.engine.image()));
         let now = self.now;
         for lane in self.nodes.values_mut().filter_map(|other| other.lane.as_mut()) {
@@ -243,7 +254,7 @@ impl World {
         node.jobs.extend(output.engine);
         while !node.engine_stalled && !random.chance(waits) {
             let Some(job) = node.jobs.pop_front() else { break };
-            let result = carry_out(&node.engine, &job.work);
+            let result = carry_out(engine_of(&node.engine, &node.others, &job), &job.work);
             lane.on_engine_done(now, job.job, result);
         }
         for message in output.messages {
@@ -351,7 +362,18 @@ impl World {
     }
 }
 
-fn carry_out(engine: &MemoryEngine, work: &EngineWork) -> Result<bool, base_engine::EngineError> {
+impl Node {
+    fn carry_out(&self, job: &EngineJob) -> Result<bool, base_engine::EngineError> {
+        carry_out(engine_of(&self.engine, &self.others, job), &job.work)
+    }
+}
+
+fn engine_of<'e>(memory: &'e Arc<MemoryEngine>, others: &'e [Arc<dyn Engine>], job: &EngineJob) -> &'e dyn Engine {
+    let other = others.iter().find(|engine| engine.name() == job.engine);
+    other.map_or(&**memory, |engine| &**engine)
+}
+
+fn carry_out(engine: &dyn Engine, work: &EngineWork) -> Result<bool, base_engine::EngineError> {
     match work {
         EngineWork::Write(batch) => engine.write(batch).map(|()| false),
         EngineWork::DropSpace { space, limit } => engine.drop_space(*space, *limit),

@@ -265,12 +265,15 @@ fn check_cores(checker: &Checker<'_>, file: &NodeFile) -> Result<(usize, u16), C
 }
 
 fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigError> {
-    if !["lmdb", "memory"].contains(&file.engine.default.as_str()) {
+    if !crate::engines::NAMES.contains(&file.engine.default.as_str()) {
         let line = checker.line("default =", 0);
-        return checker.refuse(format!("{line}engine.default is {:?}", file.engine.default), "use lmdb or memory");
+        let remedy = crate::engines::remedy(&file.engine.default);
+        return checker.refuse(format!("{line}engine.default is {:?}", file.engine.default), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 17] = [
+    let ranges: [(&str, u64, u64, u64); 19] = [
+        ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
+        ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
         ("map_bytes_max", file.engine.lmdb.map_bytes_max, 1 << 20, 1 << 46),
         ("body_bytes_max", limits.body_bytes_max as u64, 1 << 10, 64 << 20),
         ("connections_max", limits.connections_max as u64, 1, 1_000_000),

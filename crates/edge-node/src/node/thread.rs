@@ -164,13 +164,6 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
 }
 
 fn open_engines(shared: &Shared, lane: LaneId) -> Result<Vec<Arc<dyn Engine>>, String> {
-    let path = shared.data.lmdb(lane.0);
-    crate::data::make_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let config = engine_lmdb::LmdbConfig {
-        map_bytes_max: shared.config.engine.lmdb.map_bytes_max,
-        identity: format!("{} disk {} lane {lane}", shared.own.world, shared.data.disk),
-        ..Default::default()
-    };
-    let lmdb = engine_lmdb::LmdbEngine::open(&path, config).map_err(|error| error.to_string())?;
-    Ok(vec![Arc::new(lmdb), Arc::new(engine_memory::MemoryEngine::new())])
+    let identity = format!("{} disk {} lane {lane}", shared.own.world, shared.data.disk);
+    crate::engines::open(&shared.data.lane(lane.0), &identity, &shared.config.engine)
 }

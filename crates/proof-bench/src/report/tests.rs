@@ -15,6 +15,7 @@ fn options() -> Options {
         runs: 2,
         out: "out".into(),
         nodes: 5,
+        engines: Vec::new(),
         base_port: 17000,
         version: "0.1.0".into(),
     }

@@ -1,0 +1,107 @@
+//! The engines this build has, and how a lane's are opened.
+//!
+//! ```text
+//! <data>/lane-<n>/<engine>/     made when the engine is used for the first time, but lmdb's at once
+//! ```
+//!
+//! Always: every lane offers every engine of the build; a directory that an engine refuses is named in
+//! the error and left as it is.
+//! Not here: what an engine is (base-engine), which one a replica gets (core-node).
+
+use crate::config::EngineSection;
+use base_engine::Engine;
+use lazy::{Lazy, Open};
+use std::path::Path;
+use std::sync::Arc;
+
+mod lazy;
+
+/// The names, as rules, keyspaces and node.toml write them.
+pub const NAMES: &[&str] = &[
+    "lmdb",
+    "memory",
+    #[cfg(feature = "engine-redb")]
+    engine_redb::NAME,
+    #[cfg(feature = "engine-fjall")]
+    engine_fjall::NAME,
+    #[cfg(feature = "engine-sqlite")]
+    engine_sqlite::NAME,
+];
+
+/// Names that other builds know.
+const OPTIONAL: [&str; 3] = ["redb", "fjall", "sqlite"];
+
+/// What to do about a name that is none here.
+pub fn remedy(name: &str) -> String {
+    let here = NAMES.join(", ");
+    match OPTIONAL.contains(&name) {
+        true => format!("use one of {here}, or a build with the cargo feature engine-{name}"),
+        false => format!("use one of {here}"),
+    }
+}
+
+/// Opens a lane's engines in its directory.
+pub fn open(lane: &Path, identity: &str, section: &EngineSection) -> Result<Vec<Arc<dyn Engine>>, String> {
+    let lmdb = engine_lmdb::LmdbConfig {
+        map_bytes_max: section.lmdb.map_bytes_max,
+        identity: identity.into(),
+        ..Default::default()
+    };
+    let path = lane.join(engine_lmdb::LmdbEngine::NAME);
+    crate::data::make_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lmdb = engine_lmdb::LmdbEngine::open(&path, lmdb).map_err(|error| error.to_string())?;
+    let mut engines: Vec<Arc<dyn Engine>> = vec![Arc::new(lmdb), Arc::new(engine_memory::MemoryEngine::new())];
+    for (name, open) in optional(identity, section) {
+        let engine = Lazy::new(name, lane.join(name), open).map_err(|error| error.to_string())?;
+        engines.push(Arc::new(engine));
+    }
+    Ok(engines)
+}
+
+/// Those that are features of the build.
+#[allow(
+    unused_mut,
+    unused_variables,
+    clippy::vec_init_then_push,
+    reason = "which of them are there is chosen at build time"
+)]
+fn optional(identity: &str, section: &EngineSection) -> Vec<(&'static str, Open)> {
+    let mut engines: Vec<(&'static str, Open)> = Vec::new();
+    #[cfg(feature = "engine-redb")]
+    {
+        let config = engine_redb::RedbConfig {
+            cache_bytes: usize::try_from(section.cache_bytes).unwrap_or(usize::MAX),
+            bytes_max: section.file_bytes_max,
+            identity: identity.into(),
+            ..Default::default()
+        };
+        engines.push((engine_redb::NAME, Box::new(move |path| Ok(Box::new(engine_redb::open(path, config.clone())?)))));
+    }
+    #[cfg(feature = "engine-fjall")]
+    {
+        let config = engine_fjall::FjallConfig {
+            cache_bytes: section.cache_bytes,
+            identity: identity.into(),
+            ..Default::default()
+        };
+        engines
+            .push((engine_fjall::NAME, Box::new(move |path| Ok(Box::new(engine_fjall::open(path, config.clone())?)))));
+    }
+    #[cfg(feature = "engine-sqlite")]
+    {
+        let config = engine_sqlite::SqliteConfig {
+            cache_bytes: section.cache_bytes,
+            bytes_max: section.file_bytes_max,
+            identity: identity.into(),
+            ..Default::default()
+        };
+        engines.push((
+            engine_sqlite::NAME,
+            Box::new(move |path| Ok(Box::new(engine_sqlite::open(path, config.clone())?))),
+        ));
+    }
+    engines
+}
+
+#[cfg(test)]
+mod tests;

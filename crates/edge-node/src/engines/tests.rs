@@ -1,0 +1,58 @@
+//! What a lane offers, and what is made of it on the disk.
+
+use super::*;
+use base_engine::{BatchOperation, EngineError, WriteBatch};
+use base_types::{LogIndex, SpaceId};
+
+fn section() -> EngineSection {
+    let mut section = EngineSection::default();
+    section.lmdb.map_bytes_max = 16 << 20;
+    section
+}
+
+fn put() -> WriteBatch {
+    let space = SpaceId(1);
+    let put = BatchOperation::Put { space, key: "k".into(), value: "v".into() };
+    WriteBatch { operations: vec![put, BatchOperation::Durable { space, index: LogIndex(7) }] }
+}
+
+#[test]
+fn every_name_is_an_engine_that_keeps_what_is_written() {
+    let home = tempfile::tempdir().unwrap();
+    let opened = open(home.path(), "test", &section()).unwrap();
+    assert_eq!(opened.iter().map(|engine| engine.name()).collect::<Vec<_>>(), NAMES);
+    let made = |name: &str| home.path().join(name).exists();
+    assert!(NAMES.iter().all(|name| made(name) == (*name == "lmdb")), "nothing is made before it is used");
+    for engine in &opened {
+        assert_eq!(engine.get(SpaceId(1), b"k"), Ok(None));
+        assert_eq!((engine.spaces(), engine.drop_space(SpaceId(1), 5)), (Ok(vec![]), Ok(false)));
+        let before = engine.snapshot().unwrap();
+        engine.write(&put()).unwrap();
+        assert_eq!(before.get(SpaceId(1), b"k"), Ok(None));
+        assert_eq!(engine.snapshot().unwrap().get(SpaceId(1), b"k"), Ok(Some("v".into())));
+    }
+    drop(opened);
+    for engine in open(home.path(), "test", &section()).unwrap() {
+        let kept = if engine.name() == "memory" { 0 } else { 7 };
+        assert_eq!(engine.durable_index(SpaceId(1)), Ok(LogIndex(kept)), "{}", engine.name());
+    }
+}
+
+#[test]
+fn a_foreign_directory_stops_the_start_with_its_name() {
+    for name in NAMES.iter().filter(|name| !["lmdb", "memory"].contains(name)) {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(name)).unwrap();
+        std::fs::write(home.path().join(name).join("somebody"), "else").unwrap();
+        let error = open(home.path(), "test", &section()).err().unwrap();
+        assert!(error.contains("somebody") && error.contains(&format!("engine {name}")), "{error}");
+    }
+}
+
+#[test]
+fn an_unknown_name_comes_with_those_that_are_there() {
+    assert_eq!(remedy("rocksdb"), format!("use one of {}", NAMES.join(", ")));
+    assert!(remedy("redb").contains("cargo feature engine-redb"));
+    let lazy = Lazy::new("x", "/proc/no/such".into(), Box::new(|_| Err(EngineError::Io("never".into())))).unwrap();
+    assert!(lazy.write(&put()).unwrap_err().to_string().contains("/proc/no/such"));
+}
