@@ -181,6 +181,11 @@ pub const CODES: &[&str] = &[
     "InvalidField",
     "MissingField",
     "DuplicateField",
+    // Of a bucket's shards.
+    "NotEqual",
+    "ShardFrozen",
+    "SnapshotExpired",
+    "WrongShard",
 ];
 
 /// The static form of a code read from a peer; `Internal` where it is none of [`CODES`] nor S3's.

@@ -64,6 +64,13 @@ mutants! {
     ApplyOutOfOrder = "the writes of one entry are applied last first",
     ClockStepsBack = "the cluster's time goes back when leadership moves",
     ConfChangeUnapplied = "a membership change is acknowledged before it is applied",
+    DoubledWriteLost = "a write that a split must double is now and then not put in the feed",
+    CutOverBeforeEqual = "a shard is cut over although its targets do not hold the same",
+    ShardStaleEpochAccepted = "a shard takes writes of an epoch that is not its own",
+    CountIgnoresOverwrite = "the count index is not told of an object that is put over another",
+    PrefixSkipEatsKey = "a listing's skip over a common prefix passes over the key behind it",
+    MarkerHidesWrongVersion = "removing a delete marker does not bring the version behind it forward",
+    SnapshotSeesLater = "what a row was is not kept for a snapshot",
 }
 
 #[cfg(feature = "mutants")]

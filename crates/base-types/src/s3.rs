@@ -17,23 +17,30 @@ mod action;
 mod bucket;
 mod conditions;
 mod data;
+pub mod document;
 mod error;
+pub mod etag;
 mod list;
 mod model;
 mod multipart;
+pub mod names;
 mod object;
 mod settings;
+pub mod version;
 
 pub use account::*;
 pub use action::*;
 pub use bucket::*;
 pub use data::*;
+pub use document::{field, Document};
 pub use error::*;
 pub use list::*;
 pub use model::*;
 pub use multipart::*;
+pub use names::{check_bucket_name, check_key};
 pub use object::*;
 pub use settings::*;
+pub use version::{Version, VersionStamp};
 
 /// The most bytes of an object that Hive keeps itself; larger ones go to a data store.
 pub const INLINE_BYTES_MAX: usize = 64 << 10;

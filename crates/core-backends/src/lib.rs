@@ -8,11 +8,16 @@
 
 pub mod allocator;
 pub mod metadata;
+pub mod multipart;
 pub mod redis;
 pub mod reference;
 mod rows;
+mod s3_key;
+pub mod shard;
+pub mod shard_reference;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod wire;
 
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::{DecodeError, Encode};
@@ -47,7 +52,9 @@ pub fn validate(backend: BackendKind, command: &Bytes) -> Result<(), Refusal> {
         BackendKind::Metadata => metadata::validate(command),
         BackendKind::Redis => redis::validate(command),
         BackendKind::Reference => reference::validate(command),
-        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => Err(unknown_backend(backend)),
+        BackendKind::Shard => shard::validate(command),
+        BackendKind::Multipart => multipart::validate(command),
+        BackendKind::ShardReference => shard_reference::validate(command),
     }
 }
 
@@ -64,9 +71,9 @@ pub fn apply(
         BackendKind::Metadata => metadata::apply(at, space, command),
         BackendKind::Redis => redis::apply(at, space, command),
         BackendKind::Reference => reference::apply(at, space, command),
-        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => {
-            Ok(refuse(unknown_backend(backend)))
-        }
+        BackendKind::Multipart => multipart::apply(at, space, command),
+        BackendKind::ShardReference => shard_reference::apply(at, space, command),
+        BackendKind::Shard => shard::apply(at, space, command),
     }
 }
 
@@ -82,32 +89,9 @@ pub fn query(
         BackendKind::Metadata => metadata::query(cluster_time_ms, space, query),
         BackendKind::Redis => redis::query(cluster_time_ms, space, query),
         BackendKind::Reference => reference::query(cluster_time_ms, space, query),
-        BackendKind::Multipart | BackendKind::ShardReference | BackendKind::Shard => {
-            Ok(refuse(unknown_backend(backend)))
-        }
-    }
-}
-
-fn unknown_backend(backend: BackendKind) -> Refusal {
-    let message =
-        format!("backend {backend} is not in this build; create the cluster without it, or run a newer version");
-    Refusal::invalid("UnknownBackend", message)
-}
-
-fn refuse(refusal: Refusal) -> Bytes {
-    encode_reply::<NoReply>(&Err(refusal))
-}
-
-/// The payload of replies that are only ever refusals.
-enum NoReply {}
-
-impl Encode for NoReply {
-    fn encode(&self, _out: &mut base_types::codec::Writer) {
-        match *self {}
-    }
-
-    fn decode(_input: &mut base_types::codec::Reader) -> Result<Self, DecodeError> {
-        Err(DecodeError::Unknown("reply"))
+        BackendKind::Multipart => multipart::query(cluster_time_ms, space, query),
+        BackendKind::ShardReference => shard_reference::query(cluster_time_ms, space, query),
+        BackendKind::Shard => shard::query(cluster_time_ms, space, query),
     }
 }
 
@@ -145,6 +129,8 @@ pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
 pub fn is_sure(backend: BackendKind, space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
     match backend {
         BackendKind::Metadata => metadata::is_sure(space, command),
+        // Their replies tell what came of it (a version, a part replaced), so they wait for it.
+        BackendKind::Shard | BackendKind::ShardReference | BackendKind::Multipart => Ok(false),
         _ => Ok(true),
     }
 }
@@ -180,19 +166,6 @@ pub fn decode_reply<T: Encode>(reply: Bytes) -> Result<T, Refusal> {
 mod tests {
     use super::*;
     use crate::testing::MapSpace;
-
-    #[test]
-    fn backends_of_later_builds_are_refused() {
-        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
-        for backend in [BackendKind::Multipart, BackendKind::ShardReference, BackendKind::Shard] {
-            let mut space = MapSpace::default();
-            assert_eq!(validate(backend, &Bytes::new()).unwrap_err().code, "UnknownBackend");
-            let applied = apply(backend, at, &mut space, &Bytes::new()).unwrap();
-            assert_eq!(decode_reply::<NoReply>(applied).err().unwrap().code, "UnknownBackend");
-            let read = query(backend, 0, &space, &Bytes::new()).unwrap();
-            assert_eq!(decode_reply::<NoReply>(read).err().unwrap().code, "UnknownBackend");
-        }
-    }
 
     #[test]
     fn bytes_that_do_not_decode_are_refusals_everywhere() {

@@ -1,0 +1,368 @@
+//! The `multipart` backend: uploads of a bucket in parts (Hive paper, 2.7).
+//!
+//! ```text
+//!   Create          BeginComplete              Finish
+//!  ───────▶ Open ◀───────────────▶ Completing ────────▶ Completed ──Collect──▶ (nothing)
+//!             │         Reopen                                                    ▲
+//!             └──Abort──▶ Aborted ──Collect───────────────────────────────────────┘
+//! ```
+//!
+//! A completion is three steps of a flow: `BeginComplete` here fixes the parts and their ETag, a `Put` at the
+//! shard with the upload's number as its once-token, `Finish` here. Whoever goes on after a crash repeats
+//! them; the token makes the middle one happen once. Then the token is forgotten at the shard.
+//!
+//! Always: an upload that is completing changes in nothing but its end, so repeated completions agree;
+//! every location that no object refers to comes out of a reply exactly until it is collected.
+//! Not here: data, the shard's put, lifecycle rules (flows). Rows: docs/formats/s3-rows.md.
+
+mod command;
+mod keys;
+mod listing;
+#[cfg(test)]
+mod tests;
+
+pub use command::{
+    Command, Part, PartName, Query, Reply, Upload, UploadItem, UploadState, OBJECT_BYTES_MAX, PARTS_MAX,
+    PART_BYTES_MAX, PART_BYTES_MIN, PART_DETAIL_BYTES_MAX, UPLOADS_PAGE_MAX,
+};
+
+use crate::rows::{number, page, set_number};
+use crate::{corrupt_row, decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use base_engine::{Direction, EngineError};
+use base_types::codec::Encode;
+use base_types::s3::check_key;
+use base_types::s3::document::DOCUMENT_BYTES_MAX;
+use base_types::s3::etag::{etag_matches, multipart_etag};
+use base_types::s3::S3ErrorCode;
+use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
+use bytes::Bytes;
+
+/// How long a completed upload is remembered for who asks again, in cluster time.
+pub const COMPLETED_KEEP_MS: u64 = 60 * 60 * 1000;
+/// The longest text that tells who began an upload.
+const INITIATOR_BYTES_MAX: usize = 1024;
+/// The most rows one `Collect` removes.
+const COLLECT_ROWS_MAX: u32 = 4096;
+
+type Outcome = Result<Result<Reply, Refusal>, EngineError>;
+
+/// Gives a refusal back as the reply.
+macro_rules! admit {
+    ($result:expr) => {
+        match $result {
+            Ok(value) => value,
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    };
+}
+
+/// Refuses a command that could not be applied, before it reaches the log.
+pub fn validate(command: &Bytes) -> Result<(), Refusal> {
+    check(&decode("multipart command", command)?)
+}
+
+/// Applies a command; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+    let command: Result<Command, Refusal> = decode("multipart command", command).and_then(|command| {
+        check(&command)?;
+        Ok(command)
+    });
+    let reply = match command {
+        Ok(command) => run(at.cluster_time_ms, space, command)?,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(encode_reply(&reply))
+}
+
+/// Answers a query; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
+    let query: Result<Query, Refusal> = decode("multipart query", query).and_then(|query| {
+        check_query(&query)?;
+        Ok(query)
+    });
+    let reply = match query {
+        Ok(query) => listing::answer(space, query)?,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(encode_reply(&reply))
+}
+
+fn check(command: &Command) -> Result<(), Refusal> {
+    match command {
+        Command::Create { key, document, initiator, .. } => {
+            check_key(key)?;
+            check_size("the object's document", document.len(), DOCUMENT_BYTES_MAX / 2)?;
+            check_size("the initiator", initiator.len(), INITIATOR_BYTES_MAX)
+        }
+        Command::PutPart { key, part, .. } => {
+            check_key(key)?;
+            check_part(part)
+        }
+        Command::BeginComplete { key, parts, .. } => {
+            check_key(key)?;
+            check_names(parts)
+        }
+        Command::Finish { key, .. } | Command::Reopen { key, .. } | Command::Abort { key, .. } => check_key(key),
+        Command::Collect { .. } => Ok(()),
+    }
+}
+
+fn check_query(query: &Query) -> Result<(), Refusal> {
+    match query {
+        Query::Upload { key, .. } | Query::ListParts { key, .. } => check_key(key),
+        Query::ListUploads { prefix, delimiter, key_marker, .. } => {
+            let sound = |text: &Bytes| text.len() <= KEY_BYTES_MAX && std::str::from_utf8(text).is_ok();
+            if [prefix, delimiter, key_marker].into_iter().all(sound) {
+                return Ok(());
+            }
+            let message = format!("prefix, delimiter and marker must be UTF-8 of at most {KEY_BYTES_MAX} bytes");
+            Err(Refusal::invalid("InvalidField", message))
+        }
+        Query::Older { .. } | Query::Open => Ok(()),
+    }
+}
+
+fn check_size(what: &str, bytes: usize, most: usize) -> Result<(), Refusal> {
+    if bytes > most {
+        let message = format!("{what} is {bytes} bytes long; at most {most} are taken");
+        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+    }
+    Ok(())
+}
+
+fn check_part(part: &Part) -> Result<(), Refusal> {
+    if part.number == 0 || part.number > PARTS_MAX {
+        let message = format!("part number {} is not within 1 and {PARTS_MAX}", part.number);
+        return Err(S3ErrorCode::InvalidArgument.because(message));
+    }
+    if part.size > PART_BYTES_MAX {
+        let message = format!("part {} has {} bytes; at most {PART_BYTES_MAX} are taken", part.number, part.size);
+        return Err(S3ErrorCode::EntityTooLarge.because(message));
+    }
+    check_size("what a part tells", part.etag.len() + part.checksums.len() + part.location.len(), PART_DETAIL_BYTES_MAX)
+}
+
+/// The list of a completion: not empty, ascending, not too long.
+fn check_names(parts: &[PartName]) -> Result<(), Refusal> {
+    if parts.is_empty() || parts.len() > PARTS_MAX as usize {
+        let message = format!("a completion names {} parts; give 1 to {PARTS_MAX}", parts.len());
+        return Err(S3ErrorCode::MalformedXML.because(message));
+    }
+    if parts.windows(2).any(|pair| pair[0].number >= pair[1].number) {
+        return Err(S3ErrorCode::InvalidPartOrder.because("the parts are not in ascending order; sort them by number"));
+    }
+    Ok(())
+}
+
+pub(crate) fn no_such_upload() -> Refusal {
+    let message = "the upload does not exist; its id may be wrong, or it was aborted or completed";
+    S3ErrorCode::NoSuchUpload.because(message)
+}
+
+fn decode_upload(row: Bytes) -> Result<Upload, EngineError> {
+    Upload::from_bytes(row).map_err(|error| corrupt_row("an upload", error))
+}
+
+fn decode_part(row: Bytes) -> Result<Part, EngineError> {
+    Part::from_bytes(row).map_err(|error| corrupt_row("an upload's part", error))
+}
+
+fn load(space: &dyn SpaceRead, key: &[u8], upload: u64) -> Result<Result<Upload, Refusal>, EngineError> {
+    match space.get(&keys::upload(key, upload))? {
+        Some(row) => decode_upload(row).map(Ok),
+        None => Ok(Err(no_such_upload())),
+    }
+}
+
+fn store(space: &mut dyn SpaceWrite, upload: &Upload) {
+    space.put(keys::upload(&upload.key, upload.upload), upload.to_bytes());
+}
+
+fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
+    match command {
+        Command::Create { key, at_unix_ms, document, initiator } => create(space, key, at_unix_ms, document, initiator),
+        Command::PutPart { key, upload, part } => {
+            let upload = admit!(load(space, &key, upload)?);
+            put_part(space, upload, part)
+        }
+        Command::BeginComplete { key, upload, parts } => {
+            let upload = admit!(load(space, &key, upload)?);
+            begin_complete(space, upload, &parts)
+        }
+        Command::Finish { key, upload, stamp, null } => {
+            let mut upload = admit!(load(space, &key, upload)?);
+            if upload.state == UploadState::Completing {
+                upload.outcome = Some((stamp, null));
+                close(space, &mut upload, UploadState::Completed, now_ms.saturating_add(COMPLETED_KEEP_MS))?;
+            }
+            Ok(Ok(Reply::Upload { upload }))
+        }
+        Command::Reopen { key, upload } => {
+            let mut upload = admit!(load(space, &key, upload)?);
+            if upload.state == UploadState::Completing {
+                upload.state = UploadState::Open;
+                (upload.chosen, upload.etag, upload.size) = (Vec::new(), String::new(), 0);
+                store(space, &upload);
+            }
+            Ok(Ok(Reply::Upload { upload }))
+        }
+        Command::Abort { key, upload } => {
+            let mut upload = admit!(load(space, &key, upload)?);
+            match upload.state {
+                UploadState::Open => close(space, &mut upload, UploadState::Aborted, now_ms)?,
+                UploadState::Aborted => {}
+                UploadState::Completing => return Ok(Err(completing())),
+                UploadState::Completed => return Ok(Err(no_such_upload())),
+            }
+            Ok(Ok(Reply::Done))
+        }
+        Command::Collect { limit } => collect(now_ms, space, limit.clamp(1, COLLECT_ROWS_MAX) as usize),
+    }
+}
+
+fn completing() -> Refusal {
+    let message = "the upload is being completed; wait for the outcome";
+    Refusal::new(ErrorKind::Conflict, "Conflict", message)
+}
+
+fn create(space: &mut dyn SpaceWrite, key: Bytes, at_unix_ms: u64, document: Bytes, initiator: Bytes) -> Outcome {
+    let last = number(space, &[keys::LAST])? + 1;
+    set_number(space, Bytes::from_static(&[keys::LAST]), last);
+    let open = number(space, &[keys::OPEN])? + 1;
+    set_number(space, Bytes::from_static(&[keys::OPEN]), open);
+    space.put(keys::by_age(last), key.clone());
+    let upload = Upload {
+        upload: last,
+        key,
+        state: UploadState::Open,
+        at_unix_ms,
+        document,
+        initiator,
+        parts: 0,
+        bytes: 0,
+        chosen: Vec::new(),
+        etag: String::new(),
+        size: 0,
+        outcome: None,
+        forget_ms: 0,
+    };
+    store(space, &upload);
+    Ok(Ok(Reply::Upload { upload }))
+}
+
+fn put_part(space: &mut dyn SpaceWrite, mut upload: Upload, part: Part) -> Outcome {
+    match upload.state {
+        UploadState::Open => {}
+        UploadState::Completing => return Ok(Err(completing())),
+        UploadState::Completed | UploadState::Aborted => return Ok(Err(no_such_upload())),
+    }
+    let row = keys::part(upload.upload, part.number);
+    let replaced = space.get(&row)?.map(decode_part).transpose()?;
+    upload.parts += u32::from(replaced.is_none());
+    let bytes = upload.bytes.saturating_sub(replaced.as_ref().map_or(0, |part| part.size));
+    upload.bytes = bytes.saturating_add(part.size);
+    // A part sent again under the same place needs its data still.
+    let replaced = replaced.map(|old| old.location).filter(|old| *old != part.location);
+    space.put(row, part.to_bytes());
+    store(space, &upload);
+    Ok(Ok(Reply::Part { replaced }))
+}
+
+fn begin_complete(space: &mut dyn SpaceWrite, mut upload: Upload, names: &[PartName]) -> Outcome {
+    match upload.state {
+        UploadState::Open => {}
+        // Repeated: the parts are chosen, whatever is named now must be the same.
+        UploadState::Completing | UploadState::Completed => {
+            let same = upload.chosen.iter().copied().eq(names.iter().map(|name| name.number));
+            if !same {
+                return Ok(Err(if upload.state == UploadState::Completing { completing() } else { no_such_upload() }));
+            }
+            let parts = chosen_parts(space, &upload)?;
+            return Ok(Ok(Reply::Completion { upload, parts }));
+        }
+        UploadState::Aborted => return Ok(Err(no_such_upload())),
+    }
+    let mut parts = Vec::with_capacity(names.len());
+    for (at, name) in names.iter().enumerate() {
+        let part = space.get(&keys::part(upload.upload, name.number))?.map(decode_part).transpose()?;
+        let Some(part) = part.filter(|part| etag_matches(&name.etag, &part.etag)) else {
+            let message = format!("part {} is not there, or has another ETag than {}", name.number, name.etag);
+            return Ok(Err(S3ErrorCode::InvalidPart.because(message)));
+        };
+        if part.size < PART_BYTES_MIN && at + 1 < names.len() {
+            let message = format!(
+                "part {} has {} bytes; every part but the last has at least {PART_BYTES_MIN}",
+                part.number, part.size
+            );
+            return Ok(Err(S3ErrorCode::EntityTooSmall.because(message)));
+        }
+        parts.push(part);
+    }
+    let size = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.size));
+    if size > OBJECT_BYTES_MAX {
+        let message = format!("the object would have {size} bytes; at most {OBJECT_BYTES_MAX} are taken");
+        return Ok(Err(S3ErrorCode::EntityTooLarge.because(message)));
+    }
+    upload.state = UploadState::Completing;
+    upload.chosen = parts.iter().map(|part| part.number).collect();
+    upload.etag = multipart_etag(parts.iter().map(|part| part.etag.as_str()));
+    upload.size = size;
+    store(space, &upload);
+    Ok(Ok(Reply::Completion { upload, parts }))
+}
+
+/// The chosen parts that are still there: none, once a completed upload is being collected.
+fn chosen_parts(space: &dyn SpaceRead, upload: &Upload) -> Result<Vec<Part>, EngineError> {
+    let mut parts = Vec::with_capacity(upload.chosen.len());
+    for number in &upload.chosen {
+        parts.extend(space.get(&keys::part(upload.upload, *number))?.map(decode_part).transpose()?);
+    }
+    Ok(parts)
+}
+
+fn close(
+    space: &mut dyn SpaceWrite,
+    upload: &mut Upload,
+    state: UploadState,
+    forget_ms: u64,
+) -> Result<(), EngineError> {
+    let open = number(space, &[keys::OPEN])?.saturating_sub(1);
+    set_number(space, Bytes::from_static(&[keys::OPEN]), open);
+    space.delete(keys::by_age(upload.upload));
+    space.put(keys::closed(forget_ms, upload.upload), upload.key.clone());
+    upload.state = state;
+    upload.forget_ms = forget_ms;
+    store(space, upload);
+    Ok(())
+}
+
+/// Removes what is due. Locations of parts that the object does not use come out; those it uses do not.
+/// They come out before their rows are gone from the caller's view: a reply lost is asked for again only under
+/// the same request id, so a collector must keep to it (a data store's own sweep finds the rest).
+fn collect(now_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
+    let (due, _) = page(space, &[keys::CLOSED], Some(&keys::closed(now_ms, u64::MAX)), Direction::Forward, 1)?;
+    let Some((row, key)) = due.into_iter().next() else {
+        return Ok(Ok(Reply::Removed { locations: Vec::new(), more: false }));
+    };
+    let number = crate::rows::key_number(&row, 9)?;
+    let Ok(upload) = load(space, &key, number)? else {
+        space.delete(row);
+        return Ok(Ok(Reply::Removed { locations: Vec::new(), more: true }));
+    };
+    let (start, end) = keys::parts_of(number);
+    let (parts, more) = page(space, &start, Some(&end), Direction::Forward, limit)?;
+    let mut locations = Vec::new();
+    for (part_row, part) in parts {
+        let part = decode_part(part)?;
+        let used = upload.state == UploadState::Completed && upload.chosen.binary_search(&part.number).is_ok();
+        if !used && !part.location.is_empty() {
+            locations.push(part.location);
+        }
+        space.delete(part_row);
+    }
+    if !more {
+        space.delete(row);
+        space.delete(keys::upload(&key, number));
+    }
+    Ok(Ok(Reply::Removed { locations, more: true }))
+}

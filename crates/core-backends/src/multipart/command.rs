@@ -1,0 +1,139 @@
+//! What the multipart backend is told and asked (docs/formats/s3-rows.md).
+
+use crate::wire::{wire_enum, wire_struct};
+use bytes::Bytes;
+
+pub use base_types::s3::{OBJECT_BYTES_MAX, PART_BYTES_MIN, PUT_BYTES_MAX as PART_BYTES_MAX};
+
+/// The most parts an upload has, and the greatest part number.
+pub const PARTS_MAX: u32 = base_types::s3::PART_NUMBER_MAX;
+
+/// The most lines one page of uploads or parts has.
+pub const UPLOADS_PAGE_MAX: u32 = 1000;
+/// What a part may tell beside its ETag: checksums and where its data is.
+pub const PART_DETAIL_BYTES_MAX: usize = 8 << 10;
+
+wire_struct! {
+    /// A part, as it was uploaded or copied.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Part {
+        pub number: u32,
+        pub etag: String,
+        pub size: u64,
+        pub at_unix_ms: u64,
+        /// Checksums, for the edge.
+        pub checksums: Bytes,
+        /// Where the data store has it; opaque here.
+        pub location: Bytes,
+    }
+}
+
+wire_struct! {
+    /// A part as a completion names it.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct PartName {
+        pub number: u32,
+        pub etag: String,
+    }
+}
+
+wire_enum! {
+    /// Where an upload is.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum UploadState {
+        1 => Open,
+        /// Its parts are chosen; the object is being put. Only `Finish` or `Reopen` end this.
+        2 => Completing,
+        /// Its object is there; kept for a while, so that a repeated completion hears the same.
+        3 => Completed,
+        /// Given up; data of its parts waits to be removed.
+        4 => Aborted,
+    }
+}
+
+wire_struct! {
+    /// An upload. Its id is `upload`, in the text form of `UploadId`.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Upload {
+        pub upload: u64,
+        pub key: Bytes,
+        pub state: UploadState,
+        pub at_unix_ms: u64,
+        /// The object's document as far as it is known when the upload begins.
+        pub document: Bytes,
+        pub initiator: Bytes,
+        /// Parts and bytes there are now.
+        pub parts: u32,
+        pub bytes: u64,
+        /// The parts a completion chose, and the ETag they come to.
+        pub chosen: Vec<u32>,
+        pub etag: String,
+        pub size: u64,
+        /// What the completion came to, for who asks again: the version's stamp, and whether it is null.
+        pub outcome: Option<(u64, bool)>,
+        /// Cluster time after which a closed upload is forgotten.
+        pub forget_ms: u64,
+    }
+}
+
+wire_enum! {
+    /// A change.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum Command {
+        /// Begins an upload; replies `Upload`.
+        1 => Create { key: Bytes, at_unix_ms: u64, document: Bytes, initiator: Bytes },
+        /// A part, in the place of an earlier one of its number; replies `Part` with what was there.
+        2 => PutPart { key: Bytes, upload: u64, part: Part },
+        /// Chooses the parts; replies `Completion` with all that the object's put needs.
+        3 => BeginComplete { key: Bytes, upload: u64, parts: Vec<PartName> },
+        /// The object is there.
+        4 => Finish { key: Bytes, upload: u64, stamp: u64, null: bool },
+        /// The object's put was refused (a condition): parts may be put and chosen again.
+        5 => Reopen { key: Bytes, upload: u64 },
+        6 => Abort { key: Bytes, upload: u64 },
+        /// Removes rows of closed uploads that are due, up to `limit`; replies `Removed` with the locations
+        /// whose data is no longer needed.
+        7 => Collect { limit: u32 },
+    }
+}
+
+wire_enum! {
+    /// A question.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum Query {
+        1 => Upload { key: Bytes, upload: u64 },
+        /// Parts behind a number.
+        2 => ListParts { key: Bytes, upload: u64, after: u32, limit: u32 },
+        /// Open uploads by key, then by age; behind `key_marker`, or behind `upload_marker` of that key.
+        3 => ListUploads { prefix: Bytes, delimiter: Bytes, key_marker: Bytes, upload_marker: Option<u64>, limit: u32 },
+        /// Open uploads begun before a time, oldest first, behind one of them: for lifecycle rules.
+        4 => Older { before_unix_ms: u64, after: u64, limit: u32 },
+        /// How many uploads are open.
+        5 => Open,
+    }
+}
+
+wire_enum! {
+    /// One line of a listing of uploads.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum UploadItem {
+        1 => Upload { key: Bytes, upload: u64, at_unix_ms: u64, document: Bytes, initiator: Bytes },
+        2 => Prefix { prefix: Bytes },
+    }
+}
+
+wire_enum! {
+    /// What a command or query comes to.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub enum Reply {
+        1 => Done,
+        2 => Upload { upload: Upload },
+        /// The location of the part that was put over, whose data is no longer needed.
+        3 => Part { replaced: Option<Bytes> },
+        4 => Completion { upload: Upload, parts: Vec<Part> },
+        5 => Parts { parts: Vec<Part>, more: bool },
+        6 => Uploads { items: Vec<UploadItem>, more: bool },
+        7 => Removed { locations: Vec<Bytes>, more: bool },
+        8 => Open { uploads: u64 },
+    }
+}

@@ -1,0 +1,367 @@
+//! The `shard` backend: the objects of a range of a bucket's keys (Hive paper, 2.7), with listings,
+//! exact counts, snapshots, and what splits and merges need.
+//!
+//! Always: a command or query with another epoch, or a key outside of the range, is refused
+//! `WrongShard` and changes nothing; each change and all that follows from it (counts, history, feed,
+//! digests) is one batch; the same commands give the same rows on every member.
+//! Not here: which shard has which keys (`shard_reference`), object data beyond 64 KiB (a data store),
+//! uploads (`multipart`), who may do what (the gateway). Rows: docs/formats/s3-rows.md. Why: decision 0009.
+
+mod command;
+mod condition;
+mod history;
+mod index;
+mod keys;
+mod list;
+mod objects;
+mod reshard;
+mod state;
+#[cfg(test)]
+pub(crate) mod tests;
+mod work;
+
+pub use command::{
+    Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing, Peer,
+    PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
+    DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, PEERS_MAX, PINS_MAX,
+    PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
+};
+
+use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use base_engine::EngineError;
+use base_types::s3::document::{DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
+use base_types::s3::{check_key, Document, Version, INLINE_BYTES_MAX};
+use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
+use bytes::Bytes;
+use condition::{check_read, Found, Verdict};
+use history::AsOf;
+use objects::{admit, Outcome};
+use state::{wrong_shard, Shard, SERVING};
+use work::Work;
+
+/// Refuses a command that could not be applied, before it reaches the log.
+pub fn validate(command: &Bytes) -> Result<(), Refusal> {
+    check(&decode("shard command", command)?)
+}
+
+/// Applies a command; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+    let command: Result<Command, Refusal> = decode("shard command", command).and_then(|command| {
+        check(&command)?;
+        Ok(command)
+    });
+    let reply = match command {
+        Ok(command) => run(at, space, command)?,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(encode_reply(&reply))
+}
+
+/// Answers a query; the reply is `encode_reply` of a [`Reply`] or refusal.
+pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
+    let query: Result<Query, Refusal> = decode("shard query", query).and_then(|query| {
+        check_query(&query)?;
+        Ok(query)
+    });
+    let reply = match query {
+        Ok(query) => answer(cluster_time_ms, space, query)?,
+        Err(refusal) => Err(refusal),
+    };
+    Ok(encode_reply(&reply))
+}
+
+fn check(command: &Command) -> Result<(), Refusal> {
+    match command {
+        Command::Put { step } => {
+            check_key(&step.key)?;
+            check_document(&step.document)?;
+            match &step.inline {
+                Some(inline) if inline.len() > INLINE_BYTES_MAX => {
+                    Err(too_large("inline data", inline.len(), INLINE_BYTES_MAX))
+                }
+                _ => Ok(()),
+            }
+        }
+        Command::Delete { step, .. } => check_key(&step.key),
+        Command::DeleteMany { steps, .. } => {
+            check_count("keys of a delete", steps.len(), DELETE_KEYS_MAX)?;
+            steps.iter().try_for_each(|step| check_key(&step.key))
+        }
+        Command::Update { key, changes, .. } => {
+            check_count("changed fields", changes.len(), DOCUMENT_FIELDS_MAX / 2)?;
+            check_key(key)
+        }
+        Command::Forget { key, .. } => check_key(key),
+        Command::Create { range, .. } => check_range(range),
+        Command::PrepareImport { range, sources: peers, .. } => {
+            check_range(range)?;
+            check_peers(peers)
+        }
+        Command::BeginSplit { targets, .. } => check_peers(targets),
+        Command::Import { rows, .. } => check_count("rows of an import", rows.len(), STEP_ROWS_MAX as usize),
+        Command::CutOver { digests, .. } => check_count("digests", digests.len(), PEERS_MAX),
+        _ => Ok(()),
+    }
+}
+
+fn check_document(document: &Bytes) -> Result<(), Refusal> {
+    if document.len() > DOCUMENT_BYTES_MAX {
+        return Err(too_large("the object's document", document.len(), DOCUMENT_BYTES_MAX));
+    }
+    let decoded: Document = objects::decode_document(document)?;
+    check_count("fields of a document", decoded.fields().len(), DOCUMENT_FIELDS_MAX / 2)
+}
+
+fn check_range(range: &Range) -> Result<(), Refusal> {
+    let bounds = [Some(&range.start), range.end.as_ref()];
+    bounds.into_iter().flatten().filter(|bound| !bound.is_empty()).try_for_each(|bound| check_bytes("bound", bound))?;
+    if range.end.as_ref().is_some_and(|end| *end <= range.start) {
+        return Err(Refusal::invalid("Malformed", "the range of a shard is empty"));
+    }
+    Ok(())
+}
+
+fn check_peers(peers: &[Peer]) -> Result<(), Refusal> {
+    check_count("peers of a shard", peers.len(), PEERS_MAX)?;
+    peers.iter().try_for_each(|peer| check_range(&peer.range))
+}
+
+fn check_count(what: &str, count: usize, most: usize) -> Result<(), Refusal> {
+    if count > most {
+        return Err(Refusal::invalid("LimitOutOfRange", format!("{count} {what}; at most {most} are taken")));
+    }
+    Ok(())
+}
+
+/// Prefixes, delimiters and bounds: UTF-8 no longer than a key, and possibly empty.
+fn check_bytes(what: &str, bytes: &[u8]) -> Result<(), Refusal> {
+    if bytes.len() > KEY_BYTES_MAX || std::str::from_utf8(bytes).is_err() {
+        let message = format!("the {what} must be UTF-8 of at most {KEY_BYTES_MAX} bytes");
+        return Err(Refusal::invalid("InvalidField", message));
+    }
+    Ok(())
+}
+
+fn too_large(what: &str, bytes: usize, most: usize) -> Refusal {
+    let message = format!("{what} is {bytes} bytes long; at most {most} are taken");
+    Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message)
+}
+
+fn check_query(query: &Query) -> Result<(), Refusal> {
+    match query {
+        Query::Get { key, .. } => check_key(key),
+        Query::List { listing } | Query::ListVersions { listing } => {
+            check_bytes("prefix", &listing.prefix)?;
+            check_bytes("delimiter", &listing.delimiter)?;
+            match &listing.start {
+                ListStart::Beginning => Ok(()),
+                ListStart::After { key: from }
+                | ListStart::AfterPrefix { prefix: from }
+                | ListStart::AfterVersion { key: from, .. } => check_bytes("marker", from),
+            }
+        }
+        Query::Count { prefix, .. } => check_bytes("prefix", prefix),
+        Query::CutPoints { parts, .. } if *parts == 0 || *parts > CUT_PARTS_MAX => {
+            Err(Refusal::invalid("LimitOutOfRange", format!("parts is {parts}; give 1 to {CUT_PARTS_MAX}")))
+        }
+        Query::Export { range, .. } | Query::Feed { range, .. } => check_range(range),
+        Query::CutPoints { .. } | Query::Describe => Ok(()),
+    }
+}
+
+/// Commands that make a shard where there is none.
+fn begin(shard: Option<Shard>, command: &Command) -> Result<Shard, Refusal> {
+    let made = match command {
+        Command::Create { epoch, range } => Some((*epoch, Shard::new(ShardState::Serving, *epoch, range.clone()))),
+        Command::PrepareImport { epoch, range, sources } => {
+            Some((*epoch, reshard::importing(*epoch, range.clone(), sources.clone())))
+        }
+        _ => None,
+    };
+    match (shard, made) {
+        (None, Some((_, made))) => Ok(made),
+        // Only where all is gone may a later life begin.
+        (Some(old), Some((epoch, made))) if old.state == ShardState::Dropped && old.epoch < epoch => {
+            Ok(Shard { last_stamp: old.last_stamp, ..made })
+        }
+        // Repeated: it is there already.
+        (Some(old), Some((epoch, made))) if old.epoch == epoch && old.range == made.range => Ok(old),
+        (Some(old), None) => Ok(old),
+        (None, None) => Err(wrong_shard(0, None)),
+        (Some(old), Some((epoch, _))) => Err(wrong_shard(epoch, Some(&old))),
+    }
+}
+
+fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Reply> {
+    let shard = admit!(begin(Shard::load(space)?, &command));
+    let mut work = Work::new(space, shard, at);
+    let reply = carry_out(&mut work, command)?;
+    // A refusal has written nothing; only a broken freeze may have been found out on the way.
+    if reply.is_ok() {
+        work.finish()?;
+    }
+    Ok(reply)
+}
+
+fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
+    let now = work.at.cluster_time_ms;
+    match command {
+        Command::Put { step } => {
+            admit!(work.shard.admit_write(step.epoch, now, [&step.key].into_iter()));
+            objects::put(work, step)
+        }
+        Command::Delete { terms, step } => {
+            admit!(work.shard.admit_write(terms.epoch, now, [&step.key].into_iter()));
+            Ok(objects::delete(work, &terms, &step)?.map(|deleted| Reply::Deleted { deleted }))
+        }
+        Command::DeleteMany { terms, steps } => {
+            admit!(work.shard.admit_write(terms.epoch, now, steps.iter().map(|step| &step.key)));
+            let outcomes: Result<_, EngineError> =
+                steps.iter().map(|step| objects::delete(work, &terms, step)).collect();
+            Ok(Ok(Reply::DeletedMany { outcomes: outcomes? }))
+        }
+        Command::Update { epoch, key, version, changes, at_unix_ms, bypass_governance, condition } => {
+            admit!(work.shard.admit_write(epoch, now, [&key].into_iter()));
+            objects::update(work, objects::Update { key, version, changes, at_unix_ms, bypass_governance, condition })
+        }
+        Command::Forget { epoch, key, token } => {
+            admit!(work.shard.admit_write(epoch, now, [&key].into_iter()));
+            let row = keys::of_once(&crate::s3_key::close(&key), token);
+            work.delete(row, work::Before::Unread)?;
+            Ok(Ok(Reply::Done))
+        }
+        other => reshape(work, other),
+    }
+}
+
+/// Commands of flows.
+fn reshape(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
+    match command {
+        Command::Import { epoch, source, expected, cursor, rows } => {
+            admit!(work.shard.check(epoch, &[ShardState::Importing]));
+            reshard::import(work, usize::from(source), &expected, cursor, rows)
+        }
+        Command::Activate { epoch, stamp_floor } => reshard::activate(work, epoch, stamp_floor),
+        Command::BeginSplit { epoch, targets } => reshard::begin_split(work, epoch, targets),
+        Command::AbortSplit { epoch } => reshard::abort_split(work, epoch),
+        Command::Digest { epoch, limit } => reshard::digest(work, epoch, limit),
+        Command::Freeze { epoch, lease_ms } => reshard::freeze(work, epoch, lease_ms),
+        Command::Unfreeze { epoch } => reshard::unfreeze(work, epoch),
+        Command::CutOver { epoch, feed, digests } => reshard::cut_over(work, epoch, feed, &digests),
+        Command::Drop { epoch, limit, force } => reshard::drop_rows(work, epoch, limit, force),
+        Command::PinPrepare { epoch, pin, freeze_ms, keep_ms } => {
+            reshard::pin_prepare(work, epoch, pin, freeze_ms, keep_ms)
+        }
+        Command::PinCommit { pin } => reshard::pin_commit(work, pin),
+        Command::Unpin { pin } => reshard::unpin(work, pin),
+        Command::Sweep { limit } => {
+            let more = work.sweep(limit as usize)?;
+            Ok(Ok(Reply::Dropped { more }))
+        }
+        _ => Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms) })),
+    }
+}
+
+fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
+    let Some(shard) = Shard::load(space)? else { return Ok(Err(wrong_shard(0, None))) };
+    match query {
+        Query::Get { epoch, key, version, inline, condition } => {
+            admit!(shard.admit_read(epoch, &key));
+            get(space, &shard, &key, version, inline, &condition)
+        }
+        Query::List { listing } => list_at(now_ms, space, &shard, &listing, false),
+        Query::ListVersions { listing } => list_at(now_ms, space, &shard, &listing, true),
+        Query::Count { epoch, prefix, pin } => count_at(now_ms, space, &shard, epoch, &prefix, pin),
+        Query::CutPoints { epoch, parts, by_rows } => {
+            admit!(shard.check(epoch, SERVING));
+            Ok(Ok(Reply::CutPoints { keys: cut_points(space, &shard, parts, by_rows)? }))
+        }
+        Query::Describe => Ok(Ok(Reply::Shard { info: shard.info(now_ms) })),
+        Query::Export { epoch, range, after, bytes_max } => {
+            admit!(shard.check(epoch, &[ShardState::Splitting]));
+            let bytes_max = (bytes_max as usize).clamp(1, STEP_BYTES_MAX);
+            let (rows, more) = reshard::key_rows(space, &range, &after, STEP_ROWS_MAX as usize, bytes_max)?;
+            Ok(Ok(Reply::Rows { rows, more }))
+        }
+        Query::Feed { epoch, range, after, limit } => {
+            admit!(shard.check(epoch, &[ShardState::Splitting]));
+            Ok(Ok(reshard::feed(space, &range, after, limit, shard.feed)?))
+        }
+    }
+}
+
+/// The snapshot meant; a shard that is retired still answers for it.
+fn pinned(now_ms: u64, shard: &Shard, epoch: u64, pin: u128) -> Result<&state::Pin, Refusal> {
+    if shard.epoch != epoch {
+        return Err(wrong_shard(epoch, Some(shard)));
+    }
+    let held = shard.pins.iter().find(|held| held.pin == pin && held.stands() && held.expires_ms > now_ms);
+    held.ok_or_else(reshard::snapshot_expired)
+}
+
+fn list_at(now_ms: u64, space: &dyn SpaceRead, shard: &Shard, listing: &Listing, versions: bool) -> Outcome<Reply> {
+    let Some(pin) = listing.pin else {
+        admit!(shard.check(listing.epoch, SERVING));
+        return Ok(Ok(list::list(space, &shard.range, listing, versions)?));
+    };
+    let pin = admit!(pinned(now_ms, shard, listing.epoch, pin));
+    let past = AsOf { space, ordinal: pin.ordinal };
+    Ok(Ok(list::list(&past, &shard.range, listing, versions)?))
+}
+
+fn count_at(
+    now_ms: u64,
+    space: &dyn SpaceRead,
+    shard: &Shard,
+    epoch: u64,
+    prefix: &[u8],
+    pin: Option<u128>,
+) -> Outcome<Reply> {
+    let Some(pin) = pin else {
+        admit!(shard.check(epoch, SERVING));
+        return Ok(Ok(Reply::Count { totals: index::count(space, shard.height, &shard.totals, prefix)? }));
+    };
+    let pin = admit!(pinned(now_ms, shard, epoch, pin));
+    let past = AsOf { space, ordinal: pin.ordinal };
+    Ok(Ok(Reply::Count { totals: index::count(&past, pin.height, &pin.totals, prefix)? }))
+}
+
+/// The keys that begin parts 2… of even size; fewer where there are not enough keys.
+fn cut_points(space: &dyn SpaceRead, shard: &Shard, parts: u32, by_rows: bool) -> Result<Vec<Bytes>, EngineError> {
+    let all = if by_rows { shard.totals.rows() } else { shard.totals.keys };
+    let mut keys: Vec<Bytes> = Vec::new();
+    for part in 1..u64::from(parts) {
+        let rank = (u128::from(all) * u128::from(part) / u128::from(parts)) as u64;
+        if rank == 0 || rank >= all {
+            continue;
+        }
+        let key = index::key_at(space, shard.height, rank, by_rows)?;
+        keys.extend(key.filter(|key| *key > shard.range.start && keys.last() != Some(key)));
+    }
+    Ok(keys)
+}
+
+fn get(
+    space: &dyn SpaceRead,
+    shard: &Shard,
+    key: &[u8],
+    version: Version,
+    inline: bool,
+    condition: &Condition,
+) -> Outcome<Reply> {
+    let key = objects::Key::load(space, shard.versioned, key)?;
+    let found = admit!(objects::select(space, &key, version)?);
+    let (stamp, null, document) = (found.stamp, found.is_null(), found.document());
+    if found.is_marker() {
+        return Ok(Ok(Reply::Marker { stamp, null, latest: version == Version::Current, document }));
+    }
+    if !condition.is_none() && admit!(check_read(condition, &Found::of(&document))) == Verdict::NotModified {
+        return Ok(Ok(Reply::NotModified { stamp, null, document }));
+    }
+    let latest = key.current.as_ref().is_some_and(|current| current.stamp == stamp);
+    let inline = match inline && found.flags & keys::FLAG_INLINE != 0 {
+        true => space.get(&keys::of_version(keys::DATA, &key.closed, stamp))?,
+        false => None,
+    };
+    Ok(Ok(Reply::Object { stamp, null, latest, document, inline }))
+}

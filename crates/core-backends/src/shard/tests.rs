@@ -1,0 +1,10 @@
+//! The shard backend against a plain model, and one by one.
+
+pub mod bed;
+mod listing;
+pub mod model;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod objects;
+mod snapshot;
+mod split;

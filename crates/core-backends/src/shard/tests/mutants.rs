@@ -1,0 +1,42 @@
+//! Each bug planted in this backend makes some test fail. The bugs are switched on for the whole process,
+//! so: cargo test -p core-backends --features mutants -- --ignored
+
+use super::{listing, model, objects, snapshot, split};
+use base_types::mutant::{plant, Mutant};
+use std::panic::catch_unwind;
+
+/// Whether one of the tests fails.
+fn noticed(tests: &[fn()]) -> bool {
+    tests.iter().any(|test| catch_unwind(test).is_err())
+}
+
+#[test]
+#[ignore = "plants bugs for the whole process"]
+fn every_planted_bug_is_noticed() {
+    let tests: [fn(); 8] = [
+        split::stale_epochs_and_foreign_keys_are_redirected,
+        split::a_cut_over_before_all_is_equal_is_refused,
+        objects::a_marker_is_told_apart_from_nothing,
+        snapshot::each_kind_of_change_is_undone,
+        listing::pages_with_a_delimiter_go_on_where_they_ended,
+        split::a_split_at_any_point_loses_and_doubles_nothing,
+        model::a_bucket_that_never_had_versions,
+        model::a_bucket_with_versions_on_and_off,
+    ];
+    assert!(!noticed(&tests), "the tests pass without a bug");
+    let here = [
+        Mutant::DoubledWriteLost,
+        Mutant::CutOverBeforeEqual,
+        Mutant::ShardStaleEpochAccepted,
+        Mutant::CountIgnoresOverwrite,
+        Mutant::PrefixSkipEatsKey,
+        Mutant::MarkerHidesWrongVersion,
+        Mutant::SnapshotSeesLater,
+    ];
+    for mutant in here {
+        plant(mutant);
+        let killed = noticed(&tests);
+        plant(Mutant::None);
+        assert!(killed, "{mutant:?} goes unnoticed");
+    }
+}

@@ -1,0 +1,251 @@
+//! Versions, markers, conditions, locks and attributes, one by one.
+
+use super::bed::*;
+use crate::shard::*;
+use base_types::s3::{field, Document, Version, VersionStamp, INLINE_BYTES_MAX};
+use base_types::{ErrorKind, Refusal};
+use bytes::Bytes;
+
+fn code<T>(result: Result<T, Refusal>) -> &'static str {
+    result.err().map_or("done", |refusal| refusal.code)
+}
+
+fn one_of(etag: &str) -> Option<EtagTest> {
+    Some(EtagTest::OneOf { etags: vec![etag.into()] })
+}
+
+fn put_if(bed: &mut Bed, key: &str, size: u64, condition: Condition) -> &'static str {
+    let step = PutStep { condition, ..bed.put_step(key, Versioning::Enabled, size) };
+    code(bed.tell(Command::Put { step }))
+}
+
+#[test]
+pub fn conditional_puts_see_the_current_version_alone() {
+    let mut bed = Bed::serving();
+    let fresh = || Condition { if_none_match: Some(EtagTest::Any), ..Condition::default() };
+    let wants = |etag| Condition { if_match: one_of(etag), ..Condition::default() };
+    assert_eq!(put_if(&mut bed, "k", 1, wants("e1")), "NoSuchKey");
+    assert_eq!(put_if(&mut bed, "k", 1, fresh()), "done");
+    assert_eq!(put_if(&mut bed, "k", 2, fresh()), "PreconditionFailed");
+    assert_eq!(put_if(&mut bed, "k", 2, wants("\"e1\"")), "done");
+    assert_eq!(put_if(&mut bed, "k", 3, wants("e1")), "PreconditionFailed");
+    // A marker is in front: for a condition nothing is there.
+    bed.delete("k", Versioning::Enabled, Version::Current).unwrap();
+    assert_eq!(put_if(&mut bed, "k", 4, wants("e2")), "NoSuchKey");
+    assert_eq!(put_if(&mut bed, "k", 4, fresh()), "done");
+}
+
+#[test]
+pub fn conditional_deletes() {
+    let mut bed = Bed::serving();
+    bed.put("k", Versioning::Unversioned, 1).unwrap();
+    let mut delete = |key: &str, if_match| {
+        let condition = Condition { if_match, ..Condition::default() };
+        let step = DeleteStep { key: key.to_string().into(), version: Version::Current, condition };
+        let terms = bed.terms(Versioning::Unversioned);
+        code(bed.tell(Command::Delete { terms, step }))
+    };
+    assert_eq!(delete("k", one_of("other")), "PreconditionFailed");
+    assert_eq!((delete("none", one_of("x")), delete("none", Some(EtagTest::Any))), ("done", "PreconditionFailed"));
+    assert_eq!((delete("k", one_of("e1")), delete("k", one_of("e1"))), ("done", "done"));
+}
+
+#[test]
+pub fn a_token_puts_once() {
+    let mut bed = Bed::serving();
+    let step = PutStep { once: Some(99), ..bed.put_step("k", Versioning::Enabled, 1) };
+    let first = bed.tell(Command::Put { step: step.clone() }).unwrap();
+    bed.put("k", Versioning::Enabled, 2).unwrap();
+    assert_eq!(bed.tell(Command::Put { step: step.clone() }).unwrap(), first);
+    assert_eq!(bed.count("", None).versions, 2);
+    bed.tell(Command::Forget { epoch: 1, key: "k".into(), token: 99 }).unwrap();
+    assert_ne!(bed.tell(Command::Put { step }).unwrap(), first);
+}
+
+#[test]
+pub fn versions_are_stamped_upwards_even_if_clocks_are_not() {
+    let mut bed = Bed::serving();
+    bed.now_ms = 5_000;
+    let late = bed.put("k", Versioning::Enabled, 1).unwrap();
+    bed.now_ms = 10;
+    let later = bed.put("k", Versioning::Enabled, 2).unwrap();
+    assert!(later > late);
+    let ahead = PutStep { at_unix_ms: u64::MAX, ..bed.put_step("k", Versioning::Enabled, 3) };
+    bed.tell(Command::Put { step: ahead }).unwrap();
+    let after_all = bed.put("k", Versioning::Enabled, 4).unwrap();
+    let Ok(Reply::Object { stamp, .. }) = bed.get("k", Version::Current) else { panic!() };
+    assert_eq!(stamp, after_all);
+}
+
+#[test]
+pub fn a_marker_is_told_apart_from_nothing() {
+    let mut bed = Bed::serving();
+    let object = bed.put("k", Versioning::Enabled, 3).unwrap();
+    let Deleted::Marked { stamp: marker, .. } = bed.delete("k", Versioning::Enabled, Version::Current).unwrap() else {
+        panic!()
+    };
+    assert!(matches!(bed.get("k", Version::Current), Ok(Reply::Marker { latest: true, .. })));
+    assert!(matches!(bed.get("k", Version::Stamp(marker)), Ok(Reply::Marker { latest: false, .. })));
+    assert!(matches!(bed.get("k", Version::Stamp(object)), Ok(Reply::Object { latest: false, inline: Some(_), .. })));
+    assert_eq!(code(bed.get("k", Version::Null)), "NoSuchVersion");
+    assert_eq!(code(bed.get("k", Version::Stamp(VersionStamp(5)))), "NoSuchVersion");
+    assert_eq!(code(bed.get("l", Version::Current)), "NoSuchKey");
+    // The marker goes, the object is back.
+    bed.delete("k", Versioning::Enabled, Version::Stamp(marker)).unwrap();
+    let Ok(Reply::Object { stamp, latest: true, .. }) = bed.get("k", Version::Current) else { panic!() };
+    assert_eq!(stamp, object);
+    assert_eq!(bed.page(bed.listing("", ""), false).unwrap().0.len(), 1);
+}
+
+#[test]
+pub fn the_null_version_stays_when_versioning_is_switched_on() {
+    let mut bed = Bed::serving();
+    bed.put("k", Versioning::Unversioned, 1).unwrap();
+    bed.put("k", Versioning::Enabled, 2).unwrap();
+    let size = |reply| match reply {
+        Ok(Reply::Object { document, .. }) => Document::decode(document).unwrap().number(field::SIZE).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((size(bed.get("k", Version::Null)), size(bed.get("k", Version::Current))), (1, 2));
+    // Suspended: the null version is written over, and is the newest now.
+    bed.put("k", Versioning::Suspended, 3).unwrap();
+    assert_eq!((size(bed.get("k", Version::Null)), size(bed.get("k", Version::Current))), (3, 3));
+    assert_eq!(bed.count("", None).versions, 2);
+    bed.delete("k", Versioning::Suspended, Version::Null).unwrap();
+    assert_eq!(size(bed.get("k", Version::Current)), 2);
+}
+
+#[test]
+pub fn many_deletes_have_an_outcome_each() {
+    let mut bed = Bed::serving();
+    bed.put("a", Versioning::Unversioned, 1).unwrap();
+    let step = |key: &'static str, if_match| DeleteStep {
+        key: key.into(),
+        version: Version::Current,
+        condition: Condition { if_match, ..Condition::default() },
+    };
+    let steps = vec![step("a", one_of("wrong")), step("a", None), step("b", None)];
+    let terms = bed.terms(Versioning::Unversioned);
+    let Ok(Reply::DeletedMany { outcomes }) = bed.tell(Command::DeleteMany { terms, steps }) else { panic!() };
+    let codes: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|refusal| refusal.code)).collect();
+    assert_eq!(codes, [Some("PreconditionFailed"), None, None]);
+    assert!(matches!(outcomes[1..], [Ok(Deleted::Removed { .. }), Ok(Deleted::Nothing)]));
+}
+
+fn set(bed: &mut Bed, changes: &[(u16, Option<&'static str>)], until: Option<u64>, bypass: bool) -> &'static str {
+    let mut number = Document::new();
+    number.set_number(field::LOCK_UNTIL, until.unwrap_or(0));
+    let mut changes: Vec<_> = changes.iter().map(|(id, text)| (*id, text.map(Bytes::from))).collect();
+    if until.is_some() {
+        changes.push((field::LOCK_UNTIL, number.get(field::LOCK_UNTIL).cloned()));
+    }
+    code(bed.tell(Command::Update {
+        epoch: 1,
+        key: "k".into(),
+        version: Version::Current,
+        changes,
+        at_unix_ms: bed.now_ms,
+        bypass_governance: bypass,
+        condition: Condition::default(),
+    }))
+}
+
+fn remove(bed: &mut Bed, stamp: VersionStamp, bypass_governance: bool) -> &'static str {
+    let terms = DeleteTerms { bypass_governance, ..bed.terms(Versioning::Enabled) };
+    let step = DeleteStep { key: "k".into(), version: Version::Stamp(stamp), condition: Condition::default() };
+    code(bed.tell(Command::Delete { terms, step }))
+}
+
+#[test]
+pub fn locks_keep_versions_but_not_from_being_hidden() {
+    let mut bed = Bed::serving();
+    let stamp = bed.put("k", Versioning::Enabled, 1).unwrap();
+    assert_eq!(set(&mut bed, &[(field::LEGAL_HOLD, Some("ON"))], None, false), "done");
+    assert_eq!(remove(&mut bed, stamp, true), "AccessDenied", "nothing passes over a legal hold");
+    assert_eq!(set(&mut bed, &[(field::LEGAL_HOLD, Some("OFF"))], None, false), "done");
+    let until = bed.now_ms + 100;
+    assert_eq!(set(&mut bed, &[(field::LOCK_MODE, Some("GOVERNANCE"))], Some(until), false), "done");
+    assert_eq!(set(&mut bed, &[], Some(until - 50), false), "AccessDenied");
+    assert_eq!(set(&mut bed, &[], Some(until + 50), false), "done");
+    assert_eq!(remove(&mut bed, stamp, false), "AccessDenied");
+    assert_eq!(set(&mut bed, &[(field::LOCK_MODE, Some("COMPLIANCE"))], Some(until + 50), false), "done");
+    assert_eq!(set(&mut bed, &[(field::LOCK_MODE, Some("GOVERNANCE"))], Some(until + 50), true), "AccessDenied");
+    assert_eq!(remove(&mut bed, stamp, true), "AccessDenied", "compliance binds everybody");
+    bed.delete("k", Versioning::Enabled, Version::Current).unwrap();
+    bed.now_ms = until + 50;
+    assert_eq!(remove(&mut bed, stamp, false), "done");
+}
+
+#[test]
+pub fn a_second_factor_is_for_versions() {
+    let mut bed = Bed::serving();
+    let stamp = bed.put("k", Versioning::Enabled, 1).unwrap();
+    let terms = DeleteTerms { mfa_missing: true, ..bed.terms(Versioning::Enabled) };
+    let step = |version| DeleteStep { key: "k".into(), version, condition: Condition::default() };
+    let told = |bed: &mut Bed, version| code(bed.tell(Command::Delete { terms: terms.clone(), step: step(version) }));
+    assert_eq!(told(&mut bed, Version::Stamp(stamp)), "AccessDenied");
+    assert_eq!(told(&mut bed, Version::Current), "done");
+}
+
+#[test]
+pub fn attributes_change_what_is_read_and_listed() {
+    let mut bed = Bed::serving();
+    bed.put("k", Versioning::Unversioned, 1).unwrap();
+    assert_eq!(set(&mut bed, &[(field::STORAGE_CLASS, Some("GLACIER")), (field::TAGS, None)], None, false), "done");
+    let (items, _) = bed.page(bed.listing("", ""), false).unwrap();
+    let Item::Object { fields, .. } = &items[0] else { panic!() };
+    assert_eq!(Document::decode(fields.clone()).unwrap().text(field::STORAGE_CLASS), Some("GLACIER"));
+    let Ok(Reply::Object { document, .. }) = bed.get("k", Version::Current) else { panic!() };
+    assert!(Document::decode(document).unwrap().get(field::TAGS).is_none());
+    bed.delete("k", Versioning::Enabled, Version::Current).unwrap();
+    assert_eq!(set(&mut bed, &[(field::TAGS, None)], None, false), "MethodNotAllowed");
+}
+
+#[test]
+pub fn reads_with_conditions() {
+    let mut bed = Bed::serving();
+    bed.put("k", Versioning::Unversioned, 1).unwrap();
+    let get = |condition| {
+        bed.ask(Query::Get { epoch: 1, key: "k".into(), version: Version::Current, inline: false, condition })
+    };
+    let known = Condition { if_none_match: one_of("e1"), ..Condition::default() };
+    assert!(matches!(get(known), Ok(Reply::NotModified { .. })));
+    assert_eq!(code(get(Condition { if_match: one_of("e2"), ..Condition::default() })), "PreconditionFailed");
+}
+
+#[test]
+pub fn bad_input_is_refused_before_the_log() {
+    let mut bed = Bed::serving();
+    for (step, wanted) in [
+        (bed.put_step("", Versioning::Enabled, 1), "EmptyKey"),
+        (bed.put_step(&"x".repeat(1025), Versioning::Enabled, 1), "KeyTooLongError"),
+        (PutStep { key: Bytes::from_static(&[0xff]), ..bed.put_step("k", Versioning::Enabled, 1) }, "InvalidURI"),
+        (PutStep { document: "x".into(), ..bed.put_step("k", Versioning::Enabled, 1) }, "CorruptCommand"),
+        (
+            PutStep { inline: Some(vec![0; INLINE_BYTES_MAX + 1].into()), ..bed.put_step("k", Versioning::Enabled, 1) },
+            "BodyTooLarge",
+        ),
+    ] {
+        assert_eq!(code(bed.tell(Command::Put { step })), wanted);
+    }
+    let refusal = Bed::blank().put("k", Versioning::Enabled, 1).unwrap_err();
+    assert_eq!((refusal.code, refusal.kind), ("WrongShard", ErrorKind::Conflict));
+    let listing = Listing { prefix: Bytes::from_static(&[0xc0]), ..bed.listing("", "") };
+    assert_eq!(code(bed.page(listing, false)), "InvalidField");
+}
+
+/// The longest key there is, all of zeros, with the longest rows around it.
+#[test]
+pub fn the_longest_key_fits_an_engine() {
+    let mut bed = Bed::serving();
+    let key = "\0".repeat(1024);
+    bed.tell(Command::PinPrepare { epoch: 1, pin: 1, freeze_ms: 0, keep_ms: 1000 }).unwrap();
+    bed.tell(Command::PinCommit { pin: 1 }).unwrap();
+    bed.put(&key, Versioning::Enabled, 0).unwrap();
+    let step = PutStep { once: Some(1), ..bed.put_step(&key, Versioning::Enabled, 3) };
+    bed.tell(Command::Put { step }).unwrap();
+    let longest = bed.space.rows.keys().map(Bytes::len).max().unwrap();
+    // One byte more names the backend.
+    assert!(longest < base_engine::ENGINE_KEY_BYTES_MAX, "{longest}");
+    assert_eq!(bed.walk(bed.listing("", ""), true, 1).len(), 2);
+}

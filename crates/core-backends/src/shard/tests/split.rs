@@ -1,0 +1,294 @@
+//! Splits and merges: at any point, with writes going on, both sides come to the same.
+
+use super::bed::*;
+use super::model::{change, compare};
+use crate::shard::*;
+use base_types::s3::Version;
+use bytes::Bytes;
+
+pub fn ranges(cuts: &[&str]) -> Vec<Range> {
+    let mut starts = vec![Bytes::new()];
+    starts.extend(cuts.iter().map(|cut| Bytes::copy_from_slice(cut.as_bytes())));
+    let end = |at: usize| starts.get(at + 1).cloned();
+    starts.iter().enumerate().map(|(at, start)| Range { start: start.clone(), end: end(at) }).collect()
+}
+
+fn peers(ranges: &[Range], epoch: u64) -> Vec<Peer> {
+    let peer = |(at, range): (usize, &Range)| Peer { shard: at as u64, epoch, range: range.clone() };
+    ranges.iter().enumerate().map(peer).collect()
+}
+
+/// A target, made ready to take rows of these sources.
+fn target(epoch: u64, range: &Range, sources: &[Peer]) -> Bed {
+    let mut bed = Bed::blank();
+    bed.epoch = epoch;
+    bed.tell(Command::PrepareImport { epoch, range: range.clone(), sources: sources.to_vec() }).unwrap();
+    bed
+}
+
+/// One step of copying; whether it has come to the end for now.
+pub fn copy_step(source: &Bed, target: &mut Bed, at: usize) -> bool {
+    let info = target.info();
+    let expected = info.cursors[at].clone();
+    let range = info.range.meet(&info.peers[at].range).unwrap();
+    let mut cursor = expected.clone();
+    let (rows, at_end) = if !expected.copied {
+        let export = Query::Export { epoch: source.epoch, range, after: expected.after.clone(), bytes_max: 400 };
+        let Ok(Reply::Rows { rows, more }) = source.ask(export) else { panic!() };
+        cursor.copied = !more;
+        cursor.after = rows.last().map_or(cursor.after, |(key, _)| key.clone());
+        (rows.into_iter().map(|(key, row)| (key, Some(row))).collect(), false)
+    } else {
+        let feed = Query::Feed { epoch: source.epoch, range, after: expected.feed, limit: 5 };
+        let Ok(Reply::Feed { rows, reached, more }) = source.ask(feed) else { panic!() };
+        cursor.feed = reached;
+        (rows, !more)
+    };
+    let import = Command::Import { epoch: target.epoch, source: at as u16, expected, cursor, rows };
+    target.tell(import.clone()).unwrap();
+    // It comes again, late: nothing changes.
+    let before = target.space.clone();
+    target.tell(import).unwrap();
+    assert_eq!(target.content(), before.rows.into_iter().filter(|(key, _)| b"cdnov".contains(&key[0])).collect());
+    at_end
+}
+
+fn digest_all(bed: &mut Bed) {
+    while bed.info().digests.is_none() {
+        bed.tell(Command::Digest { epoch: bed.epoch, limit: 7 }).unwrap();
+    }
+}
+
+/// Cuts over, if all is equal.
+fn cut_over(source: &mut Bed, targets: &mut [Bed]) -> Result<(), base_types::Refusal> {
+    digest_all(source);
+    targets.iter_mut().for_each(digest_all);
+    source.tell(Command::Freeze { epoch: source.epoch, lease_ms: 1000 })?;
+    for target in targets.iter_mut() {
+        while !copy_step(source, target, 0) {}
+    }
+    let digests = targets.iter().flat_map(|target| target.info().digests.unwrap()).collect();
+    source.tell(Command::CutOver { epoch: source.epoch, feed: targets[0].info().cursors[0].feed, digests })?;
+    let floor = source.info().last_stamp;
+    for target in targets.iter_mut() {
+        target.now_ms = source.now_ms;
+        target.tell(Command::Activate { epoch: target.epoch, stamp_floor: floor })?;
+    }
+    Ok(())
+}
+
+/// Splits in three with writes between all steps; then the three together are the bucket.
+pub fn split_in_three(seed: u64, versioning: Versioning) {
+    let mut random = Random(seed);
+    let (mut source, mut plain_s3) = (Bed::serving(), Plain::default());
+    let write = |random: &mut Random, bed: &mut Bed, plain_s3: &mut Plain, writes: u64| {
+        for _ in 0..writes {
+            let key = random.key();
+            change(random, bed, plain_s3, versioning, &key);
+        }
+    };
+    write(&mut random, &mut source, &mut plain_s3, 200);
+    let ranges = ranges(&["a\0", "b/"]);
+    let whole = [Peer { shard: 0, epoch: 1, range: Range::default() }];
+    let mut targets: Vec<Bed> = ranges.iter().map(|range| target(2, range, &whole)).collect();
+    source.tell(Command::BeginSplit { epoch: 1, targets: peers(&ranges, 2) }).unwrap();
+    for _ in 0..40 {
+        let writes = random.below(4);
+        write(&mut random, &mut source, &mut plain_s3, writes);
+        for target in &mut targets {
+            if random.below(3) > 0 {
+                copy_step(&source, target, 0);
+            }
+            if random.below(4) == 0 {
+                target.tell(Command::Digest { epoch: 2, limit: 9 }).unwrap();
+            }
+        }
+        if random.below(4) == 0 {
+            source.tell(Command::Digest { epoch: 1, limit: 9 }).unwrap();
+        }
+    }
+    cut_over(&mut source, &mut targets).unwrap();
+    assert_eq!(source.put("a", versioning, 1).unwrap_err().code, "WrongShard");
+    let mut all = std::collections::BTreeMap::new();
+    targets.iter().for_each(|target| all.extend(target.content()));
+    assert_eq!(all, source.content());
+    let sum = targets.iter().fold(Totals::default(), |sum, target| sum.plus(&target.info().totals));
+    assert_eq!((sum, sum), (plain_s3.count(""), source.info().totals));
+    // Each goes on as a shard of its own.
+    for target in &mut targets {
+        let mut own = plain_s3.clone();
+        let range = target.info().range;
+        own.keys.retain(|key, _| range.holds(key.as_bytes()));
+        for _ in 0..60 {
+            let key = random.key();
+            let refused = target.put(&key, versioning, 3).err().map(|refusal| refusal.code);
+            assert_eq!(refused, (!range.holds(key.as_bytes())).then_some("WrongShard"));
+            if refused.is_none() {
+                let newest = target.get(&key, Version::Current).unwrap();
+                let Reply::Object { stamp, null, .. } = newest else { panic!() };
+                own.add(&key, Kept { stamp, null, marker: false, size: 3 });
+                change(&mut random, target, &mut own, versioning, &key);
+            }
+            compare(&mut random, target, &own, None);
+        }
+    }
+}
+
+#[test]
+pub fn a_split_at_any_point_loses_and_doubles_nothing() {
+    for seed in 0..6 {
+        let versioning = [Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended][seed as usize % 3];
+        split_in_three(seed, versioning);
+    }
+}
+
+#[test]
+pub fn two_shards_merge_into_one() {
+    let mut random = Random(5);
+    let halves = ranges(&["a/"]);
+    let (mut plain_s3, mut sources) = (Plain::default(), Vec::new());
+    for range in &halves {
+        let mut bed = Bed::blank();
+        bed.tell(Command::Create { epoch: 1, range: range.clone() }).unwrap();
+        sources.push(bed);
+    }
+    let mut merged = target(2, &Range::default(), &peers(&halves, 1));
+    for round in 0..30 {
+        for _ in 0..10 {
+            let key = random.key();
+            let at = usize::from(halves[1].holds(key.as_bytes()));
+            change(&mut random, &mut sources[at], &mut plain_s3, Versioning::Enabled, &key);
+        }
+        if round == 10 {
+            for source in &mut sources {
+                source.tell(Command::BeginSplit { epoch: 1, targets: peers(&[Range::default()], 2) }).unwrap();
+            }
+        }
+        if round > 10 {
+            (0..2).for_each(|at| _ = copy_step(&sources[at], &mut merged, at));
+        }
+    }
+    digest_all(&mut merged);
+    for (at, source) in sources.iter_mut().enumerate() {
+        digest_all(source);
+        source.tell(Command::Freeze { epoch: 1, lease_ms: 1000 }).unwrap();
+        while !copy_step(source, &mut merged, at) {}
+        let (feed, digest) = (merged.info().cursors[at].feed, merged.info().digests.unwrap()[at].clone());
+        source.tell(Command::CutOver { epoch: 1, feed, digests: vec![digest] }).unwrap();
+    }
+    let floor = sources.iter().map(|source| source.info().last_stamp).max().unwrap();
+    merged.tell(Command::Activate { epoch: 2, stamp_floor: floor }).unwrap();
+    for _ in 0..50 {
+        compare(&mut random, &merged, &plain_s3, None);
+    }
+}
+
+fn splitting() -> (Bed, Vec<Bed>) {
+    let mut source = Bed::serving();
+    for at in 0..30 {
+        source.put(&format!("k{at:02}"), Versioning::Unversioned, at).unwrap();
+    }
+    let ranges = ranges(&["k10"]);
+    let whole = [Peer { shard: 0, epoch: 1, range: Range::default() }];
+    let mut targets: Vec<Bed> = ranges.iter().map(|range| target(2, range, &whole)).collect();
+    source.tell(Command::BeginSplit { epoch: 1, targets: peers(&ranges, 2) }).unwrap();
+    for target in &mut targets {
+        while !copy_step(&source, target, 0) {}
+        digest_all(target);
+    }
+    digest_all(&mut source);
+    (source, targets)
+}
+
+#[test]
+pub fn a_cut_over_before_all_is_equal_is_refused() {
+    let (mut source, targets) = splitting();
+    let digests: Vec<_> = targets.iter().flat_map(|target| target.info().digests.unwrap()).collect();
+    let over = |feed, digests: &[RangeDigest]| Command::CutOver { epoch: 1, feed, digests: digests.to_vec() };
+    assert_eq!(source.tell(over(0, &digests)).unwrap_err().code, "Conflict", "it was not frozen");
+    source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
+    let mut wrong = digests.clone();
+    wrong[1].sum ^= 1;
+    assert_eq!(source.tell(over(0, &wrong)).unwrap_err().code, "NotEqual");
+    // The freeze runs out, a write comes: the targets lack it.
+    source.now_ms += 11;
+    source.put("k05", Versioning::Unversioned, 5).unwrap();
+    source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
+    assert_eq!(source.tell(over(0, &digests)).unwrap_err().code, "Conflict");
+}
+
+#[test]
+pub fn a_split_given_up_leaves_nothing_behind() {
+    let (mut source, _) = splitting();
+    for at in 0..40 {
+        source.put(&format!("k{at:02}"), Versioning::Unversioned, 1).unwrap();
+    }
+    source.tell(Command::AbortSplit { epoch: 1 }).unwrap();
+    let again = Command::BeginSplit { epoch: 1, targets: peers(&ranges(&["x"]), 3) };
+    assert_eq!(source.tell(again.clone()).unwrap_err().code, "NotReady");
+    while let Reply::Dropped { more: true } = source.tell(Command::Sweep { limit: 20 }).unwrap() {}
+    assert!(source.space.rows.keys().all(|key| key[0] != b'q'));
+    source.tell(again).unwrap();
+    assert_eq!(source.info().feed, 0);
+}
+
+#[test]
+pub fn stale_epochs_and_foreign_keys_are_redirected() {
+    let mut bed = Bed::blank();
+    let range = Range { start: "b".into(), end: Some("d".into()) };
+    bed.tell(Command::Create { epoch: 4, range }).unwrap();
+    for (epoch, key, code) in
+        [(4, "c", None), (3, "c", Some("WrongShard")), (4, "d", Some("WrongShard")), (4, "a", Some("WrongShard"))]
+    {
+        bed.epoch = epoch;
+        assert_eq!(bed.put(key, Versioning::Unversioned, 1).err().map(|refusal| refusal.code), code, "{epoch} {key}");
+        let read = bed.get(key, Version::Current).err().map(|refusal| refusal.code);
+        assert_eq!(read, code, "{epoch} {key}");
+        let listed = bed.page(bed.listing("", ""), false).err().map(|refusal| refusal.code);
+        assert_eq!(listed.is_some(), epoch == 3);
+    }
+}
+
+#[test]
+pub fn a_retired_shard_answers_its_snapshots_until_they_end_and_is_then_dropped() {
+    let (mut source, mut targets) = splitting();
+    source.tell(Command::PinPrepare { epoch: 1, pin: 6, freeze_ms: 10, keep_ms: 1000 }).unwrap();
+    source.tell(Command::PinCommit { pin: 6 }).unwrap();
+    cut_over(&mut source, &mut targets).unwrap();
+    targets[0].put("k00", Versioning::Unversioned, 900).unwrap();
+    let listing = Listing { pin: Some(6), ..source.listing("", "") };
+    assert_eq!(source.page(listing, false).unwrap().0.len(), 30);
+    assert_eq!(source.page(source.listing("", ""), false).unwrap_err().code, "WrongShard");
+    let drop_it = Command::Drop { epoch: 1, limit: 9, force: false };
+    assert_eq!(source.tell(drop_it.clone()).unwrap_err().code, "NotReady");
+    source.now_ms += 1000;
+    while let Reply::Dropped { more: true } = source.tell(drop_it.clone()).unwrap() {}
+    assert_eq!(source.space.rows.len(), 1, "only the mark of its epoch is left");
+    assert_eq!(source.tell(drop_it).unwrap(), Reply::Dropped { more: false });
+    let again = Command::Create { epoch: 1, range: Range::default() };
+    source.tell(again).unwrap();
+    assert_eq!(source.put("a", Versioning::Unversioned, 1).unwrap_err().code, "WrongShard");
+}
+
+#[test]
+pub fn rows_that_could_not_be_here_are_not_imported() {
+    let whole = [Peer { shard: 0, epoch: 1, range: Range::default() }];
+    let range = Range { start: "b".into(), end: None };
+    let mut bed = target(2, &range, &whole);
+    let good = [&b"c"[..], b"d", &[0]].concat();
+    let empty = Bytes::new();
+    for (key, value) in [
+        (&b"S"[..], empty.clone()),
+        (b"c", empty.clone()),
+        (b"ca\0", empty.clone()),
+        (&good, empty.clone()),
+        (&good, Bytes::from_static(&[99; 9])),
+        (b"vd\0", Bytes::from_static(&[0])),
+        (b"iq", empty),
+    ] {
+        let rows = vec![(Bytes::copy_from_slice(key), Some(value))];
+        let (expected, cursor) = Default::default();
+        let import = Command::Import { epoch: 2, source: 0, expected, cursor, rows };
+        assert_eq!(bed.tell(import).unwrap_err().code, "Malformed", "{key:?}");
+    }
+}

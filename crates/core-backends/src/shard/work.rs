@@ -1,0 +1,246 @@
+//! Rows written by one command, and all that must follow them: history for snapshots, the feed of a
+//! split, the digests, the count index and the totals.
+//!
+//! Always: every change of a key's row goes through `put` or `delete` here, so nothing that follows can
+//! be forgotten in one place; the record is written once, by `finish`.
+//! Not here: which rows a command changes (`objects.rs`, `reshard.rs`), the index's shape (`index.rs`).
+
+use super::command::{Totals, STEP_ROWS_MAX};
+use super::index;
+use super::keys::{self, CURRENT, VERSION};
+use super::state::{Digest, Shard, FEED_ROWS_MAX};
+use crate::{ApplyContext, SpaceRead, SpaceWrite};
+use base_engine::{Direction, EngineError, KeyRange};
+use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
+use bytes::Bytes;
+use core::ops::ControlFlow;
+use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
+
+/// The most history rows a shard keeps; beyond it the oldest snapshot ends.
+pub const HISTORY_ROWS_MAX: u64 = 1 << 20;
+/// How many dead history or feed rows one write removes beside its own work.
+const SWEEP_ROWS: usize = 16;
+
+/// What a row was before a change.
+#[derive(Clone, Debug)]
+pub(super) enum Before {
+    Absent,
+    Was(Bytes),
+    /// To be read where something needs it.
+    Unread,
+}
+
+/// One command at work.
+pub(super) struct Work<'a> {
+    pub space: &'a mut dyn SpaceWrite,
+    pub shard: Shard,
+    pub at: ApplyContext,
+    /// What the count index must be told, by position.
+    pub counted: Vec<(Bytes, Totals)>,
+}
+
+impl<'a> Work<'a> {
+    pub fn new(space: &'a mut dyn SpaceWrite, shard: Shard, at: ApplyContext) -> Work<'a> {
+        Work { space, shard, at, counted: Vec::new() }
+    }
+
+    /// Sets a row of a key table.
+    pub fn put(&mut self, key: Bytes, value: Bytes, before: Before) -> Result<(), EngineError> {
+        let before = self.settle(&key, before)?;
+        self.follow(&key, before.as_ref(), Some(&value))?;
+        self.space.put(key, value);
+        Ok(())
+    }
+
+    /// Removes a row of a key table.
+    pub fn delete(&mut self, key: Bytes, before: Before) -> Result<(), EngineError> {
+        let before = self.settle(&key, before)?;
+        if before.is_some() {
+            self.follow(&key, before.as_ref(), None)?;
+            self.space.delete(key);
+        }
+        Ok(())
+    }
+
+    fn settle(&self, key: &[u8], before: Before) -> Result<Option<Bytes>, EngineError> {
+        match before {
+            Before::Absent => Ok(None),
+            Before::Was(row) => Ok(Some(row)),
+            Before::Unread => self.space.get(key),
+        }
+    }
+
+    fn follow(&mut self, key: &Bytes, before: Option<&Bytes>, after: Option<&Bytes>) -> Result<(), EngineError> {
+        let table = key.first().copied().unwrap_or_default();
+        if table == CURRENT || table == VERSION {
+            self.remember(key, before)?;
+            self.count(table, key, before, after)?;
+        }
+        if self.shard.doubles() {
+            self.double(key);
+        }
+        if let Some(digest) = self.shard.digest.as_mut() {
+            adjust(digest, key, before, after)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps what a row was for the newest snapshot, once.
+    pub fn remember(&mut self, key: &[u8], before: Option<&Bytes>) -> Result<(), EngineError> {
+        let Some(ordinal) = self.shard.newest_pin() else { return Ok(()) };
+        if planted(Mutant::SnapshotSeesLater) {
+            return Ok(());
+        }
+        let kept = keys::of_history(key, ordinal);
+        if self.space.get(&kept)?.is_some() {
+            return Ok(());
+        }
+        let mut row = Vec::with_capacity(1 + before.map_or(0, Bytes::len));
+        row.push(u8::from(before.is_some()));
+        row.extend_from_slice(before.map_or(&[], |before| before));
+        self.space.put(kept, row.into());
+        self.shard.history_rows += 1;
+        Ok(())
+    }
+
+    fn count(
+        &mut self,
+        table: u8,
+        key: &Bytes,
+        before: Option<&Bytes>,
+        after: Option<&Bytes>,
+    ) -> Result<(), EngineError> {
+        let weigh = |row: Option<&Bytes>| row.map_or(Ok(Totals::default()), |row| weight(table, row));
+        let change = weigh(after)?.minus(&weigh(before)?);
+        let forgotten = planted(Mutant::CountIgnoresOverwrite) && before.is_some() && after.is_some();
+        if change != Totals::default() && !forgotten {
+            self.counted.push((key.slice(1..), change));
+        }
+        Ok(())
+    }
+
+    fn double(&mut self, key: &Bytes) {
+        // One lost write in eight, as a queue that overflows silently would.
+        let lost = planted(Mutant::DoubledWriteLost) && self.shard.feed % 8 == 7;
+        self.shard.feed += 1;
+        if !lost {
+            self.space.put(keys::of_feed(self.shard.feed), key.clone());
+        }
+    }
+
+    /// Writes what follows, and the record.
+    pub fn finish(mut self) -> Result<(), EngineError> {
+        let counted = std::mem::take(&mut self.counted);
+        if !counted.is_empty() {
+            self.shard.totals = counted.iter().fold(self.shard.totals, |sum, (_, change)| sum.plus(change));
+            index::add(&mut self, counted)?;
+        }
+        if self.shard.doubles() && self.shard.feed > FEED_ROWS_MAX {
+            super::reshard::give_up_split(&mut self.shard);
+        }
+        self.expire_pins();
+        self.sweep(SWEEP_ROWS)?;
+        let record = self.shard.to_bytes();
+        self.space.put(Bytes::from_static(&[keys::STATE]), record);
+        Ok(())
+    }
+
+    fn expire_pins(&mut self) {
+        let now = self.at.cluster_time_ms;
+        if self.shard.pins.iter().any(|pin| pin.expires_ms <= now) {
+            self.shard.drop_pins(|pin| pin.expires_ms > now);
+        }
+        if self.shard.history_rows > HISTORY_ROWS_MAX && self.shard.sweep.is_none() {
+            let oldest = self.shard.pins.iter().map(|pin| pin.ordinal).min();
+            self.shard.drop_pins(|pin| Some(pin.ordinal) != oldest);
+        }
+    }
+
+    /// Removes up to `limit` rows that nothing needs: history before the oldest snapshot, feed rows of a
+    /// split that is over. Returns whether there may be more.
+    pub fn sweep(&mut self, limit: usize) -> Result<bool, EngineError> {
+        if self.shard.feed > 0 && !self.shard.doubles() {
+            let (rows, more) =
+                crate::rows::page(self.space, &[keys::FEED], Some(&[keys::FEED + 1]), Direction::Forward, limit)?;
+            rows.into_iter().for_each(|(key, _)| self.space.delete(key));
+            if !more {
+                self.shard.feed = 0;
+            }
+            return Ok(true);
+        }
+        let Some(after) = self.shard.sweep.clone() else { return Ok(false) };
+        let oldest = self.shard.pins.iter().map(|pin| pin.ordinal).min().unwrap_or(u32::MAX);
+        let (dead, cursor) = dead_history(self.space, &after, oldest, limit.min(STEP_ROWS_MAX as usize))?;
+        self.shard.history_rows = self.shard.history_rows.saturating_sub(dead.len() as u64);
+        dead.into_iter().for_each(|key| self.space.delete(key));
+        self.shard.sweep = cursor;
+        Ok(self.shard.sweep.is_some())
+    }
+}
+
+/// The history rows, of the next `limit` behind `after`, that only snapshots older than any need.
+fn dead_history(
+    space: &dyn SpaceRead,
+    after: &[u8],
+    oldest: u32,
+    limit: usize,
+) -> Result<(Vec<Bytes>, Option<Bytes>), EngineError> {
+    let start = if after.is_empty() { vec![keys::HISTORY] } else { crate::rows::successor(after) };
+    let (mut dead, mut seen, mut cursor, mut damage) = (Vec::new(), 0, None, None);
+    space.range(KeyRange { start: &start, end: Some(&[keys::HISTORY + 1]) }, Direction::Forward, &mut |key, _| {
+        match keys::history_parts(key) {
+            Ok((_, ordinal)) if ordinal < oldest => dead.push(Bytes::copy_from_slice(key)),
+            Ok(_) => {}
+            Err(error) => damage = Some(error),
+        }
+        seen += 1;
+        if damage.is_some() || seen >= limit {
+            cursor = Some(Bytes::copy_from_slice(key));
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    damage.map_or(Ok((dead, cursor)), Err)
+}
+
+/// What a row adds to the counts.
+pub(super) fn weight(table: u8, row: &[u8]) -> Result<Totals, EngineError> {
+    let flags = keys::flags_of(row)?;
+    Ok(match table {
+        CURRENT => Totals { keys: 1, current_bytes: keys::current_size(row), ..Totals::default() },
+        _ if flags & keys::FLAG_MARKER != 0 => Totals { markers: 1, ..Totals::default() },
+        _ => Totals { versions: 1, bytes: keys::version_size(row), ..Totals::default() },
+    })
+}
+
+/// The sum of one row: of its key and its value, so that neither can be swapped.
+pub(super) fn row_sum(key: &[u8], value: &[u8]) -> u128 {
+    xxh3_128_with_seed(value, xxh3_128(key) as u64) ^ xxh3_128(key)
+}
+
+/// Adds a row to the range it lies in, or takes it away.
+pub(super) fn add_to_digest(digest: &mut Digest, key: &[u8], value: &[u8], away: bool) -> Result<(), EngineError> {
+    let client = keys::client_key(keys::closed_of(key)?);
+    let sum = row_sum(key, value);
+    for part in digest.sums.iter_mut().filter(|part| part.range.holds(&client)) {
+        (part.sum, part.rows) = match away {
+            true => (part.sum.wrapping_sub(sum), part.rows.wrapping_sub(1)),
+            false => (part.sum.wrapping_add(sum), part.rows.wrapping_add(1)),
+        };
+    }
+    Ok(())
+}
+
+fn adjust(digest: &mut Digest, key: &[u8], before: Option<&Bytes>, after: Option<&Bytes>) -> Result<(), EngineError> {
+    if !digest.done && key > &digest.cursor[..] {
+        return Ok(());
+    }
+    if let Some(before) = before {
+        add_to_digest(digest, key, before, true)?;
+    }
+    if let Some(after) = after {
+        add_to_digest(digest, key, after, false)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! A bucket of several shards: flows with crashes, late and repeated commands, and two runners at once.
+
+use super::flow::{copy_query, decide, import_of, Seen, Step};
+use super::*;
+use crate::decode_reply;
+use crate::shard::tests::bed::{Bed, Plain, Random};
+use crate::shard::tests::model::change;
+use crate::shard::{self, ShardInfo, Versioning};
+use crate::testing::MapSpace;
+use base_types::LogIndex;
+use std::collections::BTreeMap;
+
+/// A bucket's map and its shards.
+struct Bucket {
+    map: MapSpace,
+    shards: BTreeMap<u64, Bed>,
+    now_ms: u64,
+}
+
+impl Bucket {
+    fn new() -> Bucket {
+        let mut bucket = Bucket { map: MapSpace::default(), shards: BTreeMap::new(), now_ms: 1_000 };
+        bucket.tell(Command::Initialize).unwrap();
+        bucket.shards.insert(1, Bed::serving());
+        bucket
+    }
+
+    fn tell(&mut self, command: Command) -> Result<Reply, Refusal> {
+        let bytes = command.to_bytes();
+        validate(&bytes)?;
+        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: self.now_ms };
+        let reply = apply(at, &mut self.map, &bytes).unwrap();
+        assert!(self.map.rows.keys().all(|key| key.last() != Some(&1)));
+        self.check_map();
+        decode_reply(reply)
+    }
+
+    fn ask(&self, question: Query) -> Result<Reply, Refusal> {
+        decode_reply(query(self.now_ms, &self.map, &question.to_bytes()).unwrap())
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        match self.ask(Query::Map { start: Bytes::new(), limit: 1000 }) {
+            Ok(Reply::Entries { entries, more: false, .. }) => entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn check_map(&self) {
+        let entries = self.entries();
+        assert_eq!(entries[0].range.start, Bytes::new());
+        assert_eq!(entries[entries.len() - 1].range.end, None);
+        for pair in entries.windows(2) {
+            assert_eq!(pair[0].range.end.as_ref(), Some(&pair[1].range.start), "a gap or an overlap");
+        }
+    }
+
+    /// One write, routed by the map; refused now and then while a shard is being cut over.
+    fn write(&mut self, random: &mut Random, plain_s3: &mut Plain, versioning: Versioning) {
+        let key = random.key();
+        let Ok(Reply::Entries { entries, .. }) = self.ask(Query::Locate { key: key.clone().into() }) else { panic!() };
+        assert!(entries[0].range.holds(key.as_bytes()));
+        if let Some(bed) = self.shards.get_mut(&entries[0].shard) {
+            (bed.epoch, bed.now_ms) = (entries[0].epoch, self.now_ms);
+            change(random, bed, plain_s3, versioning, &key);
+        }
+    }
+
+    fn seen(&self, peers: &[crate::shard::Peer]) -> Vec<Seen> {
+        let see = |peer: &crate::shard::Peer| match self.shards.get(&peer.shard) {
+            None => Seen::NoCluster,
+            Some(bed) => match bed.ask(shard::Query::Describe) {
+                Ok(shard::Reply::Shard { info }) => Seen::Shard(Box::new(info)),
+                _ => Seen::Empty,
+            },
+        };
+        peers.iter().map(see).collect()
+    }
+
+    fn shard(&mut self, number: u64) -> &mut Bed {
+        let now_ms = self.now_ms;
+        let bed = self.shards.get_mut(&number).unwrap();
+        bed.now_ms = now_ms;
+        bed
+    }
+}
+
+/// A runner's knowledge: what it read, which may be old when it acts.
+#[derive(Clone)]
+struct View {
+    flow: Flow,
+    sources: Vec<Seen>,
+    targets: Vec<Seen>,
+}
+
+fn look(bucket: &Bucket, flow: u64) -> Option<View> {
+    let Ok(Reply::Flow { flow }) = bucket.ask(Query::Flow { flow }) else { return None };
+    let (sources, targets) = (bucket.seen(&flow.sources), bucket.seen(&flow.targets));
+    Some(View { flow, sources, targets })
+}
+
+/// Does what a runner with this view does. Refusals are what an old view earns.
+fn act(bucket: &mut Bucket, view: &View) -> Step {
+    let step = decide(&view.flow, &view.sources, &view.targets);
+    match step.clone() {
+        Step::Map(command) => drop(bucket.tell(command)),
+        Step::MakeCluster { target } => {
+            bucket.shards.entry(view.flow.targets[target].shard).or_insert_with(Bed::blank);
+        }
+        Step::Source { source, command } => drop(bucket.shard(view.flow.sources[source].shard).tell(command)),
+        Step::Target { target, command } => drop(bucket.shard(view.flow.targets[target].shard).tell(command)),
+        Step::Copy { source, target } => {
+            let Seen::Shard(info) = &view.targets[target] else { panic!() };
+            copy(bucket, &view.flow, source, target, info);
+        }
+        Step::Done | Step::Stuck { .. } => {}
+    }
+    step
+}
+
+fn copy(bucket: &mut Bucket, flow: &Flow, source: usize, target: usize, info: &ShardInfo) {
+    let question = copy_query(flow, source, target, info).unwrap();
+    let Ok(answer) = bucket.shard(flow.sources[source].shard).ask(question) else { return };
+    let command = import_of(flow, source, target, info, answer).unwrap();
+    let _ = bucket.shard(flow.targets[target].shard).tell(command);
+}
+
+/// Runs a flow to its end with writes between, by runners that see old states and do steps again.
+fn run_flow(bucket: &mut Bucket, random: &mut Random, plain_s3: &mut Plain, flow: u64, versioning: Versioning) {
+    let mut old: Vec<View> = Vec::new();
+    let mut stuck = 0;
+    for _ in 0..5_000 {
+        bucket.now_ms += random.below(200);
+        for _ in 0..random.below(3) {
+            bucket.write(random, plain_s3, versioning);
+        }
+        if !old.is_empty() && random.below(3) == 0 {
+            let view = random.pick(&old).clone();
+            act(bucket, &view);
+            continue;
+        }
+        let Some(view) = look(bucket, flow) else { return };
+        if random.below(4) == 0 {
+            old.push(view.clone());
+        }
+        stuck += u64::from(matches!(act(bucket, &view), Step::Stuck { .. }));
+        assert_eq!(stuck, 0, "the flow is stuck: {view:?}", view = decide(&view.flow, &view.sources, &view.targets));
+    }
+    panic!("the flow does not end");
+}
+
+/// All shards of the map together are the plain S3.
+fn check_bucket(bucket: &mut Bucket, plain_s3: &Plain) {
+    let mut items = Vec::new();
+    let mut totals = crate::shard::Totals::default();
+    for entry in bucket.entries() {
+        let bed = bucket.shard(entry.shard);
+        bed.epoch = entry.epoch;
+        items.extend(bed.walk(bed.listing("", ""), true, 50));
+        totals = totals.plus(&bed.count("", None));
+    }
+    let told: Vec<_> = items.into_iter().map(crate::shard::tests::bed::plain).collect();
+    assert_eq!(told, plain_s3.list("", "", true));
+    assert_eq!(totals, plain_s3.count(""));
+}
+
+fn plan(bucket: &mut Bucket, sources: &[&Entry], cuts: &[&str]) -> u64 {
+    let sources = sources.iter().map(|entry| (entry.shard, entry.epoch)).collect();
+    let cuts = cuts.iter().map(|cut| Bytes::copy_from_slice(cut.as_bytes())).collect();
+    match bucket.tell(Command::Plan { sources, cuts }).unwrap() {
+        Reply::Flow { flow } => flow.flow,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn split_split_and_merge(seed: u64, versioning: Versioning) {
+    let mut random = Random(seed);
+    let (mut bucket, mut plain_s3) = (Bucket::new(), Plain::default());
+    for _ in 0..100 {
+        bucket.write(&mut random, &mut plain_s3, versioning);
+    }
+    let entries = bucket.entries();
+    let flow = plan(&mut bucket, &[&entries[0]], &["0", "b"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, versioning);
+    check_bucket(&mut bucket, &plain_s3);
+    let entries = bucket.entries();
+    assert_eq!(entries.len(), 3);
+    let flow = plan(&mut bucket, &[&entries[1]], &["a", "a\0"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, versioning);
+    check_bucket(&mut bucket, &plain_s3);
+    // Three become two, cut elsewhere.
+    let entries = bucket.entries();
+    let flow = plan(&mut bucket, &[&entries[1], &entries[2], &entries[3]], &["a-"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, versioning);
+    check_bucket(&mut bucket, &plain_s3);
+    assert_eq!(bucket.entries().len(), 4);
+    let Ok(Reply::Retired { shards, more: false }) = bucket.ask(Query::Retired { after: 0, limit: 99 }) else {
+        panic!()
+    };
+    assert_eq!(shards.len(), 1 + 1 + 3);
+    for retired in shards {
+        let (shard, epoch) = (retired.peer.shard, retired.peer.epoch);
+        let drop_it = shard::Command::Drop { epoch, limit: 4096, force: false };
+        bucket.shard(shard).tell(drop_it).unwrap();
+        bucket.tell(Command::Forget { shard }).unwrap();
+    }
+    check_bucket(&mut bucket, &plain_s3);
+}
+
+#[test]
+fn flows_come_to_their_end_whatever_their_runners_do() {
+    for seed in 0..6 {
+        let versioning = [Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended][seed as usize % 3];
+        split_split_and_merge(seed, versioning);
+    }
+}
+
+#[test]
+fn a_flow_given_up_leaves_the_bucket_as_it_was() {
+    let mut random = Random(77);
+    let (mut bucket, mut plain_s3) = (Bucket::new(), Plain::default());
+    for _ in 0..60 {
+        bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+    }
+    let before = bucket.entries();
+    let flow = plan(&mut bucket, &[&before[0]], &["a"]);
+    for _ in 0..8 {
+        let view = look(&bucket, flow).unwrap();
+        act(&mut bucket, &view);
+        bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+    }
+    let late = look(&bucket, flow).unwrap();
+    bucket.tell(Command::Advance { flow, from: Phase::Copying, to: Phase::Aborting }).unwrap();
+    act(&mut bucket, &late);
+    while let Some(view) = look(&bucket, flow) {
+        act(&mut bucket, &view);
+        act(&mut bucket, &late);
+    }
+    assert_eq!(bucket.entries(), before);
+    check_bucket(&mut bucket, &plain_s3);
+    let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 99 }) else { panic!() };
+    assert_eq!(shards.len(), 2, "its targets are to be dropped");
+    // A command of the old flow comes very late; the next flow gets by.
+    let late = shard::Command::BeginSplit { epoch: before[0].epoch, targets: late.flow.targets };
+    bucket.shard(before[0].shard).tell(late).unwrap();
+    bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+    let flow = plan(&mut bucket, &[&before[0]], &["b"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
+    check_bucket(&mut bucket, &plain_s3);
+}
+
+#[test]
+fn plans_that_do_not_fit_are_refused() {
+    let mut bucket = Bucket::new();
+    let code = |result: Result<Reply, Refusal>| result.err().map(|refusal| refusal.code);
+    let plan = |sources: &[(u64, u64)], cuts: &[&'static str]| Command::Plan {
+        sources: sources.to_vec(),
+        cuts: cuts.iter().map(|cut| Bytes::from_static(cut.as_bytes())).collect(),
+    };
+    assert_eq!(code(bucket.tell(plan(&[], &[]))), Some("LimitOutOfRange"));
+    assert_eq!(code(bucket.tell(plan(&[(1, 1)], &["b", "a"]))), Some("Malformed"));
+    assert_eq!(code(bucket.tell(plan(&[(1, 2)], &["a"]))), Some("Conflict"));
+    assert_eq!(code(bucket.tell(plan(&[(9, 1)], &["a"]))), Some("Conflict"));
+    assert_eq!(code(bucket.tell(plan(&[(1, 1)], &["m"]))), None);
+    assert_eq!(code(bucket.tell(plan(&[(1, 1)], &["m"]))), Some("ReshardRunning"));
+    let skip = Command::Advance { flow: 1, from: Phase::Planned, to: Phase::Switched };
+    assert_eq!(code(bucket.tell(skip)), Some("Conflict"));
+    assert_eq!(code(bucket.tell(Command::Switch { flow: 1 })), Some("Conflict"));
+    assert_eq!(code(bucket.tell(Command::Finish { flow: 1 })), Some("Conflict"));
+    assert_eq!(code(bucket.tell(Command::Finish { flow: 5 })), None);
+}
