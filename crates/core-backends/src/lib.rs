@@ -7,6 +7,7 @@
 //! Not here: Raft, overlays and engines (core-cluster), which cluster to ask (core-node).
 
 pub mod allocator;
+pub mod bucket_names;
 pub mod metadata;
 pub mod multipart;
 pub mod redis;

@@ -5,7 +5,7 @@
 //! `WrongShard` and changes nothing; each change and all that follows from it (counts, history, feed,
 //! digests) is one batch; the same commands give the same rows on every member.
 //! Not here: which shard has which keys (`shard_reference`), object data beyond 64 KiB (a data store),
-//! uploads (`multipart`), who may do what (the gateway). Rows: docs/formats/s3-rows.md. Why: decision 0009.
+//! uploads (`multipart`), who may do what (the gateway). Rows: docs/formats/s3-rows.md. Why: decision 0014.
 
 mod command;
 mod condition;
@@ -38,6 +38,11 @@ use history::AsOf;
 use objects::{admit, Outcome};
 use state::{wrong_shard, Shard, SERVING};
 use work::Work;
+
+/// The longest name of an owner.
+const OWNER_BYTES_MAX: usize = 1024;
+/// What a document that is put leaves room for.
+const DOCUMENT_ROOM_BYTES: usize = 1024;
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {
@@ -82,8 +87,12 @@ fn check(command: &Command) -> Result<(), Refusal> {
                 _ => Ok(()),
             }
         }
-        Command::Delete { step, .. } => check_key(&step.key),
-        Command::DeleteMany { steps, .. } => {
+        Command::Delete { terms, step } => {
+            check_owner(terms)?;
+            check_key(&step.key)
+        }
+        Command::DeleteMany { terms, steps } => {
+            check_owner(terms)?;
             check_count("keys of a delete", steps.len(), DELETE_KEYS_MAX)?;
             steps.iter().try_for_each(|step| check_key(&step.key))
         }
@@ -104,9 +113,19 @@ fn check(command: &Command) -> Result<(), Refusal> {
     }
 }
 
+/// A marker's document holds it, and a document that could not be read again would stop every member.
+fn check_owner(terms: &DeleteTerms) -> Result<(), Refusal> {
+    match &terms.owner {
+        Some(owner) if owner.len() > OWNER_BYTES_MAX => Err(too_large("the owner", owner.len(), OWNER_BYTES_MAX)),
+        _ => Ok(()),
+    }
+}
+
 fn check_document(document: &Bytes) -> Result<(), Refusal> {
-    if document.len() > DOCUMENT_BYTES_MAX {
-        return Err(too_large("the object's document", document.len(), DOCUMENT_BYTES_MAX));
+    // The time is added here.
+    let most = DOCUMENT_BYTES_MAX - DOCUMENT_ROOM_BYTES;
+    if document.len() > most {
+        return Err(too_large("the object's document", document.len(), most));
     }
     let decoded: Document = objects::decode_document(document)?;
     check_count("fields of a document", decoded.fields().len(), DOCUMENT_FIELDS_MAX / 2)

@@ -44,6 +44,8 @@ struct SetOptions {
     if_present: bool,
     get: bool,
     keep: bool,
+    /// Only if the value is this one (Redis 8.4).
+    if_equal: Option<Bytes>,
     /// Cluster time.
     expires_ms: Option<u64>,
 }
@@ -54,8 +56,12 @@ fn set_options(now: u64, words: &[Bytes]) -> Result<SetOptions, Fail> {
     while let Some(word) = words.next() {
         let word = word.to_ascii_uppercase();
         match &word[..] {
-            b"NX" if !options.if_present => options.if_absent = true,
-            b"XX" if !options.if_absent => options.if_present = true,
+            b"NX" if !options.if_present && options.if_equal.is_none() => options.if_absent = true,
+            b"XX" if !options.if_absent && options.if_equal.is_none() => options.if_present = true,
+            b"IFEQ" if !options.if_absent && !options.if_present && options.if_equal.is_none() => {
+                let Some(value) = words.next() else { return fail(SYNTAX) };
+                options.if_equal = Some(value.clone());
+            }
             b"GET" => options.get = true,
             b"KEEPTTL" if options.expires_ms.is_none() => options.keep = true,
             b"EX" | b"PX" if options.expires_ms.is_none() && !options.keep => {
@@ -83,16 +89,38 @@ fn expiry(command: &str, now: u64, amount: &[u8], unit_ms: i64) -> Result<u64, F
 pub(super) fn set(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
     let options = set_options(store.now(), &argv[3..])?;
     let old = store.find(&argv[1])?;
-    if options.get && old.as_ref().is_some_and(|meta| meta.kind != Kind::String) {
+    let compared = options.get || options.if_equal.is_some();
+    if compared && old.as_ref().is_some_and(|meta| meta.kind != Kind::String) {
         return fail(super::WRONG_TYPE);
     }
     let told = if options.get { value_of(old.clone()) } else { Reply::Nil };
-    if (options.if_absent && old.is_some()) || (options.if_present && old.is_none()) {
+    let other = options.if_equal.is_some() && options.if_equal != old.as_ref().map(|meta| meta.value.clone());
+    if other || (options.if_absent && old.is_some()) || (options.if_present && old.is_none()) {
         return Ok(told);
     }
     let kept = if options.keep { old.as_ref().map_or(0, |meta| meta.expires_ms) } else { 0 };
     put(store, &argv[1], old, argv[2].clone(), options.expires_ms.unwrap_or(kept));
     Ok(if options.get { told } else { Reply::Ok })
+}
+
+/// `DELEX key [IFEQ value]` (Redis 8.4): removes a key, if its value is this one.
+pub(super) fn delex(store: &mut Store<'_>, argv: &[Bytes]) -> Done {
+    let wanted = match &argv[2..] {
+        [] => None,
+        [test, value] if test.eq_ignore_ascii_case(b"IFEQ") => Some(value),
+        _ => return fail(SYNTAX),
+    };
+    let old = match wanted {
+        Some(_) => store.find_kind(&argv[1], Kind::String)?,
+        None => store.find(&argv[1])?,
+    };
+    match old {
+        Some(meta) if wanted.is_none_or(|wanted| meta.value == *wanted) => {
+            store.remove(&argv[1], &meta);
+            Ok(integer(1))
+        }
+        _ => Ok(integer(0)),
+    }
 }
 
 pub(super) fn setnx(store: &mut Store<'_>, argv: &[Bytes]) -> Done {

@@ -56,6 +56,7 @@ pub(super) const TABLE: &[Spec] = &[
     write("decrby", 3, strings::decrby),
     write("incrbyfloat", 3, strings::incrbyfloat),
     write("del", -2, keys::del),
+    write("delex", -2, strings::delex),
     write("unlink", -2, keys::del),
     read("exists", -2, keys::exists),
     write("expire", -3, keys::expire),

@@ -65,6 +65,19 @@ fn strings() {
         set a 3 EX 0 -> ERR invalid expire time in 'set' command
         set a 3 EX 9223372036854775807 -> ERR invalid expire time in 'set' command
         set a 3 EX 1 KEEPTTL -> ERR syntax error
+        set a 4 IFEQ 2 -> OK
+        set a 5 ifeq 3 -> nil
+        set none 5 IFEQ 3 -> nil
+        set a 5 IFEQ -> ERR syntax error
+        set a 5 NX IFEQ 4 -> ERR syntax error
+        set t 1 -> OK
+        delex t IFEQ 2 -> 0
+        delex t IFNE 2 -> ERR syntax error
+        delex t ifeq 1 -> 1
+        delex t IFEQ 1 -> 0
+        set t 1 -> OK
+        delex t -> 1
+        set a 2 -> OK
         setnx a 9 -> 0
         setnx c 9 -> 1
         getset c 10 -> '9'

@@ -13,7 +13,7 @@ use crate::s3_key::close;
 use crate::{corrupt_row, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
-use base_types::s3::document::{list_fields_bytes, DOCUMENT_BYTES_MAX};
+use base_types::s3::document::{list_fields_bytes, DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
 use base_types::s3::S3ErrorCode;
 use base_types::s3::{field, Document, Version, VersionStamp};
 use base_types::Refusal;
@@ -360,8 +360,9 @@ pub(super) fn update(work: &mut Work<'_>, update: Update) -> Outcome<Reply> {
     admit!(check_retention(&before, &document, update.at_unix_ms, update.bypass_governance));
     let flags = version.flags & !FLAG_LOCK | lock_flag(&document);
     let encoded = document.encode();
-    if encoded.len() > DOCUMENT_BYTES_MAX {
-        let message = format!("the object's document would have {} bytes", encoded.len());
+    if encoded.len() > DOCUMENT_BYTES_MAX || document.fields().len() > DOCUMENT_FIELDS_MAX {
+        let message =
+            format!("the object's document would have {} bytes and {} fields", encoded.len(), document.fields().len());
         return Ok(Err(S3ErrorCode::MetadataTooLarge.because(message)));
     }
     let row = keys::version_row(flags, &encoded);

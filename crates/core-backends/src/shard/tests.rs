@@ -8,3 +8,4 @@ mod mutants;
 mod objects;
 mod snapshot;
 mod split;
+mod wild;

@@ -234,6 +234,28 @@ pub fn bad_input_is_refused_before_the_log() {
     assert_eq!(code(bed.page(listing, false)), "InvalidField");
 }
 
+/// What is written must be readable again, or every member would stop.
+#[test]
+pub fn documents_stay_within_what_can_be_read() {
+    let mut bed = Bed::serving();
+    let mut document = Document::new();
+    document.set(field::PARTS, Some(vec![0; (1 << 20) - 20].into()));
+    let step = PutStep { document: document.encode(), ..bed.put_step("k", Versioning::Enabled, 1) };
+    assert_eq!(code(bed.tell(Command::Put { step })), "BodyTooLarge");
+    bed.put("k", Versioning::Enabled, 1).unwrap();
+    let owner = Some(vec![0; 2_000_000].into());
+    let terms = DeleteTerms { owner, ..bed.terms(Versioning::Enabled) };
+    let step = DeleteStep { key: "k".into(), version: Version::Current, condition: Condition::default() };
+    assert_eq!(code(bed.tell(Command::Delete { terms, step })), "BodyTooLarge");
+    let many: Vec<_> = (200..320).map(|id| (id, Some("x"))).collect();
+    assert_eq!(set(&mut bed, &many, None, false), "done");
+    let more: Vec<_> = (400..527).map(|id| (id, Some("x"))).collect();
+    assert_eq!((set(&mut bed, &more, None, false), set(&mut bed, &more[..2], None, false)), ("done", "done"));
+    let end: Vec<_> = (600..620).map(|id| (id, Some("x"))).collect();
+    assert_eq!(set(&mut bed, &end, None, false), "MetadataTooLarge");
+    assert!(bed.get("k", Version::Current).is_ok());
+}
+
 /// The longest key there is, all of zeros, with the longest rows around it.
 #[test]
 pub fn the_longest_key_fits_an_engine() {
