@@ -110,6 +110,8 @@ wire_struct! {
         pub if_unmodified_since: Option<u64>,
         /// Exactly this size (delete only).
         pub if_size: Option<u64>,
+        /// Modified in exactly this second (delete only).
+        pub if_modified_at: Option<u64>,
     }
 }
 

@@ -41,12 +41,6 @@ impl Condition {
     pub(super) fn is_none(&self) -> bool {
         *self == Condition::default()
     }
-
-    /// A delete of what is not there succeeds, whatever its ETag should have been; only `If-Match: *`
-    /// asks for something to be there.
-    pub(super) fn is_satisfied_by_absence(&self) -> bool {
-        !matches!(self.if_match, Some(EtagTest::Any))
-    }
 }
 
 fn failed(what: &str) -> Refusal {
@@ -54,20 +48,20 @@ fn failed(what: &str) -> Refusal {
     S3ErrorCode::PreconditionFailed.because(message)
 }
 
-/// A write: `If-Match` wants the object to be there (`NoSuchKey` where it is not), `If-None-Match` not.
+/// A write: `If-Match` wants the object to be there (`NoSuchKey` where it is not), `If-None-Match` not. As
+/// `base_types::s3::WriteConditions` tells the gateway.
 pub(super) fn check_write(condition: &Condition, found: Option<&Found>, key: &Bytes) -> Result<(), Refusal> {
     if condition.is_none() {
         return Ok(());
     }
     let Some(found) = found else {
-        return match condition.if_match {
-            Some(EtagTest::OneOf { .. }) => {
-                let message = format!("the key {key:?} does not exist, so If-Match cannot hold");
-                Err(S3ErrorCode::NoSuchKey.because(message))
-            }
-            Some(EtagTest::Any) => Err(failed("If-Match")),
-            None => Ok(()),
-        };
+        let wants_one =
+            condition.if_match.is_some() || condition.if_size.is_some() || condition.if_modified_at.is_some();
+        if wants_one {
+            let message = format!("the key {key:?} does not exist, so the condition cannot hold");
+            return Err(S3ErrorCode::NoSuchKey.because(message));
+        }
+        return Ok(());
     };
     if condition.if_match.as_ref().is_some_and(|test| !test.holds(&found.etag)) {
         return Err(failed("If-Match"));
@@ -77,6 +71,9 @@ pub(super) fn check_write(condition: &Condition, found: Option<&Found>, key: &By
     }
     if condition.if_unmodified_since.is_some_and(|since| seconds(found.modified_ms) > seconds(since)) {
         return Err(failed("If-Unmodified-Since"));
+    }
+    if condition.if_modified_at.is_some_and(|at| seconds(found.modified_ms) != seconds(at)) {
+        return Err(failed("x-amz-if-match-last-modified-time"));
     }
     if condition.if_size.is_some_and(|size| size != found.size) {
         return Err(failed("x-amz-if-match-size"));
@@ -152,6 +149,9 @@ mod tests {
         let fresh = Condition { if_none_match: Some(EtagTest::Any), ..Condition::default() };
         assert_eq!((code(&fresh, None), code(&fresh, Some(&found()))), (Ok(()), Err("PreconditionFailed")));
         let sized = Condition { if_size: Some(8), ..Condition::default() };
-        assert_eq!(code(&sized, Some(&found())), Err("PreconditionFailed"));
+        assert_eq!((code(&sized, Some(&found())), code(&sized, None)), (Err("PreconditionFailed"), Err("NoSuchKey")));
+        let at = |ms| Condition { if_modified_at: Some(ms), ..Condition::default() };
+        assert_eq!(code(&at(5_000), Some(&found())), Ok(()));
+        assert_eq!(code(&at(6_000), Some(&found())), Err("PreconditionFailed"));
     }
 }

@@ -252,9 +252,7 @@ fn remove_rows(work: &mut Work<'_>, key: &Key, stamp: VersionStamp) -> Result<()
 /// `Delete`.
 pub(super) fn delete(work: &mut Work<'_>, terms: &DeleteTerms, step: &DeleteStep) -> Outcome<Deleted> {
     let key = Key::load(work.space, work.shard.versioned, &step.key)?;
-    if key.current.is_some() || !step.condition.is_satisfied_by_absence() {
-        admit!(check_write(&step.condition, key.found().as_ref(), &step.key));
-    }
+    admit!(check_write(&step.condition, key.found().as_ref(), &step.key));
     let stamp = match step.version {
         Version::Current if terms.versioning == Versioning::Enabled => {
             return Ok(Ok(put_marker(work, &key, terms, false)?));
