@@ -9,6 +9,7 @@ use crate::{
     ClusterName, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId, RequestId, WriteConsistency,
 };
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
@@ -125,6 +126,9 @@ pub enum Action {
     AddMember { name: ClusterName, node: NodeId },
     /// Removes a node's replica.
     RemoveMember { name: ClusterName, node: NodeId },
+    /// Puts a node's replica on another node: on `to`, or on the one the rule and the scores say. The newcomer
+    /// learns first, and votes in the same change in which the old one goes.
+    MoveMember { name: ClusterName, from: NodeId, to: Option<NodeId> },
     /// Changes a cluster's default levels.
     SetDefaultConsistency {
         name: ClusterName,
@@ -140,6 +144,11 @@ pub enum Action {
 
     /// The node map.
     ListNodes,
+    /// Takes a node out of service: nothing new is put there, and every replica moves away under its rule.
+    /// Returns at once; asked again, it tells how many are left.
+    DecommissionNode { node: NodeId },
+    /// Takes a node back into service.
+    RecommissionNode { node: NodeId },
     /// The health of the world as this node sees it.
     Status,
 }
@@ -167,10 +176,13 @@ impl Action {
             Action::TransferLeader { .. } => "TransferLeader",
             Action::AddMember { .. } => "AddMember",
             Action::RemoveMember { .. } => "RemoveMember",
+            Action::MoveMember { .. } => "MoveMember",
             Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
             Action::Redis { .. } => "Redis",
             Action::S3(call) => call.name(),
             Action::ListNodes => "ListNodes",
+            Action::DecommissionNode { .. } => "DecommissionNode",
+            Action::RecommissionNode { .. } => "RecommissionNode",
             Action::Status => "Status",
         }
     }
@@ -186,11 +198,13 @@ pub struct Failure {
     pub refusal: Refusal,
     /// Where it was ordered, if it was (`CommittedNotAbsolute`).
     pub at: Option<OrderedAt>,
+    /// The name of the cluster that `at` numbers.
+    pub cluster: Option<Arc<ClusterName>>,
 }
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Failure {
-        Failure { refusal, at: None }
+        Failure { refusal, at: None, cluster: None }
     }
 }
 
@@ -201,6 +215,8 @@ pub struct Answer {
     pub result: ActionResult,
     /// Where it was ordered; absent where no cluster was asked.
     pub at: Option<OrderedAt>,
+    /// The name of the cluster that `at` numbers.
+    pub cluster: Option<Arc<ClusterName>>,
     /// The level a write reached or a read was served at.
     pub level: Option<Level>,
 }
@@ -251,6 +267,7 @@ pub enum ActionResult {
     Nodes {
         nodes: Vec<NodeInfo>,
     },
+    Decommission(DecommissionInfo),
     Status(StatusInfo),
 }
 
@@ -379,12 +396,26 @@ pub struct MemberInfo {
     pub up: bool,
 }
 
+/// How far a node's decommissioning is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct DecommissionInfo {
+    pub node: NodeId,
+    pub draining: bool,
+    /// Replicas it still holds; none left: it can be stopped.
+    pub replicas: u32,
+    /// What stands in the way of the others, and what to do.
+    pub obstacles: Vec<String>,
+}
+
 /// A node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub struct NodeInfo {
     pub node: NodeId,
     pub up: bool,
+    /// Being decommissioned.
+    pub draining: bool,
     pub region: String,
     pub az: String,
     pub rack: String,

@@ -6,6 +6,7 @@
 //! ```text
 //! n node     version u64 | NodeRecord (core-placement)
 //! v version  node u64 | forgotten u8        the latest change of each node
+//! d node     empty                          the nodes being decommissioned, as their records say
 //! V          last version, 8 bytes big-endian
 //! N          how many nodes, 8 bytes big-endian
 //! ```
@@ -47,8 +48,10 @@ pub enum Command {
     Register { record: NodeRecord },
     /// The latest of some nodes; unknown nodes are passed over.
     Report { updates: Vec<Report> },
-    /// The node is decommissioned.
+    /// The node is gone for good.
     Forget { node: NodeId },
+    /// The node is being decommissioned (nothing is put there any more), or is taken back. It may be down.
+    Drain { node: NodeId, draining: bool },
 }
 
 /// What reads it.
@@ -62,6 +65,8 @@ pub enum Query {
     NodesSince { version: u64, limit: u32 },
     /// One node.
     Node { node: NodeId },
+    /// The nodes being decommissioned.
+    Draining,
 }
 
 /// What either comes to.
@@ -75,10 +80,13 @@ pub enum Reply {
     Nodes { records: Vec<NodeRecord>, forgotten: Vec<NodeId>, version: u64, more: bool },
     /// A node, if it is known.
     Node { record: Option<NodeRecord> },
+    /// Nodes, by id.
+    Draining { nodes: Vec<NodeId> },
 }
 
 const NODE: u8 = b'n';
 const CHANGE: u8 = b'v';
+const DRAINING: u8 = b'd';
 const VERSION: u8 = b'V';
 const COUNT: u8 = b'N';
 
@@ -108,6 +116,7 @@ pub fn apply(_at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> 
         Ok(Command::Register { record }) => register(space, record)?,
         Ok(Command::Report { updates }) => report(space, &updates)?,
         Ok(Command::Forget { node }) => forget(space, node)?,
+        Ok(Command::Drain { node, draining }) => drain(space, node, draining)?,
     };
     Ok(encode_reply(&reply))
 }
@@ -122,6 +131,7 @@ pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Res
         }
         Ok(Query::NodesSince { version, limit }) => Ok(nodes_since(space, version, limit)?),
         Ok(Query::Node { node }) => Ok(Reply::Node { record: read(space, node)?.map(|(_, record)| record) }),
+        Ok(Query::Draining) => Ok(Reply::Draining { nodes: draining(space)? }),
     };
     Ok(encode_reply(&reply))
 }
@@ -132,6 +142,7 @@ fn register(space: &mut dyn SpaceWrite, mut record: NodeRecord) -> Outcome {
     record.up = true;
     record.score = record.score.min(SCORE_MAX);
     let old = read(space, record.node)?;
+    record.draining = old.as_ref().is_some_and(|(_, old)| old.draining);
     if let Some((_, old)) = &old {
         // The same address cannot be two live processes, and a node that is down cannot object.
         if old.up && old.disk != record.disk && old.peer_address != record.peer_address {
@@ -175,12 +186,36 @@ fn report(space: &mut dyn SpaceWrite, updates: &[Report]) -> Outcome {
     Ok(Ok(Reply::Done { version: number(space, &[VERSION])? }))
 }
 
+fn unknown(node: NodeId) -> Refusal {
+    let message = format!("node {node} is not known; `hive ctl nodes` lists those that are");
+    Refusal::new(ErrorKind::NotFound, "UnknownNode", message)
+}
+
+fn drain(space: &mut dyn SpaceWrite, node: NodeId, draining: bool) -> Outcome {
+    let Some((version, mut record)) = read(space, node)? else { return Ok(Err(unknown(node))) };
+    if record.draining == draining {
+        return Ok(Ok(Reply::Done { version: number(space, &[VERSION])? }));
+    }
+    record.draining = draining;
+    let mark = key(DRAINING, &[&node.0.to_be_bytes()]);
+    if draining {
+        space.put(mark, Bytes::new());
+    } else {
+        space.delete(mark);
+    }
+    let version = write(space, Some(version), &record)?;
+    Ok(Ok(Reply::Done { version }))
+}
+
+fn draining(space: &dyn SpaceRead) -> Result<Vec<NodeId>, EngineError> {
+    let (rows, _) = page(space, &[DRAINING], prefix_end(&[DRAINING]).as_deref(), Direction::Forward, MAP_NODES_MAX)?;
+    rows.into_iter().map(|(mark, _)| key_number(&mark, 1).map(NodeId)).collect()
+}
+
 fn forget(space: &mut dyn SpaceWrite, node: NodeId) -> Outcome {
-    let Some((version, _)) = read(space, node)? else {
-        let message = format!("node {node} is not known; `hive ctl nodes` lists those that are");
-        return Ok(Err(Refusal::new(ErrorKind::NotFound, "UnknownNode", message)));
-    };
+    let Some((version, _)) = read(space, node)? else { return Ok(Err(unknown(node))) };
     space.delete(key(NODE, &[&node.0.to_be_bytes()]));
+    space.delete(key(DRAINING, &[&node.0.to_be_bytes()]));
     space.delete(key(CHANGE, &[&version.to_be_bytes()]));
     let version = next_version(space)?;
     let mut row = Writer::new();

@@ -48,6 +48,7 @@ impl Encode for ChangeContext {
 enum Goal {
     Voter { node: NodeId, disk: DiskId },
     Absent { node: NodeId },
+    Replaced { from: NodeId, node: NodeId, disk: DiskId },
     LeaderOn { node: NodeId },
 }
 
@@ -105,6 +106,9 @@ impl Replica {
                 self.wish_voter(shared, now, node, disk).map(|()| Goal::Voter { node, disk })
             }
             AdminCommand::RemoveMember { node } => self.wish_absent(shared, now, node).map(|()| Goal::Absent { node }),
+            AdminCommand::ReplaceMember { from, node, disk } => {
+                self.wish_replaced(shared, now, from, (node, disk)).map(|()| Goal::Replaced { from, node, disk })
+            }
             AdminCommand::TransferLeader { node } => self.wish_leader(node).map(|()| Goal::LeaderOn { node }),
         };
         match result {
@@ -169,6 +173,67 @@ impl Replica {
             return self.hand_over_to_best();
         }
         self.propose_members(ChangeContext { changes: vec![(ChangeKind::Remove, member.replica)], added: Vec::new() })
+    }
+
+    /// The place of `from` for `node`. What is still missing is done step by step (`promote_learners`). A leader
+    /// in whose place another is to come hands over first, and the next one is asked again; an only voter
+    /// cannot, so the other becomes a voter beside it before.
+    fn wish_replaced(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        from: NodeId,
+        (node, disk): (NodeId, DiskId),
+    ) -> Result<(), Refusal> {
+        let name = &self.spec.name;
+        if from == node {
+            return Err(Refusal::invalid("InvalidRequest", format!("node {node} cannot take its own place")));
+        }
+        let taken = self.meta.member_on(node).filter(|member| member.disk == disk);
+        if self.meta.member_on(from).is_none() {
+            let message = format!("node {from} is no member of cluster {name}, so nobody can take its place");
+            // Done already, or it never was: then nobody is added.
+            return if taken.is_some() { Ok(()) } else { Err(Refusal::invalid("NotAMember", message)) };
+        }
+        if let Some(other) = self.meta.members.iter().find(|member| member.learner && member.node != node) {
+            let message = format!("node {} is joining cluster {name}; wait until it is done", other.node);
+            return Err(Refusal::new(ErrorKind::Conflict, "MembershipChangePending", message));
+        }
+        match taken {
+            Some(member) if !member.learner => self.wish_absent(shared, now, from),
+            _ if from == shared.config.node && !self.votes_alone() => self.hand_over_to_best(),
+            Some(_) => Ok(()),
+            None => self.wish_voter(shared, now, node, disk),
+        }
+    }
+
+    fn votes_alone(&self) -> bool {
+        self.meta.members.iter().filter(|member| !member.learner).all(|member| member.replica == self.spec.replica)
+    }
+
+    /// Whose place a learner takes, by the wishes here: that member goes when the learner becomes a voter.
+    fn place_for(&self, learner: ReplicaId) -> Option<Member> {
+        let learner = self.meta.members.iter().find(|member| member.replica == learner)?;
+        let from = self.admin.list.iter().find_map(|wait| match wait.goal {
+            Goal::Replaced { from, node, disk } if (node, disk) == (learner.node, learner.disk) => Some(from),
+            _ => None,
+        })?;
+        self.meta.member_on(from)
+    }
+
+    /// A wish for a place whose new holder votes already: the old one goes.
+    fn finish_replacements(&mut self, shared: &mut Shared, now: Tick) {
+        let half_done = self.admin.list.iter().find_map(|wait| match wait.goal {
+            Goal::Replaced { from, node, disk } => {
+                let voter = |member: Member| member.disk == disk && !member.learner;
+                Some(from).filter(|_| self.meta.member_on(node).is_some_and(voter))
+            }
+            _ => None,
+        });
+        if let Some(from) = half_done {
+            // A refusal is fine: it is tried again with the next tick.
+            let _tried_again = self.wish_absent(shared, now, from);
+        }
     }
 
     /// A leader that is to be removed first makes another one; the wish is met by that one, asked again.
@@ -245,9 +310,14 @@ impl Replica {
     }
 
     /// Learners that have caught up become voters.
-    pub fn promote_learners(&mut self, shared: &mut Shared) {
-        let membership = &self.meta.membership;
-        if self.leading.is_none() || membership.learners.is_empty() || membership.is_joint() {
+    pub fn promote_learners(&mut self, shared: &mut Shared, now: Tick) {
+        if self.leading.is_none() || self.meta.membership.is_joint() {
+            return;
+        }
+        if !self.admin.is_idle() {
+            self.finish_replacements(shared, now);
+        }
+        if self.meta.membership.learners.is_empty() {
             return;
         }
         if self.durable.index.0 == 0 {
@@ -264,10 +334,24 @@ impl Replica {
                 && follower.matched.0 > 0
         });
         if let Some(follower) = caught_up {
-            let changes = vec![(ChangeKind::AddVoter, follower.replica)];
-            // A refusal is fine: it is tried again with the next tick.
-            let _tried_again = self.propose_members(ChangeContext { changes, added: Vec::new() });
+            self.promote(shared, now, follower.replica);
         }
+    }
+
+    /// Refusals are fine here: it is tried again with the next tick.
+    fn promote(&mut self, shared: &mut Shared, now: Tick, learner: ReplicaId) {
+        let mut changes = vec![(ChangeKind::AddVoter, learner)];
+        match self.place_for(learner) {
+            Some(old) if old.replica == self.spec.replica && !self.votes_alone() => {
+                let _tried_again = self.hand_over_to_best();
+                return;
+            }
+            Some(old) if old.replica == self.spec.replica => {}
+            Some(old) if self.check_quorum_without(shared, now, old).is_err() => return,
+            Some(old) => changes.push((ChangeKind::Remove, old.replica)),
+            None => {}
+        }
+        let _tried_again = self.propose_members(ChangeContext { changes, added: Vec::new() });
     }
 
     fn reached(&self, shared: &Shared, goal: Goal) -> bool {
@@ -279,6 +363,10 @@ impl Replica {
                 self.meta.member_on(node).is_some_and(|member| member.disk == disk && !member.learner)
             }
             Goal::Absent { node } => self.meta.member_on(node).is_none(),
+            Goal::Replaced { from, node, disk } => {
+                self.meta.member_on(from).is_none()
+                    && self.meta.member_on(node).is_some_and(|member| member.disk == disk && !member.learner)
+            }
             Goal::LeaderOn { node } => {
                 node == shared.config.node && self.is_leader()
                     || (!self.is_leader() && self.leader_node() == Some(node))

@@ -83,6 +83,14 @@ pub enum AdminCommand {
         node: NodeId,
         disk: DiskId,
     },
+    /// A member's place goes to another node: that one joins as a learner, and once it has caught up it
+    /// becomes a voter in the same joint change in which the old member goes. Done when the one is a voter
+    /// on this disk and the other is no member.
+    ReplaceMember {
+        from: NodeId,
+        node: NodeId,
+        disk: DiskId,
+    },
     TransferLeader {
         node: NodeId,
     },

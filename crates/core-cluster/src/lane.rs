@@ -726,7 +726,7 @@ impl Lane {
             replica.silent_ticks = replica.silent_ticks.saturating_add(1);
             replica.ask_whether_member(shared);
             replica.hand_over_for_room(shared, now);
-            replica.promote_learners(shared);
+            replica.promote_learners(shared, now);
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
             self.touched.insert(cluster);

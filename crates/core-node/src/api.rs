@@ -37,6 +37,10 @@ pub struct NodeConfig {
     pub seed: u64,
 }
 
+/// How long a node may be down before its replicas are made anew on other nodes: longer than a reboot or a
+/// change of a part, short enough that a second loss seldom falls into it.
+pub const REPLACE_AFTER_MS: u64 = 600_000;
+
 /// Times and bounds that tests and the simulator shrink.
 #[derive(Clone, Debug)]
 pub struct Tuning {
@@ -57,6 +61,8 @@ pub struct Tuning {
     pub node_heartbeat_ms: u64,
     /// A node not heard of for this long is down.
     pub node_down_ms: u64,
+    /// A node that is down for this long is gone for good: its replicas are made anew on others. Zero: never.
+    pub replace_after_ms: u64,
     pub log: core_log::LogConfig,
 }
 
@@ -73,6 +79,7 @@ impl Default for Tuning {
             snapshot_chunk_bytes: 256 << 10,
             node_heartbeat_ms: 1_000,
             node_down_ms: 4_000,
+            replace_after_ms: REPLACE_AFTER_MS,
             log: core_log::LogConfig::default(),
         }
     }

@@ -5,11 +5,13 @@
 //! Not here: routing (router.rs), keyspaces (keyspaces.rs), flows (flows/).
 
 use crate::api::Effect;
-use crate::director::{ClientWork, Director, Turn};
+use crate::director::{ClientWork, Director, Turn, WORLD_CLUSTER};
 use crate::failures;
 use crate::flows::create::CreateFlow;
+use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::levels::LevelsFlow;
+use crate::flows::moving::MoveFlow;
 use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
 use crate::operation::{Operation, Owner, Shape};
 use crate::planner::{CallReply, CallResult};
@@ -83,16 +85,13 @@ impl Director {
                 let nodes = self.node_infos(turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })
             }
-            Action::Status => {
-                let status = self.status(turn);
-                self.answer(turn, ticket, ActionResult::Status(status))
-            }
+            Action::Status => self.on_status_request(turn, ticket),
             _ => self.on_cluster_action(turn, ticket, request, deadline),
         }
     }
 
     fn answer(&mut self, turn: &mut Turn<'_>, ticket: Ticket, result: ActionResult) -> Result<(), Failure> {
-        self.reply(turn, Some(ticket), Ok(Answer { result, at: None, level: None }));
+        self.reply(turn, Some(ticket), Ok(Answer { result, at: None, level: None, cluster: None }));
         Ok(())
     }
 
@@ -250,6 +249,21 @@ impl Director {
             Action::TransferLeader { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline)
             }
+            Action::MoveMember { name, from, to } => {
+                let flow = match to {
+                    Some(to) => MoveFlow::given(name, from, to, self.nodes.map.records().cloned().collect()),
+                    None => MoveFlow::elected(name, from, self.random.next()),
+                };
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
+            Action::DecommissionNode { node } => {
+                let flow = DecommissionFlow::new(node, true);
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
+            Action::RecommissionNode { node } => {
+                let flow = DecommissionFlow::new(node, false);
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
             Action::RemoveMember { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline)
             }
@@ -282,7 +296,7 @@ impl Director {
                     *ticket = None;
                 }
             }
-            None => {}
+            None => self.status_asked.forget(ticket),
         }
     }
 
@@ -299,13 +313,26 @@ impl Director {
         if ticket.is_none() {
             return;
         }
-        let response = self.shape_response(shape, &operation, result);
+        let mut response = self.shape_response(shape, &operation, result);
+        match &mut response {
+            Ok(answer) if answer.at.is_some() => answer.cluster = Some(operation.name),
+            Err(failure) if failure.at.is_some() => failure.cluster = Some(operation.name),
+            _ => {}
+        }
         self.reply(turn, ticket, response);
     }
 
     /// Answers a client.
-    pub fn reply(&mut self, turn: &mut Turn<'_>, ticket: Option<Ticket>, response: Response) {
+    pub fn reply(&mut self, turn: &mut Turn<'_>, ticket: Option<Ticket>, mut response: Response) {
         let Some(ticket) = ticket else { return };
+        let (at, cluster) = match &mut response {
+            Ok(answer) => (answer.at, &mut answer.cluster),
+            Err(failure) => (failure.at, &mut failure.cluster),
+        };
+        // Flows are ordered in the world cluster where they do not say otherwise.
+        if cluster.is_none() && at.is_some_and(|at| at.cluster == WORLD_CLUSTER) {
+            *cluster = Some(self.world.clone());
+        }
         self.clients.remove(&ticket);
         if let Err(failure) = &response {
             self.statistics.requests_failed += 1;
@@ -320,12 +347,12 @@ impl Director {
             Shape::Describe => match result? {
                 CallReply::Described(description) => {
                     let result = ActionResult::Cluster(self.description_info(&description));
-                    Ok(Answer { result, at: None, level: None })
+                    Ok(Answer { result, at: None, level: None, cluster: None })
                 }
                 _ => Err(failures::internal("a description was answered by something else")),
             },
             Shape::Done => match result? {
-                CallReply::Done { at } => Ok(Answer { result: ActionResult::Done, at, level: None }),
+                CallReply::Done { at } => Ok(Answer { result: ActionResult::Done, at, level: None, cluster: None }),
                 _ => Err(failures::internal("a change of a cluster was answered by something else")),
             },
             Shape::Resolve => self.resolve_response(result),
@@ -335,9 +362,12 @@ impl Director {
 
     fn resolve_response(&self, result: CallResult) -> Response {
         match decode_call::<Reply>(result)? {
-            (Reply::Resolved { record: Some(record), .. }, at) => {
-                Ok(Answer { result: ActionResult::Cluster(self.record_info(&record)), at: Some(at), level: None })
-            }
+            (Reply::Resolved { record: Some(record), .. }, at) => Ok(Answer {
+                result: ActionResult::Cluster(self.record_info(&record)),
+                at: Some(at),
+                level: None,
+                cluster: None,
+            }),
             (Reply::Resolved { .. }, _) => Err(Refusal::new(
                 ErrorKind::NotFound,
                 "UnknownCluster",
@@ -371,7 +401,12 @@ impl Director {
                     }
                 }
                 clusters.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
-                Ok(Answer { result: ActionResult::Clusters { clusters, next }, at: Some(at), level: None })
+                Ok(Answer {
+                    result: ActionResult::Clusters { clusters, next },
+                    at: Some(at),
+                    level: None,
+                    cluster: None,
+                })
             }
             _ => Err(failures::internal("reference answered another question")),
         }
@@ -501,7 +536,7 @@ fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Respo
         _ => read_reply(reply),
     };
     match result {
-        Ok(result) => Ok(Answer { result, at: Some(at), level: Some(level) }),
-        Err(refusal) => Err(Failure { refusal, at: Some(at) }),
+        Ok(result) => Ok(Answer { result, at: Some(at), level: Some(level), cluster: None }),
+        Err(refusal) => Err(Failure { refusal, at: Some(at), cluster: None }),
     }
 }

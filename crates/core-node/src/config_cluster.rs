@@ -8,7 +8,7 @@
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (recruits.rs).
 
 use crate::director::{Director, TimerKey, Turn};
-use crate::flows::config::ConfigFlow;
+use crate::flows::config::{ConfigFlow, Lost};
 use crate::operation::{Operation, Owner};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
@@ -36,6 +36,8 @@ const STEPS_MAX: usize = 256;
 /// Leaders nudged at a time, and how long before one is nudged again.
 const NUDGES_MAX: usize = 16;
 const NUDGE_AGAIN: Duration = Duration::from_secs(5);
+/// How often a small one is looked at: it grows once there are chassis enough.
+const GROW_EVERY: Duration = Duration::from_secs(10);
 /// Members wanted.
 const SIZE: usize = 3;
 
@@ -76,6 +78,7 @@ pub struct ConfigCluster {
     state: State,
     timer: Tick,
     retry_at: Tick,
+    grow_at: Tick,
     name: Option<ClusterName>,
     listed: BTreeMap<ClusterName, Joined>,
     /// Listed at start, not here: asked back.
@@ -148,12 +151,14 @@ impl Director {
         let at = turn.now + TICK;
         let old = core::mem::replace(&mut self.config_cluster.timer, at);
         self.set_timer(TimerKey::Config, old, at);
+        let grows = self.config_cluster.state == State::Ready && self.config_grows(turn.now);
         match self.config_cluster.state {
             State::Waiting => self.seek_config(turn),
             State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => {
                 self.seek_config(turn)
             }
             State::Ready if core::mem::take(&mut self.config_cluster.recheck) => self.seek_config(turn),
+            State::Ready if grows => self.seek_config(turn),
             State::Ready => self.keep_config(turn),
             State::Impossible | State::Seeking => {}
         }
@@ -163,11 +168,28 @@ impl Director {
     fn other_chassis(&self) -> usize {
         let own = self.config.labels.domain(FailureDomain::Chassis);
         let region = &self.config.labels.region;
-        let here = self.nodes.map.records().filter(|record| record.up && record.labels.region == *region);
+        let usable = |record: &&core_placement::NodeRecord| record.up && !record.draining;
+        let here = self.nodes.map.records().filter(usable).filter(|record| record.labels.region == *region);
         here.map(|record| record.labels.domain(FailureDomain::Chassis))
             .filter(|chassis| *chassis != own)
             .collect::<BTreeSet<String>>()
             .len()
+    }
+
+    /// Whether it was made while there were few chassis, and there are more now. Only while nothing is missing:
+    /// it is then made anew, and what it lists is what is here.
+    fn config_grows(&mut self, now: Tick) -> bool {
+        let config = &self.config_cluster;
+        let small = config
+            .name
+            .as_ref()
+            .and_then(|name| self.routes.get(name))
+            .is_some_and(|route| route.members.iter().filter(|member| !member.learner).count() < SIZE);
+        if now < config.grow_at || !small || !config.missing.is_empty() || config.writing.is_some() {
+            return false;
+        }
+        self.config_cluster.grow_at = now + GROW_EVERY;
+        self.other_chassis() >= SIZE
     }
 
     fn seek_config(&mut self, turn: &mut Turn<'_>) {
@@ -191,7 +213,9 @@ impl Director {
         self.config_cluster.state = State::Seeking;
         let disks =
             self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
-        let flow = ConfigFlow::new(name, self.config.node, rule, regional, disks);
+        let grows = self.config_cluster.complete && self.config_cluster.missing.is_empty() && size == SIZE;
+        let lost = Lost { disks, gone: self.gone_nodes(turn.now), too_small: if grows { SIZE } else { 0 } };
+        let flow = ConfigFlow::new(name, self.config.node, rule, regional, lost);
         self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
 

@@ -217,6 +217,7 @@ pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
     director.start_recruits(turn);
     director.on_config_timer(turn);
     director.on_resume_timer(turn);
+    director.on_moves_timer(turn);
 }
 
 /// An event that is not the lane's own.
@@ -279,6 +280,7 @@ pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
             TimerKey::Config => director.on_config_timer(turn),
             TimerKey::Resume => director.on_resume_timer(turn),
             TimerKey::Recruits => director.on_recruits_timer(turn),
+            TimerKey::Moves => director.on_moves_timer(turn),
         }
     }
 }
@@ -365,7 +367,15 @@ fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, 
 
 /// What only lanes of one node tell each other.
 fn is_inner(item: &Item) -> bool {
-    matches!(item, Item::MapNews { .. } | Item::ReplicaNews { .. } | Item::ReplicaGone { .. } | Item::LaneNews { .. })
+    matches!(
+        item,
+        Item::MapNews { .. }
+            | Item::ReplicaNews { .. }
+            | Item::ReplicaGone { .. }
+            | Item::LaneNews { .. }
+            | Item::StatusAsked { .. }
+            | Item::StatusTold { .. }
+    )
 }
 
 /// Which cluster an item is for, where it must be handled on that cluster's lane.
@@ -437,9 +447,9 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
             director.on_replica_news(turn, cluster, known);
         }
         Item::ReplicaGone { cluster, name } => director.on_replica_gone(cluster, &name),
-        Item::LaneNews { replicas, leaders, quiesced } => {
-            director.on_lane_news(from.lane, (replicas, leaders, quiesced))
-        }
+        Item::LaneNews { gauges } => director.on_lane_news(from.lane, *gauges),
+        Item::StatusAsked { ticket } => director.on_status_asked(turn, from, ticket),
+        Item::StatusTold { ticket, status } => director.on_status_told(turn, ticket, *status),
         _ => {}
     }
 }

@@ -14,6 +14,7 @@ use crate::formation::Formations;
 use crate::frame::{Item, Sender};
 use crate::keyspaces::KeyspaceTable;
 use crate::lane_face::LaneFace;
+use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::operation::Operation;
 use crate::outbox::Outbox;
@@ -22,6 +23,7 @@ use crate::plans::{Order, Plan};
 use crate::random::Random;
 use crate::recruits::Recruits;
 use crate::resume::Resumption;
+use crate::status::StatusAsked;
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
     WriteConsistency, LANE_ZERO,
@@ -58,6 +60,7 @@ pub enum TimerKey {
     Config,
     Resume,
     Recruits,
+    Moves,
 }
 
 /// Where an operation that came from elsewhere is answered.
@@ -132,8 +135,10 @@ pub struct Director {
     pub formations: Formations,
     pub nodes: Nodes,
     pub recruits: Recruits,
+    pub moves: Moves,
     pub config_cluster: ConfigCluster,
     pub resumption: Resumption,
+    pub status_asked: StatusAsked,
     pub statistics: RouterStatistics,
     /// Whether anything was given to the lane since its last `finish_turn`.
     pub lane_dirty: bool,
@@ -166,8 +171,10 @@ impl Director {
             formations: Formations::default(),
             nodes: Nodes::default(),
             recruits: Recruits::default(),
+            moves: Moves::default(),
             config_cluster: ConfigCluster::default(),
             resumption: Resumption::default(),
+            status_asked: StatusAsked::default(),
             statistics: RouterStatistics::default(),
             lane_dirty: true,
             bad_frame_noted: Tick(0),

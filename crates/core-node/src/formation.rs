@@ -60,6 +60,9 @@ impl Director {
             .filter(|zero| zero.members.contains(&self.config.node) && self.is_mine(zero.cluster))
             .cloned()
             .collect();
+        for warning in self.level_zero.iter().filter_map(crate::status::two_members).collect::<Vec<_>>() {
+            turn.note(crate::api::NoteLevel::Warning, warning);
+        }
         for zero in here {
             let document = turn.lane.view(zero.cluster).map(|view| document_of(&zero, &view.members));
             let mut formation = Formation { nonce: self.random.next(), ..Formation::default() };

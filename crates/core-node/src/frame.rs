@@ -9,7 +9,9 @@
 //! frame of another magic or version or with an unknown item as a whole.
 //! Not here: the cluster layer's types (`wire.rs`); whether `from` may say what it says (`core.rs`).
 
-use crate::wire;
+use crate::nodes::LaneGauges;
+use crate::{status, wire};
+use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BootId, ClusterId, ClusterName, DiskId, Generation, LaneId, NodeId, Refusal, ReplicaId, Ticket};
 use bytes::Bytes;
@@ -107,8 +109,12 @@ pub enum Item {
     },
     /// Between lanes of one node: a replica is gone.
     ReplicaGone { cluster: ClusterId, name: ClusterName },
-    /// Between lanes of one node: a lane's gauges.
-    LaneNews { replicas: u32, leaders: u32, quiesced: u32 },
+    /// Between lanes of one node: a lane's gauges and warnings.
+    LaneNews { gauges: Box<LaneGauges> },
+    /// Between lanes of one node: a client wants the status.
+    StatusAsked { ticket: Ticket },
+    /// Lane zero's answer.
+    StatusTold { ticket: Ticket, status: Box<StatusInfo> },
 }
 
 mod kind {
@@ -127,6 +133,8 @@ mod kind {
     pub const REPLICA_NEWS: u8 = 13;
     pub const REPLICA_GONE: u8 = 14;
     pub const LANE_NEWS: u8 = 15;
+    pub const STATUS_ASKED: u8 = 16;
+    pub const STATUS_TOLD: u8 = 17;
 }
 
 /// A frame being filled.
@@ -251,9 +259,18 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             wire::write_name(out, name);
             kind::REPLICA_GONE
         }
-        Item::LaneNews { replicas, leaders, quiesced } => {
-            out.u32(*replicas).u32(*leaders).u32(*quiesced);
+        Item::LaneNews { gauges } => {
+            out.u32(gauges.replicas).u32(gauges.leaders).u32(gauges.quiesced).bool(gauges.formed);
+            status::write_texts(out, &gauges.warnings);
             kind::LANE_NEWS
+        }
+        Item::StatusAsked { ticket } => {
+            out.u64(ticket.0);
+            kind::STATUS_ASKED
+        }
+        Item::StatusTold { ticket, status } => {
+            status::write_status(out.u64(ticket.0), status);
+            kind::STATUS_TOLD
         }
         _ => unreachable!("write_item has written the others"),
     }
@@ -415,10 +432,18 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             Item::ReplicaGone { cluster: ClusterId(input.u64("cluster")?), name: wire::read_name(input)? }
         }
         kind::LANE_NEWS => Item::LaneNews {
-            replicas: input.u32("replicas")?,
-            leaders: input.u32("leaders")?,
-            quiesced: input.u32("quiesced")?,
+            gauges: Box::new(LaneGauges {
+                replicas: input.u32("replicas")?,
+                leaders: input.u32("leaders")?,
+                quiesced: input.u32("quiesced")?,
+                formed: input.bool("formed")?,
+                warnings: status::read_texts(input)?,
+            }),
         },
+        kind::STATUS_ASKED => Item::StatusAsked { ticket: Ticket(input.u64("ticket")?) },
+        kind::STATUS_TOLD => {
+            Item::StatusTold { ticket: Ticket(input.u64("ticket")?), status: Box::new(status::read_status(input)?) }
+        }
         _ => return Err(DecodeError::Unknown("item kind")),
     })
 }

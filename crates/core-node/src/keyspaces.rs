@@ -223,7 +223,7 @@ impl Director {
         let retry = refusal.as_ref().map_or(Retry::No, retry_of);
         let Some(refusal) = refusal.filter(|_| retry != Retry::No) else { return Some((operation, result)) };
         if turn.now >= operation.deadline || operation.attempt >= crate::operation::ATTEMPTS_MAX {
-            return Some((operation, Err(Failure { refusal, at })));
+            return Some((operation, Err(Failure { refusal, at, cluster: None })));
         }
         *work.refusals.entry(operation.name.clone()).or_insert(0) += 1;
         work.place = true;

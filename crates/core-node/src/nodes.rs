@@ -6,31 +6,21 @@
 //! What it costs at 1,000 nodes is measured in docs/decisions/0008-node-map-by-heartbeats.md.
 //!
 //! Always: other lanes of a node hold copies of lane zero's map; liveness is soft state, facts and
-//! reports are replicated. Not here: the map itself (core-placement), elections (core-backends).
+//! reports are replicated. Not here: the map itself (core-placement), what the authority does (registry.rs),
+//! elections (core-backends), what clients are told of it (status.rs).
 
-use crate::api::{Effect, NoteLevel};
+use crate::api::Effect;
 use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, Sender};
-use crate::operation::{Operation, Owner, RegistryWork};
-use crate::planner::CallResult;
-use crate::resolve::decode_call;
-use base_types::action::{NodeInfo, StatusInfo};
-use base_types::codec::Encode;
-use base_types::{
-    BackendKind, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, ReplicaId, Tick, LANE_ZERO,
-};
+use crate::registry::Authority;
+use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
-use core_backends::allocator::{Command, Query, Reply, Report, NODES_PAGE_MAX};
-use core_cluster::api::{LocalKind, Member};
+use core_cluster::api::Member;
 use core_placement::{occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Heartbeats without an answer before another member of the world is asked.
 const SILENT_MAX: u32 = 2;
-/// Registrations under way at a time.
-const REGISTRATIONS_MAX: usize = 64;
-/// How long the allocator may take.
-const REGISTRY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pages of the map mailed to the other lanes in one turn.
 const LANE_PAGES_MAX: usize = 16;
 
@@ -44,17 +34,16 @@ pub struct ReplicaKnown {
     pub members: Vec<Member>,
 }
 
-/// What the world's leader does for the map.
-#[derive(Debug, Default)]
-struct Authority {
-    /// Loaded so far; `None` once the map is the authority's.
-    loading: Option<Vec<NodeRecord>>,
-    asking: bool,
-    loaded_until: u64,
-    registering: BTreeSet<NodeId>,
-    to_register: BTreeSet<NodeId>,
-    to_report: BTreeSet<NodeId>,
-    reporting: bool,
+/// What a lane tells lane zero of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LaneGauges {
+    pub replicas: u32,
+    pub leaders: u32,
+    pub quiesced: u32,
+    /// Every level 0 cluster that belongs on the lane is there.
+    pub formed: bool,
+    /// For the status; at most `LANE_WARNINGS_MAX`.
+    pub warnings: Vec<String>,
 }
 
 /// The map and what keeps it.
@@ -63,14 +52,14 @@ pub struct Nodes {
     pub map: NodeMap,
     timer: Tick,
     /// Who was last said to lead the world cluster.
-    world_leader: Option<NodeId>,
-    silent: u32,
+    pub(crate) world_leader: Option<NodeId>,
+    pub(crate) silent: u32,
     /// Which member is asked while no leader is known.
     rotation: usize,
-    authority: Option<Authority>,
+    pub(crate) authority: Option<Authority>,
     machine: (u32, u32),
-    /// Gauges of the other lanes.
-    gauges: BTreeMap<LaneId, (u32, u32, u32)>,
+    /// Lane zero: what each lane told last.
+    pub(crate) gauges: BTreeMap<LaneId, LaneGauges>,
     /// How far the other lanes' copies are.
     lanes_have: MapVersion,
     /// Lane zero: every replica of the node.
@@ -136,10 +125,9 @@ impl Director {
         let old = core::mem::replace(&mut self.nodes.timer, at);
         self.set_timer(TimerKey::Nodes, old, at);
         let gauges = self.lane_gauges(turn);
-        self.nodes.gauges.insert(self.config.lane, gauges);
+        self.nodes.gauges.insert(self.config.lane, gauges.clone());
         if !self.is_lane_zero() {
-            let (replicas, leaders, quiesced) = gauges;
-            return self.tell_lane_zero(&Item::LaneNews { replicas, leaders, quiesced });
+            return self.tell_lane_zero(&Item::LaneNews { gauges: Box::new(gauges) });
         }
         if self.nodes.world_leader == Some(self.config.node) {
             self.beat_as_authority(turn);
@@ -149,19 +137,25 @@ impl Director {
         }
     }
 
-    fn lane_gauges(&self, turn: &Turn<'_>) -> (u32, u32, u32) {
+    pub(crate) fn lane_gauges(&self, turn: &Turn<'_>) -> LaneGauges {
         let statistics = turn.lane.statistics();
-        (statistics.replicas as u32, statistics.leaders as u32, statistics.quiesced as u32)
+        LaneGauges {
+            replicas: statistics.replicas as u32,
+            leaders: statistics.leaders as u32,
+            quiesced: statistics.quiesced as u32,
+            formed: self.formations.waiting().next().is_none(),
+            warnings: self.lane_warnings(),
+        }
     }
 
     /// A lane told its gauges.
-    pub fn on_lane_news(&mut self, lane: LaneId, gauges: (u32, u32, u32)) {
+    pub fn on_lane_news(&mut self, lane: LaneId, gauges: LaneGauges) {
         self.nodes.gauges.insert(lane, gauges);
     }
 
-    fn own_record(&self) -> NodeRecord {
-        let clusters = self.nodes.gauges.values().map(|gauges| gauges.0).sum();
-        let leaders = self.nodes.gauges.values().map(|gauges| gauges.1).sum();
+    pub(crate) fn own_record(&self) -> NodeRecord {
+        let clusters = self.nodes.gauges.values().map(|gauges| gauges.replicas).sum();
+        let leaders = self.nodes.gauges.values().map(|gauges| gauges.leaders).sum();
         let mut engines = vec![self.config.default_engine.clone()];
         engines.extend(self.config.engines.iter().filter(|engine| **engine != self.config.default_engine).cloned());
         NodeRecord {
@@ -178,6 +172,7 @@ impl Director {
             clusters,
             leaders,
             up: true,
+            draining: false,
         }
     }
 
@@ -256,7 +251,8 @@ impl Director {
         self.on_map_changes(turn, changes);
     }
 
-    fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
+    pub(crate) fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
+        self.moves.note_changes(turn.now, &self.nodes.map, &changes);
         for change in changes {
             match change {
                 MapChange::DiskLost(node) => {
@@ -308,160 +304,6 @@ impl Director {
         }
     }
 
-    // The authority.
-
-    fn beat_as_authority(&mut self, turn: &mut Turn<'_>) {
-        self.nodes.silent = 0;
-        if self.nodes.authority.is_none() {
-            self.nodes.authority = Some(Authority { loading: Some(Vec::new()), ..Authority::default() });
-        }
-        if self.nodes.authority.as_ref().is_some_and(|authority| authority.loading.is_some()) {
-            return self.load_registry(turn);
-        }
-        let record = self.own_record();
-        self.note_alive(turn, &record);
-        let down_after = Duration::from_millis(self.config.tuning.node_down_ms);
-        let changes = self.nodes.map.refresh(turn.now, down_after);
-        self.note_registry_changes(&changes);
-        self.on_map_changes(turn, changes);
-        self.write_registry(turn);
-    }
-
-    fn note_alive(&mut self, turn: &mut Turn<'_>, record: &NodeRecord) {
-        match self.nodes.map.note_heartbeat(turn.now, record) {
-            Ok(Some(change)) => {
-                let changes = vec![change];
-                self.note_registry_changes(&changes);
-                self.on_map_changes(turn, changes);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                turn.note(NoteLevel::Warning, format!("heartbeat of node {} not taken: {error}", record.node))
-            }
-        }
-    }
-
-    fn note_registry_changes(&mut self, changes: &[MapChange]) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        for change in changes {
-            match change {
-                MapChange::Joined(node) | MapChange::Up(node) | MapChange::DiskLost(node) | MapChange::Facts(node) => {
-                    authority.to_register.insert(*node);
-                }
-                MapChange::Down(node) | MapChange::Report(node) => {
-                    authority.to_report.insert(*node);
-                }
-                MapChange::Forgotten(_) => {}
-            }
-        }
-    }
-
-    fn registry_operation(&mut self, turn: &mut Turn<'_>, work: RegistryWork, kind: LocalKind) {
-        let deadline = turn.now + REGISTRY_TIMEOUT;
-        let operation = Operation::new(Owner::Registry(work), self.world.clone(), kind, turn.now, deadline);
-        self.start_operation(turn, operation);
-    }
-
-    fn load_registry(&mut self, turn: &mut Turn<'_>) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        if core::mem::replace(&mut authority.asking, true) {
-            return;
-        }
-        let query = Query::NodesSince { version: authority.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
-        let kind =
-            LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Strong) };
-        self.registry_operation(turn, RegistryWork::Load, kind);
-    }
-
-    fn write_registry(&mut self, turn: &mut Turn<'_>) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        let free = REGISTRATIONS_MAX.saturating_sub(authority.registering.len());
-        let busy = &authority.registering;
-        let due: Vec<NodeId> =
-            authority.to_register.iter().filter(|node| !busy.contains(node)).take(free).copied().collect();
-        for node in &due {
-            authority.to_register.remove(node);
-            authority.to_report.remove(node);
-            authority.registering.insert(*node);
-        }
-        let reports = if authority.reporting { BTreeSet::new() } else { core::mem::take(&mut authority.to_report) };
-        authority.reporting |= !reports.is_empty();
-        for node in due {
-            if let Some(record) = self.nodes.map.get(node).cloned() {
-                let kind = self.allocator_write(&Command::Register { record });
-                self.registry_operation(turn, RegistryWork::Register(node), kind);
-            }
-        }
-        if !reports.is_empty() {
-            let updates = reports.iter().filter_map(|node| self.nodes.map.get(*node)).map(report_of).collect();
-            let kind = self.allocator_write(&Command::Report { updates });
-            self.registry_operation(turn, RegistryWork::Report(reports.into_iter().collect()), kind);
-        }
-    }
-
-    fn allocator_write(&mut self, command: &Command) -> LocalKind {
-        LocalKind::Write {
-            backend: BackendKind::Allocator,
-            command: command.to_bytes(),
-            consistency: None,
-            request_id: self.random.request_id(),
-            cluster_time_ms: 0,
-        }
-    }
-
-    /// The allocator answered the authority.
-    pub fn on_registry(&mut self, turn: &mut Turn<'_>, work: RegistryWork, result: CallResult) {
-        let reply = decode_call::<Reply>(result);
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        match (work, reply) {
-            (RegistryWork::Load, reply) => {
-                authority.asking = false;
-                if let Ok((Reply::Nodes { records, version, more, .. }, at)) = reply {
-                    self.on_registry_page(turn, records, version, more, at.term.0);
-                }
-            }
-            (RegistryWork::Register(node), reply) => {
-                authority.registering.remove(&node);
-                match reply {
-                    Ok(_) => {}
-                    Err(failure) if failure.refusal.kind.retryable() => {
-                        authority.to_register.insert(node);
-                    }
-                    Err(failure) => {
-                        turn.note(NoteLevel::Warning, format!("node {node} was not registered: {}", failure.refusal))
-                    }
-                }
-            }
-            (RegistryWork::Report(nodes), reply) => {
-                authority.reporting = false;
-                if reply.is_err() {
-                    authority.to_report.extend(nodes);
-                }
-            }
-        }
-    }
-
-    fn on_registry_page(&mut self, turn: &mut Turn<'_>, records: Vec<NodeRecord>, version: u64, more: bool, term: u64) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        let Some(loaded) = authority.loading.as_mut() else { return };
-        loaded.extend(records);
-        authority.loaded_until = version;
-        if more {
-            return self.load_registry(turn);
-        }
-        let loaded = authority.loading.take().unwrap_or_default();
-        let before: BTreeMap<NodeId, base_types::DiskId> =
-            self.nodes.map.records().map(|record| (record.node, record.disk)).collect();
-        self.nodes.map.become_authority(turn.now, term, &loaded);
-        let differs = |record: &&NodeRecord| before.get(&record.node) != Some(&record.disk);
-        let changes: Vec<MapChange> =
-            loaded.iter().filter(differs).map(|record| MapChange::Joined(record.node)).collect();
-        self.on_map_changes(turn, changes);
-        let record = self.own_record();
-        self.note_alive(turn, &record);
-        self.write_registry(turn);
-    }
-
     // What lane zero knows of replicas.
 
     /// Something about a replica of this lane: for lane zero.
@@ -502,82 +344,4 @@ impl Director {
     pub fn leads_world(&self) -> bool {
         self.is_lane_zero() && self.nodes.world_leader == Some(self.config.node)
     }
-
-    // What clients ask.
-
-    /// The map for `ListNodes`.
-    pub fn node_infos(&self, now: Tick) -> Vec<NodeInfo> {
-        let info = |record: &NodeRecord| NodeInfo {
-            node: record.node,
-            up: record.up,
-            region: record.labels.region.clone(),
-            az: record.labels.az.clone(),
-            rack: record.labels.rack.clone(),
-            chassis: record.labels.chassis.clone(),
-            peer_address: record.peer_address.clone(),
-            http_address: record.http_address.clone(),
-            score: record.score,
-            clusters: record.clusters,
-            leaders: record.leaders,
-            disk: record.disk,
-            cores: record.lanes,
-            version: record.version.clone(),
-            seen_ms_ago: self.nodes.map.heard_ago(record.node, now).map_or(0, |ago| ago.as_millis() as u64),
-        };
-        self.nodes.map.records().map(info).collect()
-    }
-
-    /// The world as this core sees it. Lanes other than zero know their own replicas only.
-    pub fn status(&self, turn: &Turn<'_>) -> StatusInfo {
-        let mut gauges = self.nodes.gauges.clone();
-        gauges.insert(self.config.lane, self.lane_gauges(turn));
-        let sum = |pick: fn(&(u32, u32, u32)) -> u32| gauges.values().map(pick).sum();
-        let mut warnings = self.status_warnings(turn);
-        let registered =
-            self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk && record.up);
-        if !registered {
-            warnings.push(
-                "this node is not in the node map yet: the world is not formed, or its leader cannot be reached".into(),
-            );
-        }
-        let ready = registered
-            && self.formations.waiting().next().is_none()
-            && self.config_cluster.settled(self.is_lane_zero());
-        StatusInfo {
-            world: self.config.world.clone(),
-            node: self.config.node,
-            ready,
-            nodes_up: self.nodes.map.records().filter(|record| record.up).count() as u32,
-            nodes_total: self.nodes.map.len() as u32,
-            clusters: sum(|gauges| gauges.0),
-            leaders: sum(|gauges| gauges.1),
-            quiesced: sum(|gauges| gauges.2),
-            config_cluster: self.config_cluster.name(),
-            warnings,
-        }
-    }
-
-    fn status_warnings(&self, turn: &Turn<'_>) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for cluster in self.formations.waiting() {
-            if let Some(zero) = self.level_zero_of(cluster) {
-                let nodes: Vec<String> = zero.members.iter().map(|node| node.to_string()).collect();
-                warnings.push(format!(
-                    "cluster {} is not here yet: it forms once all of its configured members are up: node {}",
-                    zero.name,
-                    nodes.join(", node ")
-                ));
-            }
-        }
-        warnings.extend(self.recruits.damaged.values().cloned());
-        let down = self.nodes.map.records().filter(|record| !record.up);
-        warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
-        warnings.extend(self.config_cluster.warnings(&self.config.labels.region));
-        let _ = turn;
-        warnings
-    }
-}
-
-fn report_of(record: &NodeRecord) -> Report {
-    Report { node: record.node, up: record.up, score: record.score, clusters: record.clusters, leaders: record.leaders }
 }

@@ -50,6 +50,7 @@ pub enum Owner {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RegistryWork {
     Load,
+    Draining,
     Register(NodeId),
     Report(Vec<NodeId>),
 }

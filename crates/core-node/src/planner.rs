@@ -103,6 +103,7 @@ pub struct DocumentNews {
 
 /// What to do next.
 #[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)] // It lives from a planner's return to the executor's match.
 pub enum Step {
     /// Ask these (beside those that are still out).
     Calls(Vec<Call>),

@@ -43,6 +43,8 @@ pub enum PlanOwner {
     Background,
     /// Nobody, not even then.
     Silent,
+    /// The keeper of members that must move, for this cluster.
+    Move(ClusterId),
     /// The configuration cluster's keeper.
     Config,
     /// The sweep over keyspaces that were left unfinished.
@@ -218,7 +220,8 @@ impl Director {
                 return;
             }
             Call::DeleteCluster { cluster } => {
-                let flow = DeleteFlow::new(cluster);
+                let gone = self.gone_for(&cluster, turn.now);
+                let flow = DeleteFlow::new(cluster).without(gone);
                 self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
             }
@@ -299,6 +302,7 @@ impl Director {
                 }
             }
             PlanOwner::Silent => {}
+            PlanOwner::Move(cluster) => self.on_moved(turn, cluster, response),
             PlanOwner::Config => self.on_config_plan(turn, response),
             PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
         }

@@ -88,6 +88,11 @@ impl Recruits {
         self.gone.get(&cluster).is_some_and(|gone| replica <= *gone)
     }
 
+    /// The members of every cluster here, as last noticed.
+    pub fn members_seen(&self) -> impl Iterator<Item = (&ClusterId, &Vec<Member>)> {
+        self.seen.iter()
+    }
+
     /// Remembers a removed replica, so that an order that was long under way does not bring it back.
     pub fn note_gone(&mut self, cluster: ClusterId, replica: ReplicaId) {
         if self.gone.len() >= GONE_MAX {
@@ -321,7 +326,7 @@ impl Director {
     }
 
     /// The router finds a cluster of this lane without asking anyone.
-    fn know_own(&mut self, view: &ReplicaView) {
+    pub fn know_own(&mut self, view: &ReplicaView) {
         if self.routes.get(&view.name).is_none() {
             let mut route = crate::cache::Route {
                 cluster: view.cluster,

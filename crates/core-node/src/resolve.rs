@@ -35,7 +35,11 @@ pub fn decode_call<T: Encode>(result: CallResult) -> Result<(T, base_types::Orde
         CallReply::Backend { reply, at, .. } => (reply, at),
         _ => return Err(failures::internal("a call for a backend was answered without a reply")),
     };
-    let value = core_backends::decode_reply(reply).map_err(|refusal: Refusal| Failure { refusal, at: Some(at) })?;
+    let value = core_backends::decode_reply(reply).map_err(|refusal: Refusal| Failure {
+        refusal,
+        at: Some(at),
+        cluster: None,
+    })?;
     Ok((value, at))
 }
 

@@ -86,7 +86,9 @@ impl Director {
                 self.start_plan(turn, Box::new(CreateFlow::resume(record)), PlanOwner::Background, deadline);
             }
             ClusterState::Deleting => {
-                self.start_plan(turn, Box::new(DeleteFlow::resume(record)), PlanOwner::Background, deadline);
+                let gone = self.gone_for(&record.name, turn.now);
+                let flow = DeleteFlow::resume(record).without(gone);
+                self.start_plan(turn, Box::new(flow), PlanOwner::Background, deadline);
             }
             ClusterState::Active => {}
         }

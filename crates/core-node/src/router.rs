@@ -338,7 +338,7 @@ impl Director {
                 let names: Vec<String> = missing.iter().map(|node| node.to_string()).collect();
                 let message = format!("the write is committed at index {} of cluster {name}, but not on every member; missing: node {}; it will not be undone", at.index, names.join(", node "));
                 let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", message);
-                self.end(turn, number, Err(Failure { refusal, at: Some(at) }));
+                self.end(turn, number, Err(Failure { refusal, at: Some(at), cluster: None }));
             }
             LocalOutcome::NotLeader { leader, term, members } => {
                 self.on_not_leader(turn, number, node, name, NotLeader { leader, term, members });

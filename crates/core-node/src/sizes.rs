@@ -6,9 +6,11 @@
 use crate::cache::ROUTES_MAX;
 use crate::director::{Director, SERVED_MAX};
 use crate::keyspaces::KEYSPACES_MAX;
+use crate::moves::MOVES_KNOWN_MAX;
 use crate::operation::PENDING_REQUESTS_MAX;
 use crate::planner::CALLS_OUT_MAX;
 use crate::plans::{Plan, PLANS_MAX};
+use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
 
 /// Timers: one or two for each operation, plan and order, and one for each part that keeps time.
@@ -37,6 +39,9 @@ impl Director {
         // Level 0 clusters are pinned beside the bound.
         sizes.lasting("routes remembered, a core", self.routes.len(), ROUTES_MAX + self.level_zero.len());
         sizes.lasting("keyspaces known, a core", self.keyspaces.maps.len(), KEYSPACES_MAX);
+        sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
+        // Where no node fits the rule, a move waits for one.
+        sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);
         self.recruits.sizes(sizes);
     }
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 mod chaos;
 mod clusters;
 mod healing;
+mod moves;
 mod routing;
 
 const SEGMENT_BYTES: u64 = 256 << 10;
@@ -67,6 +68,7 @@ fn tuning() -> Tuning {
         snapshot_chunk_bytes: 4096,
         node_heartbeat_ms: 100,
         node_down_ms: 1_000,
+        replace_after_ms: 3_000,
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
         ..Tuning::default()
     }

@@ -169,6 +169,9 @@ fn write_admin(out: &mut Writer, command: &AdminCommand) {
         AdminCommand::Describe => {
             out.u8(6);
         }
+        AdminCommand::ReplaceMember { from, node, disk } => {
+            out.u8(7).u64(from.0).u64(node.0).u64(disk.0);
+        }
     }
 }
 
@@ -183,6 +186,11 @@ fn read_admin(input: &mut Reader) -> Decoded<AdminCommand> {
             read_consistency: input.option("level", read_read_level)?,
         },
         6 => AdminCommand::Describe,
+        7 => AdminCommand::ReplaceMember {
+            from: NodeId(input.u64("from")?),
+            node: NodeId(input.u64("node")?),
+            disk: DiskId(input.u64("disk")?),
+        },
         _ => return Err(DecodeError::Unknown("admin command")),
     })
 }

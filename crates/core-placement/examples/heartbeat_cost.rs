@@ -34,6 +34,7 @@ fn record(node: u64, round: u64, restless: bool) -> NodeRecord {
         clusters: 1000,
         leaders: 300,
         up: true,
+        draining: false,
     }
 }
 

@@ -5,7 +5,7 @@
 //! `repartition`), is a solution whenever one exists: no search is needed.
 //!
 //! Always: two elected nodes never share an instance of the rule's failure domain; a repartition is
-//! met exactly; excluded chassis and nodes that are down are never elected; lowest score first, ties
+//! met exactly; excluded chassis, nodes that are down and nodes being decommissioned are never elected; lowest score first, ties
 //! by node id; what cannot be met is refused, never approximated.
 //! Not here: making the cluster (core-node), keeping scores (`map.rs`).
 
@@ -35,11 +35,13 @@ pub struct PlacementRefusal {
     pub names: Vec<String>,
     /// Nodes in `place` passed over because they are down, excluded (by the rule or the caller),
     /// or without the rule's engine.
-    pub down: usize,
+    pub down: u32,
     /// See `down`.
-    pub excluded: usize,
+    pub excluded: u32,
     /// See `down`.
-    pub without_engine: usize,
+    pub draining: u32,
+    /// See `down`.
+    pub without_engine: u32,
     /// The rule's engine.
     pub engine: Option<String>,
     /// Whether `size` can be lowered (no repartition fixes it).
@@ -54,7 +56,7 @@ impl fmt::Display for PlacementRefusal {
         if self.wanted == 0 {
             return f.write_str("rule's repartition is full in every region without the lost member; remove that member instead of replacing it");
         }
-        let passed_over = self.down + self.excluded + self.without_engine;
+        let passed_over = self.down + self.excluded + self.draining + self.without_engine;
         if self.found == 0 && passed_over == 0 && self.size_is_free {
             return write!(
                 f,
@@ -73,7 +75,12 @@ impl fmt::Display for PlacementRefusal {
         if self.found > self.names.len() {
             write!(f, " and {} more", self.found - self.names.len())?;
         }
-        let passed = [(self.down, "down"), (self.excluded, "excluded"), (self.without_engine, "without the engine")];
+        let passed = [
+            (self.down, "down"),
+            (self.excluded, "excluded"),
+            (self.draining, "being decommissioned"),
+            (self.without_engine, "without the engine"),
+        ];
         let passed: Vec<String> =
             passed.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
         if !passed.is_empty() {
@@ -177,6 +184,7 @@ fn full_repartition(rule: &Rule) -> PlacementRefusal {
         names: Vec::new(),
         down: 0,
         excluded: 0,
+        draining: 0,
         without_engine: 0,
         engine: rule.engine.clone(),
         size_is_free: false,
@@ -220,6 +228,9 @@ fn check_member(rule: &Rule, record: &NodeRecord, warnings: &mut Vec<String>) {
     let node = record.node;
     if !record.up {
         warnings.push(format!("member node {node} is down"));
+    }
+    if record.draining {
+        warnings.push(format!("member node {node} is being decommissioned"));
     }
     if !rule.location.holds(&record.labels.region) {
         warnings.push(format!("member node {node} stands in {}, outside {}", record.labels.region, rule.location));
@@ -295,7 +306,8 @@ impl<'a> Field<'_, 'a> {
     fn best_by_domain(&self, with_down: bool) -> BTreeMap<String, &'a NodeRecord> {
         let mut best: BTreeMap<String, &NodeRecord> = BTreeMap::new();
         for record in self.here() {
-            let usable = (record.up || with_down) && record.offers(self.rule.engine.as_deref());
+            let offers = record.offers(self.rule.engine.as_deref());
+            let usable = (record.up || with_down) && !record.draining && offers;
             if !usable || self.is_excluded(record) {
                 continue;
             }
@@ -327,6 +339,8 @@ impl<'a> Field<'_, 'a> {
                 refusal.excluded += 1;
             } else if !record.up {
                 refusal.down += 1;
+            } else if record.draining {
+                refusal.draining += 1;
             } else if !record.offers(self.rule.engine.as_deref()) {
                 refusal.without_engine += 1;
             }

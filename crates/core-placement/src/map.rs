@@ -198,16 +198,19 @@ impl NodeMap {
         self.version = MapVersion { epoch, number: 0 };
         for record in replicated.iter().take(MAP_NODES_MAX) {
             let held = known.get(&record.node).map(|entry| &entry.record);
-            let record = held.filter(|held| held.disk == record.disk).unwrap_or(record).clone();
-            self.publish(now, now, record);
+            let mut laid = held.filter(|held| held.disk == record.disk).unwrap_or(record).clone();
+            laid.draining = record.draining;
+            self.publish(now, now, laid);
         }
     }
 
-    /// The authority heard of a node. `record.up` is ignored: who speaks is up.
+    /// The authority heard of a node. `record.up` is ignored: who speaks is up; so is `record.draining`,
+    /// which is not the node's to say (`set_draining`).
     pub fn note_heartbeat(&mut self, now: Tick, record: &NodeRecord) -> Result<Option<MapChange>, MapError> {
         let mut record = record.clone();
         record.up = true;
         let node = record.node;
+        record.draining = self.nodes.get(&node).is_some_and(|entry| entry.record.draining);
         let Some(entry) = self.nodes.get_mut(&node) else {
             if self.nodes.len() >= MAP_NODES_MAX {
                 return Err(MapError::Full);
@@ -250,6 +253,20 @@ impl NodeMap {
         for (heard, mut record) in down {
             record.up = false;
             changes.push(MapChange::Down(record.node));
+            self.publish(now, heard, record);
+        }
+        changes
+    }
+
+    /// The authority is told which nodes are being decommissioned: these and no others.
+    pub fn set_draining(&mut self, now: Tick, draining: &BTreeSet<NodeId>) -> Vec<MapChange> {
+        let differs = |entry: &&Entry| entry.record.draining != draining.contains(&entry.record.node);
+        let changed: Vec<(Tick, NodeRecord)> =
+            self.nodes.values().filter(differs).map(|entry| (entry.heard, entry.record.clone())).collect();
+        let mut changes = Vec::with_capacity(changed.len());
+        for (heard, mut record) in changed {
+            record.draining = !record.draining;
+            changes.push(MapChange::Facts(record.node));
             self.publish(now, heard, record);
         }
         changes

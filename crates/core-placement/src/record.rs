@@ -42,7 +42,14 @@ pub struct NodeRecord {
     pub leaders: u32,
     /// Whether it was heard of lately.
     pub up: bool,
+    /// Whether it is being decommissioned: nothing new is put there, and what is there moves away. The
+    /// allocator's word; what a node says of itself does not count.
+    pub draining: bool,
 }
+
+/// The bits of a record's last byte.
+const UP: u8 = 1;
+const DRAINING: u8 = 2;
 
 impl NodeRecord {
     /// Whether everything but the report (score, counts, up) is the same.
@@ -56,6 +63,7 @@ impl NodeRecord {
             && self.lanes == other.lanes
             && self.version == other.version
             && self.engines == other.engines
+            && self.draining == other.draining
     }
 
     /// Whether it can hold replicas of this engine; `None`: of its default one.
@@ -73,11 +81,12 @@ impl Encode for NodeRecord {
         for engine in &self.engines {
             out.string(engine);
         }
-        out.varint(self.score.into()).varint(self.clusters.into()).varint(self.leaders.into()).bool(self.up);
+        out.varint(self.score.into()).varint(self.clusters.into()).varint(self.leaders.into());
+        out.u8(if self.up { UP } else { 0 } | if self.draining { DRAINING } else { 0 });
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        Ok(NodeRecord {
+        let mut record = NodeRecord {
             node: NodeId(input.u64("node")?),
             disk: DiskId(input.u64("disk")?),
             boot: BootId(input.u64("boot")?),
@@ -90,8 +99,14 @@ impl Encode for NodeRecord {
             score: number(input, "score")?,
             clusters: number(input, "clusters")?,
             leaders: number(input, "leaders")?,
-            up: input.bool("up")?,
-        })
+            ..NodeRecord::default()
+        };
+        let state = input.u8("node state")?;
+        if state > UP | DRAINING {
+            return Err(DecodeError::Unknown("node state"));
+        }
+        (record.up, record.draining) = (state & UP != 0, state & DRAINING != 0);
+        Ok(record)
     }
 }
 

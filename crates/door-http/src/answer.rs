@@ -6,10 +6,10 @@
 use crate::error::{status_of, write_failure};
 use crate::json::{write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
-    Action, ActionResult, Answer, ClusterInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo, Partitioning, RedisReply,
-    Response, StatusInfo,
+    Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
+    Partitioning, RedisReply, Response, StatusInfo,
 };
-use base_types::OrderedAt;
+use base_types::{ClusterName, OrderedAt};
 use bytes::Bytes;
 
 /// What an answer needs beside its value: the envelope, `at` and the level.
@@ -61,7 +61,7 @@ fn write_answer(action: &str, answer: &Answer, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"ok\":true");
     write_result(action, &answer.result, out);
     if let Some(at) = &answer.at {
-        write_at(at, out);
+        write_at(at, answer.cluster.as_deref(), out);
     }
     if let Some(level) = answer.level {
         let name = match level {
@@ -75,9 +75,14 @@ fn write_answer(action: &str, answer: &Answer, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Writes `,"at":{…}`.
-pub(crate) fn write_at(at: &OrderedAt, out: &mut Vec<u8>) {
+/// Writes `,"at":{…}`: the cluster by name and by the id it has in this life.
+pub(crate) fn write_at(at: &OrderedAt, cluster: Option<&ClusterName>, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"at\":{\"cluster\":");
+    match cluster {
+        Some(name) => write_text(name.as_str(), out),
+        None => write_number(at.cluster.0, out),
+    }
+    out.extend_from_slice(b",\"id\":");
     write_number(at.cluster.0, out);
     out.extend_from_slice(b",\"generation\":");
     write_number(at.generation.0, out);
@@ -113,6 +118,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
             field(out, "next", |out| optional(next.as_ref(), out, |text, out| write_text(text, out)));
         }
         ActionResult::Nodes { nodes } => field(out, "nodes", |out| list(nodes, out, write_node)),
+        ActionResult::Decommission(info) => write_decommission(info, out),
         ActionResult::Status(info) => write_status(info, out),
     }
     // An answer names its action where it carries no result of its own, so that logs can be read alone.
@@ -230,6 +236,7 @@ fn write_node(info: &NodeInfo, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"id\":");
     write_number(info.node.0, out);
     field(out, "up", |out| boolean(info.up, out));
+    field(out, "draining", |out| boolean(info.draining, out));
     let texts = [
         ("region", &info.region),
         ("az", &info.az),
@@ -250,6 +257,13 @@ fn write_node(info: &NodeInfo, out: &mut Vec<u8>) {
     field(out, "cores", |out| write_number(info.cores, out));
     field(out, "seen_ms_ago", |out| write_number(info.seen_ms_ago, out));
     out.push(b'}');
+}
+
+fn write_decommission(info: &DecommissionInfo, out: &mut Vec<u8>) {
+    field(out, "node", |out| write_number(info.node.0, out));
+    field(out, "draining", |out| boolean(info.draining, out));
+    field(out, "replicas", |out| write_number(info.replicas, out));
+    field(out, "obstacles", |out| list(&info.obstacles, out, |text, out| write_text(text, out)));
 }
 
 fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {

@@ -174,6 +174,11 @@ impl<'a> Fields<'a> {
     }
 
     /// A node's id.
+    pub fn node(&mut self, name: &str) -> Result<Option<NodeId>, Refusal> {
+        Ok(self.number(name, 1, u64::MAX)?.map(NodeId))
+    }
+
+    /// A node by id, which must be there.
     pub fn node_needed(&mut self, name: &str) -> Result<NodeId, Refusal> {
         self.number_needed(name, 1, u64::MAX).map(NodeId)
     }

@@ -65,9 +65,12 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("TransferLeader", &["name", "node"]),
     ("AddMember", &["name", "node"]),
     ("RemoveMember", &["name", "node"]),
+    ("MoveMember", &["name", "from", "to"]),
     ("SetDefaultConsistency", &["name"]),
     ("Redis", &["cluster", "command"]),
     ("ListNodes", &[]),
+    ("DecommissionNode", &["node"]),
+    ("RecommissionNode", &["node"]),
     ("Status", &[]),
 ];
 
@@ -163,6 +166,8 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         }),
         "Redis" => Ok(Action::Redis { cluster: fields.cluster_needed("cluster")?, command: command(fields)? }),
         "ListNodes" => Ok(Action::ListNodes),
+        "DecommissionNode" => Ok(Action::DecommissionNode { node: fields.node_needed("node")? }),
+        "RecommissionNode" => Ok(Action::RecommissionNode { node: fields.node_needed("node")? }),
         "Status" => Ok(Action::Status),
         "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => {
             keyspace_action(name, fields)
@@ -213,6 +218,7 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
         "TransferLeader" => Action::TransferLeader { name: cluster, node: fields.node_needed("node")? },
         "AddMember" => Action::AddMember { name: cluster, node: fields.node_needed("node")? },
         "RemoveMember" => Action::RemoveMember { name: cluster, node: fields.node_needed("node")? },
+        "MoveMember" => Action::MoveMember { name: cluster, from: fields.node_needed("from")?, to: fields.node("to")? },
         "SetDefaultConsistency" => {
             // The levels are the fields common to all actions; `parse` fills them in.
             Action::SetDefaultConsistency { name: cluster, consistency: None, read_consistency: None }

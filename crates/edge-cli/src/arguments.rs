@@ -254,6 +254,21 @@ pub enum CtlCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Take a node out of service: its replicas move to others under their rules
+    Decommission {
+        node: u64,
+        /// Return once it has begun; ask again to see how far it is
+        #[arg(long)]
+        no_wait: bool,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Take a node back into service
+    Recommission {
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
     /// The clusters
     Clusters {
         /// Only names that begin with this
@@ -297,6 +312,18 @@ pub enum ClusterCommand {
     /// Members: list, add, remove
     #[command(subcommand)]
     Members(MembersCommand),
+    /// Put a node's replica on another node
+    Move {
+        name: String,
+        /// The node it is on
+        #[arg(long)]
+        from: u64,
+        /// The node it goes to; the best one by the rule where absent
+        #[arg(long)]
+        to: Option<u64>,
+        #[command(flatten)]
+        world: World,
+    },
     /// Hand leadership to a node
     Transfer {
         name: String,

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// The most pages a listing reads.
 const PAGES_MAX: usize = 10_000;
+/// How often a decommissioning's progress is asked for.
+const DECOMMISSION_PAUSE: Duration = Duration::from_secs(2);
 /// How often a reshard's progress is asked for.
 const RESHARD_PAUSE: Duration = Duration::from_millis(500);
 
@@ -19,6 +21,11 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Status { world } => status(&world).await,
         CtlCommand::Topology { world } => once(&world, json!({"action": "ListNodes"}), show::topology).await,
         CtlCommand::Nodes { world } => once(&world, json!({"action": "ListNodes"}), show::nodes).await,
+        CtlCommand::Decommission { node, no_wait, world } => decommission(node, no_wait, &world).await,
+        CtlCommand::Recommission { node, world } => {
+            let done = |_: &Value| println!("node {node} is in service again");
+            once(&world, json!({"action": "RecommissionNode", "node": node}), done).await
+        }
         CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
         CtlCommand::Cluster(command) => cluster(command).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,
@@ -55,6 +62,34 @@ async fn status(world: &World) -> Result<(), Failure> {
     Err(Failure::unavailable("the world is not ready; see the warnings above"))
 }
 
+/// Ends when the node holds nothing more; ctrl-c leaves it going on, as it would with --no-wait.
+async fn decommission(node: u64, no_wait: bool, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let mut told = None;
+    loop {
+        let answer = ask(&client, world, json!({"action": "DecommissionNode", "node": node})).await?;
+        let left = answer["replicas"].as_u64().unwrap_or_default();
+        if no_wait || left == 0 {
+            if world.json {
+                println!("{answer}");
+            } else if left == 0 {
+                println!("node {node} holds no replicas any more and can be stopped");
+            } else {
+                println!(
+                    "node {node} is being decommissioned: {left} replicas are left; ask again to see how far it is"
+                );
+            }
+            return Ok(());
+        }
+        let obstacles = items(&answer, "obstacles");
+        if told.replace((left, obstacles.len())) != Some((left, obstacles.len())) {
+            eprintln!("{left} replicas are left on node {node}");
+            obstacles.iter().for_each(|obstacle| eprintln!("! {}", crate::output::cell(obstacle)));
+        }
+        tokio::time::sleep(DECOMMISSION_PAUSE).await;
+    }
+}
+
 async fn clusters(prefix: &str, world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
     let mut all: Vec<Value> = Vec::new();
@@ -87,6 +122,11 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
         }
         ClusterCommand::Show { name, world } | ClusterCommand::Members(MembersCommand::List { name, world }) => {
             once(&world, json!({"action": "DescribeCluster", "name": name}), show::cluster).await
+        }
+        ClusterCommand::Move { name, from, to, world } => {
+            let text = format!("{name} has left node {from}");
+            let body = json!({"action": "MoveMember", "name": name, "from": from, "to": to});
+            once(&world, body, done(text)).await
         }
         ClusterCommand::Transfer { name, node, world } => {
             let text = format!("node {node} leads {name}");

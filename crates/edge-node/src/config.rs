@@ -173,6 +173,8 @@ pub struct TuningSection {
     pub snapshot_chunk_bytes: usize,
     pub node_heartbeat_ms: u64,
     pub node_down_ms: u64,
+    /// A node down for so long is gone for good: its replicas are made anew on others; zero: never.
+    pub replace_after_ms: u64,
     pub log_segment_bytes: u64,
     pub log_spare_segments: usize,
     pub log_segments_soft_max: usize,
@@ -218,6 +220,7 @@ impl Default for TuningSection {
             snapshot_chunk_bytes: core.snapshot_chunk_bytes,
             node_heartbeat_ms: core.node_heartbeat_ms,
             node_down_ms: core.node_down_ms,
+            replace_after_ms: core.replace_after_ms,
             log_segment_bytes: core.log.segment_bytes,
             log_spare_segments: core.log.spare_segments,
             log_segments_soft_max: core.log.segments_soft_max,
@@ -240,6 +243,7 @@ impl TuningSection {
             snapshot_chunk_bytes: self.snapshot_chunk_bytes,
             node_heartbeat_ms: self.node_heartbeat_ms,
             node_down_ms: self.node_down_ms,
+            replace_after_ms: self.replace_after_ms,
             log: core_log::LogConfig {
                 segment_bytes: self.log_segment_bytes,
                 spare_segments: self.log_spare_segments,

@@ -52,7 +52,7 @@ impl Machine for StubMachine {
                     Action::Status => effects.list.push(Effect::Reply { ticket, response: Ok(self.status()) }),
                     _ => effects.list.push(Effect::Reply {
                         ticket,
-                        response: Ok(Answer { result: ActionResult::Done, at: None, level: None }),
+                        response: Ok(Answer { result: ActionResult::Done, at: None, level: None, cluster: None }),
                     }),
                 }
                 format!("request {}", request.action.name())
@@ -99,7 +99,7 @@ impl StubMachine {
             config_cluster: None,
             warnings: Vec::new(),
         };
-        Answer { result: ActionResult::Status(status), at: None, level: None }
+        Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None }
     }
 }
 

@@ -76,9 +76,12 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.clock_changed(node);
             true
         }
-        FaultKind::Transfer | FaultKind::AddMember | FaultKind::RemoveMember | FaultKind::Reshard => {
-            operate(world, &hazard, targets)
-        }
+        FaultKind::Transfer
+        | FaultKind::AddMember
+        | FaultKind::RemoveMember
+        | FaultKind::MoveMember
+        | FaultKind::Decommission
+        | FaultKind::Reshard => operate(world, &hazard, targets),
     };
     if fired {
         world.probe(hazard.kind.name());
@@ -107,6 +110,10 @@ pub fn end(world: &mut World, number: usize) {
             let now = world.now;
             world.nodes[node].clock.set_drift(now, 0);
             world.clock_changed(node);
+        }
+        FaultKind::Decommission => {
+            let back = Action::RecommissionNode { node: NodeId(hazard.node) };
+            let _asked_or_not = ask(world, back);
         }
         _ => {}
     }
@@ -311,11 +318,21 @@ fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
         (FaultKind::Transfer, Some(name), _) => Action::TransferLeader { name, node },
         (FaultKind::AddMember, Some(name), _) => Action::AddMember { name, node },
         (FaultKind::RemoveMember, Some(name), _) => Action::RemoveMember { name, node },
+        (FaultKind::MoveMember, Some(name), _) => {
+            let to = (hazard.amount == 0).then_some(NodeId(hazard.peer));
+            Action::MoveMember { name, from: node, to }
+        }
+        (FaultKind::Decommission, ..) => Action::DecommissionNode { node },
         (FaultKind::Reshard, _, Some(keyspace)) => {
             Action::Reshard { keyspace, clusters: hazard.amount.clamp(1, 8) as u16 }
         }
         _ => return false,
     };
+    ask(world, action)
+}
+
+/// An operator asks any node.
+fn ask(world: &mut World, action: Action) -> bool {
     let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
     let request =
         Request { action, consistency: None, read_consistency: None, deadline: OPERATOR_DEADLINE, request_id: None };

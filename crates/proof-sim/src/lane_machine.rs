@@ -257,7 +257,7 @@ impl LaneMachine {
 }
 
 fn done(result: ActionResult) -> Answer {
-    Answer { result, at: None, level: None }
+    Answer { result, at: None, level: None, cluster: None }
 }
 
 fn cluster_of(action: &Action) -> Option<ClusterId> {
@@ -326,16 +326,16 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
         LocalOutcome::Written { reply, at, level, .. } => {
             let applied = matches!(level, WriteConsistency::Strong | WriteConsistency::Absolute);
             let result = if applied { decode(action, reply)? } else { ActionResult::Done };
-            Ok(Answer { result, at: Some(at), level: Some(Level::Write(level)) })
+            Ok(Answer { result, at: Some(at), level: Some(Level::Write(level)), cluster: None })
         }
         LocalOutcome::Read { reply, at, level, .. } => {
-            Ok(Answer { result: decode(action, reply)?, at: Some(at), level: Some(Level::Read(level)) })
+            Ok(Answer { result: decode(action, reply)?, at: Some(at), level: Some(Level::Read(level)), cluster: None })
         }
         LocalOutcome::CommittedNotAbsolute { reply, at, .. } => {
             decode(action, reply)?;
             let refusal =
                 Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", "committed, but not on every member");
-            Err(Failure { refusal, at: Some(at) })
+            Err(Failure { refusal, at: Some(at), cluster: None })
         }
         LocalOutcome::NotLeader { .. } => unavailable("NotLeader", "ask another member".to_string()),
         LocalOutcome::NoSuchCluster => unavailable("NoLeader", "not here".to_string()),

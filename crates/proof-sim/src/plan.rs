@@ -87,6 +87,8 @@ pub struct SimTuning {
     pub snapshot_chunk_bytes: usize,
     pub node_heartbeat_ms: u64,
     pub node_down_ms: u64,
+    /// Nodes down for so long are replaced; zero: never.
+    pub replace_after_ms: u64,
     pub segment_bytes: u64,
     pub spare_segments: usize,
     pub batch_bytes_max: usize,
@@ -109,6 +111,7 @@ impl Default for SimTuning {
             snapshot_chunk_bytes: 64 << 10,
             node_heartbeat_ms: 1_000,
             node_down_ms: 4_000,
+            replace_after_ms: 0,
             segment_bytes: 1 << 20,
             spare_segments: 1,
             batch_bytes_max: 256 << 10,
@@ -215,6 +218,8 @@ faults! {
     Transfer = "transfer": "an operator hands a cluster's leadership to `node`",
     AddMember = "add_member": "an operator adds `node` to a cluster",
     RemoveMember = "remove_member": "an operator removes `node` from a cluster",
+    MoveMember = "move_member": "an operator moves a cluster's replica from `node` to `peer`, or (`amount` 1) to the best node",
+    Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
 }
 

@@ -404,8 +404,9 @@ impl Run {
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));
             let members = held.iter().map(|(_, view, _)| view.members.len()).max().unwrap_or(0);
             let whole = held.iter().filter(|(_, view, _)| !view.damaged && !view.blank).count();
-            // Nor does one of a single node survive rot of its only copy: it halts and says so.
-            if config && (disk_lost || whole <= members / 2) {
+            // Nor does any of a single node survive rot of its only copy: it halts and says so.
+            let promised = !config && members > 1;
+            if config && disk_lost || !promised && whole <= members / 2 {
                 continue;
             }
             for (node, view, hash) in &held {

@@ -16,9 +16,12 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         shape.keyspaces = 0;
         load.lifecycle = 0;
     }
-    let tuning = draw_tuning(&mut random);
+    let mut tuning = draw_tuning(&mut random);
     let calm = random.per_mille(50);
-    let hazards = if calm { Vec::new() } else { draw_hazards(&mut random, layer, &shape, &load) };
+    let mut hazards = if calm { Vec::new() } else { draw_hazards(&mut random, layer, &shape, &load) };
+    if !calm && layer == Layer::Core {
+        draw_moves(seed, &shape, &load, &mut tuning, &mut hazards);
+    }
     Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards }
 }
 
@@ -67,6 +70,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         snapshot_chunk_bytes: *random.pick(&[64, 512, 64 << 10]),
         node_heartbeat_ms: *random.pick(&[200, 500, 1_000]),
         node_down_ms: *random.pick(&[2_000, 4_000]),
+        replace_after_ms: 0,
         segment_bytes,
         spare_segments: random.between(1, 2) as usize,
         batch_bytes_max: (segment_bytes / 4) as usize,
@@ -85,7 +89,18 @@ fn damages(kind: FaultKind) -> bool {
 /// Kinds drawn for the whole core only: nobody heals a replica or moves one where there is no router.
 fn needs_router(kind: FaultKind) -> bool {
     use FaultKind::*;
-    matches!(kind, DiskLost | BitRot | MisdirectedWrite | LostWrite | AddMember | RemoveMember | Reshard)
+    matches!(
+        kind,
+        DiskLost
+            | BitRot
+            | MisdirectedWrite
+            | LostWrite
+            | AddMember
+            | RemoveMember
+            | MoveMember
+            | Decommission
+            | Reshard
+    )
 }
 
 /// Kinds that make no sense with one node.
@@ -107,16 +122,18 @@ fn needs_peers(kind: FaultKind) -> bool {
             | Transfer
             | AddMember
             | RemoveMember
+            | MoveMember
+            | Decommission
     )
 }
 
-/// Kinds drawn for a seed. An old image needs an epoch outside the disk to be told; scenarios only, until the core has one.
+/// Kinds drawn for a seed with the others (moves come by `draw_moves`). An old image needs an epoch outside the disk to be told; scenarios only, until the core has one.
 fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
     if layer == Layer::Lane && needs_router(kind) {
         return false;
     }
     let damage_ok = shape.world_members >= 3 && shape.cluster_size >= 3;
-    kind != FaultKind::OldImage
+    !matches!(kind, FaultKind::OldImage | FaultKind::MoveMember | FaultKind::Decommission)
         && (damage_ok || !damages(kind))
         && (shape.nodes >= 3 || !needs_peers(kind))
         && (shape.keyspaces > 0 || kind != FaultKind::Reshard)
@@ -125,7 +142,39 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
 /// Whether any seed of a layer draws the kind: then a large run in which it never fired is a hole.
 pub fn draws(kind: FaultKind, layer: Layer) -> bool {
     let widest = Shape { nodes: 7, lanes: 2, regions: 3, world_members: 5, clusters: 3, cluster_size: 7, keyspaces: 1 };
-    eligible(kind, layer, &widest)
+    let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
+    moves || eligible(kind, layer, &widest)
+}
+
+/// Members that move, in some seeds with room for it: by an operator's wish, because a node is taken out of
+/// service, or because it is down for long. A stream of its own, so that other draws stay what they were. Not
+/// beside disks that lie: what they lost must be with a majority that stays.
+fn draw_moves(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning, hazards: &mut Vec<Hazard>) {
+    let mut random = Random::stream(seed, "moves");
+    let damaged = hazards.iter().any(|hazard| damages(hazard.kind) || hazard.kind == FaultKind::RemoveMember);
+    if damaged
+        || shape.nodes < 4
+        || shape.world_members < 3
+        || shape.cluster_size >= shape.nodes
+        || random.per_mille(500)
+    {
+        return;
+    }
+    for _ in 0..random.between(1, 4) {
+        let node = random.between(1, shape.nodes);
+        let peer = 1 + (node - 1 + random.between(1, shape.nodes - 1)) % shape.nodes;
+        let at_ms = random.below(load.run_ms);
+        let (kind, for_ms) = match random.below(4) {
+            0 | 1 => (FaultKind::MoveMember, 0),
+            2 => (FaultKind::Decommission, *random.pick(&[0, 500, 3_000])),
+            _ => {
+                tuning.replace_after_ms = *random.pick(&[1_000, 3_000]);
+                (FaultKind::Crash, *random.pick(&[6_000, 10_000]))
+            }
+        };
+        hazards.push(Hazard { at_ms, kind, node, peer, for_ms, amount: random.below(2) });
+    }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
 }
 
 fn draw_hazards(random: &mut Random, layer: Layer, shape: &Shape, load: &Load) -> Vec<Hazard> {

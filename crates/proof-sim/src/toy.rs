@@ -201,7 +201,7 @@ fn perform(
         _ => ActionResult::Done,
     };
     let level = if is_read { Level::Read(read) } else { Level::Write(write.unwrap_or(WriteConsistency::Strong)) };
-    Ok(Answer { result, at: Some(at), level: Some(level) })
+    Ok(Answer { result, at: Some(at), level: Some(level), cluster: None })
 }
 
 fn page(space: &BTreeMap<Bytes, Bytes>, start_after: Option<&Bytes>, limit: usize, reverse: bool) -> ActionResult {

@@ -144,3 +144,30 @@ fn bad_records_are_refused() {
     }
     assert_eq!(space, MapSpace::default());
 }
+
+#[test]
+fn a_node_being_decommissioned_stays_so_until_it_is_taken_back() {
+    let mut space = MapSpace::default();
+    for id in 1..=3 {
+        run(&mut space, Command::Register { record: node(id) }).unwrap();
+    }
+    let (_, _, before) = changes(&space, 0);
+    run(&mut space, Command::Drain { node: NodeId(2), draining: true }).unwrap();
+    run(&mut space, Command::Drain { node: NodeId(2), draining: true }).unwrap();
+    assert_eq!(changes(&space, before).0, vec![2], "it is told once");
+    // What a node says of itself does not count.
+    run(&mut space, Command::Register { record: NodeRecord { version: "0.2.0".into(), ..node(2) } }).unwrap();
+    assert_eq!(ask(&space, Query::Draining), Ok(Reply::Draining { nodes: vec![NodeId(2)] }));
+    let elect = |size| Query::Elect { rule: format!("size={size}"), exclude: vec![], spread: 0 };
+    let Ok(Reply::Elected { nodes }) = ask(&space, elect(2)) else { panic!() };
+    assert_eq!(nodes.iter().map(|node| node.node.0).collect::<Vec<_>>(), vec![1, 3]);
+    assert!(ask(&space, elect(3)).unwrap_err().message.contains("1 being decommissioned"));
+    run(&mut space, Command::Drain { node: NodeId(2), draining: false }).unwrap();
+    assert!(ask(&space, elect(3)).is_ok());
+    assert_eq!(ask(&space, Query::Draining), Ok(Reply::Draining { nodes: vec![] }));
+    run(&mut space, Command::Drain { node: NodeId(3), draining: true }).unwrap();
+    run(&mut space, Command::Forget { node: NodeId(3) }).unwrap();
+    assert_eq!(ask(&space, Query::Draining), Ok(Reply::Draining { nodes: vec![] }));
+    let refusal = run(&mut space, Command::Drain { node: NodeId(9), draining: true }).unwrap_err();
+    assert_eq!(refusal.code, "UnknownNode");
+}

@@ -66,6 +66,9 @@ impl Encode for Command {
             Command::Forget { node } => {
                 out.u8(3).u64(node.0);
             }
+            Command::Drain { node, draining } => {
+                out.u8(4).u64(node.0).bool(*draining);
+            }
         }
     }
 
@@ -77,6 +80,7 @@ impl Encode for Command {
                 Command::Report { updates: (0..count).map(|_| Report::decode(input)).collect::<Result<_, _>>()? }
             }
             3 => Command::Forget { node: NodeId(input.u64("node")?) },
+            4 => Command::Drain { node: NodeId(input.u64("node")?), draining: input.bool("draining")? },
             _ => return Err(DecodeError::Unknown("allocator command")),
         })
     }
@@ -99,6 +103,9 @@ impl Encode for Query {
             Query::Node { node } => {
                 out.u8(4).u64(node.0);
             }
+            Query::Draining => {
+                out.u8(5);
+            }
         }
     }
 
@@ -117,6 +124,7 @@ impl Encode for Query {
             },
             3 => Query::NodesSince { version: input.u64("version")?, limit: input.u32("limit")? },
             4 => Query::Node { node: NodeId(input.u64("node")?) },
+            5 => Query::Draining,
             _ => return Err(DecodeError::Unknown("allocator query")),
         })
     }
@@ -137,6 +145,7 @@ impl Encode for Reply {
             Reply::Node { record } => {
                 out.u8(4).option(record.as_ref(), |out, record| record.encode(out));
             }
+            Reply::Draining { nodes } => put_nodes(out.u8(5), nodes),
         }
     }
 
@@ -151,6 +160,7 @@ impl Encode for Reply {
                 more: input.bool("more")?,
             },
             4 => Reply::Node { record: input.option("node", NodeRecord::decode)? },
+            5 => Reply::Draining { nodes: nodes(input, core_placement::MAP_NODES_MAX)? },
             _ => return Err(DecodeError::Unknown("allocator reply")),
         })
     }

@@ -178,6 +178,58 @@ fn a_lost_disk_comes_back_under_a_new_replica_id() {
     assert!(world.lane(leader).view(CLUSTER).unwrap().members.iter().all(|m| m.replica != ReplicaId(lost)));
 }
 
+/// `from` of 1, 2, 3 goes, node 4 comes.
+fn replace_member(world: &mut World, from: u64, asked: u64) {
+    let replace = AdminCommand::ReplaceMember { from: NodeId(from), node: NodeId(4), disk: DiskId(4) };
+    let mut ticket = world.submit(asked, 10_000, LocalKind::Admin(replace.clone()));
+    for _ in 0..20_000 {
+        world.run(1);
+        let Some(leader) = world.leaders().last().copied() else { continue };
+        let members = world.view(leader).unwrap().members;
+        let joining = members.iter().find(|member| member.node == NodeId(4)).copied();
+        if let (Some(joining), None) = (joining, world.view(4)) {
+            let now = world.now;
+            let replica = ReplicaSpec { replica: joining.replica, ..spec(4, 0) };
+            world.lane(4).create_replica(now, replica).unwrap();
+        }
+        match world.completions.remove(&ticket) {
+            Some(LocalOutcome::AdminDone { .. }) => return,
+            // The leader has handed over: the next one is asked.
+            Some(_) => ticket = world.submit(leader, 10_000, LocalKind::Admin(replace.clone())),
+            None => {}
+        }
+    }
+    panic!("never replaced: {:?}", world.leaders().iter().map(|id| world.view(*id)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_dead_members_place_goes_to_another_node_in_one_joint_change() {
+    let mut world = World::new(4, 3, 0);
+    (0..50).for_each(|number| world.put(&format!("key-{number}"), "value"));
+    let leader = world.leader();
+    let lost = (1..=3).find(|node| *node != leader).unwrap();
+    world.kill(lost);
+    world.run(500);
+    replace_member(&mut world, lost, leader);
+    world.put("k", "x");
+    let leader = world.leader();
+    let nodes: Vec<u64> = world.view(leader).unwrap().members.iter().map(|member| member.node.0).collect();
+    assert!(nodes.len() == 3 && nodes.contains(&4) && !nodes.contains(&lost), "{nodes:?}");
+}
+
+#[test]
+fn a_leaders_place_goes_to_another_node_after_it_has_handed_over() {
+    let mut world = World::new(4, 3, 0);
+    world.put("k", "v");
+    let leader = world.leader();
+    replace_member(&mut world, leader, leader);
+    world.run(1_000);
+    assert_ne!(world.leader(), leader);
+    world.put("k", "x");
+    let leader = world.leader();
+    assert_eq!(world.view(leader).unwrap().members.len(), 3);
+}
+
 #[test]
 fn leadership_is_handed_over_without_losing_a_write() {
     let mut world = World::new(3, 3, 1 << 20);

@@ -176,8 +176,12 @@ impl Walk {
 
     fn change_members(&mut self, node: u64) {
         let disk = self.world.nodes[&NodeId(node)].disk_id;
-        match self.world.random.below(4) {
+        match self.world.random.below(5) {
             0 => self.admin(AdminCommand::RemoveMember { node: NodeId(node) }),
+            4 => {
+                let from = NodeId(1 + self.world.random.below(self.nodes));
+                self.admin(AdminCommand::ReplaceMember { from, node: NodeId(node), disk });
+            }
             1 | 2 => self.admin(AdminCommand::AddMember { node: NodeId(node), disk }),
             _ => self.lose_disk(node),
         }

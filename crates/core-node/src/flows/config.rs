@@ -13,7 +13,7 @@ use base_types::{BackendKind, ClusterName, DiskId, NodeId, ReadConsistency};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::{metadata, reference};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Entries read in one question.
 const PAGE: u32 = 1_000;
@@ -31,6 +31,16 @@ enum Stage {
     Read,
 }
 
+/// What makes an old cluster worthless.
+pub struct Lost {
+    /// Each node's disk, as the node map has it.
+    pub disks: BTreeMap<NodeId, DiskId>,
+    /// Nodes that will not come back.
+    pub gone: BTreeSet<NodeId>,
+    /// With fewer members than this it is made anew; zero: never for that.
+    pub too_small: usize,
+}
+
 /// See the file's header.
 pub struct ConfigFlow {
     name: ClusterName,
@@ -38,8 +48,7 @@ pub struct ConfigFlow {
     /// `None`: no other chassis exists, the cluster cannot be made now.
     rule: Option<String>,
     region: Option<ClusterName>,
-    /// Each node's disk, as the node map has it.
-    disks: BTreeMap<NodeId, DiskId>,
+    lost: Lost,
     stage: Stage,
     entries: Vec<(Bytes, Bytes)>,
 }
@@ -51,9 +60,9 @@ impl ConfigFlow {
         node: NodeId,
         rule: Option<String>,
         region: Option<ClusterName>,
-        disks: BTreeMap<NodeId, DiskId>,
+        lost: Lost,
     ) -> ConfigFlow {
-        ConfigFlow { name, node, rule, region, disks, stage: Stage::Resolve, entries: Vec::new() }
+        ConfigFlow { name, node, rule, region, lost, stage: Stage::Resolve, entries: Vec::new() }
     }
 
     fn resolve(&mut self) -> Step {
@@ -74,11 +83,15 @@ impl ConfigFlow {
         }
     }
 
-    /// Whether so many of its members lost their disks that no majority is left to say what it held.
+    /// Whether so many of its members are gone, or lost their disks, that no majority is left to say what it held;
+    /// or whether it is to grow.
     fn is_lost(&self, record: &reference::ClusterRecord) -> bool {
-        let gone =
-            |member: &&reference::ClusterMember| self.disks.get(&member.node).is_some_and(|disk| *disk != member.disk);
-        record.members.iter().filter(gone).count() * 2 >= record.members.len().max(1)
+        let Lost { disks, gone, too_small } = &self.lost;
+        let gone = |member: &&reference::ClusterMember| {
+            gone.contains(&member.node) || disks.get(&member.node).is_some_and(|disk| *disk != member.disk)
+        };
+        let members = record.members.len();
+        members < *too_small || record.members.iter().filter(gone).count() * 2 >= members.max(1)
     }
 
     /// What it listed is here, or is found by the leaders of the clusters themselves: it is made anew.
@@ -145,7 +158,12 @@ impl ConfigFlow {
                     return self.read(last.as_ref());
                 }
                 let entries = core::mem::take(&mut self.entries);
-                Step::Done(Ok(Answer { result: ActionResult::Page { entries, next: None }, at: None, level: None }))
+                Step::Done(Ok(Answer {
+                    result: ActionResult::Page { entries, next: None },
+                    at: None,
+                    level: None,
+                    cluster: None,
+                }))
             }
             Ok(_) => Step::Done(confused("configuration cluster")),
             Err(failure) => Step::Done(Err(failure)),

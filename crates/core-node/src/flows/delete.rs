@@ -11,8 +11,9 @@ use crate::failures;
 use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
-use base_types::{ClusterName, OrderedAt, ReplicaId};
+use base_types::{ClusterName, NodeId, OrderedAt, ReplicaId};
 use core_backends::reference::{ClusterRecord, ClusterState, Command, Query, Reply};
+use std::collections::BTreeSet;
 
 enum Stage {
     Resolve,
@@ -26,6 +27,8 @@ pub struct DeleteFlow {
     name: ClusterName,
     record: Option<ClusterRecord>,
     deleted_at: Option<OrderedAt>,
+    /// Nodes that will never answer: they count as done.
+    gone: BTreeSet<NodeId>,
     stage: Stage,
     asked: usize,
 }
@@ -33,12 +36,18 @@ pub struct DeleteFlow {
 impl DeleteFlow {
     /// By name.
     pub fn new(name: ClusterName) -> DeleteFlow {
-        DeleteFlow { name, record: None, deleted_at: None, stage: Stage::Resolve, asked: 0 }
+        DeleteFlow { name, record: None, deleted_at: None, gone: BTreeSet::new(), stage: Stage::Resolve, asked: 0 }
     }
 
     /// Goes on with a record that is `Deleting`.
     pub fn resume(record: ClusterRecord) -> DeleteFlow {
         DeleteFlow { record: Some(record.clone()), ..DeleteFlow::new(record.name) }
+    }
+
+    /// Does not wait for these nodes. Only for clusters that may come to life again for a moment without harm,
+    /// should such a node return: configuration clusters, which their node alone reads, by their generation.
+    pub fn without(self, gone: BTreeSet<NodeId>) -> DeleteFlow {
+        DeleteFlow { gone, ..self }
     }
 
     fn ask(&mut self, calls: Vec<Call>) -> Step {
@@ -67,7 +76,7 @@ impl DeleteFlow {
     }
 
     fn done(&self) -> Step {
-        Step::Done(Ok(Answer { result: ActionResult::Done, at: self.deleted_at, level: None }))
+        Step::Done(Ok(Answer { result: ActionResult::Done, at: self.deleted_at, level: None, cluster: None }))
     }
 
     fn on_resolved(&mut self, result: CallResult) -> Step {
@@ -89,13 +98,15 @@ impl DeleteFlow {
     }
 
     fn on_destroyed(&mut self, index: usize, ok: bool) -> Step {
-        let total = self.record.as_ref().map_or(0, |record| record.members.len());
+        let members = self.record.as_ref().map_or(&[][..], |record| &record.members);
+        let total = members.len();
         let Stage::Destroy { first, acknowledged, answered } = &mut self.stage else { return Step::Calls(Vec::new()) };
         if index < *first {
             return Step::Calls(Vec::new());
         }
         *answered += 1;
-        *acknowledged += usize::from(ok);
+        let gone = members.get(index - *first).is_some_and(|member| self.gone.contains(&member.node));
+        *acknowledged += usize::from(ok || gone);
         if *answered < total {
             return Step::Calls(Vec::new());
         }

@@ -10,6 +10,7 @@ use base_types::action::{ActionResult, Answer, Response};
 use base_types::{ClusterName, OrderedAt, ReadConsistency, WriteConsistency};
 use core_backends::reference::{Command, Query, Reply};
 use core_cluster::api::AdminCommand;
+use std::sync::Arc;
 
 /// See the file's header.
 pub struct LevelsFlow {
@@ -30,7 +31,7 @@ impl LevelsFlow {
     }
 
     fn done(&self) -> Response {
-        Ok(Answer { result: ActionResult::Done, at: self.at, level: None })
+        Ok(Answer { result: ActionResult::Done, at: self.at, level: None, cluster: Some(Arc::new(self.name.clone())) })
     }
 }
 

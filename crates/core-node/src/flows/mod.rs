@@ -3,8 +3,10 @@
 
 pub mod config;
 pub mod create;
+pub mod decommission;
 pub mod delete;
 pub mod levels;
+pub mod moving;
 pub mod orphan;
 pub mod region;
 
@@ -61,7 +63,7 @@ pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> R
         members: members.iter().map(member).collect(),
         warnings: Vec::new(),
     };
-    Ok(Answer { result: ActionResult::Cluster(info), at, level: None })
+    Ok(Answer { result: ActionResult::Cluster(info), at, level: None, cluster: None })
 }
 
 /// A backend answered another question than was asked: a bug, told as one.

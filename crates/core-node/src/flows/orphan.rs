@@ -38,7 +38,7 @@ impl OrphanFlow {
     }
 
     fn stays(&self) -> Step {
-        Step::Done(Ok(Answer { result: ActionResult::Done, at: None, level: None }))
+        Step::Done(Ok(Answer { result: ActionResult::Done, at: None, level: None, cluster: None }))
     }
 }
 

@@ -57,7 +57,7 @@ impl RegionFlow {
     }
 
     fn done(&self) -> Step {
-        Step::Done(Ok(Answer { result: ActionResult::Done, at: None, level: None }))
+        Step::Done(Ok(Answer { result: ActionResult::Done, at: None, level: None, cluster: None }))
     }
 }
 

@@ -81,6 +81,7 @@ fn cluster_items() -> Vec<Item> {
         forward(LocalKind::Admin(AdminCommand::AddMember { node: NodeId(1), disk: DiskId(2) })),
         forward(LocalKind::Admin(AdminCommand::RemoveMember { node: NodeId(1) })),
         forward(LocalKind::Admin(AdminCommand::ReplaceDisk { node: NodeId(1), disk: DiskId(2) })),
+        forward(LocalKind::Admin(AdminCommand::ReplaceMember { from: NodeId(3), node: NodeId(1), disk: DiskId(2) })),
         forward(LocalKind::Admin(AdminCommand::TransferLeader { node: NodeId(1) })),
         forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency {
             consistency: None,
@@ -109,6 +110,21 @@ fn cluster_items() -> Vec<Item> {
     ]
 }
 
+fn status() -> base_types::action::StatusInfo {
+    base_types::action::StatusInfo {
+        world: "w".into(),
+        node: NodeId(2),
+        ready: true,
+        nodes_up: 3,
+        nodes_total: 4,
+        clusters: 5,
+        leaders: 6,
+        quiesced: 7,
+        config_cluster: Some(name()),
+        warnings: vec!["node 3 is down".into()],
+    }
+}
+
 fn node_items() -> Vec<Item> {
     let record = NodeRecord { node: NodeId(4), disk: DiskId(5), engines: vec!["lmdb".into()], ..NodeRecord::default() };
     let news = core_placement::MapRecord { number: 2, heard_ms_ago: 3, record: record.clone() };
@@ -133,7 +149,17 @@ fn node_items() -> Vec<Item> {
             members: vec![member(1)],
         },
         Item::ReplicaGone { cluster: ClusterId(1), name: name() },
-        Item::LaneNews { replicas: 1, leaders: 2, quiesced: 3 },
+        Item::LaneNews {
+            gauges: Box::new(crate::nodes::LaneGauges {
+                replicas: 1,
+                leaders: 2,
+                quiesced: 3,
+                formed: true,
+                warnings: vec!["node 3 is down".into()],
+            }),
+        },
+        Item::StatusAsked { ticket: Ticket(7) },
+        Item::StatusTold { ticket: Ticket(7), status: Box::new(status()) },
     ]
 }
 
@@ -170,8 +196,8 @@ fn foreign_frames_are_refused() {
     unknown.extend_from_slice(&[200, 0]);
     assert_eq!(decode(Bytes::from(unknown)), Err(DecodeError::Unknown("item kind")));
     let mut trailing = FrameBuilder::new(LaneId(0), sender()).finish().to_vec();
-    trailing.extend_from_slice(&[kind::LANE_NEWS, 13]);
-    trailing.extend_from_slice(&[0; 13]);
+    trailing.extend_from_slice(&[kind::STATUS_ASKED, 9]);
+    trailing.extend_from_slice(&[0; 9]);
     assert_eq!(decode(Bytes::from(trailing)), Err(DecodeError::TrailingBytes));
 }
 

@@ -197,6 +197,12 @@ impl Create {
             }
             // Finished by another runner of this same plan: ours lost only the race to say so.
             Ok(Some((_, found))) if self.version.is_some() && found.state == KeyspaceState::Ready => done(&found),
+            // Neither there nor free: its name is given anew once the last cluster is gone.
+            Ok(Some((_, found))) if found.state == KeyspaceState::Deleting => {
+                let message = format!("keyspace '{}' is being deleted; retry in a moment", found.name);
+                let refusal = Refusal::new(ErrorKind::Unavailable, "NotReady", message);
+                self.retry_or(context, refusal.into(), Stage::Look, |_, failure| Step::Done(Err(failure)))
+            }
             Ok(Some((_, found))) => {
                 let name = &found.name;
                 let message = format!("keyspace '{name}' exists already; delete it first or choose another name");

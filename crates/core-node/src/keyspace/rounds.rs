@@ -114,7 +114,7 @@ pub(super) fn answer(result: ActionResult, at: Option<OrderedAt>) -> Step {
 }
 
 pub(super) fn respond(result: ActionResult, at: Option<OrderedAt>) -> Response {
-    Ok(Answer { result, at, level: None })
+    Ok(Answer { result, at, level: None, cluster: None })
 }
 
 /// Whether asking again, unchanged, may help; `Conflict` is not, for it asks to read first.

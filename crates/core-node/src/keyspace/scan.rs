@@ -18,6 +18,7 @@ use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, 
 use bytes::Bytes;
 use core_backends::metadata::{Query, Reply, ScanScopes, Scope};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Rounds of calls after which a page is answered as it is.
 const ROUNDS_MAX: u32 = 64;
@@ -141,6 +142,7 @@ impl ScanKeyspace {
             rounds: 0,
             relocations: 0,
             at: None,
+            asked_of: None,
             level: None,
         };
         ScanKeyspace(InRounds::new(scan))
@@ -166,6 +168,8 @@ struct Scan {
     rounds: u32,
     relocations: u32,
     at: Option<OrderedAt>,
+    /// The one cluster of the last round.
+    asked_of: Option<Arc<ClusterName>>,
     level: Option<Level>,
 }
 
@@ -217,6 +221,7 @@ impl Scan {
             Partitioning::Range => self.next_cluster(&map),
         };
         let count = shares.len().max(1) as u32;
+        self.asked_of = shares.first().map(|share| Arc::new(share.cluster.clone()));
         let wanted = self.request.limit - self.found.len() as u32;
         let limit = (wanted / count * 2 + SHARE_LEAST).min(wanted);
         let room = SCAN_PAGE_BYTES_MAX.saturating_sub(self.bytes).max(1);
@@ -362,6 +367,7 @@ impl Scan {
         let mut response = respond(ActionResult::Page { entries, next }, self.at);
         if let Ok(answer) = &mut response {
             answer.level = self.level;
+            answer.cluster = self.at.and(self.asked_of.take());
         }
         Step::Done(response)
     }

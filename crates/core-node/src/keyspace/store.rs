@@ -58,7 +58,7 @@ pub(super) fn metadata_read(
 pub(super) fn backend_reply<T: Encode>(result: CallResult) -> Result<T, Failure> {
     match result? {
         CallReply::Backend { reply, at, .. } => {
-            decode_reply(reply).map_err(|refusal| Failure { refusal, at: Some(at) })
+            decode_reply(reply).map_err(|refusal| Failure { refusal, at: Some(at), cluster: None })
         }
         _ => Err(Failure::from(unexpected("a call of a backend ended with another call's reply"))),
     }

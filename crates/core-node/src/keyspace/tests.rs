@@ -354,6 +354,20 @@ fn a_keyspace_is_made_told_listed_and_removed() {
 }
 
 #[test]
+fn a_keyspace_that_is_being_removed_does_not_exist_already() {
+    let mut world = World::new(1);
+    world.create(Partitioning::Hash, 8, 2).unwrap();
+    let mut removal = DeleteKeyspace::new("ks".into());
+    let deleting = |world: &World| world.map("ks").is_some_and(|map| map.check_serves().is_err());
+    world.run(&mut removal, &mut |world| !deleting(world));
+    assert!(deleting(&world));
+    // Not `KeyspaceExists`, which a client may take for done: it would wait for what is going away.
+    assert_eq!(code(world.create(Partitioning::Hash, 8, 2)), "NotReady");
+    world.finish(&mut DeleteKeyspace::new("ks".into())).unwrap();
+    world.create(Partitioning::Hash, 8, 2).unwrap();
+}
+
+#[test]
 fn what_cannot_be_made_is_refused_and_leaves_nothing() {
     let mut world = World::new(2);
     let refused = |world: &mut World, spec: KeyspaceSpec| code(world.finish(&mut CreateKeyspace::new(spec)));

@@ -63,6 +63,46 @@ fn every_node_has_its_configuration_cluster_on_another_chassis() {
 }
 
 #[test]
+fn a_configuration_cluster_grows_with_its_region() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.kill(4);
+    world.until("ready", 20_000, |world| (1..=3).all(|id| world.status(id).ready));
+    let name = world.status(1).config_cluster.unwrap();
+    assert_eq!(world.holders(&name).len(), 1, "never two: both would be needed for a majority");
+    world.start(4);
+    world.until("three", 60_000, |world| world.holders(&name) == vec![2, 3, 4]);
+    world.until("the list is whole", 20_000, |world| {
+        world.get(1, &KvTarget::Cluster(name.clone()), "allocator/reference@world").is_some()
+    });
+    assert!(world.status(1).ready);
+}
+
+#[test]
+fn a_configuration_cluster_whose_only_member_is_gone_is_made_anew() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let id = 1;
+    let name = world.status(id).config_cluster.unwrap();
+    let lost = world.holders(&name)[0];
+    let third = (1..=3).find(|other| *other != id && *other != lost).unwrap();
+    world.kill(lost);
+    world.until("made anew", 90_000, |world| world.holders(&name) == vec![third]);
+    world.start(lost);
+    world.until("ready", 20_000, |world| world.status(lost).ready);
+}
+
+#[test]
+fn a_region_of_two_members_is_warned_of() {
+    let mut world = World::new(&["fr-par", "fr-par", "nl-ams"], 3, 1);
+    world.ready();
+    let warned = |world: &mut World, id| {
+        world.status(id).warnings.iter().any(|warning| warning.contains("configure 1, 3 or 5 members"))
+    };
+    assert!(warned(&mut world, 1) && !warned(&mut world, 3));
+    assert!(world.notes.iter().any(|note| note.contains("reference@region-fr-par has two configured members")));
+}
+
+#[test]
 fn a_node_without_configuration_cluster_is_healed_by_the_leaders() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par", "nl-ams"], 3, 1);
     world.ready();

@@ -161,3 +161,20 @@ fn equal_worlds_do_equal_things() {
     };
     assert_eq!(trace(), trace());
 }
+
+#[test]
+fn every_lane_tells_the_same_status() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 3);
+    world.ready();
+    (0..6).for_each(|number| drop(world.create(1, &format!("metadata@s{number}"), "size=3")));
+    world.run(500);
+    let told: Vec<StatusInfo> = (0..6)
+        .map(|_| match world.done(1, Action::Status).result {
+            ActionResult::Status(status) => status,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // Six of its own, the world, the region, and the other two nodes' configuration clusters at most.
+    assert!(told[0].ready && told[0].clusters >= 8, "{:?}", told[0]);
+    assert!(told.iter().all(|status| *status == told[0]), "{told:#?}");
+}

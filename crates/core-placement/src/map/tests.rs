@@ -161,3 +161,20 @@ fn any_bytes_are_a_delta_or_an_error() {
         }
     }
 }
+
+#[test]
+fn draining_is_the_authoritys_word_and_reaches_every_copy() {
+    let (mut map, mut copy) = (NodeMap::new(), NodeMap::new());
+    map.become_authority(at(0), 1, &[node(1), node(2)]);
+    sync(&map, &mut copy, at(0), 10);
+    assert_eq!(map.set_draining(at(1), &BTreeSet::from([NodeId(2)])), [MapChange::Facts(NodeId(2))]);
+    assert!(map.set_draining(at(1), &BTreeSet::from([NodeId(2)])).is_empty());
+    assert_eq!(sync(&map, &mut copy, at(2), 10).0, [MapChange::Facts(NodeId(2))]);
+    assert!(copy.get(NodeId(2)).unwrap().draining);
+    // The node does not know it of itself.
+    assert_eq!(map.note_heartbeat(at(3), &node(2)), Ok(None));
+    assert!(map.get(NodeId(2)).unwrap().draining);
+    // What is replicated wins over what an earlier copy held.
+    copy.become_authority(at(4), 2, &[node(1), node(2)]);
+    assert!(!copy.get(NodeId(2)).unwrap().draining);
+}

@@ -2,17 +2,22 @@
 //! `UPDATE_GOLDEN=1 cargo test -p door-http` writes the file anew.
 
 use super::*;
-use base_types::action::{Failure, ReshardInfo};
+use base_types::action::{DecommissionInfo, Failure, ReshardInfo};
 use base_types::{
     ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal,
     ReplicaId, Term, WriteConsistency,
 };
+use std::sync::Arc;
 
 const AT: OrderedAt =
     OrderedAt { cluster: ClusterId(7), generation: Generation(1), term: Term(3), index: LogIndex(42), position: 2 };
 
 fn answer(result: ActionResult, level: Option<Level>) -> Response {
-    Ok(Answer { result, at: level.map(|_| AT), level })
+    Ok(Answer { result, at: level.map(|_| AT), level, cluster: level.map(|_| name()) })
+}
+
+fn name() -> Arc<ClusterName> {
+    Arc::new("metadata@users-0".parse().unwrap())
 }
 
 fn keyspace() -> KeyspaceInfo {
@@ -58,6 +63,7 @@ fn node() -> NodeInfo {
     NodeInfo {
         node: NodeId(1),
         up: true,
+        draining: false,
         region: "fr-par".into(),
         az: "fr-par-1".into(),
         rack: "r1".into(),
@@ -124,8 +130,20 @@ fn samples() -> Vec<(&'static str, Response)> {
             answer(ActionResult::Clusters { clusters: vec![cluster()], next: Some("redis@a".into()) }, None),
         ),
         ("ListNodes", answer(ActionResult::Nodes { nodes: vec![node()] }, None)),
+        (
+            "DecommissionNode",
+            answer(
+                ActionResult::Decommission(DecommissionInfo {
+                    node: NodeId(3),
+                    draining: true,
+                    replicas: 2,
+                    obstacles: vec!["cluster metadata@x: rule wants 1 az".into()],
+                }),
+                None,
+            ),
+        ),
         ("Status", answer(ActionResult::Status(status()), None)),
-        ("KvPut", Err(Failure { refusal: not_absolute, at: Some(AT) })),
+        ("KvPut", Err(Failure { refusal: not_absolute, at: Some(AT), cluster: Some(name()) })),
         ("KvGet", Err(Refusal::new(ErrorKind::Unavailable, "NoLeader", "cluster 7 has no leader").into())),
     ]
 }
@@ -166,9 +184,9 @@ fn a_scan_without_values_shows_none_and_a_read_has_no_position() {
     };
     let page = ActionResult::Page { entries: vec![(Bytes::from_static(b"k"), Bytes::new())], next: None };
     let at = OrderedAt { position: u32::MAX, ..AT };
-    let response = Ok(Answer { result: page, at: Some(at), level: None });
+    let response = Ok(Answer { result: page, at: Some(at), level: None, cluster: None });
     let body = |keys_only| String::from_utf8(write_response(answer_name(&scan(keys_only)), &response).1).unwrap();
-    let at = r#""next":null,"at":{"cluster":7,"generation":1,"term":3,"index":42}}"#;
+    let at = r#""next":null,"at":{"cluster":7,"id":7,"generation":1,"term":3,"index":42}}"#;
     assert_eq!(body(true), format!(r#"{{"ok":true,"entries":[{{"key":"k"}}],{at}"#));
     assert_eq!(body(false), format!(r#"{{"ok":true,"entries":[{{"key":"k","value":""}}],{at}"#));
 }

@@ -57,9 +57,14 @@ fn refusals_name_the_thing() {
 #[test]
 fn answers() {
     let value = |value: Option<&'static [u8]>| {
-        Ok(Answer { result: ActionResult::Value { value: value.map(Bytes::from_static) }, at: None, level: None })
+        Ok(Answer {
+            result: ActionResult::Value { value: value.map(Bytes::from_static) },
+            at: None,
+            level: None,
+            cluster: None,
+        })
     };
-    let done = Ok(Answer { result: ActionResult::Done, at: None, level: None });
+    let done = Ok(Answer { result: ActionResult::Done, at: None, level: None, cluster: None });
     assert_eq!(write_plain(PlainRoute::Put, false, &done).0, 200);
     let (status, kind, body) = write_plain(PlainRoute::Get, true, &value(Some(b"\xff")));
     assert_eq!((status, kind, &body[..]), (200, "application/octet-stream", &b"\xff"[..]));

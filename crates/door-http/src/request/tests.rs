@@ -44,7 +44,7 @@ fn full_body(name: &str, fields: &[&str]) -> String {
         }
         let value = match *field {
             "cluster" | "name" => r#""metadata@x""#,
-            "limit" | "node" | "partitions" | "clusters" => "7",
+            "limit" | "node" | "from" | "to" | "partitions" | "clusters" => "7",
             "reverse" | "keys_only" => "true",
             "partition" => r#""range""#,
             "split_keys" | "command" => r#"["GET","k"]"#,

@@ -116,7 +116,7 @@ fn every_call_is_reached_by_its_name() {
 #[test]
 fn answers_are_fields_of_the_envelope() {
     let write = |answer: S3Answer| {
-        let answer = Answer { result: ActionResult::S3(answer), at: None, level: None };
+        let answer = Answer { result: ActionResult::S3(answer), at: None, level: None, cluster: None };
         let (status, body) = write_response("X", &Ok(answer));
         assert_eq!(status, 200);
         String::from_utf8(body).unwrap()

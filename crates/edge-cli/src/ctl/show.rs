@@ -34,6 +34,9 @@ pub fn nodes(answer: &Value) {
                 .iter()
                 .map(|name| cell(&node[*name]))
                 .collect();
+        if node["draining"] == true {
+            row[1].push_str(", draining");
+        }
         row.extend([seen, cell(&node["version"])]);
         out.add_row(row);
     }
@@ -45,7 +48,8 @@ pub fn topology(answer: &Value) {
     let mut tree: BTreeMap<[String; 4], Vec<String>> = BTreeMap::new();
     for node in items(answer, "nodes") {
         let path = ["region", "az", "rack", "chassis"].map(|name| cell(&node[name]));
-        let state = if node["up"] == true { "" } else { ", DOWN" };
+        let down = if node["up"] == true { "" } else { ", DOWN" };
+        let state = if node["draining"] == true { ", DRAINING" } else { down };
         tree.entry(path).or_default().push(format!("node {} ({}{state})", cell(&node["id"]), cell(&node["http"])));
     }
     let mut before: [String; 4] = Default::default();

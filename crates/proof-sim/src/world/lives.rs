@@ -205,6 +205,7 @@ fn core_tuning(tuning: &SimTuning) -> Tuning {
         snapshot_chunk_bytes: tuning.snapshot_chunk_bytes,
         node_heartbeat_ms: tuning.node_heartbeat_ms,
         node_down_ms: tuning.node_down_ms,
+        replace_after_ms: tuning.replace_after_ms,
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
             spare_segments: tuning.spare_segments,

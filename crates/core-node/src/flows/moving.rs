@@ -1,0 +1,188 @@
+//! One member's place in a cluster goes to another node: its node is gone for good, is being
+//! decommissioned, or an operator wants it elsewhere.
+//!
+//!   Describe (leader) ─▶ what is missing?
+//!      a learner is there already ─▶ it takes the place        (an earlier attempt got that far)
+//!      more members than the rule wants ─▶ the member goes
+//!      else ─▶ ElectReplacement (allocator) ─▶ ReplaceMember ─▶ done
+//!
+//! Always: decided anew from what the leader says, so that a flow that was cut short is taken up by the
+//! next one; the rule is met or the flow refuses. Not here: which members (moves.rs), the change of
+//! members itself (core-cluster).
+
+use super::confused;
+use crate::failures;
+use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
+use crate::resolve::decode_call;
+use base_types::action::{ActionResult, Answer, Failure};
+use base_types::codec::Encode;
+use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
+use core::time::Duration;
+use core_backends::allocator::{Query, Reply};
+use core_cluster::api::{AdminCommand, ClusterDescription, Member};
+use core_placement::{elect_replacement, NodeRecord, Rule};
+use std::sync::Arc;
+
+/// The pause before it is decided anew.
+const AGAIN: Duration = Duration::from_millis(500);
+
+enum Stage {
+    Describe,
+    Elect,
+    Change,
+}
+
+/// See the file's header.
+pub struct MoveFlow {
+    name: ClusterName,
+    from: NodeId,
+    to: Option<NodeId>,
+    /// For a given `to`: the node map, since the rule is checked here and not by the allocator.
+    nodes: Vec<NodeRecord>,
+    spread: u64,
+    stage: Stage,
+    at: Option<OrderedAt>,
+}
+
+impl MoveFlow {
+    /// To whom the rule and the scores say. `spread` breaks ties (`core_placement::elect_spread`).
+    pub fn elected(name: ClusterName, from: NodeId, spread: u64) -> MoveFlow {
+        MoveFlow { name, from, to: None, nodes: Vec::new(), spread, stage: Stage::Describe, at: None }
+    }
+
+    /// To this node, if the rule allows it.
+    pub fn given(name: ClusterName, from: NodeId, to: NodeId, nodes: Vec<NodeRecord>) -> MoveFlow {
+        MoveFlow { to: Some(to), nodes, ..MoveFlow::elected(name, from, 0) }
+    }
+
+    fn describe(&mut self) -> Step {
+        self.stage = Stage::Describe;
+        Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command: AdminCommand::Describe }])
+    }
+
+    fn change(&mut self, command: AdminCommand) -> Step {
+        self.stage = Stage::Change;
+        Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command }])
+    }
+
+    fn replace(&mut self, (node, disk): (NodeId, DiskId)) -> Step {
+        self.change(AdminCommand::ReplaceMember { from: self.from, node, disk })
+    }
+
+    fn decide(&mut self, described: &ClusterDescription) -> Step {
+        let members: Vec<Member> = described.members.iter().map(|(member, _)| *member).collect();
+        let Some(leaving) = members.iter().find(|member| member.node == self.from) else { return self.done() };
+        let rule = match rule_of(described) {
+            Ok(rule) => rule,
+            Err(refusal) => return Step::Done(Err(refusal.into())),
+        };
+        let staying = members.len() - 1;
+        let joining = members.iter().find(|member| member.learner && member.node != self.from);
+        if leaving.learner || staying >= rule.size && joining.is_none() && self.to.is_none() {
+            return self.change(AdminCommand::RemoveMember { node: self.from });
+        }
+        match joining {
+            Some(joining) if self.to.is_none_or(|to| to == joining.node) && staying >= rule.size => {
+                self.replace((joining.node, joining.disk))
+            }
+            // Somebody else is changing the members; what is then missing is seen anew.
+            Some(_) => Step::Wait(AGAIN),
+            None => self.elect(&rule, &members),
+        }
+    }
+
+    fn elect(&mut self, rule: &Rule, members: &[Member]) -> Step {
+        let nodes: Vec<NodeId> = members.iter().map(|member| member.node).collect();
+        let Some(to) = self.to else {
+            self.stage = Stage::Elect;
+            let rule = rule.to_string();
+            let query = Query::ElectReplacement { rule, members: nodes, lost: self.from, spread: self.spread };
+            return Step::Calls(vec![Call::Read {
+                cluster: ClusterName::world(),
+                backend: BackendKind::Allocator,
+                query: query.to_bytes(),
+                consistency: Some(ReadConsistency::Strong),
+            }]);
+        };
+        if let Some(member) = members.iter().find(|member| member.node == to) {
+            if members.len() > rule.size {
+                return self.replace((to, member.disk));
+            }
+            let message = format!("node {to} is a member of cluster {} already; name another node", self.name);
+            return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message).into()));
+        }
+        let concerned = self.nodes.iter().filter(|record| record.node == to || nodes.contains(&record.node));
+        match elect_replacement(rule, &nodes, self.from, concerned, 0) {
+            Ok(_) => match self.nodes.iter().find(|record| record.node == to).map(|record| record.disk) {
+                Some(disk) => self.replace((to, disk)),
+                None => Step::Done(Err(failures::unknown_node(to))),
+            },
+            Err(refusal) => {
+                let message = format!("node {to} cannot take the place of node {}: {refusal}", self.from);
+                Step::Done(Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into()))
+            }
+        }
+    }
+
+    fn done(&self) -> Step {
+        Step::Done(Ok(Answer {
+            result: ActionResult::Done,
+            at: self.at,
+            level: None,
+            cluster: Some(Arc::new(self.name.clone())),
+        }))
+    }
+
+    /// What may be otherwise a moment later is decided anew; the plan's deadline ends that.
+    fn again_or(&self, failure: Failure) -> Step {
+        let passing = failure.refusal.kind.retryable()
+            || failure.refusal.kind == ErrorKind::Unknown
+            || failure.refusal.code == "MembershipChangePending";
+        let refused = matches!(failure.refusal.code, "PlacementRefused" | "QuorumAtRisk");
+        if passing && !refused {
+            Step::Wait(AGAIN)
+        } else {
+            Step::Done(Err(failure))
+        }
+    }
+}
+
+fn rule_of(described: &ClusterDescription) -> Result<Rule, Refusal> {
+    described.rule.parse().map_err(|error: core_placement::RuleError| {
+        Refusal::invalid("InvalidRule", format!("the rule of cluster {} cannot be read: {error}", described.name))
+    })
+}
+
+impl Planner for MoveFlow {
+    fn name(&self) -> &'static str {
+        "move-member"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        self.describe()
+    }
+
+    fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
+        match (&self.stage, result) {
+            (_, Err(failure)) => self.again_or(failure),
+            (Stage::Describe, Ok(CallReply::Described(described))) => self.decide(&described),
+            (Stage::Elect, result) => match decode_call::<Reply>(result) {
+                Ok((Reply::Elected { nodes }, _)) => match nodes.first() {
+                    Some(record) => self.replace((record.node, record.disk)),
+                    None => Step::Done(confused("move member")),
+                },
+                Ok(_) => Step::Done(confused("move member")),
+                Err(failure) => self.again_or(failure),
+            },
+            (Stage::Change, Ok(CallReply::Done { at })) => {
+                self.at = at;
+                self.done()
+            }
+            _ => Step::Done(confused("move member")),
+        }
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        self.describe()
+    }
+}

@@ -1,0 +1,200 @@
+//! Members whose node is gone for good, or is being decommissioned: their place goes to another node.
+//!
+//!   node map: down for `replace_after` ─┐
+//!   node map: draining ─────────────────┴▶ each cluster's leader: MoveFlow, a few at a time, until done
+//!
+//! Always: only the leader of a cluster moves its members, one at a time; at most `MOVES_OUT_MAX` moves a
+//! lane; what cannot be moved is told in the status and tried again. Clusters of level 0 stay where the
+//! configuration puts them. Nothing is kept here that is not seen anew after a crash.
+//! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (recruits.rs).
+
+use crate::director::{Director, TimerKey, Turn};
+use crate::flows::moving::MoveFlow;
+use crate::plans::PlanOwner;
+use base_types::action::Response;
+use base_types::{ClusterId, ClusterName, NodeId, Tick};
+use core::time::Duration;
+use core_cluster::api::Member;
+use core_placement::{MapChange, NodeMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Moves under way at a time in one lane: snapshots of all of them would crowd out the clients.
+pub const MOVES_OUT_MAX: usize = 4;
+/// Moves known at a time; further ones are found when these are done.
+pub const MOVES_KNOWN_MAX: usize = 1_024;
+/// How often members are looked at while there is a node to leave.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long one attempt may take; what it has reached by then the next one finds.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(120);
+/// The pause before a move that failed is tried again; doubled up to `MOVE_PAUSE_MAX`.
+const MOVE_PAUSE: Duration = Duration::from_secs(2);
+const MOVE_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Moves that cannot be made named in the status.
+const WARNINGS_MAX: usize = 5;
+
+/// A member that must move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Move {
+    from: NodeId,
+    next: Tick,
+    pause: Duration,
+    out: bool,
+    /// Why the last attempt failed.
+    failure: Option<String>,
+}
+
+/// What there is to move.
+#[derive(Debug, Default)]
+pub struct Moves {
+    timer: Tick,
+    /// Since when nodes are down, as seen here.
+    down_since: BTreeMap<NodeId, Tick>,
+    /// Those that counted as gone when last looked at.
+    gone: BTreeSet<NodeId>,
+    /// One a cluster.
+    list: BTreeMap<ClusterId, Move>,
+}
+
+impl Moves {
+    /// The node map changed.
+    pub fn note_changes(&mut self, now: Tick, map: &NodeMap, changes: &[MapChange]) {
+        for change in changes {
+            let node = match change {
+                MapChange::Joined(node)
+                | MapChange::Up(node)
+                | MapChange::Down(node)
+                | MapChange::DiskLost(node)
+                | MapChange::Facts(node)
+                | MapChange::Report(node)
+                | MapChange::Forgotten(node) => *node,
+            };
+            if map.get(node).is_some_and(|record| !record.up) {
+                self.down_since.entry(node).or_insert(now);
+            } else {
+                self.down_since.remove(&node);
+            }
+        }
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// For `Status`: what cannot be moved, and why.
+    pub fn warnings(&self) -> Vec<String> {
+        let failed = || self.list.values().filter_map(|one| Some((one.from, one.failure.as_ref()?)));
+        let tell = |(from, failure): (NodeId, &String)| format!("a replica of node {from} cannot be moved: {failure}");
+        let mut warnings: Vec<String> = failed().take(WARNINGS_MAX).map(tell).collect();
+        let more = failed().count().saturating_sub(WARNINGS_MAX);
+        if more > 0 {
+            warnings.push(format!("{more} more replicas cannot be moved"));
+        }
+        warnings
+    }
+}
+
+impl Director {
+    /// Nodes that are down for so long that they count as gone for good.
+    pub fn gone_nodes(&self, now: Tick) -> BTreeSet<NodeId> {
+        let after = Duration::from_millis(self.config.tuning.replace_after_ms);
+        if after.is_zero() {
+            return BTreeSet::new();
+        }
+        let gone = self.moves.down_since.iter().filter(|(_, since)| now.since(**since) >= after);
+        gone.map(|(node, _)| *node).collect()
+    }
+
+    /// For whose answer the removal of a cluster need not wait: nobody's, but for configuration clusters.
+    pub fn gone_for(&self, cluster: &ClusterName, now: Tick) -> BTreeSet<NodeId> {
+        match cluster.tail().starts_with("config-") {
+            true => self.gone_nodes(now),
+            false => BTreeSet::new(),
+        }
+    }
+
+    /// Nodes that members must leave now.
+    fn leaving_nodes(&mut self, now: Tick) -> BTreeSet<NodeId> {
+        let gone = self.gone_nodes(now);
+        if !gone.is_subset(&self.moves.gone) {
+            // This node's configuration cluster may have lost its majority with them.
+            self.config_cluster.recheck = true;
+        }
+        let draining = self.nodes.map.records().filter(|record| record.draining).map(|record| record.node);
+        let leaving = draining.chain(gone.iter().copied()).collect();
+        self.moves.gone = gone;
+        leaving
+    }
+
+    /// Time to look.
+    pub fn on_moves_timer(&mut self, turn: &mut Turn<'_>) {
+        let at = turn.now + self.random.jitter(LOOK_EVERY);
+        let old = core::mem::replace(&mut self.moves.timer, at);
+        self.set_timer(TimerKey::Moves, old, at);
+        let leaving = self.leaving_nodes(turn.now);
+        self.moves.list.retain(|_, one| one.out || leaving.contains(&one.from));
+        if leaving.is_empty() {
+            return;
+        }
+        self.find_moves(turn, &leaving);
+        self.try_moves(turn);
+    }
+
+    fn find_moves(&mut self, turn: &Turn<'_>, leaving: &BTreeSet<NodeId>) {
+        let unknown = self
+            .recruits
+            .members_seen()
+            .filter(|(cluster, _)| !self.moves.list.contains_key(cluster) && self.level_zero_of(**cluster).is_none());
+        let found = unknown.filter_map(|(cluster, members)| Some((*cluster, leaving_member(members, leaving)?)));
+        let led = found.filter(|(cluster, _)| turn.lane.view(*cluster).is_some_and(|view| view.is_leader));
+        let free = MOVES_KNOWN_MAX.saturating_sub(self.moves.list.len());
+        for (cluster, from) in led.take(free).collect::<Vec<_>>() {
+            let fresh = Move { from, next: turn.now, pause: MOVE_PAUSE, out: false, failure: None };
+            self.moves.list.insert(cluster, fresh);
+        }
+    }
+
+    fn try_moves(&mut self, turn: &mut Turn<'_>) {
+        let out = self.moves.list.values().filter(|one| one.out).count();
+        let due = self.moves.list.iter().filter(|(_, one)| !one.out && one.next <= turn.now);
+        let due: Vec<(ClusterId, NodeId)> =
+            due.take(MOVES_OUT_MAX.saturating_sub(out)).map(|(cluster, one)| (*cluster, one.from)).collect();
+        for (cluster, from) in due {
+            let led = turn.lane.view(cluster).filter(|view| view.is_leader);
+            let Some(view) = led.filter(|view| view.members.iter().any(|member| member.node == from)) else {
+                self.moves.list.remove(&cluster);
+                continue;
+            };
+            if let Some(one) = self.moves.list.get_mut(&cluster) {
+                one.out = true;
+            }
+            self.know_own(&view);
+            let spread = self.random.next();
+            let flow = MoveFlow::elected(view.name, from, spread);
+            self.start_plan(turn, Box::new(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);
+        }
+    }
+
+    /// A move was made, or failed.
+    pub fn on_moved(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, response: Response) {
+        let Some(one) = self.moves.list.get_mut(&cluster) else { return };
+        one.out = false;
+        match response {
+            Ok(_) => {
+                self.moves.list.remove(&cluster);
+            }
+            Err(failure) => {
+                one.next = turn.now + one.pause;
+                one.pause = (one.pause * 2).min(MOVE_PAUSE_MAX);
+                one.failure = Some(failure.refusal.message);
+            }
+        }
+        self.try_moves(turn);
+    }
+}
+
+/// Which member goes first: one that never voted keeps the others waiting.
+fn leaving_member(members: &[Member], leaving: &BTreeSet<NodeId>) -> Option<NodeId> {
+    let goes = members.iter().filter(|member| leaving.contains(&member.node));
+    goes.min_by_key(|member| (!member.learner, member.node)).map(|member| member.node)
+}

@@ -1,0 +1,217 @@
+//! What clients ask of the node itself: the node map, and the world's health as this node sees it.
+//!
+//!   lane ──StatusAsked──▶ lane zero (knows all lanes' gauges and warnings) ──StatusTold──▶ lane
+//!
+//! Always: whichever lane is asked, the answer is lane zero's, so that it is the whole node's.
+//! Not here: the map (nodes.rs), what each part warns of.
+
+use crate::director::{Director, LevelZero, Turn};
+use crate::failures;
+use crate::frame::{Item, Sender};
+use crate::nodes::LaneGauges;
+use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
+use base_types::codec::{DecodeError, Reader, Writer};
+use base_types::{NodeId, Tick, Ticket};
+use core_placement::NodeRecord;
+use std::collections::BTreeMap;
+
+/// Warnings that one lane tells, and lines of a kind in one status.
+pub const LANE_WARNINGS_MAX: usize = 32;
+/// Questions about the status that wait for lane zero.
+pub const ASKED_MAX: usize = 4_096;
+
+/// A lane's questions that wait for lane zero, by number.
+#[derive(Debug, Default)]
+pub struct StatusAsked {
+    waiting: BTreeMap<u64, Ticket>,
+}
+
+impl StatusAsked {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The client went away.
+    pub fn forget(&mut self, ticket: Ticket) {
+        self.waiting.retain(|_, asked| *asked != ticket);
+    }
+}
+
+/// A status between lanes.
+pub fn write_status(out: &mut Writer, status: &StatusInfo) {
+    out.string(&status.world).u64(status.node.0).bool(status.ready).u32(status.nodes_up).u32(status.nodes_total);
+    out.u32(status.clusters).u32(status.leaders).u32(status.quiesced);
+    out.option(status.config_cluster.as_ref(), |out, name| {
+        out.string(name.as_str());
+    });
+    write_texts(out, &status.warnings);
+}
+
+/// The counterpart of [`write_status`].
+pub fn read_status(input: &mut Reader) -> Result<StatusInfo, DecodeError> {
+    Ok(StatusInfo {
+        world: input.string("world")?,
+        node: NodeId(input.u64("node")?),
+        ready: input.bool("ready")?,
+        nodes_up: input.u32("nodes up")?,
+        nodes_total: input.u32("nodes")?,
+        clusters: input.u32("clusters")?,
+        leaders: input.u32("leaders")?,
+        quiesced: input.u32("quiesced")?,
+        config_cluster: input.option("configuration cluster", crate::wire::read_name)?,
+        warnings: read_texts(input)?,
+    })
+}
+
+impl Director {
+    /// The map for `ListNodes`.
+    pub fn node_infos(&self, now: Tick) -> Vec<NodeInfo> {
+        let info = |record: &NodeRecord| NodeInfo {
+            node: record.node,
+            up: record.up,
+            draining: record.draining,
+            region: record.labels.region.clone(),
+            az: record.labels.az.clone(),
+            rack: record.labels.rack.clone(),
+            chassis: record.labels.chassis.clone(),
+            peer_address: record.peer_address.clone(),
+            http_address: record.http_address.clone(),
+            score: record.score,
+            clusters: record.clusters,
+            leaders: record.leaders,
+            disk: record.disk,
+            cores: record.lanes,
+            version: record.version.clone(),
+            seen_ms_ago: self.nodes.map.heard_ago(record.node, now).map_or(0, |ago| ago.as_millis() as u64),
+        };
+        self.nodes.map.records().map(info).collect()
+    }
+
+    /// A client asks for the status.
+    pub fn on_status_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Result<(), Failure> {
+        if self.is_lane_zero() {
+            let status = self.status(turn);
+            let answer = Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None };
+            self.reply(turn, Some(ticket), Ok(answer));
+            return Ok(());
+        }
+        if self.status_asked.waiting.len() >= ASKED_MAX {
+            return Err(failures::overloaded("questions about the status", ASKED_MAX));
+        }
+        let number = self.next_number();
+        self.status_asked.waiting.insert(number, ticket);
+        self.tell_lane_zero(&Item::StatusAsked { ticket: Ticket(number) });
+        Ok(())
+    }
+
+    /// A lane asks lane zero.
+    pub fn on_status_asked(&mut self, turn: &Turn<'_>, from: Sender, ticket: Ticket) {
+        let status = Box::new(self.status(turn));
+        self.outbox.push(from.node, from.lane, &Item::StatusTold { ticket, status });
+    }
+
+    /// Lane zero answered.
+    pub fn on_status_told(&mut self, turn: &mut Turn<'_>, ticket: Ticket, status: StatusInfo) {
+        let asked = self.status_asked.waiting.remove(&ticket.0);
+        let answer = Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None };
+        self.reply(turn, asked, Ok(answer));
+    }
+
+    /// The world as this node sees it; on lane zero.
+    fn status(&self, turn: &Turn<'_>) -> StatusInfo {
+        let mut gauges = self.nodes.gauges.clone();
+        gauges.insert(self.config.lane, self.lane_gauges(turn));
+        let sum = |pick: fn(&LaneGauges) -> u32| gauges.values().map(pick).sum();
+        let mut warnings: Vec<String> = gauges.values().flat_map(|lane| lane.warnings.clone()).collect();
+        warnings.extend(self.node_warnings());
+        let registered =
+            self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk && record.up);
+        if !registered {
+            warnings.push(
+                "this node is not in the node map yet: the world is not formed, or its leader cannot be reached".into(),
+            );
+        }
+        let ready = registered
+            && gauges.len() == usize::from(self.config.lane_count)
+            && gauges.values().all(|lane| lane.formed)
+            && self.config_cluster.settled(self.is_lane_zero());
+        StatusInfo {
+            world: self.config.world.clone(),
+            node: self.config.node,
+            ready,
+            nodes_up: self.nodes.map.records().filter(|record| record.up).count() as u32,
+            nodes_total: self.nodes.map.len() as u32,
+            clusters: sum(|gauges| gauges.replicas),
+            leaders: sum(|gauges| gauges.leaders),
+            quiesced: sum(|gauges| gauges.quiesced),
+            config_cluster: self.config_cluster.name(),
+            warnings,
+        }
+    }
+
+    /// What this lane's clusters want an operator to look at.
+    pub fn lane_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for cluster in self.formations.waiting() {
+            if let Some(zero) = self.level_zero_of(cluster) {
+                let nodes: Vec<String> = zero.members.iter().map(|node| node.to_string()).collect();
+                warnings.push(format!(
+                    "cluster {} is not here yet: it forms once all of its configured members are up: node {}",
+                    zero.name,
+                    nodes.join(", node ")
+                ));
+            }
+        }
+        warnings.extend(self.recruits.damaged.values().cloned());
+        warnings.extend(self.moves.warnings());
+        warnings.truncate(LANE_WARNINGS_MAX);
+        warnings
+    }
+
+    fn node_warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.level_zero.iter().filter_map(two_members).collect();
+        let draining = self.nodes.map.records().filter(|record| record.draining);
+        warnings.extend(draining.map(draining_warning));
+        let down = self.nodes.map.records().filter(|record| !record.up && !record.draining);
+        warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
+        warnings.extend(self.config_cluster.warnings(&self.config.labels.region));
+        warnings
+    }
+}
+
+/// Two of two are a majority: neither may be lost, and a lost disk cannot even be replaced.
+pub fn two_members(zero: &LevelZero) -> Option<String> {
+    (zero.members.len() == 2).then(|| {
+        format!(
+            "cluster {} has two configured members: it stops when either is down, and cannot mend a lost disk; configure 1, 3 or 5 members",
+            zero.name
+        )
+    })
+}
+
+/// Texts of a frame, bounded.
+pub fn write_texts(out: &mut Writer, texts: &[String]) {
+    out.varint(texts.len() as u64);
+    texts.iter().for_each(|text| {
+        out.string(text);
+    });
+}
+
+/// The counterpart of [`write_texts`].
+pub fn read_texts(input: &mut Reader) -> Result<Vec<String>, DecodeError> {
+    let count = input.count("texts")?;
+    if count > crate::frame::LIST_MAX {
+        return Err(DecodeError::TooLarge("texts"));
+    }
+    (0..count).map(|_| input.string("text")).collect()
+}
+
+fn draining_warning(record: &NodeRecord) -> String {
+    let NodeRecord { node, clusters, up, .. } = record;
+    match clusters {
+        0 => format!("node {node} is decommissioned and can be stopped"),
+        _ if !up => format!("node {node} is being decommissioned, and is down: it held {clusters} replicas"),
+        _ => format!("node {node} is being decommissioned: {clusters} replicas are left"),
+    }
+}
