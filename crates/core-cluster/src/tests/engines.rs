@@ -103,6 +103,7 @@ fn remove(world: &mut World, old: u64) {
     panic!("node {old} stays a member");
 }
 
+#[allow(clippy::result_large_err)] // A test's own helper: one outcome at a time.
 fn wait(world: &mut World, ticket: base_types::Ticket) -> Result<(), LocalOutcome> {
     for _ in 0..12_000 {
         world.run(1);
