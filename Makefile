@@ -1,12 +1,15 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
-#   make run | test | check | bench | sim SEEDS=n | sim SEED=n | fuzz | real
+#   make run | test | check | bench | sim SEEDS=n | sim SEED=n | mutants | fuzz | real
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
 HIVE := $(CARGO_TARGET_DIR)/release/hive
 SEEDS ?= 6000
+# Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one.
+MUTANT_SEEDS ?= 400
+MUTANT ?=
 
-.PHONY: run build test check bench sim fuzz real setup clean
+.PHONY: run build test check bench sim mutants fuzz real setup clean
 
 setup:
 	@scripts/setup.sh
@@ -28,6 +31,9 @@ bench: build
 
 sim: setup
 	@scripts/sim.sh "$(SEED)" "$(SEEDS)"
+
+mutants: setup
+	@scripts/mutants.sh "$(MUTANT_SEEDS)" "$(MUTANT)"
 
 fuzz: setup
 	@scripts/fuzz.sh

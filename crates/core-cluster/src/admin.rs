@@ -9,11 +9,13 @@
 
 use crate::api::*;
 use crate::apply::SetDefaults;
+use crate::buggify::Point;
 use crate::entry::BACKEND_CLUSTER;
 use crate::meta::{decode_members, encode_members, MEMBERS_MAX};
 use crate::replica::{Replica, Shared, Write};
 use crate::wire::Payload;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use core_raft::{ChangeError, ChangeKind, MembershipChange};
@@ -116,6 +118,10 @@ impl Replica {
                 let message = format!("cluster {} has {ADMIN_WAITS_MAX} changes waiting", self.spec.name);
                 let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
                 shared.complete(ticket, LocalOutcome::Refused(refusal));
+            }
+            Ok(Goal::Voter { .. } | Goal::Absent { .. }) if planted(Mutant::ConfChangeUnapplied) => {
+                let at = self.at(self.term(), self.meta.applied, 0);
+                shared.complete(ticket, LocalOutcome::AdminDone { at });
             }
             Ok(goal) => self.admin.list.push(Wait { ticket, deadline, goal }),
             Err(refusal) => shared.complete(ticket, LocalOutcome::Refused(refusal)),
@@ -352,6 +358,20 @@ impl Replica {
             None => {}
         }
         let _tried_again = self.propose_members(ChangeContext { changes, added: Vec::new() });
+    }
+
+    /// Hands leadership to some other voter, where a rare order wants it so.
+    pub fn maybe_stray_transfer(&mut self, shared: &mut Shared) {
+        if self.leading.is_none() || !shared.buggify.fires(Point::StrayTransfer) {
+            return;
+        }
+        let own = self.spec.replica;
+        let others: Vec<NodeId> =
+            self.meta.members.iter().filter(|m| !m.learner && m.replica != own).map(|m| m.node).collect();
+        if let Some(node) = others.get(shared.buggify.draw() as usize % others.len().max(1)) {
+            // A refusal is fine: nobody asked.
+            let _unasked = self.wish_leader(*node);
+        }
     }
 
     fn reached(&self, shared: &Shared, goal: Goal) -> bool {

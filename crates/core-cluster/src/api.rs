@@ -250,6 +250,8 @@ pub struct LaneConfig {
     pub flush_after_ms: u64,
     pub log_keep_bytes: u64,
     pub snapshot_chunk_bytes: usize,
+    /// Until then rare orders are made common (buggify.rs): simulator only, else `Tick(0)`.
+    pub buggify_until: Tick,
     pub log: core_log::LogConfig,
 }
 
@@ -281,6 +283,10 @@ pub struct Glance {
     pub generation: Generation,
     pub term: Term,
     pub is_leader: bool,
+    pub applied: LogIndex,
+    pub cluster_time_ms: u64,
+    pub damaged: bool,
+    pub blank: bool,
 }
 
 /// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`).

@@ -96,7 +96,8 @@ impl Replica {
     fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Applied>, EngineError> {
         let payload = entry::decode(entry.data.clone())
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
-        let time = payload.cluster_time_ms.max(self.meta.cluster_time_ms);
+        let steps_back = planted(Mutant::ClockStepsBack);
+        let time = payload.cluster_time_ms.max(if steps_back { 0 } else { self.meta.cluster_time_ms });
         self.meta.cluster_time_ms = time;
         let id_time = payload.id_time_ms.max(self.meta.id_time_ms);
         self.meta.id_time_ms = id_time;

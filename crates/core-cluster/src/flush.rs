@@ -7,6 +7,7 @@
 //! is repeated unchanged, writes being refused meanwhile; any other failure ends the lane.
 
 use crate::api::{EngineJob, EngineWork};
+use crate::buggify::Point;
 use crate::meta::META_KEY;
 use crate::replica::{Replica, Shared};
 use crate::sizes::ENGINE_JOBS_MAX;
@@ -211,7 +212,8 @@ impl Replica {
         if let Some(group) = self.group.as_mut() {
             group.set_snapshot_point(point);
         }
-        self.compact_log(shared, false);
+        let pressed = shared.buggify.fires(Point::EarlyCut);
+        self.compact_log(shared, pressed);
     }
 
     /// Cuts the log behind the durable index, keeping what lagging members may still need while it is

@@ -5,6 +5,7 @@
 //! looked at; a quiet replica costs nothing.
 
 use crate::api::*;
+use crate::buggify::Buggify;
 use crate::flush::{flush_engine, JobTarget, Jobs};
 use crate::lost::Lost;
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA, STATE_TOMBSTONES};
@@ -161,6 +162,7 @@ impl Lane {
                 flush_soon: false,
                 steady: Duration::ZERO,
                 last_turn: now,
+                buggify: Buggify::new(config.seed, config.buggify_until),
                 config,
             },
             replicas: BTreeMap::new(),
@@ -440,10 +442,7 @@ impl Lane {
         if self.shared.storage_failed {
             return;
         }
-        let known = self
-            .replicas
-            .get(&cluster)
-            .is_some_and(|replica| replica.spec.generation == generation || planted(Mutant::GenerationIgnored));
+        let known = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
         if self.on_message_for_lost(from, cluster, generation, &payload) {
             return;
         }
@@ -568,8 +567,7 @@ impl Lane {
             && group.role() == Role::Follower
             && group.term() == term
             && group.leader() == Some(leader)
-            && group.commit() == commit
-            && group.last_index() == commit
+            && ((group.commit() == commit && group.last_index() == commit) || planted(Mutant::QuiesceWhileBehind))
             && !replica.is_busy();
         let leader_up = replica.leader_node().is_some_and(|node| !self.shared.down.contains(&node));
         if agrees && leader_up {
@@ -622,6 +620,11 @@ impl Lane {
     pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber) {
         self.run_ticks(now);
         self.shared.log.borrow_mut().on_written(batch);
+        self.on_synced(now);
+    }
+
+    /// What waited for the log goes on.
+    fn on_synced(&mut self, now: Tick) {
         self.shared.drop_spaces();
         let synced = self.shared.log.borrow().synced();
         while self.shared.awaiting_sync.front().is_some_and(|wait| wait.batch <= synced) {
@@ -648,6 +651,9 @@ impl Lane {
     pub fn on_log_failed(&mut self, now: Tick, message: &str) {
         self.run_ticks(now);
         self.shared.log.borrow_mut().on_failed();
+        if planted(Mutant::FailedSyncRetried) {
+            return self.on_synced(now);
+        }
         self.shared.fail_storage(format!("log: {message}"));
         for replica in self.replicas.values_mut() {
             replica.lose_leadership(&mut self.shared);
@@ -691,6 +697,7 @@ impl Lane {
     }
 
     fn run_ticks(&mut self, now: Tick) {
+        self.shared.buggify.on_time(now);
         let gap = now.since(self.shared.last_turn).min(STEADY_GAP_MAX);
         self.shared.steady += gap;
         self.shared.last_turn = now;
@@ -727,6 +734,8 @@ impl Lane {
             replica.ask_whether_member(shared);
             replica.hand_over_for_room(shared, now);
             replica.promote_learners(shared, now);
+            replica.maybe_stray_transfer(shared);
+            replica.holds_back = false;
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
             self.touched.insert(cluster);
@@ -881,15 +890,17 @@ impl Lane {
 
     /// Every replica in short, by cluster id: for who looks often.
     pub fn glances(&self) -> Vec<Glance> {
-        self.replicas
-            .iter()
-            .map(|(cluster, replica)| Glance {
-                cluster: *cluster,
-                generation: replica.spec.generation,
-                term: replica.term(),
-                is_leader: replica.is_leader(),
-            })
-            .collect()
+        let glances = self.replicas.iter().map(|(cluster, replica)| Glance {
+            cluster: *cluster,
+            generation: replica.spec.generation,
+            term: replica.term(),
+            is_leader: replica.is_leader(),
+            applied: replica.meta.applied,
+            cluster_time_ms: replica.meta.cluster_time_ms,
+            damaged: replica.damaged.is_some(),
+            blank: replica.blank,
+        });
+        glances.collect()
     }
 
     /// What a replica of this cluster was made of, for a new member: the same but for the replica.

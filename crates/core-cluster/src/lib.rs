@@ -13,6 +13,7 @@
 mod admin;
 pub mod api;
 mod apply;
+mod buggify;
 mod entry;
 mod flush;
 mod lane;

@@ -11,6 +11,7 @@
 //! index is applied.
 
 use crate::api::LocalOutcome;
+use crate::buggify::Point;
 use crate::overlay::BackendView;
 use crate::replica::{Replica, Shared};
 use base_types::mutant::{planted, Mutant};
@@ -193,6 +194,13 @@ impl Replica {
             .into_iter()
             .partition(|(index, _)| *index <= applied || planted(Mutant::ReadBeforeApply));
         self.reads.confirmed = later;
+        let late = !ready.is_empty() && shared.buggify.fires(Point::LateRead);
+        let ready = if late {
+            self.reads.confirmed.extend(ready);
+            Vec::new()
+        } else {
+            ready
+        };
         for read in ready.into_iter().flat_map(|(_, reads)| reads) {
             self.reads.count -= 1;
             shared.statistics.reads_index += 1;

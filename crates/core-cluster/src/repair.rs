@@ -67,9 +67,15 @@ impl Replica {
     }
 
     fn tell_members(&self, shared: &mut Shared, payload: &Payload) {
-        for member in self.meta.members.iter().filter(|member| member.replica != self.spec.replica) {
-            self.send(shared, member.node, payload);
+        for node in self.other_nodes() {
+            self.send(shared, node, payload);
         }
+    }
+
+    /// Where other members are: by the configuration, and, for one that has none yet, by who has written to it.
+    fn other_nodes(&self) -> BTreeSet<NodeId> {
+        let known = self.meta.members.iter().filter(|member| member.replica != self.spec.replica);
+        known.map(|member| member.node).chain(self.heard_from.values().copied()).collect()
     }
 
     /// Whether the replica was a member and is none any more, and that is durable here.
@@ -88,9 +94,7 @@ impl Replica {
         if !listens || self.silent_ticks % every.max(1) != every.saturating_sub(1) {
             return;
         }
-        let known = self.meta.members.iter().filter(|member| member.replica != own).map(|member| member.node);
-        let nodes: BTreeSet<NodeId> = known.chain(self.heard_from.values().copied()).collect();
-        for node in nodes {
+        for node in self.other_nodes() {
             self.send(shared, node, &Payload::RepairRequest { from: own, holes: Vec::new() });
         }
     }

@@ -10,6 +10,7 @@
 
 use crate::admin::AdminWaits;
 use crate::api::*;
+use crate::buggify::{Buggify, Point};
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
 use crate::overlay::{BackendView, Overlay, View};
@@ -27,7 +28,7 @@ use base_types::{
     Ticket, WriteConsistency, DEADLINE_MAX,
 };
 use bytes::Bytes;
-use core_log::{BatchNumber, Log};
+use core_log::{BatchNumber, Log, LogEntry};
 use core_raft::{Group, GroupConfig, GroupReady, Message, MessageKind, ProposeError, Role, SnapshotPoint};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,6 +52,7 @@ const READY_ROUNDS_MAX: usize = 16;
 /// What the replicas of a lane share.
 pub struct Shared {
     pub config: LaneConfig,
+    pub buggify: Buggify,
     pub log: Rc<RefCell<Log>>,
     pub engines: BTreeMap<String, Arc<dyn Engine>>,
     pub output: LaneOutput,
@@ -220,6 +222,10 @@ pub struct Replica {
     pub dirty_since: Option<Tick>,
     /// What this replica last added to the lane's overlay total.
     pub counted_bytes: u64,
+    /// Committed and held back (`Point::LateApply`): to be applied in front of what is committed next.
+    pub late: Vec<LogEntry>,
+    /// Until the next tick it is.
+    pub holds_back: bool,
 }
 
 impl Replica {
@@ -331,6 +337,8 @@ impl Replica {
             removed: false,
             dirty_since: None,
             counted_bytes: 0,
+            late: Vec::new(),
+            holds_back: false,
         }
     }
 
@@ -438,6 +446,8 @@ impl Replica {
     pub fn damage(&mut self, shared: &mut Shared, message: String) {
         self.lose_leadership(shared);
         self.group = None;
+        self.late.clear();
+        self.holds_back = false;
         self.life += 1;
         self.unsynced = 0;
         self.repair = None;
@@ -462,8 +472,13 @@ impl Replica {
     }
 
     fn send_raft(&mut self, shared: &mut Shared, now: Tick, messages: Vec<Message>) {
-        for message in messages {
+        for mut message in messages {
             let to = message.to();
+            match message.kind() {
+                MessageKind::Append if shared.buggify.fires(Point::CutAppend) => message.keep_first_entry(),
+                MessageKind::Heartbeat if shared.buggify.fires(Point::LostHeartbeat) => continue,
+                _ => {}
+            }
             if message.kind() == MessageKind::Snapshot {
                 self.start_sender(shared, now, message);
                 continue;
@@ -533,8 +548,7 @@ impl Replica {
         let level = write.level(self);
         let Some(backend) = BackendKind::from_byte(write.backend) else { return level };
         let early = level < WriteConsistency::Strong;
-        let settled =
-            self.unsure_until <= self.meta.applied && self.group.as_ref().is_some_and(Group::committed_in_own_term);
+        let settled = self.unsure_until <= self.meta.applied && self.meta.applied_term == self.term();
         let space = BackendView { view: self.view(), backend: write.backend };
         let sure = !early || (settled && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
         if core_backends::makes_unsure(backend, &write.command) {
@@ -714,6 +728,7 @@ impl Replica {
 
     /// Everything this turn led to: ready after ready until there is none.
     pub fn process(&mut self, shared: &mut Shared, now: Tick) {
+        self.apply_late(shared, now);
         for _ in 0..READY_ROUNDS_MAX {
             let Some(ready) = self.next_ready(shared) else { break };
             self.handle_ready(shared, now, ready);
@@ -738,6 +753,7 @@ impl Replica {
         if ready.role_changed || led_anew {
             self.on_role_change(shared, now);
         }
+        let with_snapshot = ready.snapshot.is_some();
         if let Some(point) = ready.snapshot.take() {
             if let Err(error) = self.install(shared, point) {
                 return self.damage(shared, format!("a snapshot cannot be installed: {error}"));
@@ -748,6 +764,7 @@ impl Replica {
             proposed.batch = batch;
         }
         let early = planted(Mutant::AckBeforeSync)
+            || (planted(Mutant::SnapshotSkipsSync) && with_snapshot)
             || (planted(Mutant::VoteNotPersisted)
                 && ready.persisted_messages.iter().any(|m| m.kind() == MessageKind::RequestVoteResponse));
         let mut held = std::mem::take(&mut ready.persisted_messages);
@@ -767,11 +784,24 @@ impl Replica {
                 group.on_persisted(number);
             }
         }
-        if let Err(error) = self.apply_all(shared, now, std::mem::take(&mut ready.committed)) {
-            return self.damage(shared, format!("applying failed: {error}"));
+        if !ready.committed.is_empty() {
+            self.late.append(&mut ready.committed);
+            self.holds_back |= shared.buggify.fires(Point::LateApply);
         }
+        self.apply_late(shared, now);
         for (context, index) in ready.reads {
             self.on_read_index(shared, context, index);
+        }
+    }
+
+    /// Applies what is committed; where a rare order wants it so, behind the next tick.
+    fn apply_late(&mut self, shared: &mut Shared, now: Tick) {
+        if self.late.is_empty() || self.holds_back {
+            return;
+        }
+        let committed = std::mem::take(&mut self.late);
+        if let Err(error) = self.apply_all(shared, now, committed) {
+            self.damage(shared, format!("applying failed: {error}"));
         }
     }
 
@@ -955,6 +985,7 @@ impl Replica {
             || self.incoming.is_some()
             || self.repair.is_some()
             || self.damaged.is_some()
+            || !self.late.is_empty()
     }
 }
 

@@ -293,6 +293,10 @@ impl Replica {
         let Some((chunk, last)) = incoming.held.remove(&incoming.next) else { return };
         let space = incoming.staging;
         let mut batch = chunk.batch(space);
+        if planted(Mutant::SnapshotTorn) && last.is_some() {
+            let is_meta = |key: &Bytes| key.as_ref() == META_KEY;
+            batch.operations.retain(|operation| matches!(operation, BatchOperation::Put { key, .. } if is_meta(key)));
+        }
         if let Some(message) = &last {
             batch.operations.push(BatchOperation::Durable { space, index: message.snapshot_index() });
         }
@@ -351,6 +355,8 @@ impl Replica {
         if !planted(Mutant::SnapshotKeepsOld) {
             self.overlay.clear();
         }
+        // What was committed and held back lies behind the snapshot.
+        self.late.clear();
         self.dirty_since = None;
         self.durable = point.clone();
         self.load_request_ids()?;

@@ -143,7 +143,6 @@ impl ClusterLog {
             next - 1
         );
         if planted(Mutant::TruncateKeepsSuffix) && entry.index.0 < next {
-            self.replace(cluster, entry, ledger);
             return;
         }
         self.truncate(entry.index, ledger);

@@ -11,7 +11,6 @@ use crate::salvage::Found;
 use crate::Damage;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, LogIndex, Term};
 use bytes::Bytes;
 
@@ -98,9 +97,7 @@ impl Cluster {
         if header.index <= self.compacted {
             return;
         }
-        if !planted(Mutant::TruncateKeepsSuffix) {
-            self.entries.split_off(&header.index);
-        }
+        self.entries.split_off(&header.index);
         self.entries.insert(header.index, slot);
     }
 

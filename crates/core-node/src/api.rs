@@ -3,7 +3,7 @@
 //! the effects in order.
 
 use base_types::action::{Request, Response};
-use base_types::{BootId, DiskId, LaneId, NodeId, Ticket};
+use base_types::{BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
 use core_cluster::api::EngineJob;
 use core_log::{BatchNumber, LogAction, SegmentId};
@@ -63,6 +63,8 @@ pub struct Tuning {
     pub node_down_ms: u64,
     /// A node that is down for this long is gone for good: its replicas are made anew on others. Zero: never.
     pub replace_after_ms: u64,
+    /// Until then the lanes make rare orders common: simulator only, else `Tick(0)`.
+    pub buggify_until: Tick,
     pub log: core_log::LogConfig,
 }
 
@@ -80,6 +82,7 @@ impl Default for Tuning {
             node_heartbeat_ms: 1_000,
             node_down_ms: 4_000,
             replace_after_ms: REPLACE_AFTER_MS,
+            buggify_until: Tick(0),
             log: core_log::LogConfig::default(),
         }
     }

@@ -206,6 +206,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         flush_after_ms: config.tuning.flush_after_ms,
         log_keep_bytes: config.tuning.log_keep_bytes,
         snapshot_chunk_bytes: config.tuning.snapshot_chunk_bytes,
+        buggify_until: config.tuning.buggify_until,
         log: config.tuning.log.clone(),
     }
 }

@@ -509,11 +509,7 @@ impl Director {
         self.served.insert(number, asker);
         self.statistics.forwards_served += 1;
         self.lane_dirty = true;
-        let mut operation = LocalOperation { ticket: served_ticket(number), ..operation };
-        if planted(Mutant::GenerationIgnored) {
-            operation.generation =
-                turn.lane.view(operation.cluster).map_or(operation.generation, |view| view.generation);
-        }
+        let operation = LocalOperation { ticket: served_ticket(number), ..operation };
         turn.lane.submit(turn.now, operation);
     }
 }

@@ -277,9 +277,15 @@ impl Group {
         let from = message.inner.from;
         let elapsed = self.node.raft.election_elapsed;
         let said = self.node.raft.msgs.len();
+        if planted(Mutant::LearnerCounts) {
+            self.count_learner_as_voter(&message.inner);
+        }
         let _dropped_is_fine = self.node.step(message.inner);
         if kind == MessageKind::AppendResponse {
             self.mend_next_index(from);
+            if planted(Mutant::PriorTermCommit) {
+                self.commit_by_counting();
+            }
         }
         self.note_leader(elapsed);
         if kind == MessageKind::RequestPreVote && self.has_agreed_since(said) {
@@ -292,6 +298,31 @@ impl Group {
         let agreed =
             |m: &raft::eraftpb::Message| m.get_msg_type() == MessageType::MsgRequestPreVoteResponse && !m.reject;
         self.node.raft.msgs.iter().skip(said).any(agreed)
+    }
+
+    /// Planted: what a learner acknowledges is booked for the voter that lags most.
+    fn count_learner_as_voter(&mut self, message: &raft::eraftpb::Message) {
+        let is_learner = self.membership().learners.contains(&ReplicaId(message.from));
+        let own = self.config.replica;
+        let voters = self.membership().voters;
+        let behind = self.followers().into_iter().filter(|f| f.replica != own && voters.contains(&f.replica));
+        let lagging = behind.min_by_key(|follower| follower.matched).map(|follower| follower.replica.0);
+        if let (true, false, MessageType::MsgAppendResponse, Some(lagging)) =
+            (is_learner, message.reject, message.get_msg_type(), lagging)
+        {
+            let _planted = self.node.step(raft::eraftpb::Message { from: lagging, ..message.clone() });
+        }
+    }
+
+    /// Planted: an entry of an earlier term is committed as soon as a majority holds it.
+    fn commit_by_counting(&mut self) {
+        let raft = &mut self.node.raft;
+        if raft.state == StateRole::Leader {
+            let (counted, _) = raft.mut_prs().maximal_committed_index();
+            if counted > raft.raft_log.committed {
+                raft.raft_log.commit_to(counted);
+            }
+        }
     }
 
     /// Checks what the library would `fatal!` on.

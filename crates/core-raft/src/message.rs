@@ -117,6 +117,14 @@ impl Message {
         self.inner.reject
     }
 
+    /// Drops every entry behind the first, as if the message had been cut on its way.
+    pub fn keep_first_entry(&mut self) {
+        if self.inner.entries.len() > 1 {
+            let first = self.inner.entries.first().cloned();
+            self.inner.set_entries(first.into_iter().collect::<Vec<_>>().into());
+        }
+    }
+
     /// A snapshot's point, for kind `Snapshot`.
     pub fn snapshot_index(&self) -> LogIndex {
         LogIndex(self.inner.get_snapshot().get_metadata().index)

@@ -244,6 +244,7 @@ impl TuningSection {
             node_heartbeat_ms: self.node_heartbeat_ms,
             node_down_ms: self.node_down_ms,
             replace_after_ms: self.replace_after_ms,
+            buggify_until: base_types::Tick(0),
             log: core_log::LogConfig {
                 segment_bytes: self.log_segment_bytes,
                 spare_segments: self.log_spare_segments,

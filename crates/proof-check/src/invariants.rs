@@ -26,6 +26,15 @@ impl LeaderBook {
         })
     }
 
+    /// The node that led in all terms from one to another; `None` where it is not known of each, or not one node.
+    pub fn sole_leader(&self, cluster: ClusterId, generation: Generation, from: Term, to: Term) -> Option<NodeId> {
+        let terms = (cluster, generation, from)..=(cluster, generation, to);
+        let led: Vec<NodeId> = self.leaders.range(terms).map(|(_, node)| *node).collect();
+        let first = *led.first()?;
+        let whole = led.len() as u64 == (to.0 - from.0).saturating_add(1);
+        (whole && led.iter().all(|node| *node == first)).then_some(first)
+    }
+
     /// How many terms had a leader.
     pub fn terms(&self) -> usize {
         self.leaders.len()
@@ -74,6 +83,33 @@ pub fn named_twice<'a>(led: impl Iterator<Item = (&'a str, ClusterId)>) -> Optio
     None
 }
 
+/// A cluster's own time, by applied index.
+#[derive(Default, Debug)]
+pub struct TimeBook {
+    times: BTreeMap<(ClusterId, Generation, LogIndex), u64>,
+}
+
+impl TimeBook {
+    /// A replica has this time after applying up to `applied`: not less than earlier, nor more than later.
+    pub fn note(
+        &mut self,
+        cluster: ClusterId,
+        generation: Generation,
+        applied: LogIndex,
+        time_ms: u64,
+    ) -> Option<Violation> {
+        let at = |index| (cluster, generation, index);
+        let before = self.times.range(at(LogIndex(0))..=at(applied)).next_back().map(|(_, time)| *time);
+        let behind = self.times.range(at(applied)..=at(LogIndex(u64::MAX))).next().map(|(_, time)| *time);
+        self.times.insert(at(applied), time_ms);
+        let steps_back = before.is_some_and(|before| before > time_ms) || behind.is_some_and(|behind| behind < time_ms);
+        steps_back.then(|| {
+            let message = format!("the time of {cluster:?} {generation:?} steps back: {time_ms} ms at {applied:?}, between {before:?} and {behind:?}");
+            Violation::new("time", message, vec![])
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +122,24 @@ mod tests {
         // A leader and the one it deposed name the same cluster.
         assert_eq!(led(&[("a", 1), ("b", 2), ("a", 1)]), None);
         assert!(led(&[("a", 1), ("b", 2), ("a", 3)]).is_some());
+    }
+
+    #[test]
+    fn rejects_a_time_that_steps_back_and_knows_sole_leaders() {
+        let (cluster, generation) = (ClusterId(1), Generation(1));
+        let mut times = TimeBook::default();
+        assert_eq!(times.note(cluster, generation, LogIndex(5), 100), None);
+        assert_eq!(times.note(cluster, generation, LogIndex(9), 100), None);
+        assert_eq!(times.note(ClusterId(2), generation, LogIndex(9), 1), None);
+        assert!(times.note(cluster, generation, LogIndex(7), 101).is_some());
+        assert!(times.note(cluster, generation, LogIndex(10), 99).is_some());
+        let mut leaders = LeaderBook::default();
+        for (term, node) in [(1, 4), (2, 4), (4, 4), (5, 6)] {
+            assert_eq!(leaders.note(cluster, generation, Term(term), NodeId(node)), None);
+        }
+        assert_eq!(leaders.sole_leader(cluster, generation, Term(1), Term(2)), Some(NodeId(4)));
+        assert_eq!(leaders.sole_leader(cluster, generation, Term(1), Term(4)), None);
+        assert_eq!(leaders.sole_leader(cluster, generation, Term(4), Term(5)), None);
     }
 
     #[test]

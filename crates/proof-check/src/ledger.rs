@@ -10,7 +10,7 @@
 use crate::history::{Ending, History, Observed, Operation, Place, Record};
 use crate::Violation;
 use base_types::action::Level;
-use base_types::WriteConsistency;
+use base_types::{ClusterId, Generation, NodeId, Term, WriteConsistency};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,6 +72,32 @@ pub fn check(history: &History) -> (Ledger, Vec<Violation>) {
         }
     }
     (ledger, violations)
+}
+
+/// Eventual writes that were lost although leadership never left the node that acknowledged them, as far
+/// as `sole_leader` (cluster, generation, from term, to term) knows: its log was synced, so a restart keeps them.
+pub fn check_unmoved(
+    history: &History,
+    sole_leader: impl Fn(ClusterId, Generation, Term, Term) -> Option<NodeId>,
+) -> Vec<Violation> {
+    let last_reads = last_reads(history);
+    let mut violations = Vec::new();
+    for (key, record) in written_once(history) {
+        if (record.level, record.ending) != (Level::Write(WriteConsistency::Eventual), Ending::Ok) {
+            continue;
+        }
+        let read = last_reads.get(&key).filter(|read| read.invoked > record.returned_or_never());
+        let (Some(read), Some(at)) = (read, record.at) else { continue };
+        let (true, Some(until)) = (read.observed == Some(Observed::Value(None)), read.at) else { continue };
+        if let Some(node) = sole_leader(at.cluster, at.generation, at.term, until.term) {
+            let message = format!(
+                "eventual write of {:?} at {at:?} was acknowledged and is lost, although {node:?} has led all the while",
+                key.1
+            );
+            violations.push(Violation::new("ledger", message, vec![record.id, read.id]));
+        }
+    }
+    violations
 }
 
 /// Puts to keys that nothing else in the history changes.

@@ -43,6 +43,8 @@ pub struct SimDisk {
     pub queue: VecDeque<LogAction>,
     pub in_flight: Option<LogAction>,
     pub next_fault: Option<WriteFault>,
+    /// The last write that ended whole: rot there cannot be told from a torn tail, so none is made.
+    pub last_write: Option<(SegmentId, u64, u64)>,
     /// Every write fails.
     pub read_only: bool,
     /// No segment can be made.
@@ -67,7 +69,10 @@ impl SimDisk {
                 let fault = if self.read_only { Some(WriteFault::Fails) } else { self.next_fault.take() };
                 match fault {
                     None => match self.put(segment, offset, &blocks) {
-                        true => Finished::Written(batch),
+                        true => {
+                            self.last_write = Some((segment, offset, offset + blocks.len() as u64));
+                            Finished::Written(batch)
+                        }
                         false => Finished::Failed(format!(
                             "{segment:?} is not prepared up to {}",
                             offset + blocks.len() as u64
@@ -151,7 +156,11 @@ impl SimDisk {
     pub fn rot(&mut self, sectors: u64, random: &mut Random) -> bool {
         let mut used: Vec<(SegmentId, usize)> = Vec::new();
         for (id, held) in &self.segments {
-            used.extend(held.used_sectors(SECTOR_BYTES).map(|number| (*id, number)));
+            let is_last = |number: usize| {
+                let at = (number * SECTOR_BYTES) as u64;
+                self.last_write.is_some_and(|(segment, from, to)| segment == *id && (from..to).contains(&at))
+            };
+            used.extend(held.used_sectors(SECTOR_BYTES).filter(|number| !is_last(*number)).map(|number| (*id, number)));
         }
         if used.is_empty() {
             return false;

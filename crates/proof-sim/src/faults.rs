@@ -6,12 +6,14 @@
 use crate::disk::WriteFault;
 use crate::host::Armed;
 use crate::load::Targets;
-use crate::plan::{FaultKind, Hazard};
-use crate::world::{Due, World};
+use crate::plan::{FaultKind, Hazard, Layer};
+use crate::world::{Answered, Due, World};
 use base_engine::EngineError;
 use base_types::action::{Action, Request};
-use base_types::NodeId;
+use base_types::{ClusterName, NodeId};
+use core_cluster::api::ReplicaView;
 use core_node::api::Event;
+use proof_check::Violation;
 use std::time::Duration;
 
 /// How long an operator waits.
@@ -33,6 +35,15 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         }
         FaultKind::CutOneWay | FaultKind::Cut | FaultKind::Isolate | FaultKind::BlackHole | FaultKind::Partition => {
             cut(world, &hazard);
+            true
+        }
+        FaultKind::Deaf => {
+            // Counted frame by frame.
+            world.network.deafen(number, node, hazard.amount);
+            false
+        }
+        FaultKind::SlowDisk => {
+            world.nodes[node].slow_disk_us = hazard.amount * 1_000;
             true
         }
         FaultKind::Reset => reset(world, node),
@@ -96,9 +107,13 @@ pub fn end(world: &mut World, number: usize) {
     let hazard = world.plan.hazards[number].clone();
     let node = (hazard.node as usize).saturating_sub(1);
     match hazard.kind {
-        FaultKind::Loss | FaultKind::Duplicate | FaultKind::Reorder | FaultKind::Delay | FaultKind::SlowLinks => {
-            world.network.clear_noise(number);
-        }
+        FaultKind::Loss
+        | FaultKind::Duplicate
+        | FaultKind::Reorder
+        | FaultKind::Delay
+        | FaultKind::SlowLinks
+        | FaultKind::Deaf => world.network.clear_noise(number),
+        FaultKind::SlowDisk => world.nodes[node].slow_disk_us = 0,
         FaultKind::CutOneWay | FaultKind::Cut | FaultKind::Isolate | FaultKind::BlackHole | FaultKind::Partition => {
             for (from, to) in cut_links(world.nodes.len(), &hazard) {
                 world.network.mend(from, to);
@@ -128,6 +143,7 @@ pub fn heal(world: &mut World) {
         world.nodes[node].armed = None;
         world.nodes[node].held_down = 0;
         world.nodes[node].stalled_until = 0;
+        world.nodes[node].slow_disk_us = 0;
         world.nodes[node].clock.set_drift(now, 0);
         world.clock_changed(node);
         if world.nodes[node].paused_until > now {
@@ -272,6 +288,7 @@ fn full(world: &mut World, node: usize, on: bool) {
 }
 
 fn disk_lies(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    world.nodes[node].disk_lied = true;
     world.nodes[node].disk_suspect = true;
     let lane = world.random.fault.below(world.nodes[node].lanes.len() as u64) as usize;
     if hazard.kind == FaultKind::BitRot {
@@ -288,6 +305,7 @@ fn disk_lies(world: &mut World, hazard: &Hazard, node: usize) -> bool {
 }
 
 fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    world.nodes[node].disk_lied = true;
     world.nodes[node].disk_suspect = true;
     let wanted = world.now.saturating_sub(hazard.amount * 1_000);
     world.kill(node, Some(hazard.for_ms * 1_000), false);
@@ -331,10 +349,66 @@ fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
     ask(world, action)
 }
 
-/// An operator asks any node.
+/// An operator asks any node; where nobody routes, all of them: whoever leads obeys.
 fn ask(world: &mut World, action: Action) -> bool {
-    let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
+    let wish = match &action {
+        Action::AddMember { name, node } => Some((name.clone(), *node, true)),
+        Action::RemoveMember { name, node } => Some((name.clone(), *node, false)),
+        _ => None,
+    };
     let request =
         Request { action, consistency: None, read_consistency: None, deadline: OPERATOR_DEADLINE, request_id: None };
-    world.ask(asked, request).is_some()
+    if world.plan.layer == Layer::Lane {
+        return (0..world.nodes.len()).filter(|node| world.ask(*node, request.clone()).is_some()).count() > 0;
+    }
+    let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
+    let ticket = world.ask(asked, request);
+    if let (Some(ticket), Some((name, node, add))) = (ticket, wish) {
+        let lives = lives(world);
+        world.wishes.insert(ticket, Wish { name, node, add, at: world.now, lives });
+    }
+    ticket.is_some()
+}
+
+/// A member an operator has asked for, or not to be one any more.
+#[derive(Debug)]
+pub struct Wish {
+    name: ClusterName,
+    node: NodeId,
+    add: bool,
+    at: u64,
+    lives: u64,
+}
+
+fn lives(world: &World) -> u64 {
+    world.nodes.iter().map(|node| node.life).sum()
+}
+
+/// An operator was told that the members are as wished: then some replica must have applied the change.
+/// Not asked where somebody died meanwhile, or where another operator wished the opposite.
+pub fn on_wish_answered(world: &mut World, wish: &Wish, answered: &Answered) {
+    let opposite = if wish.add { FaultKind::RemoveMember } else { FaultKind::AddMember };
+    let disturbed = lives(world) != wish.lives
+        || world.nodes.iter().any(|node| node.disturbed_at >= wish.at || node.wiped || node.disk_suspect)
+        || world.plan.hazards.iter().any(|hazard| {
+            hazard.kind == opposite || matches!(hazard.kind, FaultKind::MoveMember | FaultKind::Decommission)
+        })
+        || world.plan.tuning.replace_after_ms > 0;
+    if disturbed || !matches!(answered, Answered::Response(response) if response.is_ok()) {
+        return;
+    }
+    let machines = world.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
+    let views: Vec<_> =
+        machines.flat_map(|machine| machine.views()).filter(|view| view.name == wish.name && !view.blank).collect();
+    let votes = |view: &ReplicaView| view.members.iter().any(|member| member.node == wish.node && !member.learner);
+    let there = |view: &ReplicaView| view.members.iter().any(|member| member.node == wish.node);
+    let applied = match wish.add {
+        true => views.iter().any(votes),
+        false => views.is_empty() || !views.iter().all(there),
+    };
+    if !applied {
+        let (node, word) = (wish.node, if wish.add { "added to" } else { "removed from" });
+        let message = format!("node {node} was said to be {word} {}, and no replica has applied it", wish.name);
+        world.violate(Violation::new("members", message, vec![]));
+    }
 }

@@ -85,6 +85,12 @@ pub struct Node {
     pub lanes: Vec<LaneHost>,
     pub armed: Option<Armed>,
     pub stalled_until: u64,
+    /// Every log write takes up to so much longer.
+    pub slow_disk_us: u64,
+    /// It lost its disk.
+    pub wiped: bool,
+    /// Its disk rotted, or lied about what it wrote.
+    pub disk_lied: bool,
     /// Its disk was made to fail or lie: it may refuse to start or stop by itself.
     pub disk_suspect: bool,
     pub images: VecDeque<DiskImage>,

@@ -37,6 +37,10 @@ enum Kind {
     Ledger,
     Counter,
     Lifecycle,
+    /// Strong reads through a node of its own.
+    Reader,
+    /// Strong writes through a node of its own.
+    Writer,
 }
 
 /// An operation under way.
@@ -57,6 +61,8 @@ struct Client {
     random: Random,
     open: Option<Open>,
     written: u64,
+    /// Times the plan's time to think.
+    slowness: u64,
     /// Of a lifecycle client: steps left in this life of its cluster; `None`: it does not exist.
     life_left: Option<u64>,
 }
@@ -81,12 +87,20 @@ impl Load {
             (Kind::Ledger, plan.ledger),
             (Kind::Counter, plan.counters),
             (Kind::Lifecycle, plan.lifecycle),
+            (Kind::Reader, plan.readers),
+            (Kind::Writer, plan.writers),
         ];
         let mut clients = Vec::new();
         for (kind, count) in kinds {
-            for _ in 0..count {
+            for number in 0..count {
                 let random = Random::stream(seed, &format!("client {}", clients.len()));
-                clients.push(Client { kind, random, open: None, written: 0, life_left: None });
+                // Some readers come seldom, so that they are not all waiting when something breaks.
+                let slowness = match kind {
+                    Kind::Reader => [1, 8, 30][(number / 3) as usize % 3],
+                    Kind::Writer => plan.writers_rest.max(1),
+                    _ => 1,
+                };
+                clients.push(Client { kind, random, open: None, written: 0, slowness, life_left: None });
             }
         }
         let first_keyspace = targets.clusters.len() as u32;
@@ -202,7 +216,10 @@ impl Load {
                 None,
             );
         }
-        let node = this.random.below(world.nodes.len() as u64) as usize;
+        let node = match this.kind {
+            Kind::Reader | Kind::Writer => client % world.nodes.len(),
+            _ => this.random.below(world.nodes.len() as u64) as usize,
+        };
         let micros = deadline_us.min(open.give_up_at - world.now).max(1_000);
         let level = (open.record != usize::MAX).then(|| self.history.records[open.record].level);
         let request = Request {
@@ -231,7 +248,10 @@ impl Load {
     }
 
     fn back_off(&mut self, world: &mut World, client: usize) {
-        let wait = self.clients[client].random.between(2_000, 100_000);
+        let this = &mut self.clients[client];
+        // Who has one node only asks it often: something may just have changed there.
+        let longest = if matches!(this.kind, Kind::Reader | Kind::Writer) { 15_000 } else { 100_000 };
+        let wait = this.random.between(2_000, longest);
         world.schedule(world.now + wait, Due::Client(client));
     }
 
@@ -340,7 +360,7 @@ impl Load {
             world.trace.say(world.now, || told(client, record));
         }
         self.after_life_step(client, open.record, ending);
-        let think = self.plan.think_ms * 1_000;
+        let think = self.plan.think_ms * 1_000 * self.clients[client].slowness;
         let wait = self.clients[client].random.between(1, think * 2 + 1);
         world.schedule(world.now + wait, Due::Client(client));
     }
@@ -376,7 +396,7 @@ impl Load {
                 let number = this.random.below(clusters.max(1));
                 (Place(number as u32), KvTarget::Cluster(self.targets.clusters.get(number as usize)?.clone()))
             }
-            Kind::Mixed | Kind::Ledger => {
+            Kind::Mixed | Kind::Ledger | Kind::Reader | Kind::Writer => {
                 let number = this.random.below(clusters + keyspaces);
                 match number.checked_sub(clusters) {
                     None => (Place(number as u32), KvTarget::Cluster(self.targets.clusters[number as usize].clone())),
@@ -394,13 +414,20 @@ impl Load {
             }
         }
         this.written += 1;
+        let this_kind = this.kind;
         let mut draw = Draw { client, plan: &plan, random: &mut this.random, written: this.written };
         let operation = match this.kind {
             Kind::Ledger => draw.write_once(),
             Kind::Counter => draw.count(),
+            Kind::Reader => Operation::Get { key: draw.key() },
+            Kind::Writer => Operation::Put { key: draw.key(), value: draw.value(0) },
             Kind::Mixed | Kind::Lifecycle => draw.mixed(matches!(target, KvTarget::Cluster(_))),
         };
-        let level = draw.level(&operation);
+        let level = match this_kind {
+            Kind::Reader => STRONG_READ,
+            Kind::Writer => STRONG_WRITE,
+            _ => draw.level(&operation),
+        };
         let action = action_of(&operation, target)?;
         Some((place, operation, level, action))
     }

@@ -25,6 +25,10 @@ pub trait Machine {
             generation: view.generation,
             term: view.term,
             is_leader: view.is_leader,
+            applied: view.applied,
+            cluster_time_ms: view.cluster_time_ms,
+            damaged: view.damaged,
+            blank: view.blank,
         };
         self.views().into_iter().map(glance).collect()
     }

@@ -139,7 +139,8 @@ fn tell(report: &Report, plan: &Plan, replay: &str) -> bool {
 }
 
 fn command_replay(words: &[String]) -> Ran {
-    known(words, &["--trace", "--layer"])?;
+    known(words, &["--trace", "--layer", "--mutant"])?;
+    plant_named(words)?;
     let (seed, layer) = (seed_word(words)?, layer(words)?);
     let plan = swarm::draw(seed, layer);
     let report = run(&plan, opener(&plan), flag(words, "--trace"));
@@ -250,6 +251,29 @@ fn cpu_seconds() -> Option<f64> {
     Some(nanoseconds as f64 / 1e9)
 }
 
+#[cfg(feature = "mutants")]
+fn leaning(text: &str) -> Result<proof_sim::emphasis::Emphasis, Refused> {
+    let known = proof_sim::emphasis::ALL.iter().find(|(_, name)| *name == text).map(|(of, _)| *of);
+    known.ok_or_else(|| Refused(format!("unknown leaning '{text}'")))
+}
+
+/// Plants the bug that a replay names.
+#[cfg(feature = "mutants")]
+fn plant_named(words: &[String]) -> Result<(), Refused> {
+    let Some(name) = option(words, "--mutant")? else { return Ok(()) };
+    let mutant = proof_sim::mutants::named(name).ok_or_else(|| Refused(format!("unknown mutant '{name}'")))?;
+    base_types::mutant::plant(mutant);
+    Ok(())
+}
+
+#[cfg(not(feature = "mutants"))]
+fn plant_named(words: &[String]) -> Result<(), Refused> {
+    match option(words, "--mutant")? {
+        None => Ok(()),
+        Some(_) => Err(Refused("this build has no mutants; build with --features mutants".to_string())),
+    }
+}
+
 #[cfg(not(feature = "mutants"))]
 fn command_mutants(_words: &[String]) -> Ran {
     Err(Refused("this build has no mutants; build with --features mutants".to_string()))
@@ -257,15 +281,19 @@ fn command_mutants(_words: &[String]) -> Ran {
 
 #[cfg(feature = "mutants")]
 fn command_mutants(words: &[String]) -> Ran {
-    known(words, &["--seeds", "--only", "--table", "--jobs", "--layer"])?;
-    let seeds = option(words, "--seeds")?.map(|text| words::number(text, "--seeds")).transpose()?.unwrap_or(200);
+    known(words, &["--seeds", "--only", "--table", "--layer", "--leaning"])?;
+    let seeds = option(words, "--seeds")?
+        .map(|text| words::number(text, "--seeds"))
+        .transpose()?
+        .unwrap_or(proof_sim::mutants::SEEDS_A_MUTANT);
     let only = option(words, "--only")?;
     if let Some(name) = only.filter(|name| !base_types::mutant::ALL.iter().any(|(_, known, _)| known == name)) {
         return Err(Refused(format!("unknown mutant '{name}'")));
     }
-    let kills = proof_sim::mutants::hunt(seeds, layer(words)?, jobs(words)?, only);
-    let page = proof_sim::mutants::page(&kills, seeds, option(words, "--layer")?.unwrap_or("core"), &commit());
-    println!("{page}");
+    let leaning = option(words, "--leaning")?.map(|text| leaning(text)).transpose()?;
+    let elsewhere = leaning.map(|leaning| layer(words).map(|layer| (layer, leaning))).transpose()?;
+    let kills = proof_sim::mutants::hunt(seeds, elsewhere, only);
+    let page = proof_sim::mutants::page(&kills, seeds, &commit());
     if let Some(file) = option(words, "--table")? {
         std::fs::write(file, &page).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
     }

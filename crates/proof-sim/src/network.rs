@@ -30,6 +30,8 @@ pub struct Network {
     cuts: BTreeMap<(usize, usize), u32>,
     /// Noise that is on: kind and amount, by the hazard that made it.
     noise: BTreeMap<usize, (FaultKind, u64)>,
+    /// Nodes that hear late (0: not at all), in milliseconds, by the hazard that made them so.
+    deaf: BTreeMap<usize, (usize, u64)>,
     pub connections: BTreeMap<(usize, usize), Connection>,
     /// When the last frame of a link arrives.
     last_arrival: BTreeMap<(usize, usize, u16), u64>,
@@ -70,11 +72,30 @@ impl Network {
 
     pub fn clear_noise(&mut self, hazard: usize) {
         self.noise.remove(&hazard);
+        self.deaf.remove(&hazard);
+    }
+
+    /// What a node hears comes up to so many milliseconds late, from each peer another time; 0: never.
+    pub fn deafen(&mut self, hazard: usize, node: usize, late_ms: u64) {
+        self.deaf.insert(hazard, (node, late_ms));
+    }
+
+    /// How late a frame comes for the ears of its receiver; `None`: never.
+    fn lateness(&self, from: usize, to: usize) -> Option<u64> {
+        let mut late = 0;
+        for (hazard, (_, amount)) in self.deaf.iter().filter(|(_, (node, _))| *node == to) {
+            if *amount == 0 {
+                return None;
+            }
+            late = late.max((from as u64 * 7_919 + *hazard as u64 * 104_729) % (amount + 1));
+        }
+        Some(late * 1_000)
     }
 
     /// Everything works again.
     pub fn heal(&mut self) {
         self.cuts.clear();
+        self.deaf.clear();
         self.noise.clear();
     }
 
@@ -108,7 +129,14 @@ impl Network {
         if self.is_on(FaultKind::SlowLinks) {
             route.fired.push(FaultKind::SlowLinks);
         }
-        let mut arrival = now + self.latency(from, to, random);
+        let Some(late) = self.lateness(from, to) else {
+            route.fired.push(FaultKind::Deaf);
+            return route;
+        };
+        if late > 0 {
+            route.fired.push(FaultKind::Deaf);
+        }
+        let mut arrival = now + late + self.latency(from, to, random);
         if random.per_mille(self.amount(FaultKind::Delay)) {
             route.fired.push(FaultKind::Delay);
             route.arrivals.push(now + random.below(DELAY_US_MAX));

@@ -96,6 +96,8 @@ pub struct SimTuning {
     pub seal_after_ms: u64,
     /// Events a core takes in one turn.
     pub turn_events_max: usize,
+    /// The core makes rare orders common.
+    pub buggify: bool,
 }
 
 impl Default for SimTuning {
@@ -118,6 +120,7 @@ impl Default for SimTuning {
             segments_soft_max: 16,
             seal_after_ms: 200,
             turn_events_max: 64,
+            buggify: false,
         }
     }
 }
@@ -135,6 +138,12 @@ pub struct Load {
     pub counters: u64,
     /// Clients that delete and re-create their own cluster.
     pub lifecycle: u64,
+    /// Clients that read few keys, each through a node of its own.
+    pub readers: u64,
+    /// Clients that write few keys, each through a node of its own.
+    pub writers: u64,
+    /// These think so many times longer than others.
+    pub writers_rest: u64,
     pub think_ms: u64,
     pub deadline_ms: u64,
     pub keys: u64,
@@ -153,6 +162,9 @@ impl Default for Load {
             ledger: 1,
             counters: 1,
             lifecycle: 0,
+            readers: 0,
+            writers: 0,
+            writers_rest: 1,
             think_ms: 50,
             deadline_ms: 3_000,
             keys: 4,
@@ -213,6 +225,8 @@ faults! {
     DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
     OldImage = "old_image": "`node` dies and comes back with its disk as it was `amount` ms before",
     EngineError = "engine_error": "the next engine write of `node` fails",
+    SlowDisk = "slow_disk": "every log write of `node` takes up to `amount` ms longer",
+    Deaf = "deaf": "frames to `node` come up to `amount` ms late, from each peer another time (0: never)",
     Drift = "drift": "the clock of `node` runs `amount` in a million off (odd: slow, even: fast)",
     ClockJump = "clock_jump": "the clock of `node` jumps `amount` ms forward",
     Transfer = "transfer": "an operator hands a cluster's leadership to `node`",

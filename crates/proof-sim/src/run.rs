@@ -12,7 +12,7 @@ use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
-use base_types::{ClusterId, ReadConsistency, RequestId, Ticket};
+use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
 use proof_check::invariants::named_twice;
 use proof_check::ledger::Ledger;
@@ -27,6 +27,8 @@ const READY_US: u64 = 120_000_000;
 const MAKE_US: u64 = 60_000_000;
 /// After healing, every operation ends within this time.
 const DRAIN_US: u64 = 60_000_000;
+/// After healing, a quiet cluster with a member behind has this long to wake.
+const QUIET_US: u64 = 20_000_000;
 /// After healing, everything serves within this time.
 const SERVE_US: u64 = 60_000_000;
 /// After healing, replicas are equal within this time.
@@ -104,8 +106,16 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
         request_ids: 0,
         hazards_from: None,
     };
-    let phases: [fn(&mut Run); 7] =
-        [Run::set_up, Run::load_phase, Run::drain, Run::all_serve, Run::replicas_equal, Run::audit, Run::emptied];
+    let phases: [fn(&mut Run); 8] = [
+        Run::set_up,
+        Run::load_phase,
+        Run::drain,
+        Run::quiet_is_whole,
+        Run::all_serve,
+        Run::replicas_equal,
+        Run::audit,
+        Run::emptied,
+    ];
     for phase in phases {
         phase(&mut run);
         if !run.world.violations.is_empty() {
@@ -134,7 +144,9 @@ impl Run {
                 Some(Some(due)) => self.drive(due),
             }
             while let Some((ticket, answered)) = self.world.answers.pop_front() {
-                if let Some(slot) = self.control.get_mut(&ticket) {
+                if let Some(wish) = self.world.wishes.remove(&ticket) {
+                    faults::on_wish_answered(&mut self.world, &wish, &answered);
+                } else if let Some(slot) = self.control.get_mut(&ticket) {
                     *slot = Some(answered);
                 } else {
                     self.load.on_answer(&mut self.world, ticket, answered);
@@ -292,6 +304,7 @@ impl Run {
         }
         self.load.begin(&mut self.world);
         let until = from + self.world.plan.load.run_ms * 1_000;
+        self.world.load_ends_at = until;
         let images = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::OldImage);
         while images && self.world.now < until && self.world.violations.is_empty() {
             let now = self.world.now;
@@ -310,6 +323,45 @@ impl Run {
         if self.world.violations.is_empty() && !self.load.idle() {
             self.violate("liveness", format!("operations are still open {} s after healing", DRAIN_US / 1_000_000));
         }
+    }
+
+    /// A cluster that has fallen quiet has left nobody behind: nothing would wake it to send the rest.
+    fn quiet_is_whole(&mut self) {
+        let until = self.world.now + QUIET_US;
+        while let Some(message) = self.left_behind() {
+            if self.world.now >= until {
+                return self.violate("quiet", message);
+            }
+            if !self.world.violations.is_empty() {
+                return;
+            }
+            let pause = self.world.now + LOOK_US;
+            self.pump(pause, |_| false);
+        }
+    }
+
+    /// A member behind its quiet leader.
+    fn left_behind(&self) -> Option<String> {
+        let hosts = self.world.nodes.iter().flat_map(|node| node.lanes.iter().map(move |lane| (node.id, lane)));
+        let machines = hosts.filter_map(|(node, lane)| Some((node, lane.machine.as_ref()?)));
+        let views: Vec<_> =
+            machines.flat_map(|(node, machine)| machine.views().into_iter().map(move |view| (node, view))).collect();
+        for (_, leader) in views.iter().filter(|(_, view)| view.is_leader && view.quiesced) {
+            let behind = views.iter().find(|(node, view)| {
+                view.cluster == leader.cluster
+                    && leader.members.iter().any(|member| member.node == *node && member.replica == view.replica)
+                    && !(view.blank || view.damaged)
+                    && view.applied < leader.applied
+            });
+            if let Some((node, view)) = behind {
+                let (name, applied) = (&leader.name, leader.applied);
+                return Some(format!(
+                    "{name:?} is quiet at {applied:?}, although {node:?} is only at {:?}",
+                    view.applied
+                ));
+            }
+        }
+        None
     }
 
     /// Every place answers a strong read through every node.
@@ -531,6 +583,13 @@ impl Run {
         let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);
+        let (world, history) = (&self.world, &self.load.history);
+        violations.extend(proof_check::ledger::check_unmoved(history, |cluster, generation, from, to| {
+            let harmed = |node: &NodeId| {
+                world.index_of(*node).is_none_or(|node| world.nodes[node].disk_lied || world.nodes[node].wiped)
+            };
+            world.leaders.sole_leader(cluster, generation, from, to).filter(|node| !harmed(node))
+        }));
         let records = &self.load.history.records;
         let count = |ending| records.iter().filter(|record| record.ending == ending).count() as u64;
         // Without a router a client may miss the leader until its time is over: only the whole core promises calm.

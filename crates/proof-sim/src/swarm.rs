@@ -4,6 +4,7 @@
 //! Always: what a plan breaks is within what was promised: disks that lie or rot are a minority's, so
 //! that a correct world always recovers.
 
+use crate::emphasis;
 use crate::plan::{FaultKind, Hazard, Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use crate::random::Random;
 
@@ -22,7 +23,9 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     if !calm && layer == Layer::Core {
         draw_moves(seed, &shape, &load, &mut tuning, &mut hazards);
     }
-    Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards }
+    let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
+    emphasis::of(seed, layer).bend(&mut plan);
+    plan
 }
 
 fn draw_shape(random: &mut Random) -> Shape {
@@ -54,6 +57,9 @@ fn draw_load(random: &mut Random) -> Load {
         hopeful: *random.pick(&[0, 50, 200]),
         eventual: *random.pick(&[0, 50, 200]),
         absolute: *random.pick(&[0, 20, 100]),
+        readers: 0,
+        writers: 0,
+        writers_rest: 1,
     }
 }
 
@@ -77,11 +83,12 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         segments_soft_max: *random.pick(&[3, 4, 8]),
         seal_after_ms: *random.pick(&[20, 200]),
         turn_events_max: *random.pick(&[1, 1, 4, 64]),
+        buggify: random.per_mille(400),
     }
 }
 
 /// Kinds that only a majority of healthy disks survives.
-fn damages(kind: FaultKind) -> bool {
+pub(crate) fn damages(kind: FaultKind) -> bool {
     use FaultKind::*;
     matches!(kind, BitRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
 }
@@ -117,6 +124,7 @@ fn needs_peers(kind: FaultKind) -> bool {
             | Isolate
             | BlackHole
             | Reset
+            | Deaf
             | Partition
             | SwizzleClog
             | Transfer
@@ -239,6 +247,8 @@ fn draw_hazard(random: &mut Random, kind: FaultKind, shape: &Shape, load: &Load,
         Loss | Duplicate => *random.pick(&[10, 100, 300]),
         Delay => *random.pick(&[5, 50]),
         SlowLinks => *random.pick(&[20, 100, 250]),
+        SlowDisk => *random.pick(&[5, 30, 100]),
+        Deaf => *random.pick(&[0, 20, 300]),
         Partition => random.between(1, (1 << shape.nodes) - 2),
         CrashInTurn => random.below(6),
         CrashAtVote => *random.pick(&[0, 100, 500, 2_000]),

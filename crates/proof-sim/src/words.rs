@@ -5,7 +5,7 @@
 
 use proof_sim::plan::Layer;
 
-pub const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] | plan SEED | scenario FILE… [--trace] | shrink SEED|FILE | mutants [--seeds N] [--only NAME] [--table FILE] | twice --seeds A..B | speed";
+pub const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] [--mutant NAME] | plan SEED | scenario FILE… [--trace] | shrink SEED|FILE | mutants [--seeds N] [--only NAME] [--layer L --leaning E] [--table FILE] | twice --seeds A..B | speed";
 
 /// A refused command line.
 pub struct Refused(pub String);
@@ -36,12 +36,9 @@ pub fn number(text: &str, what: &str) -> Result<u64, Refused> {
 
 pub fn seed_word(words: &[String]) -> Result<u64, Refused> {
     // The words behind options are no seeds.
-    let layer_at = words.iter().position(|word| word == "--layer").map(|at| at + 1);
-    let word = words
-        .iter()
-        .enumerate()
-        .find(|(at, word)| !word.starts_with("--") && Some(*at) != layer_at)
-        .map(|(_, word)| word);
+    let is_value = |at: usize| at > 0 && ["--layer", "--mutant"].contains(&words[at - 1].as_str());
+    let word =
+        words.iter().enumerate().find(|(at, word)| !word.starts_with("--") && !is_value(*at)).map(|(_, word)| word);
     number(word.ok_or_else(|| Refused(format!("a seed is missing; {USAGE}")))?, "seed")
 }
 

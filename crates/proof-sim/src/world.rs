@@ -16,11 +16,12 @@ mod queue;
 mod sizes;
 mod turns;
 
+use crate::faults::Wish;
 use crate::host::Node;
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::network::Network;
-use crate::plan::Plan;
+use crate::plan::{FaultKind, Plan};
 use crate::random::Random;
 use crate::trace::Trace;
 use base_types::action::Response;
@@ -29,13 +30,16 @@ use bytes::Bytes;
 use core_node::api::{Effect, Event, Mail};
 use links::KEEPER_US;
 use lives::new_node;
-use proof_check::invariants::{LeaderBook, StateBook};
+use proof_check::invariants::{LeaderBook, StateBook, TimeBook};
 use proof_check::Violation;
 use queue::Queue;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many violations are kept; a run stops at the first turn behind it.
 const VIOLATIONS_MAX: usize = 20;
+
+/// How long it is taken to be until a world is set up.
+const SET_UP_US: u64 = 4_000_000;
 
 /// What will happen.
 pub enum Due {
@@ -135,6 +139,13 @@ pub struct World {
     pub marks: Marks,
     pub walked: Walked,
     turns: u64,
+    pub times: TimeBook,
+    /// What operators wish of members, until they are answered.
+    pub wishes: BTreeMap<Ticket, Wish>,
+    /// When the load ends; before it has begun, a guess.
+    pub load_ends_at: u64,
+    /// Turns in a thousand behind which somebody looks inside.
+    sample_per_mille: u64,
     /// Answers not yet taken by the driver.
     pub answers: VecDeque<(Ticket, Answered)>,
     queue: Queue,
@@ -154,6 +165,15 @@ pub struct Streams {
     pub fault: Random,
     /// When to look inside: changes nothing of what happens.
     pub sample: Random,
+}
+
+/// Who leads is looked for oftener where leaders die of being elected.
+fn sample_per_mille(plan: &Plan) -> u64 {
+    let deadly = |kind| matches!(kind, FaultKind::CrashAtVote | FaultKind::CrashAll | FaultKind::Deaf);
+    match plan.shape.clusters <= 2 && plan.hazards.iter().any(|hazard| deadly(hazard.kind)) {
+        true => 400,
+        false => 60,
+    }
 }
 
 impl World {
@@ -179,6 +199,10 @@ impl World {
             marks: Marks::default(),
             walked: Walked::default(),
             turns: 0,
+            times: TimeBook::default(),
+            wishes: BTreeMap::new(),
+            load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,
+            sample_per_mille: sample_per_mille(&plan),
             answers: VecDeque::new(),
             queue: Queue::default(),
             effects: Vec::new(),

@@ -3,7 +3,7 @@
 use super::harness::*;
 use crate::api::*;
 use base_engine::EngineError;
-use base_types::{Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
+use base_types::{DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
 use std::time::Duration;
 
 #[test]
@@ -54,6 +54,25 @@ fn a_damaged_replica_does_not_keep_its_lane_spinning() {
     world.run(1_000);
     let now = world.now;
     assert!(world.lane(node).next_wake() > now);
+}
+
+#[test]
+fn a_replica_damaged_before_it_knew_any_member_is_replaced_as_well() {
+    // Simulator, rot leaning, seed 92: its first snapshot had not come when its log rotted; it told nobody.
+    let mut world = World::new(4, 3, 1 << 20);
+    world.put("k", "v");
+    world.run(500);
+    let leader = world.leader();
+    let joins = ReplicaSpec { replica: ReplicaId(4), initial_members: Vec::new(), ..spec(4, 3) };
+    let now = world.now;
+    world.lane(4).create_replica(now, joins).unwrap();
+    world.lane(4).damage_for_test(CLUSTER);
+    let deadline = 5_000;
+    world.submit(leader, deadline, LocalKind::Admin(AdminCommand::AddMember { node: NodeId(4), disk: DiskId(4) }));
+    world.run(3_000);
+    let members = world.view(leader).unwrap().members;
+    let there = members.iter().find(|member| member.node == NodeId(4)).map(|member| member.replica);
+    assert!(there > Some(ReplicaId(4)), "{members:?}");
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         flush_after_ms: 200,
         log_keep_bytes,
         snapshot_chunk_bytes: 1024,
+        buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

@@ -21,7 +21,10 @@ impl World {
         let stalled = self.nodes[node].stalled_until;
         let Some(action) = self.nodes[node].lanes[lane].disk.begin() else { return };
         let takes = match action {
-            LogAction::Write { .. } => self.random.disk.between(60, 400),
+            LogAction::Write { .. } => {
+                let slow = self.nodes[node].slow_disk_us;
+                self.random.disk.between(60, 400) + if slow > 0 { self.random.disk.below(slow) } else { 0 }
+            }
             LogAction::Prepare { .. } => self.random.disk.between(500, 4_000),
             LogAction::Remove { .. } => 50,
         };

@@ -10,11 +10,12 @@ use crate::disk::SimDisk;
 use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
-use base_types::{BootId, DiskId, LaneId, NodeId, Ticket};
+use base_types::{BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use core_node::api::{Event, NodeConfig, Tuning};
 use core_placement::Labels;
 use proof_check::Violation;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 impl World {
     /// The process ends. With `down_us` it comes back by itself. `told`: its connections are reset.
@@ -130,6 +131,7 @@ impl World {
     /// An empty disk under a new name.
     pub fn wipe(&mut self, node: usize) {
         self.nodes[node].disk_id = DiskId(self.random.host.draw());
+        self.nodes[node].wiped = true;
         for lane in &mut self.nodes[node].lanes {
             lane.disk = SimDisk::default();
             lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::new());
@@ -141,6 +143,17 @@ impl World {
         if self.nodes[node].paused_until <= self.now {
             self.nodes[node].paused_until = 0;
             self.nodes[node].disturbed_at = self.now;
+        }
+    }
+
+    /// Rare orders are for the time of load: a world that is healed must be let.
+    fn buggify_until(&self, node: usize) -> Tick {
+        match self.plan.tuning.buggify {
+            true => {
+                self.nodes[node].clock.local_at(self.now)
+                    + Duration::from_micros(self.load_ends_at.saturating_sub(self.now))
+            }
+            false => Tick(0),
         }
     }
 
@@ -162,7 +175,7 @@ impl World {
             default_engine: "memory".to_string(),
             engines: vec!["memory".to_string()],
             version: "sim".to_string(),
-            tuning: core_tuning(&self.plan.tuning),
+            tuning: core_tuning(&self.plan.tuning, self.buggify_until(node)),
             seed: seed ^ (lane as u64).wrapping_mul(0x9e37_79b9),
         }
     }
@@ -187,13 +200,16 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
         lanes: (0..lanes).map(|_| LaneHost::new()).collect(),
         armed: None,
         stalled_until: 0,
+        slow_disk_us: 0,
+        wiped: false,
+        disk_lied: false,
         disk_suspect: false,
         images: VecDeque::new(),
         held_down: 0,
     }
 }
 
-fn core_tuning(tuning: &SimTuning) -> Tuning {
+fn core_tuning(tuning: &SimTuning, buggify_until: Tick) -> Tuning {
     Tuning {
         tick_ms: tuning.tick_ms,
         heartbeat_ticks: tuning.heartbeat_ticks,
@@ -206,6 +222,7 @@ fn core_tuning(tuning: &SimTuning) -> Tuning {
         node_heartbeat_ms: tuning.node_heartbeat_ms,
         node_down_ms: tuning.node_down_ms,
         replace_after_ms: tuning.replace_after_ms,
+        buggify_until,
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
             spare_segments: tuning.spare_segments,

@@ -58,7 +58,7 @@ impl World {
         machine.finish_turn(local, &mut effects);
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
-        if self.random.sample.per_mille(60) {
+        if self.random.sample.per_mille(self.sample_per_mille) {
             self.sample(node, machine.as_ref());
         }
         self.look_at_sizes(node, lane, machine.as_ref());
@@ -104,7 +104,19 @@ impl World {
         // A state is hashed by walking it: one now and then, all at the end of the run.
         let glances = machine.glances();
         let hashed = self.random.sample.per_mille(100).then(|| self.random.sample.below(glances.len() as u64));
+        let harmed = self.nodes.iter().any(|node| node.disk_suspect || node.wiped);
         for (number, seen) in glances.into_iter().enumerate() {
+            if seen.damaged && !harmed {
+                let message = format!(
+                    "the replica of {:?} on {id:?} calls itself damaged, although no disk was harmed",
+                    seen.cluster
+                );
+                self.violate(Violation::new("damage", message, vec![]));
+            }
+            if !seen.blank {
+                let found = self.times.note(seen.cluster, seen.generation, seen.applied, seen.cluster_time_ms);
+                found.into_iter().for_each(|violation| self.violate(violation));
+            }
             if seen.is_leader {
                 let found = self.leaders.note(seen.cluster, seen.generation, seen.term, id);
                 found.into_iter().for_each(|violation| self.violate(violation));

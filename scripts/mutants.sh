@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# mutants.sh SEEDS [NAME]: plants each bug and hunts it over at most SEEDS seeds; fails where one survives.
+# The table goes to target/mutants.md; TABLE=docs/proof/mutants.md writes the page.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/target}"
+cargo build --quiet --profile sim --locked --package proof-sim --features mutants
+hunt="$CARGO_TARGET_DIR/sim/proof-sim-mutants"
+# The next `make sim` must not find the build with bugs in it.
+mv "$CARGO_TARGET_DIR/sim/proof-sim" "$hunt"
+only=()
+if [ -n "${2:-}" ]; then only=(--only "$2"); fi
+exec nice -n 10 "$hunt" mutants --seeds "$1" --table "${TABLE:-$CARGO_TARGET_DIR/mutants.md}" "${only[@]}"
