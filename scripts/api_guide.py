@@ -139,6 +139,7 @@ MEANINGS = {
     "MethodNotAllowed": "the route takes another method",
     "MissingField": "a needed field is absent",
     "NoLeader": "the cluster has no leader now",
+    "NotEqual": "a shard's copy is not equal yet; nodes handle this among themselves",
     "NotAMember": "the node has no replica of this cluster, or no voting one; `DescribeCluster` lists the members",
     "NotFound": "there is no such route",
     "NotLeader": "another node leads; nodes handle this among themselves",
@@ -150,7 +151,9 @@ MEANINGS = {
     "QuorumAtRisk": "the change would leave the cluster without a majority that is up",
     "ReplicaDamaged": "the replica is damaged and is being rebuilt",
     "ReshardRunning": "a reshard of this keyspace is under way; `DescribeKeyspace` tells how far",
+    "ShardFrozen": "a bucket's shard is being switched; nodes handle this among themselves",
     "ShuttingDown": "the node is stopping: ask another",
+    "SnapshotExpired": "the instant a listing was pinned to is gone; begin the listing anew",
     "StaleRoute": "a route was out of date; nodes handle this among themselves",
     "Syntax": "a Redis command has wrong arguments",
     "TooManyMembers": "a cluster has at most 15 members",
@@ -166,6 +169,7 @@ MEANINGS = {
     "ValueTooLarge": "a value has at most 1 MiB",
     "WrongGeneration": "the cluster was deleted and created again meanwhile; nodes look it up again by themselves",
     "WrongPartition": "the key's partition has moved; nodes handle this among themselves",
+    "WrongShard": "the key's shard has split or merged; nodes handle this among themselves",
     "WouldBlock": "the command waits for data, which the replicated commands do not",
     "WrongType": "the backend's key holds another type",
 }
@@ -399,6 +403,8 @@ Places a cluster by its rule, or says why no set of nodes meets it.
     show({"action": "AddMember", "name": name, "node": 4, "deadline_ms": 20000})
     say("### RemoveMember")
     show({"action": "RemoveMember", "name": name, "node": 4, "deadline_ms": 20000})
+    say("### MoveMember\n\nPuts one replica on another node; without `to` the cluster's rule chooses.")
+    show({"action": "MoveMember", "name": name, "from": 3, "to": 4, "deadline_ms": 20000}, status=409)
     say("### SetDefaultConsistency\n\nThe levels of requests that name none.")
     show({"action": "SetDefaultConsistency", "name": name, "consistency": "strong", "read_consistency": "eventual"})
     say("""
@@ -427,6 +433,10 @@ def world_actions():
 The node map. `score` is load, disk and occupancy; placement takes the lowest first.
 """)
     show({"action": "ListNodes"})
+    say("### DecommissionNode\n\nEmpties a node: its replicas move to others under their rules; where a rule could not be met it is refused.")
+    show({"action": "DecommissionNode", "node": 1, "deadline_ms": 20000}, status=409)
+    say("### RecommissionNode")
+    show({"action": "RecommissionNode", "node": 1})
     say("### Status\n\nThe world as this node sees it; `warnings` is what an operator should look at.")
     show({"action": "Status"})
 
