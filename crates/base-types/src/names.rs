@@ -132,6 +132,11 @@ impl ClusterName {
     pub fn regional(region: &str) -> Result<ClusterName, NameError> {
         alloc::format!("reference@region-{region}").parse()
     }
+
+    /// Whether the nodes' configuration says who its members are: the global cluster and the regions'.
+    pub fn is_level_zero(&self) -> bool {
+        self.as_str() == "allocator/reference@world" || self.as_str().starts_with("reference@region-")
+    }
 }
 
 impl FromStr for ClusterName {

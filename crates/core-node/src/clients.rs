@@ -249,6 +249,12 @@ impl Director {
             Action::TransferLeader { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline)
             }
+            Action::MoveMember { name, .. } if name.is_level_zero() => {
+                let message = format!(
+                    "the members of {name} are configured (node.toml) and cannot be moved; keep them in service"
+                );
+                return Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into());
+            }
             Action::MoveMember { name, from, to } => {
                 let flow = match to {
                     Some(to) => MoveFlow::given(name, from, to, self.nodes.map.records().cloned().collect()),

@@ -170,3 +170,13 @@ fn a_move_that_breaks_the_rule_is_refused() {
     // Done already: nobody is there to be moved, and that is what was asked for.
     moved(holders[0], other).unwrap();
 }
+
+#[test]
+fn configured_members_are_not_moved() {
+    let (mut world, _) = five();
+    for name in [base_types::ClusterName::world(), base_types::ClusterName::regional("fr-par").unwrap()] {
+        let action = Action::MoveMember { name, from: NodeId(1), to: None };
+        let refusal = world.act(1, action).unwrap_err().refusal;
+        assert!(refusal.code == "PlacementRefused" && refusal.message.contains("configured"), "{refusal:?}");
+    }
+}
