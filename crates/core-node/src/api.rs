@@ -35,6 +35,29 @@ pub struct NodeConfig {
     pub tuning: Tuning,
     /// Seeds every random choice (ids drawn, election timeouts).
     pub seed: u64,
+    /// How S3 metadata is laid out.
+    pub s3: S3Config,
+}
+
+/// How many keys a shard of a bucket has at most before it is split.
+pub const SPLIT_KEYS: u64 = 40_000;
+
+/// How S3 metadata is laid out; the same on all nodes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct S3Config {
+    /// The rule that account and bucket clusters and shards are made by, where a bucket asks for no region.
+    pub rule: String,
+    /// A shard with more keys than this is split in three; neighbours that have less than a quarter together merge.
+    pub split_keys: u64,
+}
+
+impl S3Config {
+    /// For a world of so many nodes: an odd number of replicas, at most five, each in a chassis of its own.
+    pub fn for_world(nodes: usize) -> S3Config {
+        let size = nodes.clamp(1, 5);
+        let size = if size % 2 == 0 { size - 1 } else { size };
+        S3Config { rule: format!("size={size} location=world failure_domain=chassis"), split_keys: SPLIT_KEYS }
+    }
 }
 
 /// How long a node may be down before its replicas are made anew on other nodes: longer than a reboot or a
@@ -141,6 +164,10 @@ pub enum Event {
     Machine {
         load: u32,
         disk: u32,
+    },
+    /// What the wall clock says; told at the start and then often. It may jump.
+    Clock {
+        unix_ms: u64,
     },
     /// The disk below the data directory is (no longer) too full for writes.
     DiskFull {

@@ -17,6 +17,7 @@ use crate::operation::{Operation, Owner, Shape};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::{AfterPlan, PlanOwner};
 use crate::resolve::{decode_call, members_of, reference_read};
+use crate::s3::request::Terms;
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, RedisReply, Request, Response,
 };
@@ -75,12 +76,7 @@ impl Director {
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
             Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, deadline),
-            Action::S3(call) => {
-                // The doors read these calls already; the flows that carry them out come with the S3 routes.
-                let message =
-                    format!("{} is not carried out by this version: S3 has no flows in the node yet", call.name());
-                Err(Refusal::invalid("UnknownAction", message).into())
-            }
+            Action::S3(_) => self.on_s3(turn, ticket, request, deadline),
             Action::ListNodes => {
                 let nodes = self.node_infos(turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })
@@ -107,6 +103,19 @@ impl Director {
         let read_only =
             matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
         let after = AfterPlan { read_only, follow_up: follow_up(&request.action) };
+        self.start_client_plan(turn, ticket, planner, deadline, after);
+        Ok(())
+    }
+
+    fn on_s3(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, deadline: Tick) -> Result<(), Failure> {
+        let terms = Terms {
+            consistency: request.consistency,
+            read_consistency: request.read_consistency,
+            request_id: request.request_id,
+        };
+        let Action::S3(call) = request.action else { return Err(failures::internal("not a call of S3")) };
+        let after = AfterPlan { read_only: call.read_only(), follow_up: None };
+        let planner = crate::s3::planner_for(call, &terms)?;
         self.start_client_plan(turn, ticket, planner, deadline, after);
         Ok(())
     }
@@ -522,8 +531,9 @@ fn plain_cluster(action: &Action) -> Option<&ClusterName> {
 /// Clusters that Hive makes for itself are not a client's to make or remove.
 fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
     let tail = name.tail();
-    if is_keyspace_cluster(name) || tail == "world" || tail.starts_with("region-") || tail.starts_with("config-") {
-        let message = format!("cluster {name} is Hive's own (names behind '@' that begin with world, region-, config- or ks-); take another name");
+    let own = tail == "world" || tail.starts_with("region-") || tail.starts_with("config-");
+    if own || is_keyspace_cluster(name) || crate::s3::clusters::is_reserved(name) {
+        let message = format!("cluster {name} is Hive's own (names behind '@' that begin with world, region-, config-, ks-, bucket-, account- or s3-, and shards of buckets); take another name");
         return Err(Refusal::invalid("InvalidClusterName", message).into());
     }
     Ok(())

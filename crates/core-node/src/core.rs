@@ -243,6 +243,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
             director.on_attempts_lost(turn, node);
         }
         Event::Machine { load, disk } => director.on_machine(load, disk),
+        Event::Clock { unix_ms } => director.wall_clock = (unix_ms, turn.now),
         // The lane's own events have been handled by `Core::step`.
         Event::Timer
         | Event::LogWritten { .. }

@@ -23,6 +23,7 @@ use crate::plans::{Order, Plan};
 use crate::random::Random;
 use crate::recruits::Recruits;
 use crate::resume::Resumption;
+use crate::s3::cache::S3Cache;
 use crate::status::StatusAsked;
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
@@ -140,6 +141,9 @@ pub struct Director {
     pub resumption: Resumption,
     pub status_asked: StatusAsked,
     pub statistics: RouterStatistics,
+    pub s3: S3Cache,
+    /// What the wall clock said (Unix milliseconds), and when.
+    pub wall_clock: (u64, Tick),
     /// Whether anything was given to the lane since its last `finish_turn`.
     pub lane_dirty: bool,
     bad_frame_noted: Tick,
@@ -176,6 +180,8 @@ impl Director {
             resumption: Resumption::default(),
             status_asked: StatusAsked::default(),
             statistics: RouterStatistics::default(),
+            s3: S3Cache::default(),
+            wall_clock: (0, Tick(0)),
             lane_dirty: true,
             bad_frame_noted: Tick(0),
             level_zero,
@@ -208,6 +214,15 @@ impl Director {
             };
             self.routes.put(zero.name.clone(), route);
         }
+    }
+
+    /// The wall clock, Unix milliseconds; zero where the host never told it.
+    pub fn unix_ms(&self, now: Tick) -> u64 {
+        let (told, at) = self.wall_clock;
+        if told == 0 {
+            return 0;
+        }
+        told.saturating_add(now.since(at).as_millis() as u64)
     }
 
     /// A number never used before in this core.

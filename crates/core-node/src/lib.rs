@@ -30,6 +30,7 @@ mod registry;
 mod resolve;
 mod resume;
 mod router;
+mod s3;
 mod sizes;
 mod status;
 mod wire;

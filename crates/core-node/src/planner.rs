@@ -9,7 +9,9 @@
 //! for results that are still out.
 //! Not here: retries, leaders, redirects, request ids (the router does them for each call).
 
+use crate::api::S3Config;
 use crate::random::Random;
+use crate::s3::cache::S3Cache;
 use base_types::action::{Failure, Level, Response};
 use base_types::{BackendKind, ClusterName, NodeId, OrderedAt, ReadConsistency, RequestId, Tick, WriteConsistency};
 use bytes::Bytes;
@@ -91,6 +93,12 @@ pub struct PlanContext<'a> {
     /// Keyspace documents the planner has just read or written: `(keyspace, version, body)`, `None`
     /// for one that is gone. The core puts them into the keyspace cache (the newest version wins).
     pub documents: &'a mut Vec<DocumentNews>,
+    /// What this core remembers of buckets.
+    pub s3: &'a mut S3Cache,
+    /// How S3 metadata is laid out here.
+    pub s3_config: &'a S3Config,
+    /// The wall clock, Unix milliseconds, as the host last told it: for what S3 shows to people. Zero where it never did.
+    pub unix_ms: u64,
 }
 
 /// A keyspace document as last seen.

@@ -137,6 +137,7 @@ impl Director {
         number: u64,
         enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
     ) {
+        let unix_ms = self.unix_ms(turn.now);
         let Some(plan) = self.plans.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
         let mut documents = Vec::new();
@@ -147,6 +148,9 @@ impl Director {
             region: &self.config.labels.region,
             random: &mut self.random,
             documents: &mut documents,
+            s3: &mut self.s3,
+            s3_config: &self.config.s3,
+            unix_ms,
         };
         let step = enter(planner.as_mut(), &mut context);
         plan.planner = Some(planner);

@@ -10,6 +10,8 @@ use crate::moves::MOVES_KNOWN_MAX;
 use crate::operation::PENDING_REQUESTS_MAX;
 use crate::planner::CALLS_OUT_MAX;
 use crate::plans::{Plan, PLANS_MAX};
+use crate::s3::cache::{BUCKETS_MAX, ENTRIES_MAX};
+use crate::s3::on_bucket::SHARDS_MAX;
 use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
 
@@ -39,6 +41,9 @@ impl Director {
         // Level 0 clusters are pinned beside the bound.
         sizes.lasting("routes remembered, a core", self.routes.len(), ROUTES_MAX + self.level_zero.len());
         sizes.lasting("keyspaces known, a core", self.keyspaces.maps.len(), KEYSPACES_MAX);
+        let (buckets, shards) = self.s3.len();
+        sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
+        sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.
         sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);

@@ -1,7 +1,7 @@
 //! Whole worlds of cores: several nodes, one or two lanes each, a network of one millisecond, disks
 //! that can be lost. What is tried is what a client sees.
 
-use crate::api::{Effect, Effects, Event, NodeConfig, Tuning};
+use crate::api::{Effect, Effects, Event, NodeConfig, S3Config, Tuning};
 use crate::Core;
 use base_engine::Engine;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response, StatusInfo};
@@ -133,6 +133,7 @@ impl World {
             version: "test".into(),
             tuning: tuning(),
             seed: id * 1_000 + node.boot,
+            s3: S3Config::for_world(self.members as usize),
         }
     }
 

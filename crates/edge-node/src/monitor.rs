@@ -38,6 +38,8 @@ impl Monitor {
             busy = now;
             let space = disk_space(&self.data);
             self.tell(|| Event::Machine { load, disk: space.fill() });
+            let unix_ms = unix_ms();
+            self.tell(|| Event::Clock { unix_ms });
             let was_full = full;
             full = space.is_full(self.disk_free_bytes_min, was_full);
             if full && !was_full {
@@ -64,6 +66,12 @@ impl Monitor {
             let _ = lane.try_send(event());
         }
     }
+}
+
+/// The wall clock, Unix milliseconds; zero where it stands before 1970.
+fn unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// The machine's CPU time, in clock ticks.

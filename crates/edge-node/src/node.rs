@@ -25,7 +25,7 @@ use crate::monitor::Monitor;
 use crate::peers::Own;
 use crate::tls::{Identities, TlsError};
 use base_types::{BootId, LaneId};
-use core_node::api::{Event, NodeConfig};
+use core_node::api::{Event, NodeConfig, S3Config};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::AtomicUsize;
@@ -309,6 +309,7 @@ impl Shared {
             version: env!("CARGO_PKG_VERSION").into(),
             tuning: config.tuning.to_core(),
             seed: chance::draw()?,
+            s3: S3Config::for_world(config.world_members.len()),
         })
     }
 }

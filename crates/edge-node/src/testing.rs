@@ -57,7 +57,7 @@ impl Machine for StubMachine {
                 }
                 format!("request {}", request.action.name())
             }
-            Event::Timer | Event::Machine { .. } | Event::DiskFull { .. } => return,
+            Event::Timer | Event::Machine { .. } | Event::Clock { .. } | Event::DiskFull { .. } => return,
             Event::Cancel { .. } => "cancel".into(),
             Event::Frame { from, frame } => format!("frame {from} {}", frame.len()),
             Event::PeerUp { node } => format!("up {node}"),

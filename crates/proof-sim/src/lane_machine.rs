@@ -151,7 +151,7 @@ impl Machine for LaneMachine {
             Event::LogFailed { message } => self.lane.on_log_failed(now, &message),
             Event::EngineDone { job, result } => self.lane.on_engine_done(now, job, result),
             Event::DiskFull { full } => self.lane.set_disk_full(full),
-            Event::Cancel { .. } | Event::Mail { .. } | Event::Machine { .. } => {}
+            Event::Cancel { .. } | Event::Mail { .. } | Event::Machine { .. } | Event::Clock { .. } => {}
         }
     }
 

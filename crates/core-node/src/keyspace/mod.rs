@@ -17,7 +17,7 @@ mod document;
 mod map;
 mod read;
 mod reshard;
-mod rounds;
+pub(crate) mod rounds;
 mod run;
 mod scan;
 mod store;

@@ -13,7 +13,7 @@ const PAUSE_MS_MIN: u64 = 20;
 const PAUSE_MS_MAX: u64 = 2_000;
 
 /// Work in rounds.
-pub(super) trait Rounds: Send {
+pub(crate) trait Rounds: Send {
     /// For notes and metrics.
     fn name(&self) -> &'static str;
     /// The next round, given the answers of the last (none at the start and after a wait).
@@ -21,7 +21,7 @@ pub(super) trait Rounds: Send {
 }
 
 /// Makes a planner of work in rounds.
-pub(super) struct InRounds<R> {
+pub(crate) struct InRounds<R> {
     pub rounds: R,
     /// The number of the round's first call.
     first: usize,
@@ -93,37 +93,37 @@ macro_rules! planner_in_rounds {
         }
     };
 }
-pub(super) use planner_in_rounds;
+pub(crate) use planner_in_rounds;
 
 /// A jittered pause before try number `tries` (from 1).
-pub(super) fn pause(context: &mut PlanContext<'_>, tries: u32) -> Step {
+pub(crate) fn pause(context: &mut PlanContext<'_>, tries: u32) -> Step {
     let most = PAUSE_MS_MIN.saturating_mul(1 << tries.min(7)).min(PAUSE_MS_MAX);
     Step::Wait(Duration::from_millis(most / 2 + context.random.below(most / 2 + 1)))
 }
 
-pub(super) fn one(call: Call) -> Step {
+pub(crate) fn one(call: Call) -> Step {
     Step::Calls(vec![call])
 }
 
-pub(super) fn refuse(refusal: Refusal) -> Step {
+pub(crate) fn refuse(refusal: Refusal) -> Step {
     Step::Done(Err(Failure::from(refusal)))
 }
 
-pub(super) fn answer(result: ActionResult, at: Option<OrderedAt>) -> Step {
+pub(crate) fn answer(result: ActionResult, at: Option<OrderedAt>) -> Step {
     Step::Done(respond(result, at))
 }
 
-pub(super) fn respond(result: ActionResult, at: Option<OrderedAt>) -> Response {
+pub(crate) fn respond(result: ActionResult, at: Option<OrderedAt>) -> Response {
     Ok(Answer { result, at, level: None, cluster: None })
 }
 
 /// Whether asking again, unchanged, may help; `Conflict` is not, for it asks to read first.
-pub(super) fn is_passing(failure: &Failure) -> bool {
+pub(crate) fn is_passing(failure: &Failure) -> bool {
     failure.refusal.kind.retryable()
 }
 
 /// The first answer of a round that asked one thing; a round without answers is a bug of the executor.
-pub(super) fn only(answers: Vec<CallResult>) -> CallResult {
+pub(crate) fn only(answers: Vec<CallResult>) -> CallResult {
     answers.into_iter().next().unwrap_or_else(|| {
         Err(Failure::from(Refusal::new(ErrorKind::Internal, "Internal", "a plan's round ended without an answer")))
     })

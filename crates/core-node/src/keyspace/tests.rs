@@ -192,6 +192,9 @@ fn with_context(now_ms: u64, random: &mut Random, step: impl FnOnce(&mut PlanCon
         region: "here",
         random,
         documents: &mut documents,
+        s3: &mut crate::s3::cache::S3Cache::default(),
+        s3_config: &crate::api::S3Config::for_world(3),
+        unix_ms: 0,
     })
 }
 

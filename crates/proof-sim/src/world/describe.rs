@@ -17,6 +17,7 @@ pub(super) fn event_name(event: &Event) -> &'static str {
         Event::LogFailed { .. } => "log_failed",
         Event::EngineDone { .. } => "engine_done",
         Event::Machine { .. } => "machine",
+        Event::Clock { .. } => "clock",
         Event::DiskFull { .. } => "disk_full",
     }
 }

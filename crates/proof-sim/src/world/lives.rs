@@ -11,7 +11,7 @@ use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
 use base_types::{BootId, DiskId, LaneId, NodeId, Tick, Ticket};
-use core_node::api::{Event, NodeConfig, Tuning};
+use core_node::api::{Event, NodeConfig, S3Config, Tuning};
 use core_placement::Labels;
 use proof_check::Violation;
 use std::collections::VecDeque;
@@ -177,6 +177,7 @@ impl World {
             version: "sim".to_string(),
             tuning: core_tuning(&self.plan.tuning, self.buggify_until(node)),
             seed: seed ^ (lane as u64).wrapping_mul(0x9e37_79b9),
+            s3: S3Config::for_world(self.plan.shape.world_members as usize),
         }
     }
 }

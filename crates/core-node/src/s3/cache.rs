@@ -1,0 +1,184 @@
+//! What a core remembers of buckets: names, records, maps of shards.
+//!
+//! Always: at most [`BUCKETS_MAX`] buckets and [`ENTRIES_MAX`] map entries; a record is used for at most
+//! [`RECORD_AGE_MAX`] from the moment its question was sent. Nothing negative is kept.
+//! Not here: who asks (on_bucket.rs).
+
+use super::record::BucketRecord;
+use base_types::Tick;
+use bytes::Bytes;
+use core::time::Duration;
+use core_backends::shard::Range;
+use core_backends::shard_reference::Entry;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The most buckets remembered; beyond it the first by name goes.
+pub const BUCKETS_MAX: usize = 10_000;
+/// The most map entries of all buckets together; beyond it maps go, first by bucket id.
+pub const ENTRIES_MAX: usize = 200_000;
+/// How old a record may be when a call is made by it. Who changes a record waits for longer before it says so.
+pub const RECORD_AGE_MAX: Duration = Duration::from_millis(1_000);
+/// What who changes a record waits: the age, and a tenth for clocks that do not run alike.
+pub const RECORD_CHANGE_WAIT: Duration = Duration::from_millis(1_100);
+
+/// A bucket as last read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bucket {
+    pub(crate) id: u128,
+    pub(crate) record: BucketRecord,
+    /// The record's bytes, for compare-and-set.
+    pub(crate) body: Bytes,
+    /// When the question was sent.
+    pub(crate) read_at: Tick,
+}
+
+/// A bucket's map as last read: all entries in the order of keys.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ShardMap {
+    pub(crate) version: u64,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl ShardMap {
+    /// The place of the shard that has a key.
+    pub(crate) fn place_of(&self, key: &[u8]) -> usize {
+        self.entries.partition_point(|entry| &entry.range.start[..] <= key).saturating_sub(1)
+    }
+
+    /// The shard that has a key.
+    pub(crate) fn shard_of(&self, key: &[u8]) -> Option<&Entry> {
+        self.entries.get(self.place_of(key))
+    }
+
+    /// The shards that meet a range, in the order of keys.
+    pub(crate) fn shards_in(&self, range: &Range) -> impl Iterator<Item = &Entry> {
+        let range = range.clone();
+        self.entries.iter().filter(move |entry| entry.range.meet(&range).is_some())
+    }
+}
+
+/// The cache of one core.
+#[derive(Debug, Default)]
+pub struct S3Cache {
+    ids: BTreeMap<String, u128>,
+    buckets: BTreeMap<String, Arc<Bucket>>,
+    maps: BTreeMap<u128, Arc<ShardMap>>,
+    entries: usize,
+}
+
+impl S3Cache {
+    /// The id a name had when it was last looked up.
+    pub(crate) fn id_of(&self, name: &str) -> Option<u128> {
+        self.ids.get(name).copied()
+    }
+
+    /// A bucket's record, if it is young enough.
+    pub(crate) fn bucket(&self, name: &str, now: Tick) -> Option<Arc<Bucket>> {
+        let bucket = self.buckets.get(name)?;
+        (now.since(bucket.read_at) <= RECORD_AGE_MAX).then(|| bucket.clone())
+    }
+
+    /// A bucket's map.
+    pub(crate) fn map(&self, id: u128) -> Option<Arc<ShardMap>> {
+        self.maps.get(&id).cloned()
+    }
+
+    /// A name's id was looked up.
+    pub(crate) fn learn_id(&mut self, name: &str, id: u128) {
+        if self.ids.len() >= BUCKETS_MAX && !self.ids.contains_key(name) {
+            if let Some((first, _)) = self.ids.pop_first() {
+                self.buckets.remove(&first);
+            }
+        }
+        self.ids.insert(name.to_string(), id);
+    }
+
+    /// A record was read.
+    pub(crate) fn learn_bucket(&mut self, name: &str, bucket: Arc<Bucket>) {
+        self.learn_id(name, bucket.id);
+        self.buckets.insert(name.to_string(), bucket);
+    }
+
+    /// A map was read.
+    pub(crate) fn learn_map(&mut self, id: u128, map: Arc<ShardMap>) {
+        if self.maps.get(&id).is_some_and(|known| known.version > map.version) {
+            return;
+        }
+        self.forget_map(id);
+        self.entries += map.entries.len();
+        self.maps.insert(id, map);
+        while self.entries > ENTRIES_MAX && self.maps.len() > 1 {
+            let Some((_, gone)) = self.maps.pop_first() else { return };
+            self.entries -= gone.entries.len();
+        }
+    }
+
+    /// A map proved stale.
+    pub(crate) fn forget_map(&mut self, id: u128) {
+        if let Some(gone) = self.maps.remove(&id) {
+            self.entries -= gone.entries.len();
+        }
+    }
+
+    /// A bucket proved to be gone, or another one.
+    pub(crate) fn forget_bucket(&mut self, name: &str) {
+        self.buckets.remove(name);
+        if let Some(id) = self.ids.remove(name) {
+            self.forget_map(id);
+        }
+    }
+
+    /// A record is about to change, or has changed: it is read again before it is used.
+    pub(crate) fn forget_record(&mut self, name: &str) {
+        self.buckets.remove(name);
+    }
+
+    /// How many buckets and map entries are remembered.
+    pub(crate) fn len(&self) -> (usize, usize) {
+        (self.ids.len(), self.entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(version: u64, starts: &[&'static str]) -> ShardMap {
+        let entry = |(at, start): (usize, &&'static str)| Entry {
+            shard: at as u64 + 1,
+            epoch: 1,
+            range: Range {
+                start: Bytes::from_static(start.as_bytes()),
+                end: starts.get(at + 1).map(|end| Bytes::from_static(end.as_bytes())),
+            },
+            flow: None,
+        };
+        ShardMap { version, entries: starts.iter().enumerate().map(entry).collect() }
+    }
+
+    #[test]
+    fn keys_find_their_shard() {
+        let map = map(1, &["", "g", "p"]);
+        for (key, shard) in [("", 1), ("f", 1), ("g", 2), ("ozz", 2), ("p", 3), ("z", 3)] {
+            assert_eq!(map.shard_of(key.as_bytes()).unwrap().shard, shard, "{key}");
+        }
+        let range = Range { start: "a".into(), end: Some("g".into()) };
+        assert_eq!(map.shards_in(&range).map(|entry| entry.shard).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn old_records_and_older_maps_are_not_used() {
+        let mut cache = S3Cache::default();
+        let bucket = Bucket { id: 7, record: BucketRecord::default(), body: Bytes::new(), read_at: Tick(5) };
+        cache.learn_bucket("b", Arc::new(bucket));
+        assert!(cache.bucket("b", Tick(5) + RECORD_AGE_MAX).is_some());
+        assert!(cache.bucket("b", Tick(6) + RECORD_AGE_MAX).is_none());
+        assert_eq!(cache.id_of("b"), Some(7));
+        cache.learn_map(7, Arc::new(map(3, &["", "m"])));
+        cache.learn_map(7, Arc::new(map(2, &[""])));
+        assert_eq!((cache.map(7).unwrap().version, cache.len()), (3, (1, 2)));
+        cache.forget_bucket("b");
+        assert_eq!(cache.len(), (0, 0));
+    }
+}

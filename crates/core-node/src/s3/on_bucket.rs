@@ -1,0 +1,290 @@
+//! Calls on a bucket: its record and map are found, in the cache or by asking, before the call's own work
+//! begins, and again where the work says that they proved stale.
+//!
+//! ```text
+//!   name ─▶ id ─▶ record ─▶ map ─▶ work ─▶ answer
+//!    ▲                       ▲       │
+//!    └── Trouble::Bucket ────┴───────┘ Trouble::Map · Trouble::Again (a pause)
+//! ```
+//!
+//! Always: `work` is handed a record that is young enough and, if it needs one, the whole map; after trouble
+//! it is entered without answers and asks again for what its stage needs. At most [`TRIES_MAX`] troubles.
+//! Not here: what calls do.
+
+use super::cache::{Bucket, ShardMap};
+use super::record::{read_record, BucketRecord, BucketState};
+use super::request::{map_read, reply};
+use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
+use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use base_types::action::{Failure, RedisReply};
+use base_types::codec::Encode;
+use base_types::s3::S3ErrorCode;
+use base_types::{BackendKind, ReadConsistency, Refusal, Tick};
+use bytes::Bytes;
+use core_backends::shard_reference::{Entry, Query, Reply, MAP_PAGE_MAX};
+use core_backends::{bucket_names, metadata};
+use std::sync::Arc;
+
+/// Troubles of one call after which it gives up; its deadline usually ends it before.
+pub(crate) const TRIES_MAX: u32 = 100;
+/// Shards of one bucket beyond which its map is not read.
+pub(crate) const SHARDS_MAX: usize = 100_000;
+
+/// What a call works with.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub bucket: Arc<Bucket>,
+    /// Empty where the work said it needs none.
+    pub map: Arc<ShardMap>,
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The map is stale (`WrongShard`, or a shard's cluster that is gone).
+    Map(Failure),
+    /// The bucket is gone, or another one has its name (its cluster is gone).
+    Bucket(Failure),
+    /// It may pass: the same again after a pause.
+    Again(Failure),
+    /// It is the answer.
+    Failed(Failure),
+}
+
+impl From<Failure> for Trouble {
+    /// What a failure of a call to a shard, map or upload means.
+    fn from(failure: Failure) -> Trouble {
+        match failure.refusal.code {
+            "WrongShard" => Trouble::Map(failure),
+            "UnknownCluster" => Trouble::Bucket(failure),
+            "ShardFrozen" | "NotReady" => Trouble::Again(failure),
+            // The router has retried what it may; the deadline is the bound.
+            _ => Trouble::Failed(failure),
+        }
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Trouble {
+        Trouble::Failed(refusal.into())
+    }
+}
+
+/// A call on a bucket.
+pub(crate) trait BucketWork: Send {
+    /// For notes and metrics: the call's name.
+    fn name(&self) -> &'static str;
+    /// Which bucket.
+    fn bucket(&self) -> &str;
+    /// Whether the map must be known.
+    fn needs_map(&self) -> bool {
+        true
+    }
+    /// The next round. No answers: at the start, after a `Step::Wait` and after trouble; then it asks again
+    /// for what its stage needs. A bucket that is being deleted is never handed in.
+    fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble>;
+}
+
+/// Makes a planner of a call on a bucket.
+pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
+    let rounds = OnBucket { work, asked: Asked::Nothing, place: None, tries: 0, looked_up: false };
+    Box::new(InRounds::new(rounds))
+}
+
+enum Asked {
+    Nothing,
+    Name,
+    /// When, and of which id.
+    Record(Tick, u128),
+    /// The entries read so far, of this version.
+    Map(u64, Vec<Entry>),
+    Work,
+}
+
+struct OnBucket<W> {
+    work: W,
+    asked: Asked,
+    place: Option<Place>,
+    tries: u32,
+    /// The name was asked for since the last trouble with the bucket.
+    looked_up: bool,
+}
+
+impl<W: BucketWork> Rounds for OnBucket<W> {
+    fn name(&self) -> &'static str {
+        self.work.name()
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        let asked = core::mem::replace(&mut self.asked, Asked::Nothing);
+        let step = match (asked, answers.is_empty()) {
+            (Asked::Work, false) => self.enter(context, answers),
+            (_, true) | (Asked::Nothing, _) => self.go(context),
+            (Asked::Name, _) => self.on_name(context, only(answers)),
+            (Asked::Record(sent, id), _) => self.on_record(context, sent, id, only(answers)),
+            (Asked::Map(version, entries), _) => self.on_map(context, version, entries, only(answers)),
+        };
+        step.unwrap_or_else(|trouble| self.trouble(context, trouble))
+    }
+}
+
+impl<W: BucketWork> OnBucket<W> {
+    /// Asks for what is not known yet; else the work goes on.
+    fn go(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Trouble> {
+        let name = self.work.bucket();
+        let Some(bucket) = context.s3.bucket(name, context.now) else {
+            let Some(id) = context.s3.id_of(name) else {
+                let call = ask_name(name)?;
+                self.asked = Asked::Name;
+                return Ok(one(call));
+            };
+            self.asked = Asked::Record(context.now, id);
+            return Ok(one(read_record(id)?));
+        };
+        let map = match context.s3.map(bucket.id) {
+            Some(map) => map,
+            None if !self.work.needs_map() => Arc::new(ShardMap { version: 0, entries: Vec::new() }),
+            None => {
+                self.asked = Asked::Map(0, Vec::new());
+                let query = Query::Map { start: Bytes::new(), limit: MAP_PAGE_MAX };
+                return Ok(one(map_read(bucket.id, &query)?));
+            }
+        };
+        self.place = Some(Place { bucket, map });
+        self.enter(context, Vec::new())
+    }
+
+    fn enter(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+        let Some(place) = self.place.clone() else { return self.go(context) };
+        self.asked = Asked::Work;
+        self.work.next(context, &place, answers)
+    }
+
+    fn on_name(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Trouble> {
+        self.looked_up = true;
+        let name = self.work.bucket();
+        let id = name_read(name, result)?.ok_or_else(|| Trouble::from(no_such_bucket(name)))?;
+        context.s3.learn_id(name, id);
+        self.asked = Asked::Record(context.now, id);
+        Ok(one(read_record(id)?))
+    }
+
+    fn on_record(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        sent: Tick,
+        id: u128,
+        result: CallResult,
+    ) -> Result<Step, Trouble> {
+        let name = self.work.bucket();
+        let (found, _): (metadata::Reply, _) = reply(result)?;
+        let body = match found {
+            metadata::Reply::Value { value } => value,
+            _ => return Err(S3ErrorCode::InternalError.because("a bucket's record was answered otherwise").into()),
+        };
+        let record = body.as_ref().map(|body| BucketRecord::from_body(body)).transpose()?;
+        match (body, record) {
+            (Some(body), Some(record)) if record.state == BucketState::Active => {
+                context.s3.learn_bucket(name, Arc::new(Bucket { id, record, body, read_at: sent }));
+                // A question that took longer than a record may be old is asked again.
+                self.go(context)
+            }
+            _ => Err(Trouble::Bucket(no_such_bucket(name).into())),
+        }
+    }
+
+    fn on_map(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        version: u64,
+        mut entries: Vec<Entry>,
+        result: CallResult,
+    ) -> Result<Step, Trouble> {
+        let Some(id) = context.s3.id_of(self.work.bucket()) else { return self.go(context) };
+        let (found, _): (Reply, _) = reply(result)?;
+        let Reply::Entries { version: now, entries: page, more } = found else {
+            return Err(S3ErrorCode::InternalError.because("a bucket's map was answered otherwise").into());
+        };
+        if entries.is_empty() || version == now {
+            entries.extend(page);
+        } else {
+            return self.go(context); // It was switched between two pages.
+        }
+        if entries.len() > SHARDS_MAX {
+            let message = format!("the bucket has more than {SHARDS_MAX} shards");
+            return Err(S3ErrorCode::InternalError.because(message).into());
+        }
+        let behind = entries.last().and_then(|last| last.range.end.clone()).filter(|_| more);
+        if let Some(start) = behind {
+            self.asked = Asked::Map(now, entries);
+            return Ok(one(map_read(id, &Query::Map { start, limit: MAP_PAGE_MAX })?));
+        }
+        context.s3.learn_map(id, Arc::new(ShardMap { version: now, entries }));
+        self.go(context)
+    }
+
+    fn trouble(&mut self, context: &mut PlanContext<'_>, trouble: Trouble) -> Step {
+        self.tries += 1;
+        let first = self.tries == 1;
+        let name = self.work.bucket();
+        let failure = match trouble {
+            Trouble::Failed(failure) => return Step::Done(Err(failure)),
+            Trouble::Map(failure) => {
+                if let Some(id) = context.s3.id_of(name) {
+                    context.s3.forget_map(id);
+                }
+                failure
+            }
+            Trouble::Bucket(_) if self.looked_up && self.tries > 2 => {
+                return Step::Done(Err(no_such_bucket(name).into()));
+            }
+            Trouble::Bucket(failure) => {
+                context.s3.forget_bucket(name);
+                failure
+            }
+            Trouble::Again(failure) => failure,
+        };
+        self.place = None;
+        if self.tries > TRIES_MAX {
+            return Step::Done(Err(failure));
+        }
+        if first && failure.refusal.code != "ShardFrozen" {
+            return self.go(context).unwrap_or_else(|trouble| self.trouble(context, trouble));
+        }
+        pause(context, self.tries)
+    }
+}
+
+/// Asks the world for a bucket name.
+pub(crate) fn ask_name(name: &str) -> Result<Call, Refusal> {
+    Ok(Call::Read {
+        cluster: super::clusters::bucket_names()?,
+        backend: BackendKind::Redis,
+        query: bucket_names::look_up(name).to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    })
+}
+
+/// The id of the bucket that owns a name.
+fn name_read(name: &str, result: CallResult) -> Result<Option<u128>, Trouble> {
+    let found = match reply::<RedisReply>(result) {
+        Ok((found, _)) => found,
+        // No bucket was ever made.
+        Err(failure) if failure.refusal.code == "UnknownCluster" => return Ok(None),
+        Err(failure) => return Err(Trouble::Failed(failure)),
+    };
+    let value = match &found {
+        RedisReply::Bulk(value) => Some(&value[..]),
+        RedisReply::Nil => None,
+        _ => return Err(S3ErrorCode::InternalError.because("a bucket's name was answered otherwise").into()),
+    };
+    match bucket_names::parse(name, value)? {
+        bucket_names::Name::Owned(claim) => Ok(Some(claim.id)),
+        bucket_names::Name::Free | bucket_names::Name::Pending(_) => Ok(None),
+    }
+}
+
+/// There is no such bucket.
+pub(crate) fn no_such_bucket(name: &str) -> Refusal {
+    S3ErrorCode::NoSuchBucket.because(format!("bucket '{name}' does not exist"))
+}

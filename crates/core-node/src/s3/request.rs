@@ -1,0 +1,130 @@
+//! What the parts of a call have in common: levels, request ids, calls to shards, answers.
+//!
+//! Not here: finding the bucket (on_bucket.rs).
+
+use super::clusters;
+use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::resolve::decode_call;
+use base_types::action::{ActionResult, Answer, Failure};
+use base_types::codec::Encode;
+use base_types::s3::S3Answer;
+use base_types::{BackendKind, ClusterName, OrderedAt, ReadConsistency, Refusal, RequestId, WriteConsistency};
+use core_backends::{multipart, shard, shard_reference};
+use std::collections::BTreeMap;
+
+/// What a client asks of a call beside the call itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Terms {
+    pub consistency: Option<WriteConsistency>,
+    pub read_consistency: Option<ReadConsistency>,
+    pub request_id: Option<RequestId>,
+}
+
+/// The request ids of one call's writes: alike at every node that the client tries, for each is made of the
+/// client's id, the step, and how often the cluster has definitely refused it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestIds {
+    base: Option<RequestId>,
+    refused: BTreeMap<ClusterName, u32>,
+}
+
+impl RequestIds {
+    pub(crate) fn new(terms: &Terms) -> RequestIds {
+        RequestIds { base: terms.request_id, refused: BTreeMap::new() }
+    }
+
+    /// The id of step `step` at a cluster.
+    pub(crate) fn id(&mut self, context: &mut PlanContext<'_>, cluster: &ClusterName, step: u32) -> RequestId {
+        let base = *self.base.get_or_insert_with(|| context.random.request_id());
+        let refused = self.refused.get(cluster).copied().unwrap_or(0);
+        let mut bytes = [0u8; 24];
+        bytes[..16].copy_from_slice(&base.0.to_le_bytes());
+        bytes[16..20].copy_from_slice(&step.to_le_bytes());
+        bytes[20..].copy_from_slice(&refused.to_le_bytes());
+        RequestId(xxhash_rust::xxh3::xxh3_128(&bytes))
+    }
+
+    /// A cluster has definitely refused its write for now: the next try there needs another id.
+    pub(crate) fn refused(&mut self, cluster: &ClusterName) {
+        *self.refused.entry(cluster.clone()).or_insert(0) += 1;
+    }
+}
+
+/// A command to a shard.
+pub(crate) fn shard_write(
+    id: u128,
+    number: u64,
+    command: &shard::Command,
+    terms: &Terms,
+    request_id: RequestId,
+) -> Result<Call, Refusal> {
+    Ok(Call::Write {
+        cluster: clusters::shard(id, number)?,
+        backend: BackendKind::Shard,
+        command: command.to_bytes(),
+        consistency: terms.consistency,
+        request_id: Some(request_id),
+    })
+}
+
+/// A question to a shard.
+pub(crate) fn shard_read(id: u128, number: u64, query: &shard::Query, terms: &Terms) -> Result<Call, Refusal> {
+    Ok(Call::Read {
+        cluster: clusters::shard(id, number)?,
+        backend: BackendKind::Shard,
+        query: query.to_bytes(),
+        consistency: terms.read_consistency,
+    })
+}
+
+/// A command to a bucket's uploads.
+pub(crate) fn multipart_write(id: u128, command: &multipart::Command, request_id: RequestId) -> Result<Call, Refusal> {
+    Ok(Call::Write {
+        cluster: clusters::bucket(id)?,
+        backend: BackendKind::Multipart,
+        command: command.to_bytes(),
+        consistency: Some(WriteConsistency::Strong),
+        request_id: Some(request_id),
+    })
+}
+
+/// A question to a bucket's uploads.
+pub(crate) fn multipart_read(id: u128, query: &multipart::Query) -> Result<Call, Refusal> {
+    Ok(Call::Read {
+        cluster: clusters::bucket(id)?,
+        backend: BackendKind::Multipart,
+        query: query.to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    })
+}
+
+/// A command to a bucket's map.
+pub(crate) fn map_write(id: u128, command: &shard_reference::Command) -> Result<Call, Refusal> {
+    Ok(Call::Write {
+        cluster: clusters::bucket(id)?,
+        backend: BackendKind::ShardReference,
+        command: command.to_bytes(),
+        consistency: Some(WriteConsistency::Strong),
+        request_id: None,
+    })
+}
+
+/// A question to a bucket's map.
+pub(crate) fn map_read(id: u128, query: &shard_reference::Query) -> Result<Call, Refusal> {
+    Ok(Call::Read {
+        cluster: clusters::bucket(id)?,
+        backend: BackendKind::ShardReference,
+        query: query.to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    })
+}
+
+/// A backend's own reply, and where it was ordered.
+pub(crate) fn reply<T: Encode>(result: CallResult) -> Result<(T, OrderedAt), Failure> {
+    decode_call(result)
+}
+
+/// The end of a call that went well.
+pub(crate) fn done(answer: impl Into<S3Answer>, at: Option<OrderedAt>) -> Step {
+    Step::Done(Ok(Answer { result: ActionResult::S3(answer.into()), at, level: None, cluster: None }))
+}

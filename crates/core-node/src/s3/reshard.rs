@@ -1,0 +1,1 @@
+//! Splits and merges of shards, run in the background.

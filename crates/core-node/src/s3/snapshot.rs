@@ -1,0 +1,1 @@
+//! One instant of a whole bucket: a pin in every shard.
