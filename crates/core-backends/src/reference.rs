@@ -42,6 +42,8 @@ pub const MEMBERS_MAX: usize = 2 * RULE_SIZE_MAX;
 pub const LIST_PAGE_MAX: u32 = 1_000;
 /// The bytes after which a page of documents ends early.
 pub const LIST_PAGE_BYTES_MAX: usize = 4 << 20;
+/// The most lives one question asks after.
+pub const LIVES_MAX: usize = 1_000;
 /// The longest engine name.
 pub const ENGINE_BYTES_MAX: usize = 64;
 
@@ -145,6 +147,9 @@ pub enum Query {
     List { prefix: String, start_after: Option<String>, limit: u32 },
     /// Clusters that are Creating or Deleting, by name.
     Unfinished { limit: u32 },
+    /// Which of these lives are over. What is over stays so, so any member of the cluster may answer: one that is
+    /// behind leaves some out and names none wrongly.
+    Buried { lives: Vec<(ClusterName, Generation)> },
     /// A document.
     GetDocument { key: Bytes },
     /// Documents by key.
@@ -162,6 +167,8 @@ pub enum Reply {
     Resolved { record: Option<ClusterRecord>, last_generation: Generation },
     /// A page; where there is `more`, go on behind the last name.
     Records { records: Vec<ClusterRecord>, more: bool },
+    /// The places in the question of the lives that are over.
+    Buried { places: Vec<u32> },
     /// The version a put gave.
     Version { version: u64 },
     /// Whether the document was there.
@@ -486,12 +493,27 @@ fn answer(space: &dyn SpaceRead, query: Query) -> Result<Reply, EngineError> {
             }
             Reply::Records { records, more }
         }
+        Query::Buried { lives } => {
+            let mut places = Vec::new();
+            for (place, (name, generation)) in lives.iter().enumerate() {
+                if is_over(space, name, *generation)? {
+                    places.push(place as u32);
+                }
+            }
+            Reply::Buried { places }
+        }
         Query::GetDocument { key: name } => {
             let row = space.get(&key(DOCUMENT, &[&name]))?;
             Reply::Document { document: row.map(|row| read_document(name, row)).transpose()? }
         }
         Query::ListDocuments { prefix, start_after, limit } => list_documents(space, &prefix, start_after, limit)?,
     })
+}
+
+/// Whether a life has been purged. One that is not known here yet may still begin.
+fn is_over(space: &dyn SpaceRead, name: &ClusterName, generation: Generation) -> Result<bool, EngineError> {
+    let last = last_generation(space, name)?;
+    Ok(generation < last || generation == last && generation.0 > 0 && read(space, name)?.is_none())
 }
 
 fn page_limit(limit: u32) -> usize {

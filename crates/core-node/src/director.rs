@@ -14,6 +14,7 @@ use crate::formation::Formations;
 use crate::frame::{Item, Sender};
 use crate::keyspaces::KeyspaceTable;
 use crate::lane_face::LaneFace;
+use crate::lives::Lives;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::operation::Operation;
@@ -136,6 +137,7 @@ pub struct Director {
     pub formations: Formations,
     pub nodes: Nodes,
     pub recruits: Recruits,
+    pub lives: Lives,
     pub moves: Moves,
     pub config_cluster: ConfigCluster,
     pub resumption: Resumption,
@@ -175,6 +177,7 @@ impl Director {
             formations: Formations::default(),
             nodes: Nodes::default(),
             recruits: Recruits::default(),
+            lives: Lives::default(),
             moves: Moves::default(),
             config_cluster: ConfigCluster::default(),
             resumption: Resumption::default(),

@@ -18,6 +18,7 @@ pub mod frame;
 pub mod keyspace;
 mod keyspaces;
 pub mod lane_face;
+mod lives;
 mod moves;
 mod nodes;
 mod operation;

@@ -9,7 +9,7 @@
 //! Not here: what decides (router.rs).
 
 use base_types::action::Action;
-use base_types::{ClusterId, ClusterName, NodeId, ReadConsistency, Refusal, RequestId, Tick, Ticket};
+use base_types::{ClusterId, ClusterName, Generation, NodeId, ReadConsistency, Refusal, RequestId, Tick, Ticket};
 use core_cluster::api::LocalKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub enum Owner {
     ConfigNudge(Arc<ClusterName>),
     /// Flows that were left unfinished.
     Unfinished,
+    /// Whether the clusters of these replicas live on.
+    Lives(Vec<(ClusterId, Generation)>),
 }
 
 /// What the node map's authority asks of the allocator.

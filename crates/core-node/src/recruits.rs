@@ -485,10 +485,10 @@ impl Director {
 
     /// Replicas that no leader speaks to: has their cluster gone on without them?
     fn look_at_orphans(&mut self, turn: &mut Turn<'_>) {
+        let views = turn.lane.views();
+        self.ask_after_lives(turn, &views);
         let after = self.recruits.orphans_after;
-        let suspects: Vec<ReplicaView> = turn
-            .lane
-            .views()
+        let suspects: Vec<ReplicaView> = views
             .into_iter()
             .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
             .filter(|view| self.level_zero_of(view.cluster).is_none())

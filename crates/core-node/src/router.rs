@@ -467,6 +467,7 @@ impl Director {
             Owner::ConfigWrite => self.on_config_written(turn, result),
             Owner::ConfigNudge(name) => self.on_config_nudged(turn, &name, result),
             Owner::Unfinished => self.on_unfinished(turn, result),
+            Owner::Lives(asked) => self.on_lives(turn, &asked, result),
         }
     }
 

@@ -22,9 +22,6 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     let mut hazards = if calm { Vec::new() } else { draw_hazards(&mut random, layer, &shape, &load) };
     if !calm && layer == Layer::Core {
         draw_moves(seed, &shape, &load, &mut tuning, &mut hazards);
-        // Open: with both, a configuration cluster may be made anew beside the old one (docs/proof/open/).
-        let moves = |hazard: &Hazard| matches!(hazard.kind, FaultKind::MoveMember | FaultKind::Decommission);
-        tuning.buggify &= tuning.replace_after_ms == 0 && !hazards.iter().any(moves);
     }
     let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
     emphasis::of(seed, layer).bend(&mut plan);

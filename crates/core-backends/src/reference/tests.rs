@@ -226,3 +226,34 @@ fn documents_compare_and_set_as_a_map_would() {
     let one = ask(&space, Query::GetDocument { key: expected[0].key.clone() });
     assert_eq!(one, Reply::Document { document: Some(expected[0].clone()) });
 }
+
+#[test]
+fn lives_that_are_over_are_told_and_a_member_that_is_behind_tells_none() {
+    let mut space = MapSpace::default();
+    let lives = || {
+        ["a", "a", "a", "b"].iter().zip([1, 2, 3, 1]).map(|(at, g)| (name(&format!("metadata@{at}")), Generation(g)))
+    };
+    let over = |space: &MapSpace| match ask(space, Query::Buried { lives: lives().collect() }) {
+        Reply::Buried { places } => places,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(over(&space), [0u32; 0], "nothing is known here yet");
+    let end = |space: &mut MapSpace, generation| {
+        let generation = Generation(generation);
+        run(space, Command::Delete { name: name("metadata@a"), generation }).unwrap();
+        assert_eq!(
+            over(space).iter().filter(|place| **place + 1 == generation.0).count(),
+            0,
+            "not while it is Deleting"
+        );
+        run(space, Command::Purge { name: name("metadata@a"), generation }).unwrap();
+    };
+    run(&mut space, create("metadata@a")).unwrap();
+    assert_eq!(over(&space), [0u32; 0]);
+    end(&mut space, 1);
+    assert_eq!(over(&space), [0]);
+    run(&mut space, create("metadata@a")).unwrap();
+    assert_eq!(over(&space), [0], "the second life goes on");
+    end(&mut space, 2);
+    assert_eq!(over(&space), [0, 1]);
+}

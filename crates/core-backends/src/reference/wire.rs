@@ -224,6 +224,12 @@ impl Encode for Query {
                 });
                 out.u32(*limit);
             }
+            Query::Buried { lives } => {
+                out.u8(7).varint(lives.len() as u64);
+                for (name, generation) in lives {
+                    out.string(name.as_str()).u32(generation.0);
+                }
+            }
         }
     }
 
@@ -243,6 +249,11 @@ impl Encode for Query {
                 start_after: input.option("start after", |input| input.bytes("start after"))?,
                 limit: input.u32("limit")?,
             },
+            7 => {
+                let count = bounded(input, "lives", LIVES_MAX)?;
+                let life = |_| Ok((name(input)?, generation(input)?));
+                Query::Buried { lives: (0..count).map(life).collect::<Result<_, DecodeError>>()? }
+            }
             _ => return Err(DecodeError::Unknown("reference query")),
         })
     }
@@ -276,6 +287,12 @@ impl Encode for Reply {
                 put_list(out.u8(8), documents);
                 out.bool(*more);
             }
+            Reply::Buried { places } => {
+                out.u8(9).varint(places.len() as u64);
+                places.iter().for_each(|place| {
+                    out.u32(*place);
+                });
+            }
         }
     }
 
@@ -295,6 +312,10 @@ impl Encode for Reply {
                 documents: list(input, "documents", LIST_PAGE_MAX as usize)?,
                 more: input.bool("more")?,
             },
+            9 => {
+                let count = bounded(input, "places", LIVES_MAX)?;
+                Reply::Buried { places: (0..count).map(|_| input.u32("place")).collect::<Result<_, _>>()? }
+            }
             _ => return Err(DecodeError::Unknown("reference reply")),
         })
     }
