@@ -13,7 +13,9 @@ use crate::api::S3Config;
 use crate::random::Random;
 use crate::s3::cache::S3Cache;
 use base_types::action::{Failure, Level, Response};
-use base_types::{BackendKind, ClusterName, NodeId, OrderedAt, ReadConsistency, RequestId, Tick, WriteConsistency};
+use base_types::{
+    BackendKind, ClusterName, Generation, NodeId, OrderedAt, ReadConsistency, RequestId, Tick, WriteConsistency,
+};
 use bytes::Bytes;
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, ClusterDescription};
@@ -38,10 +40,12 @@ pub enum Call {
     Read { cluster: ClusterName, backend: BackendKind, query: Bytes, consistency: Option<ReadConsistency> },
     /// A change of a cluster itself, done by its leader.
     Admin { cluster: ClusterName, command: AdminCommand },
-    /// The whole flow that makes a cluster; done when it serves. A cluster that is there already is `ClusterExists`.
+    /// The whole flow that makes a cluster; done when it serves. A cluster that serves already is `ClusterExists`; one
+    /// that is being made or removed is `NotReady`.
     CreateCluster { cluster: ClusterName, rule: String },
-    /// The whole flow that removes a cluster; one that is not there is `UnknownCluster`.
-    DeleteCluster { cluster: ClusterName },
+    /// The whole flow that removes a cluster; one that is not there is `UnknownCluster`, and so is one that has another
+    /// life than the one that is meant.
+    DeleteCluster { cluster: ClusterName, life: Option<Generation> },
     /// Makes or removes a replica on one node (the router's own flows; nobody else's business).
     Replica { node: NodeId, order: ReplicaOrder },
 }

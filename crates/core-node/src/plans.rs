@@ -68,11 +68,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether it must end: the background's work on a document goes on until it is done.
-    pub fn has_deadline(&self) -> bool {
-        self.deadline != Tick::NEVER
-    }
-
     /// How many of its calls are out.
     pub fn calls_out(&self) -> usize {
         self.out.len()
@@ -223,9 +218,9 @@ impl Director {
                 self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
             }
-            Call::DeleteCluster { cluster } => {
+            Call::DeleteCluster { cluster, life } => {
                 let gone = self.gone_for(&cluster, turn.now);
-                let flow = DeleteFlow::new(cluster).without(gone);
+                let flow = DeleteFlow::new(cluster).of_life(life).without(gone);
                 self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
             }

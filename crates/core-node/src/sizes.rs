@@ -28,9 +28,7 @@ impl Director {
         sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations of other nodes, a core", self.served.len(), SERVED_MAX);
-        let ending = self.plans.values().filter(|plan| plan.has_deadline()).count();
-        sizes.passing("plans with a deadline, a core", ending, PLANS_MAX);
-        sizes.lasting("plans, a core", self.plans.len(), PLANS_MAX);
+        sizes.passing("plans, a core", self.plans.len(), PLANS_MAX);
         let calls = self.plans.values().map(Plan::calls_out).max().unwrap_or(0);
         sizes.lasting("calls out, a plan", calls, CALLS_OUT_MAX);
         sizes.passing("results for plans, a core", self.plan_results.len(), PLANS_MAX * CALLS_OUT_MAX);

@@ -9,7 +9,7 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, DiskId, NodeId, ReadConsistency};
+use base_types::{BackendKind, ClusterName, DiskId, Generation, NodeId, ReadConsistency};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::{metadata, reference};
@@ -73,7 +73,7 @@ impl ConfigFlow {
     fn on_resolved(&mut self, result: CallResult) -> Step {
         match decode_call::<reference::Reply>(result) {
             Ok((reference::Reply::Resolved { record: Some(record), .. }, _)) => match record.state {
-                reference::ClusterState::Active if self.is_lost(&record) => self.drop_it(),
+                reference::ClusterState::Active if self.is_lost(&record) => self.drop_it(record.generation),
                 reference::ClusterState::Active => self.refer(),
                 _ => Step::Wait(CREATING_WAIT),
             },
@@ -95,9 +95,9 @@ impl ConfigFlow {
     }
 
     /// What it listed is here, or is found by the leaders of the clusters themselves: it is made anew.
-    fn drop_it(&mut self) -> Step {
+    fn drop_it(&mut self, life: Generation) -> Step {
         self.stage = Stage::Drop;
-        Step::Calls(vec![Call::DeleteCluster { cluster: self.name.clone() }])
+        Step::Calls(vec![Call::DeleteCluster { cluster: self.name.clone(), life: Some(life) }])
     }
 
     fn create(&mut self) -> Step {

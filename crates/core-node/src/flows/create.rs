@@ -4,10 +4,13 @@
 //!        ─▶ majority durable (and all, or a short wait) ─▶ SetState Active ─▶ done
 //!
 //! Always: a name and its generation are given once; a crash at any point leaves a record `Creating`,
-//! from which `resume` goes on. Where no majority can be had, the record is put to `Deleting`.
+//! from which `resume` goes on. Where no majority can be had, the record is put to `Deleting`. `ClusterExists`
+//! is said of a cluster that serves only: one that is still being made may be given up, one that is being
+//! removed will be gone, and neither is what the caller asked for.
 //! Not here: healing a member that missed its order (recruits.rs).
 
-use super::{cluster_answer, confused, reference_write};
+use super::{cluster_answer, confused, reference_query, reference_write};
+use crate::failures;
 use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
 use crate::resolve::{decode_call, members_of};
 use base_types::action::Failure;
@@ -28,7 +31,14 @@ const ROUNDS_MAX: u32 = 3;
 enum Stage {
     Elect,
     Create,
-    Order { first: usize, acknowledged: usize, answered: usize, majority_at: Option<Tick> },
+    /// The name is taken: how far is that cluster?
+    Look(Failure),
+    Order {
+        first: usize,
+        acknowledged: usize,
+        answered: usize,
+        majority_at: Option<Tick>,
+    },
     Activate,
     GiveUp(Failure),
 }
@@ -108,6 +118,11 @@ impl CreateFlow {
             members: nodes.iter().enumerate().map(member).collect(),
         };
         self.ask(vec![reference_write(&command)])
+    }
+
+    fn look(&mut self, taken: Failure) -> Step {
+        self.stage = Stage::Look(taken);
+        self.ask(vec![reference_query(&reference::Query::Resolve { name: self.name.clone() })])
     }
 
     /// Tells every member to make its replica.
@@ -194,6 +209,21 @@ impl CreateFlow {
     }
 }
 
+/// `taken` where the cluster of that name serves; else what is to be awaited.
+fn why_taken(name: &ClusterName, taken: Failure, result: CallResult) -> Failure {
+    let what = match decode_call::<reference::Reply>(result) {
+        Ok((reference::Reply::Resolved { record, .. }, _)) => match record.map(|record| record.state) {
+            Some(ClusterState::Active) => return taken,
+            Some(ClusterState::Creating) => "is being made by somebody else",
+            Some(ClusterState::Deleting) => "is still being deleted",
+            None => "was deleted just now",
+        },
+        Ok(_) => return failures::internal("create cluster: a backend answered another question than was asked"),
+        Err(failure) => return failure,
+    };
+    Refusal::new(ErrorKind::Unavailable, "NotReady", format!("cluster {name} {what}; retry in a moment")).into()
+}
+
 impl Planner for CreateFlow {
     fn name(&self) -> &'static str {
         "create-cluster"
@@ -219,8 +249,10 @@ impl Planner for CreateFlow {
                     self.order()
                 }
                 Ok(_) => Step::Done(confused("create cluster")),
+                Err(failure) if failure.refusal.code == "ClusterExists" => self.look(failure),
                 Err(failure) => Step::Done(Err(failure)),
             },
+            Stage::Look(taken) => Step::Done(Err(why_taken(&self.name, taken.clone(), result))),
             Stage::Order { .. } => self.on_ordered(context.now, index, result),
             Stage::Activate if index + 1 < self.asked => Step::Calls(Vec::new()),
             Stage::Activate => match (decode_call::<reference::Reply>(result), &self.record) {

@@ -11,7 +11,7 @@ use crate::failures;
 use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
-use base_types::{ClusterName, NodeId, OrderedAt, ReplicaId};
+use base_types::{ClusterName, Generation, NodeId, OrderedAt, ReplicaId};
 use core_backends::reference::{ClusterRecord, ClusterState, Command, Query, Reply};
 use std::collections::BTreeSet;
 
@@ -25,6 +25,8 @@ enum Stage {
 /// See the file's header.
 pub struct DeleteFlow {
     name: ClusterName,
+    /// The one life that is meant; `None`: whichever there is.
+    life: Option<Generation>,
     record: Option<ClusterRecord>,
     deleted_at: Option<OrderedAt>,
     /// Nodes that will never answer: they count as done.
@@ -36,7 +38,20 @@ pub struct DeleteFlow {
 impl DeleteFlow {
     /// By name.
     pub fn new(name: ClusterName) -> DeleteFlow {
-        DeleteFlow { name, record: None, deleted_at: None, gone: BTreeSet::new(), stage: Stage::Resolve, asked: 0 }
+        DeleteFlow {
+            name,
+            life: None,
+            record: None,
+            deleted_at: None,
+            gone: BTreeSet::new(),
+            stage: Stage::Resolve,
+            asked: 0,
+        }
+    }
+
+    /// That life and no other: a later one of the name is not what was to go.
+    pub fn of_life(self, life: Option<Generation>) -> DeleteFlow {
+        DeleteFlow { life, ..self }
     }
 
     /// Goes on with a record that is `Deleting`.
@@ -81,7 +96,9 @@ impl DeleteFlow {
 
     fn on_resolved(&mut self, result: CallResult) -> Step {
         match decode_call::<Reply>(result) {
-            Ok((Reply::Resolved { record: Some(record), .. }, _)) => {
+            Ok((Reply::Resolved { record: Some(record), .. }, _))
+                if self.life.is_none_or(|life| life == record.generation) =>
+            {
                 let command = Command::Delete { name: record.name.clone(), generation: record.generation };
                 let deleting = record.state == ClusterState::Deleting;
                 self.record = Some(record);

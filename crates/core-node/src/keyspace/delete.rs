@@ -1,7 +1,9 @@
 //! Removing a keyspace: document (deleting), clusters gone, document gone.
 //!
 //! Always: may be repeated and taken up by anybody who finds the document `deleting`; the document
-//! goes last, so no cluster is left that nobody knows of.
+//! goes last, so no cluster is left that nobody knows of. Clusters are removed by life, and only lives that
+//! were seen while the document still had the version that says they must go: a runner that was held up
+//! does not remove what was made under the same name since.
 //! Not here: how a cluster is removed (the router's own flow).
 
 use super::create::{first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
@@ -11,7 +13,7 @@ use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, ref
 use super::store;
 use crate::planner::{Call, CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, Failure};
-use base_types::Refusal;
+use base_types::{ClusterName, Generation, Refusal};
 
 /// Removes a keyspace and its clusters.
 pub struct DeleteKeyspace(InRounds<Delete>);
@@ -27,7 +29,22 @@ impl DeleteKeyspace {
 enum Stage {
     Read,
     Mark(Document),
-    Clusters { first: u16, version: u64, document: Document },
+    /// Which lives the clusters from `first` on have.
+    Lives {
+        first: u16,
+        version: u64,
+    },
+    /// Whether the document has stayed the same.
+    Same {
+        first: u16,
+        version: u64,
+        lives: Lives,
+    },
+    Clusters {
+        first: u16,
+        version: u64,
+        document: Document,
+    },
     Remove,
 }
 
@@ -78,18 +95,56 @@ impl Delete {
             self.stage = Stage::Remove;
             return one(store::delete_document(&self.keyspace, version));
         }
-        let step = delete_clusters(&document, first, document.clusters_most());
-        self.stage = Stage::Clusters { first, version, document };
+        let step = look_at_lives(&document, first, document.clusters_most());
+        self.stage = Stage::Lives { first, version };
         step
+    }
+
+    fn same(&mut self, found: Option<(u64, Document)>, first: u16, version: u64, lives: Lives) -> Step {
+        match found {
+            Some((found, document)) if found == version => match delete_clusters(lives) {
+                Some(step) => {
+                    self.stage = Stage::Clusters { first, version, document };
+                    step
+                }
+                None => self.delete_clusters(first.saturating_add(CLUSTERS_AT_A_TIME), version, document),
+            },
+            Some(_) => {
+                self.stage = Stage::Read;
+                one(store::read_document(&self.keyspace))
+            }
+            // Another runner was faster.
+            None => answer(ActionResult::Done, None),
+        }
     }
 }
 
-/// Asks for the removal of some of the clusters `first…end`.
-pub(super) fn delete_clusters(document: &Document, first: u16, end: u16) -> Step {
+/// Clusters that are to go, each with its life.
+pub(super) type Lives = Vec<(ClusterName, Generation)>;
+
+/// Asks which lives some of the clusters `first…end` have.
+pub(super) fn look_at_lives(document: &Document, first: u16, end: u16) -> Step {
     let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
     let calls: Result<Vec<Call>, Refusal> =
-        round.map(|number| Ok(Call::DeleteCluster { cluster: cluster_name(&document.name, number)? })).collect();
+        round.map(|number| Ok(store::resolve_cluster(cluster_name(&document.name, number)?))).collect();
     calls.map_or_else(refuse, Step::Calls)
+}
+
+/// What `look_at_lives` found; a cluster that is not there is left out.
+pub(super) fn lives_seen(answers: Vec<CallResult>) -> Result<Lives, Failure> {
+    let mut lives = Vec::new();
+    for result in answers {
+        if let Some(record) = store::cluster_resolved(result)? {
+            lives.push((record.name, record.generation));
+        }
+    }
+    Ok(lives)
+}
+
+/// Asks for the removal of clusters; `None`: there are none.
+pub(super) fn delete_clusters(lives: Lives) -> Option<Step> {
+    let delete = |(cluster, life)| Call::DeleteCluster { cluster, life: Some(life) };
+    (!lives.is_empty()).then(|| Step::Calls(lives.into_iter().map(delete).collect()))
 }
 
 impl Rounds for Delete {
@@ -108,6 +163,19 @@ impl Rounds for Delete {
                 Ok(version) => self.delete_clusters(0, version, document),
                 Err(failure) => self.again(context, failure),
             },
+            Stage::Lives { first, version } => match lives_seen(answers) {
+                Ok(lives) => {
+                    self.stage = Stage::Same { first, version, lives };
+                    one(store::read_document(&self.keyspace))
+                }
+                Err(failure) => self.again(context, failure),
+            },
+            Stage::Same { first, version, lives } => {
+                match store::document_read(context, &self.keyspace, only(answers)) {
+                    Ok(found) => self.same(found, first, version, lives),
+                    Err(failure) => self.again(context, failure),
+                }
+            }
             Stage::Clusters { first, version, document } => match first_failure(answers, "UnknownCluster") {
                 None => self.delete_clusters(first.saturating_add(CLUSTERS_AT_A_TIME), version, document),
                 Some(failure) => self.again(context, failure),

@@ -13,7 +13,7 @@
 //! Not here: the plan (`reshard.rs`), what each command does to a cluster (core-backends, metadata).
 
 use super::create::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
-use super::delete::delete_clusters;
+use super::delete::{delete_clusters, lives_seen, look_at_lives, Lives};
 use super::document::{cluster_name, Document, KeyspaceState, Move, MovePhase};
 use super::map::unknown_keyspace;
 use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
@@ -71,6 +71,10 @@ enum Asked {
     /// Clusters from this number on.
     Create(u16),
     Remove(u16),
+    /// Which lives the clusters from this number on have that are to be removed.
+    Lives(u16),
+    /// Whether the document has stayed the same since.
+    Same(u16, Lives),
     /// Writing this document.
     Write(Box<Document>),
     /// As `Write`, and then end with the failure.
@@ -115,8 +119,12 @@ enum Next {
     Sweep(Scope),
     Export(ImportCursor),
     Changes(ImportCursor),
-    Switch { keys: u64 },
+    Switch {
+        keys: u64,
+    },
     Impossible(&'static str),
+    /// To be asked again.
+    Unclear(&'static str),
 }
 
 /// What a move needs next, by what its two clusters say and nothing else.
@@ -147,6 +155,10 @@ fn decide(
     };
     match old.state {
         Importing => Next::Impossible("the old owner has not got it yet"),
+        Dropping | Released if !new.cursor.copied => {
+            // Another runner came between the two answers, or it is lost: never taken for served from nothing.
+            Next::Unclear("the old owner has given it up, and the new one does not have it whole")
+        }
         Dropping | Released => Next::ToNew(Command::Activate { scope: new_scope }),
         Owned => Next::ToOld(Command::BeginMove { scope: old_scope }),
         Moving | Frozen if !new.cursor.copied => Next::Export(new.cursor.clone()),
@@ -212,6 +224,21 @@ impl Run {
             Asked::Remove(first) => match first_failure(answers, "UnknownCluster") {
                 None => self.finish(first.saturating_add(CLUSTERS_AT_A_TIME)),
                 Some(failure) => Err(failure),
+            },
+            Asked::Lives(first) => {
+                self.asked = Asked::Same(first, lives_seen(answers)?);
+                Ok(one(store::read_document(&self.keyspace)))
+            }
+            Asked::Same(first, lives) => match store::document_read(context, &self.keyspace, only(answers))? {
+                None => Ok(refuse(unknown_keyspace(&self.keyspace))),
+                Some((version, _)) if version == self.version => match delete_clusters(lives) {
+                    None => self.finish(first.saturating_add(CLUSTERS_AT_A_TIME)),
+                    Some(step) => {
+                        self.asked = Asked::Remove(first);
+                        Ok(step)
+                    }
+                },
+                Some((version, document)) => self.begin(version, document),
             },
             Asked::Write(document) => {
                 let version = store::document_written(context, &document, only(answers))?;
@@ -327,13 +354,14 @@ impl Run {
         Ok(one(call))
     }
 
-    /// All is moved: removes the clusters that are left over, then the reshard from the document.
+    /// All is moved: removes the clusters that are left over, then the reshard from the document. Only lives seen
+    /// while the document still says so: another runner may be through, and a later reshard have made them anew.
     fn finish(&mut self, first: u16) -> Result<Step, Failure> {
         let document = self.known()?;
         let target = document.reshard.as_ref().map_or(document.clusters, |reshard| reshard.target);
         if first < document.clusters {
-            let step = delete_clusters(document, first, document.clusters);
-            self.asked = Asked::Remove(first);
+            let step = look_at_lives(document, first, document.clusters);
+            self.asked = Asked::Lives(first);
             return Ok(step);
         }
         self.write(|document| {
@@ -391,6 +419,10 @@ impl Run {
                 let query = Query::Dirty { scope, after: cursor.dirty, limit: CHANGES };
                 self.asked = Asked::Changes(cursor);
                 one(store::metadata_read(from, &query, strong))
+            }
+            Next::Unclear(why) => {
+                let message = format!("partition {} of keyspace '{}': {why}", step.partition, self.keyspace);
+                return Err(Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
             }
             Next::Switch { keys } => return self.write(|document| switch_first(document, keys)),
             Next::Impossible(why) => {

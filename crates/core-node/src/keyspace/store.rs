@@ -87,6 +87,19 @@ pub(super) fn delete_document(keyspace: &str, expected: u64) -> Call {
     write(&reference::Command::DeleteDocument { key: document_key(keyspace).into(), expected_version: Some(expected) })
 }
 
+/// Asks for a cluster's record.
+pub(super) fn resolve_cluster(name: ClusterName) -> Call {
+    read(&reference::Query::Resolve { name })
+}
+
+/// What `resolve_cluster` found.
+pub(super) fn cluster_resolved(result: CallResult) -> Result<Option<reference::ClusterRecord>, Failure> {
+    match backend_reply(result)? {
+        reference::Reply::Resolved { record, .. } => Ok(record),
+        _ => Err(Failure::from(unexpected("the reference backend answered another question"))),
+    }
+}
+
 /// Asks for a page of documents.
 pub(super) fn list_documents(start_after: Option<Bytes>) -> Call {
     let prefix = Bytes::from_static(DOCUMENT_PREFIX.as_bytes());
