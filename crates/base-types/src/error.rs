@@ -184,6 +184,7 @@ pub const CODES: &[&str] = &[
     // Of a bucket's shards.
     "NotEqual",
     "ShardFrozen",
+    "BucketClosing",
     "SnapshotExpired",
     "WrongShard",
 ];

@@ -70,6 +70,7 @@ mutants! {
     CountIgnoresOverwrite = "the count index is not told of an object that is put over another",
     PrefixSkipEatsKey = "a listing's skip over a common prefix passes over the key behind it",
     MarkerHidesWrongVersion = "removing a delete marker does not bring the version behind it forward",
+    FreedDataLost = "what an overwrite or a delete frees is not queued for collection",
     SnapshotSeesLater = "what a row was is not kept for a snapshot",
 }
 

@@ -25,6 +25,7 @@ mod model;
 mod multipart;
 pub mod names;
 mod object;
+mod parts;
 mod settings;
 pub mod version;
 
@@ -39,6 +40,7 @@ pub use model::*;
 pub use multipart::*;
 pub use names::{check_bucket_name, check_key};
 pub use object::*;
+pub use parts::{decode_parts, encode_parts, locations_of, StoredPart};
 pub use settings::*;
 pub use version::{Version, VersionStamp};
 

@@ -41,6 +41,7 @@ fn put(at: usize, document: &Bytes) -> Command {
         inline: None,
         condition: Condition::default(),
         once: None,
+        data_expires_ms: None,
     };
     Command::Put { step }
 }

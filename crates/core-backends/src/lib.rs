@@ -8,6 +8,7 @@
 
 pub mod allocator;
 pub mod bucket_names;
+pub mod freed;
 pub mod metadata;
 pub mod multipart;
 pub mod redis;

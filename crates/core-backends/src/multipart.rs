@@ -12,7 +12,7 @@
 //! them; the token makes the middle one happen once. Then the token is forgotten at the shard.
 //!
 //! Always: an upload that is completing changes in nothing but its end, so repeated completions agree;
-//! every location that no object refers to comes out of a reply exactly until it is collected.
+//! every location that no object refers to is queued (`freed.rs`) by the command that takes away its part.
 //! Not here: data, the shard's put, lifecycle rules (flows). Rows: docs/formats/s3-rows.md.
 
 mod command;
@@ -27,13 +27,15 @@ pub use command::{
 };
 
 use crate::rows::{number, page, set_number};
-use crate::{corrupt_row, decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use crate::{corrupt_row, decode, encode_reply, freed, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError};
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::check_key;
 use base_types::s3::document::DOCUMENT_BYTES_MAX;
 use base_types::s3::etag::{etag_matches, multipart_etag};
 use base_types::s3::S3ErrorCode;
+use base_types::s3::INLINE_BYTES_MAX;
 use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 
@@ -94,8 +96,9 @@ fn check(command: &Command) -> Result<(), Refusal> {
             check_size("the object's document", document.len(), DOCUMENT_BYTES_MAX / 2)?;
             check_size("the initiator", initiator.len(), INITIATOR_BYTES_MAX)
         }
-        Command::PutPart { key, part, .. } => {
+        Command::PutPart { key, part, inline, .. } => {
             check_key(key)?;
+            check_size("inline data", inline.as_ref().map_or(0, Bytes::len), INLINE_BYTES_MAX)?;
             check_part(part)
         }
         Command::BeginComplete { key, parts, .. } => {
@@ -103,7 +106,8 @@ fn check(command: &Command) -> Result<(), Refusal> {
             check_names(parts)
         }
         Command::Finish { key, .. } | Command::Reopen { key, .. } | Command::Abort { key, .. } => check_key(key),
-        Command::Collect { .. } => Ok(()),
+        Command::Collect { .. } | Command::AbortAll { .. } | Command::ForgetFreed { .. } => Ok(()),
+        Command::Close | Command::Unclose => Ok(()),
     }
 }
 
@@ -118,7 +122,14 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             let message = format!("prefix, delimiter and marker must be UTF-8 of at most {KEY_BYTES_MAX} bytes");
             Err(Refusal::invalid("InvalidField", message))
         }
-        Query::Older { .. } | Query::Open => Ok(()),
+        Query::Names { key, locations, .. } => {
+            if locations.len() > crate::shard::NAMES_MAX {
+                let message = format!("{} places; at most {} are taken", locations.len(), crate::shard::NAMES_MAX);
+                return Err(Refusal::invalid("LimitOutOfRange", message));
+            }
+            check_key(key)
+        }
+        Query::Older { .. } | Query::Open | Query::Freed { .. } => Ok(()),
     }
 }
 
@@ -178,12 +189,43 @@ fn store(space: &mut dyn SpaceWrite, upload: &Upload) {
     space.put(keys::upload(&upload.key, upload.upload), upload.to_bytes());
 }
 
+/// Refuses what adds to uploads while the bucket is being deleted, or while nobody collects what is freed.
+fn admit_more(space: &dyn SpaceRead) -> Outcome {
+    if space.get(&[keys::BARRED])?.is_some() {
+        let message = "the bucket is being deleted; retry to see what came of it";
+        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message)));
+    }
+    Ok(freed::admit(number(space, &[keys::FREED_COUNT])?).map(|()| Reply::Done))
+}
+
+/// Queues places that nothing names any more.
+fn free(now_ms: u64, space: &mut dyn SpaceWrite, mut locations: Vec<Bytes>) -> Result<(), EngineError> {
+    locations.retain(|location| !location.is_empty());
+    if locations.is_empty() || planted(Mutant::FreedDataLost) {
+        return Ok(());
+    }
+    let sequence = number(space, &[keys::FREED_LAST])? + 1;
+    let rows = number(space, &[keys::FREED_COUNT])? + 1;
+    set_number(space, Bytes::from_static(&[keys::FREED_LAST]), sequence);
+    set_number(space, Bytes::from_static(&[keys::FREED_COUNT]), rows);
+    freed::push(space, keys::FREED, sequence, now_ms, &locations);
+    Ok(())
+}
+
 fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
+    let adds = Command::is_adding(&command);
+    if adds {
+        admit!(admit_more(space)?);
+    }
     match command {
         Command::Create { key, at_unix_ms, document, initiator } => create(space, key, at_unix_ms, document, initiator),
-        Command::PutPart { key, upload, part } => {
+        Command::PutPart { key, upload, part, inline, data_expires_ms } => {
             let upload = admit!(load(space, &key, upload)?);
-            put_part(space, upload, part)
+            if data_expires_ms.is_some_and(|expires_ms| part.at_unix_ms > expires_ms) {
+                let message = "the part's bytes took too long to arrive and may have been collected; send them again";
+                return Ok(Err(S3ErrorCode::RequestTimeout.because(message)));
+            }
+            put_part(now_ms, space, upload, part, inline)
         }
         Command::BeginComplete { key, upload, parts } => {
             let upload = admit!(load(space, &key, upload)?);
@@ -216,8 +258,45 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
             }
             Ok(Ok(Reply::Done))
         }
-        Command::Collect { limit } => collect(now_ms, space, limit.clamp(1, COLLECT_ROWS_MAX) as usize),
+        Command::Collect { limit } => collect(now_ms, now_ms, space, limit.clamp(1, COLLECT_ROWS_MAX) as usize),
+        other => deletion(now_ms, space, other),
     }
+}
+
+/// What the deletion of a bucket tells, and the collector.
+fn deletion(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
+    match command {
+        Command::Close => space.put(Bytes::from_static(&[keys::BARRED]), Bytes::new()),
+        Command::Unclose => space.delete(Bytes::from_static(&[keys::BARRED])),
+        Command::AbortAll { limit } => return abort_all(now_ms, space, limit.clamp(1, COLLECT_ROWS_MAX) as usize),
+        Command::ForgetFreed { until } => {
+            let (count, more) = freed::forget(space, keys::FREED, until)?;
+            let rows = number(space, &[keys::FREED_COUNT])?.saturating_sub(count);
+            set_number(space, Bytes::from_static(&[keys::FREED_COUNT]), rows);
+            return Ok(Ok(Reply::Removed { more }));
+        }
+        _ => {}
+    }
+    Ok(Ok(Reply::Done))
+}
+
+/// Ends every upload, and then collects all of them, due or not.
+fn abort_all(now_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
+    if space.get(&[keys::BARRED])?.is_none() {
+        let message = "the uploads of a bucket that is not being deleted are not ended all at once; close them first";
+        return Ok(Err(Refusal::new(ErrorKind::Conflict, "Conflict", message)));
+    }
+    let (open, _) = page(space, &[keys::AGE], Some(&[keys::AGE + 1]), Direction::Forward, limit)?;
+    if open.is_empty() {
+        return collect(now_ms, u64::MAX - 1, space, limit);
+    }
+    for (row, key) in open {
+        match load(space, &key, crate::rows::key_number(&row, 1)?)? {
+            Ok(mut upload) => close(space, &mut upload, UploadState::Aborted, now_ms)?,
+            Err(_) => space.delete(row),
+        }
+    }
+    Ok(Ok(Reply::Removed { more: true }))
 }
 
 fn completing() -> Refusal {
@@ -250,7 +329,13 @@ fn create(space: &mut dyn SpaceWrite, key: Bytes, at_unix_ms: u64, document: Byt
     Ok(Ok(Reply::Upload { upload }))
 }
 
-fn put_part(space: &mut dyn SpaceWrite, mut upload: Upload, part: Part) -> Outcome {
+fn put_part(
+    now_ms: u64,
+    space: &mut dyn SpaceWrite,
+    mut upload: Upload,
+    part: Part,
+    inline: Option<Bytes>,
+) -> Outcome {
     match upload.state {
         UploadState::Open => {}
         UploadState::Completing => return Ok(Err(completing())),
@@ -263,7 +348,12 @@ fn put_part(space: &mut dyn SpaceWrite, mut upload: Upload, part: Part) -> Outco
     upload.bytes = bytes.saturating_add(part.size);
     // A part sent again under the same place needs its data still.
     let replaced = replaced.map(|old| old.location).filter(|old| *old != part.location);
+    free(now_ms, space, replaced.iter().cloned().collect())?;
     space.put(row, part.to_bytes());
+    match inline {
+        Some(inline) => space.put(keys::inline(upload.upload, part.number), inline),
+        None => space.delete(keys::inline(upload.upload, part.number)),
+    }
     store(space, &upload);
     Ok(Ok(Reply::Part { replaced }))
 }
@@ -277,8 +367,7 @@ fn begin_complete(space: &mut dyn SpaceWrite, mut upload: Upload, names: &[PartN
             if !same {
                 return Ok(Err(if upload.state == UploadState::Completing { completing() } else { no_such_upload() }));
             }
-            let parts = chosen_parts(space, &upload)?;
-            return Ok(Ok(Reply::Completion { upload, parts }));
+            return completion(space, upload);
         }
         UploadState::Aborted => return Ok(Err(no_such_upload())),
     }
@@ -308,7 +397,15 @@ fn begin_complete(space: &mut dyn SpaceWrite, mut upload: Upload, names: &[PartN
     upload.etag = multipart_etag(parts.iter().map(|part| part.etag.as_str()));
     upload.size = size;
     store(space, &upload);
-    Ok(Ok(Reply::Completion { upload, parts }))
+    completion(space, upload)
+}
+
+/// All that the object's put needs.
+fn completion(space: &dyn SpaceRead, upload: Upload) -> Outcome {
+    let parts = chosen_parts(space, &upload)?;
+    let last = parts.last().filter(|part| part.location.is_empty());
+    let inline = last.map(|part| space.get(&keys::inline(upload.upload, part.number))).transpose()?.flatten();
+    Ok(Ok(Reply::Completion { upload, parts, inline }))
 }
 
 /// The chosen parts that are still there: none, once a completed upload is being collected.
@@ -336,18 +433,16 @@ fn close(
     Ok(())
 }
 
-/// Removes what is due. Locations of parts that the object does not use come out; those it uses do not.
-/// They come out before their rows are gone from the caller's view: a reply lost is asked for again only under
-/// the same request id, so a collector must keep to it (a data store's own sweep finds the rest).
-fn collect(now_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
-    let (due, _) = page(space, &[keys::CLOSED], Some(&keys::closed(now_ms, u64::MAX)), Direction::Forward, 1)?;
+/// Removes what is due. Places of parts that the object does not use are freed; those it uses are not.
+fn collect(now_ms: u64, due_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
+    let (due, _) = page(space, &[keys::CLOSED], Some(&keys::closed(due_ms, u64::MAX)), Direction::Forward, 1)?;
     let Some((row, key)) = due.into_iter().next() else {
-        return Ok(Ok(Reply::Removed { locations: Vec::new(), more: false }));
+        return Ok(Ok(Reply::Removed { more: false }));
     };
     let number = crate::rows::key_number(&row, 9)?;
     let Ok(upload) = load(space, &key, number)? else {
         space.delete(row);
-        return Ok(Ok(Reply::Removed { locations: Vec::new(), more: true }));
+        return Ok(Ok(Reply::Removed { more: true }));
     };
     let (start, end) = keys::parts_of(number);
     let (parts, more) = page(space, &start, Some(&end), Direction::Forward, limit)?;
@@ -355,14 +450,16 @@ fn collect(now_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
     for (part_row, part) in parts {
         let part = decode_part(part)?;
         let used = upload.state == UploadState::Completed && upload.chosen.binary_search(&part.number).is_ok();
-        if !used && !part.location.is_empty() {
+        if !used {
             locations.push(part.location);
         }
+        space.delete(keys::inline(number, part.number));
         space.delete(part_row);
     }
+    free(now_ms, space, locations)?;
     if !more {
         space.delete(row);
         space.delete(keys::upload(&key, number));
     }
-    Ok(Ok(Reply::Removed { locations, more: true }))
+    Ok(Ok(Reply::Removed { more: true }))
 }

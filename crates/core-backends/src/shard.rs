@@ -24,13 +24,13 @@ pub use command::{
     Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing, Peer,
     PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
     DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, PEERS_MAX, PINS_MAX,
-    PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
+    NAMES_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
 
 use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
 use base_types::s3::document::{DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
-use base_types::s3::{check_key, Document, Version, INLINE_BYTES_MAX};
+use base_types::s3::{check_key, decode_parts, field, Document, Version, INLINE_BYTES_MAX};
 use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 use condition::{check_read, Found, Verdict};
@@ -98,6 +98,8 @@ fn check(command: &Command) -> Result<(), Refusal> {
         }
         Command::Update { key, changes, .. } => {
             check_count("changed fields", changes.len(), DOCUMENT_FIELDS_MAX / 2)?;
+            let parts = changes.iter().filter(|(id, _)| *id == field::PARTS);
+            parts.filter_map(|(_, parts)| parts.as_ref()).try_for_each(check_parts)?;
             check_key(key)
         }
         Command::Forget { key, .. } => check_key(key),
@@ -128,7 +130,15 @@ fn check_document(document: &Bytes) -> Result<(), Refusal> {
         return Err(too_large("the object's document", document.len(), most));
     }
     let decoded: Document = objects::decode_document(document)?;
+    decoded.get(field::PARTS).map_or(Ok(()), check_parts)?;
     check_count("fields of a document", decoded.fields().len(), DOCUMENT_FIELDS_MAX / 2)
+}
+
+/// The places in it must be found again when the version goes.
+fn check_parts(parts: &Bytes) -> Result<(), Refusal> {
+    let decoded = decode_parts(parts.clone());
+    let message = |error| format!("the parts of the object's document do not decode: {error}");
+    decoded.map(|_| ()).map_err(|error| Refusal::invalid("CorruptCommand", message(error)))
 }
 
 fn check_range(range: &Range) -> Result<(), Refusal> {
@@ -184,7 +194,11 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             Err(Refusal::invalid("LimitOutOfRange", format!("parts is {parts}; give 1 to {CUT_PARTS_MAX}")))
         }
         Query::Export { range, .. } | Query::Feed { range, .. } => check_range(range),
-        Query::CutPoints { .. } | Query::Describe => Ok(()),
+        Query::Names { key, locations, .. } => {
+            check_count("places", locations.len(), NAMES_MAX)?;
+            check_key(key)
+        }
+        Query::CutPoints { .. } | Query::Describe | Query::Freed { .. } => Ok(()),
     }
 }
 
@@ -224,6 +238,9 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
 
 fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
     let now = work.at.cluster_time_ms;
+    if matches!(command, Command::Put { .. } | Command::Delete { .. } | Command::DeleteMany { .. }) {
+        admit!(crate::freed::admit(work.shard.freed_rows));
+    }
     match command {
         Command::Put { step } => {
             admit!(work.shard.admit_write(step.epoch, now, [&step.key].into_iter()));
@@ -273,6 +290,9 @@ fn reshape(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
         }
         Command::PinCommit { pin } => reshard::pin_commit(work, pin),
         Command::Unpin { pin } => reshard::unpin(work, pin),
+        Command::Close { epoch } => reshard::close(work, epoch),
+        Command::Reopen { epoch } => reshard::reopen(work, epoch),
+        Command::ForgetFreed { until } => reshard::forget_freed(work, until),
         Command::Sweep { limit } => {
             let more = work.sweep(limit as usize)?;
             Ok(Ok(Reply::Dropped { more }))
@@ -301,6 +321,14 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
             let bytes_max = (bytes_max as usize).clamp(1, STEP_BYTES_MAX);
             let (rows, more) = reshard::key_rows(space, &range, &after, STEP_ROWS_MAX as usize, bytes_max)?;
             Ok(Ok(Reply::Rows { rows, more }))
+        }
+        Query::Freed { after, limit } => {
+            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit)?;
+            Ok(Ok(Reply::Freed { rows, more }))
+        }
+        Query::Names { epoch, key, after, locations } => {
+            admit!(shard.admit_read(epoch, &key));
+            Ok(Ok(objects::names(space, &key, after, &locations)?))
         }
         Query::Feed { epoch, range, after, limit } => {
             admit!(shard.check(epoch, &[ShardState::Splitting]));

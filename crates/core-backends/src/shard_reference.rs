@@ -137,7 +137,21 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Rep
             space.delete(numbered(RETIRED, shard));
             Ok(Ok(Reply::Done))
         }
+        Command::Close => set_closed(space, true),
+        Command::Reopen => set_closed(space, false),
     }
+}
+
+/// Bars flows, or lets them begin again. None may be under way when they are barred: their targets are in no map.
+fn set_closed(space: &mut dyn SpaceWrite, closed: bool) -> Outcome<Reply> {
+    let mut head = admit!(head(space)?);
+    if closed && head.flows > 0 {
+        let message = format!("{} flows of the bucket's map are under way; retry when they have ended", head.flows);
+        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
+    }
+    head.closed = closed;
+    space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
+    Ok(Ok(Reply::Head { head }))
 }
 
 fn wrong_phase(flow: &Flow, wanted: &str) -> Refusal {
@@ -150,7 +164,7 @@ fn initialize(space: &mut dyn SpaceWrite) -> Outcome<Reply> {
     if let Some(head) = load(space, &[HEAD], "the head of a bucket's map")? {
         return Ok(Ok(Reply::Head { head }));
     }
-    let head = Head { version: 1, last_shard: 1, last_epoch: 1, last_flow: 0, flows: 0 };
+    let head = Head { version: 1, last_shard: 1, last_epoch: 1, last_flow: 0, flows: 0, closed: false };
     let entry = Entry { shard: 1, epoch: 1, range: Range::default(), flow: None };
     space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
     space.put(entry_key(&[]), entry.to_bytes());
@@ -192,6 +206,10 @@ fn entries(space: &dyn SpaceRead) -> Result<Vec<Entry>, EngineError> {
 
 fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &[Bytes]) -> Outcome<Reply> {
     let mut head = admit!(head(space)?);
+    if head.closed {
+        let message = "the bucket is being deleted; its shards stay as they are";
+        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message)));
+    }
     let sources = admit!(sources_of(space, sources)?);
     if head.flows >= FLOWS_MAX {
         let message = format!("the bucket has {FLOWS_MAX} flows already; wait for one to end");

@@ -47,6 +47,7 @@ pub mod field {
     pub const TAGS: u16 = 24;
     pub const ACL: u16 = 25;
     pub const CHECKSUM: u16 = 26;
+    /// [`super::super::encode_parts`].
     pub const PARTS: u16 = 27;
     /// Where the data store has the data; opaque here.
     pub const LOCATION: u16 = 28;
@@ -165,8 +166,8 @@ fn read_number(bytes: &[u8]) -> Option<u64> {
     read_varint(bytes).filter(|(_, taken)| *taken == bytes.len()).map(|(value, _)| value)
 }
 
-/// A number out of an encoded document, without decoding the rest: what an index walk reads.
-pub fn peek_number(mut encoded: &[u8], wanted: u16) -> Option<u64> {
+/// A field out of an encoded document, without decoding the rest.
+pub fn peek_field(mut encoded: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (id, taken) = read_varint(encoded)?;
         encoded = encoded.get(taken..)?;
@@ -174,10 +175,15 @@ pub fn peek_number(mut encoded: &[u8], wanted: u16) -> Option<u64> {
         let length = usize::try_from(length).ok()?;
         let value = encoded.get(taken..)?.get(..length)?;
         if id >= u64::from(wanted) {
-            return if id == u64::from(wanted) { read_number(value) } else { None };
+            return (id == u64::from(wanted)).then_some(value);
         }
         encoded = &encoded[taken + length..];
     }
+}
+
+/// A number out of an encoded document, without decoding the rest: what an index walk reads.
+pub fn peek_number(encoded: &[u8], wanted: u16) -> Option<u64> {
+    peek_field(encoded, wanted).and_then(read_number)
 }
 
 /// How many bytes at the start of an encoded document are the fields a listing tells.

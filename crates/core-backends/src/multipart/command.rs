@@ -1,5 +1,6 @@
 //! What the multipart backend is told and asked (docs/formats/s3-rows.md).
 
+use crate::freed::Freed;
 use crate::wire::{wire_enum, wire_struct};
 use bytes::Bytes;
 
@@ -23,7 +24,7 @@ wire_struct! {
         pub at_unix_ms: u64,
         /// Checksums, for the edge.
         pub checksums: Bytes,
-        /// Where the data store has it; opaque here.
+        /// Where the data store has it; opaque here. Empty: its bytes were given inline.
         pub location: Bytes,
     }
 }
@@ -83,7 +84,8 @@ wire_enum! {
         /// Begins an upload; replies `Upload`.
         1 => Create { key: Bytes, at_unix_ms: u64, document: Bytes, initiator: Bytes },
         /// A part, in the place of an earlier one of its number; replies `Part` with what was there.
-        2 => PutPart { key: Bytes, upload: u64, part: Part },
+        /// `data_expires_ms`: the data store's intent ends then; a later part is refused `RequestTimeout`.
+        2 => PutPart { key: Bytes, upload: u64, part: Part, inline: Option<Bytes>, data_expires_ms: Option<u64> },
         /// Chooses the parts; replies `Completion` with all that the object's put needs.
         3 => BeginComplete { key: Bytes, upload: u64, parts: Vec<PartName> },
         /// The object is there.
@@ -91,9 +93,16 @@ wire_enum! {
         /// The object's put was refused (a condition): parts may be put and chosen again.
         5 => Reopen { key: Bytes, upload: u64 },
         6 => Abort { key: Bytes, upload: u64 },
-        /// Removes rows of closed uploads that are due, up to `limit`; replies `Removed` with the locations
-        /// whose data is no longer needed.
+        /// Removes rows of closed uploads that are due, up to `limit`; what no object names is then freed data.
         7 => Collect { limit: u32 },
+        /// The bucket is about to go: no upload is begun, added to or completed any more.
+        8 => Close,
+        /// The bucket stays.
+        9 => Unclose,
+        /// Of a bucket that is closed and goes: ends every upload and frees its data, `limit` rows at a time.
+        10 => AbortAll { limit: u32 },
+        /// Freed data as far as this sequence has been handed on; replies `Removed`.
+        11 => ForgetFreed { until: u64 },
     }
 }
 
@@ -110,6 +119,10 @@ wire_enum! {
         4 => Older { before_unix_ms: u64, after: u64, limit: u32 },
         /// How many uploads are open.
         5 => Open,
+        /// The oldest freed data behind a sequence.
+        6 => Freed { after: u64, limit: u32 },
+        /// Which of these places a part of an open (or completing) upload of the key names, behind (upload, part).
+        7 => Names { key: Bytes, after: Option<(u64, u32)>, locations: Vec<Bytes> },
     }
 }
 
@@ -128,12 +141,23 @@ wire_enum! {
     pub enum Reply {
         1 => Done,
         2 => Upload { upload: Upload },
-        /// The location of the part that was put over, whose data is no longer needed.
+        /// The location of the part that was put over: freed data now.
         3 => Part { replaced: Option<Bytes> },
-        4 => Completion { upload: Upload, parts: Vec<Part> },
+        /// `inline`: the bytes of the last part, where they were given inline. (No other part is so small.)
+        4 => Completion { upload: Upload, parts: Vec<Part>, inline: Option<Bytes> },
         5 => Parts { parts: Vec<Part>, more: bool },
         6 => Uploads { items: Vec<UploadItem>, more: bool },
-        7 => Removed { locations: Vec<Bytes>, more: bool },
+        7 => Removed { more: bool },
         8 => Open { uploads: u64 },
+        9 => Freed { rows: Vec<Freed>, more: bool },
+        /// `after`: where to go on asking, if not all parts were looked at.
+        10 => Named { locations: Vec<Bytes>, after: Option<(u64, u32)> },
+    }
+}
+
+impl Command {
+    /// Whether it adds to the uploads there are, so that a bucket being deleted refuses it.
+    pub(super) fn is_adding(&self) -> bool {
+        matches!(self, Command::Create { .. } | Command::PutPart { .. } | Command::BeginComplete { .. })
     }
 }

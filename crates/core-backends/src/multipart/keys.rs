@@ -12,6 +12,15 @@ pub(super) const PART: u8 = b'p';
 pub(super) const AGE: u8 = b'a';
 /// Closed uploads by when they may be forgotten.
 pub(super) const CLOSED: u8 = b'z';
+/// Bytes of parts that were given inline.
+pub(super) const INLINE: u8 = b'd';
+/// Places of bytes that nothing names any more.
+pub(super) const FREED: u8 = b'f';
+/// The last sequence of freed data, and how many rows of it wait.
+pub(super) const FREED_LAST: u8 = b'F';
+pub(super) const FREED_COUNT: u8 = b'G';
+/// There while the bucket is being deleted.
+pub(super) const BARRED: u8 = b'B';
 /// The last number given.
 pub(super) const LAST: u8 = b'L';
 /// How many uploads are open.
@@ -32,6 +41,10 @@ pub(super) fn closed_of(row: &[u8]) -> Result<&[u8], EngineError> {
 
 pub(super) fn part(upload: u64, number: u32) -> Bytes {
     [&[PART], &upload.to_be_bytes()[..], &number.to_be_bytes(), &[0]].concat().into()
+}
+
+pub(super) fn inline(upload: u64, number: u32) -> Bytes {
+    [&[INLINE], &upload.to_be_bytes()[..], &number.to_be_bytes(), &[0]].concat().into()
 }
 
 pub(super) fn parts_of(upload: u64) -> (Bytes, Bytes) {

@@ -11,6 +11,9 @@ use base_engine::{Direction, EngineError, KeyRange};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
+/// The most parts (and uploads) looked at for one question of names.
+const NAMES_PARTS_MAX: usize = 4096;
+
 /// Answers one query.
 pub(super) fn answer(space: &dyn SpaceRead, query: Query) -> Outcome {
     match query {
@@ -21,6 +24,11 @@ pub(super) fn answer(space: &dyn SpaceRead, query: Query) -> Outcome {
             list_uploads(space, &prefix, &delimiter, start, limit)
         }
         Query::Older { before_unix_ms, after, limit } => older(space, before_unix_ms, after, limit),
+        Query::Freed { after, limit } => {
+            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit)?;
+            Ok(Ok(Reply::Freed { rows, more }))
+        }
+        Query::Names { key, after, locations } => names(space, &key, after, &locations),
         Query::Open => Ok(Ok(Reply::Open { uploads: crate::rows::number(space, &[keys::OPEN])? })),
     }
 }
@@ -123,6 +131,38 @@ fn list_uploads(space: &dyn SpaceRead, prefix: &[u8], delimiter: &[u8], start: B
         start = next;
     }
     Ok(Ok(Reply::Uploads { items, more }))
+}
+
+/// Which of `locations` are those of a part of an upload of the key that may still become an object.
+fn names(space: &dyn SpaceRead, key: &[u8], after: Option<(u64, u32)>, locations: &[Bytes]) -> Outcome {
+    let (mut found, mut left, mut last) = (Vec::new(), NAMES_PARTS_MAX, None);
+    let first = keys::upload(key, after.map_or(0, |(upload, _)| upload));
+    let (uploads, more) = page(space, &first, Some(&keys::upload(key, u64::MAX)), Direction::Forward, NAMES_PARTS_MAX)?;
+    for (_, row) in uploads {
+        let upload = decode_upload(row)?;
+        if left == 0 {
+            return Ok(Ok(Reply::Named { locations: found, after: Some((upload.upload, 0)) }));
+        }
+        last = Some((upload.upload, u32::MAX));
+        if upload.state != UploadState::Open && upload.state != UploadState::Completing {
+            continue;
+        }
+        let begun = after.filter(|(of, _)| *of == upload.upload).map_or(0, |(_, part)| part);
+        let (_, end) = keys::parts_of(upload.upload);
+        let start = keys::part(upload.upload, begun.saturating_add(1));
+        let (parts, rest) = page(space, &start, Some(&end), Direction::Forward, left)?;
+        left -= parts.len();
+        let mut number = begun;
+        for (_, part) in parts {
+            let part = decode_part(part)?;
+            number = part.number;
+            crate::freed::named(locations, &[part.location], &mut found);
+        }
+        if rest {
+            return Ok(Ok(Reply::Named { locations: found, after: Some((upload.upload, number)) }));
+        }
+    }
+    Ok(Ok(Reply::Named { locations: found, after: last.filter(|_| more) }))
 }
 
 /// By number, which is the order they began in; the clocks of routers may differ a little.

@@ -46,7 +46,7 @@ impl Bed {
             checksums: Bytes::new(),
             location: location.to_string().into(),
         };
-        match self.tell(Command::PutPart { key: "k".into(), upload, part }) {
+        match self.tell(Command::PutPart { key: "k".into(), upload, part, inline: None, data_expires_ms: None }) {
             Ok(Reply::Part { replaced }) => Ok(replaced),
             Err(refusal) => Err(refusal.code),
             other => panic!("{other:?}"),
@@ -57,21 +57,28 @@ impl Bed {
         let name = |(number, size): &(u32, u64)| PartName { number: *number, etag: format!("\"{size:032x}\"") };
         let parts = parts.iter().map(name).collect();
         match self.tell(Command::BeginComplete { key: "k".into(), upload, parts }) {
-            Ok(Reply::Completion { upload, parts }) => Ok((upload, parts)),
+            Ok(Reply::Completion { upload, parts, .. }) => Ok((upload, parts)),
             Err(refusal) => Err(refusal.code),
             other => panic!("{other:?}"),
         }
     }
 
+    /// What is freed by now, taken off the queue.
     fn collect(&mut self) -> Vec<String> {
+        while self.tell(Command::Collect { limit: 2 }).unwrap() != (Reply::Removed { more: false }) {}
+        self.freed()
+    }
+
+    fn freed(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         loop {
-            let reply = self.tell(Command::Collect { limit: 2 });
-            let Ok(Reply::Removed { locations, more }) = reply else { panic!("{reply:?}") };
-            all.extend(locations.into_iter().map(|place| String::from_utf8(place.to_vec()).unwrap()));
-            if !more {
-                return all;
-            }
+            let Ok(Reply::Freed { rows, more }) = self.ask(Query::Freed { after: 0, limit: 2 }) else { panic!() };
+            let Some(until) = rows.last().map(|row| row.sequence) else { return all };
+            let places = rows.into_iter().flat_map(|row| row.locations);
+            all.extend(places.map(|place| String::from_utf8(place.to_vec()).unwrap()));
+            let told = self.tell(Command::ForgetFreed { until });
+            assert_eq!(told.unwrap(), Reply::Removed { more: false });
+            assert!(more || self.ask(Query::Freed { after: 0, limit: 2 }) == Ok(Reply::Freed { rows: vec![], more }));
         }
     }
 }
@@ -86,6 +93,7 @@ fn parts_come_in_any_order_and_over_each_other() {
     assert_eq!(bed.part(upload, 1, FULL, "one"), Ok(None));
     assert_eq!(bed.part(upload, 1, FULL + 1, "one again"), Ok(Some("one".into())));
     assert_eq!(bed.part(upload, 1, FULL + 1, "one again"), Ok(None), "its data is still needed");
+    assert_eq!(bed.freed(), ["one"]);
     let list = |after, limit| match bed.ask(Query::ListParts { key: "k".into(), upload, after, limit }) {
         Ok(Reply::Parts { parts, more }) => (parts.iter().map(|part| part.number).collect::<Vec<_>>(), more),
         other => panic!("{other:?}"),
@@ -143,7 +151,7 @@ fn a_completion_repeated_hears_the_same_until_it_is_forgotten() {
     bed.now_ms += COMPLETED_KEEP_MS + 1;
     assert_eq!(bed.collect(), ["unused"]);
     assert_eq!(bed.complete(upload, &[(1, 5)]).unwrap_err(), "NoSuchUpload");
-    assert_eq!(bed.space.rows.len(), 2, "only the two counters are left");
+    assert_eq!(bed.space.rows.len(), 4, "only the counters are left");
 }
 
 #[test]
@@ -212,4 +220,81 @@ fn old_uploads_are_found_by_age() {
         other => panic!("{other:?}"),
     };
     assert_eq!((older(1_200, 0, 9), older(9_999, 0, 3), older(9_999, 3, 3)), ((2, false), (3, true), (1, false)));
+}
+
+#[test]
+fn bytes_given_inline_come_with_the_completion() {
+    let mut bed = Bed::new();
+    let upload = bed.create("k");
+    bed.part(upload, 1, FULL, "one").unwrap();
+    let part = |at_unix_ms| Part {
+        number: 2,
+        etag: format!("{:032x}", 3),
+        size: 3,
+        at_unix_ms,
+        checksums: Bytes::new(),
+        location: Bytes::new(),
+    };
+    let put = |at, inline: &'static [u8]| {
+        let (inline, data_expires_ms) = (Some(Bytes::from_static(inline)), Some(50));
+        Command::PutPart { key: "k".into(), upload, part: part(at), inline, data_expires_ms }
+    };
+    assert_eq!(bed.tell(put(51, b"abc")).unwrap_err().code, "RequestTimeout");
+    bed.tell(put(50, b"abc")).unwrap();
+    let names = [(1, FULL), (2, 3)].map(|(number, size)| PartName { number, etag: format!("{size:032x}") });
+    let begin = Command::BeginComplete { key: "k".into(), upload, parts: names.to_vec() };
+    for _ in 0..2 {
+        let Ok(Reply::Completion { inline, parts, .. }) = bed.tell(begin.clone()) else { panic!() };
+        assert_eq!((inline, parts.len()), (Some(Bytes::from_static(b"abc")), 2));
+    }
+    bed.tell(Command::Finish { key: "k".into(), upload, stamp: 1, null: true }).unwrap();
+    bed.now_ms += COMPLETED_KEEP_MS + 1;
+    assert!(bed.collect().is_empty(), "the object has them");
+    assert!(bed.space.rows.keys().all(|key| key[0] != b'd'));
+}
+
+#[test]
+fn a_part_of_an_upload_that_may_become_an_object_names_its_place() {
+    let mut bed = Bed::new();
+    let ask = |bed: &Bed, after| {
+        let locations = ["a", "b", "c", "d"].map(|place| Bytes::copy_from_slice(place.as_bytes())).to_vec();
+        match bed.ask(Query::Names { key: "k".into(), after, locations }) {
+            Ok(Reply::Named { locations, after: None }) => locations,
+            other => panic!("{other:?}"),
+        }
+    };
+    let uploads: Vec<u64> = (0..3).map(|_| bed.create("k")).collect();
+    for (upload, place) in uploads.iter().zip(["a", "b", "c"]) {
+        bed.part(*upload, 1, 5, place).unwrap();
+    }
+    bed.tell(Command::Abort { key: "k".into(), upload: uploads[1] }).unwrap();
+    bed.complete(uploads[2], &[(1, 5)]).unwrap();
+    assert_eq!(ask(&bed, None), ["a", "c"]);
+    assert_eq!(ask(&bed, Some((uploads[0], 1))), ["c"]);
+    bed.tell(Command::Finish { key: "k".into(), upload: uploads[2], stamp: 1, null: true }).unwrap();
+    assert_eq!(ask(&bed, None), ["a"], "from now on the object names it");
+}
+
+#[test]
+fn a_bucket_that_goes_frees_its_uploads() {
+    let mut bed = Bed::new();
+    assert_eq!(bed.tell(Command::AbortAll { limit: 9 }).unwrap_err().code, "Conflict");
+    let uploads: Vec<u64> = (0..4).map(|_| bed.create("k")).collect();
+    for (at, upload) in uploads.iter().enumerate() {
+        bed.part(*upload, 1, 5, &format!("used {at}")).unwrap();
+        bed.part(*upload, 2, 5, &format!("unused {at}")).unwrap();
+    }
+    bed.complete(uploads[1], &[(1, 5)]).unwrap();
+    bed.complete(uploads[2], &[(1, 5)]).unwrap();
+    bed.tell(Command::Finish { key: "k".into(), upload: uploads[2], stamp: 1, null: true }).unwrap();
+    bed.tell(Command::Close).unwrap();
+    assert_eq!(bed.part(uploads[0], 3, 1, "x"), Err("BucketClosing"));
+    bed.tell(Command::Unclose).unwrap();
+    assert_eq!(bed.part(uploads[0], 3, 1, "x"), Ok(None));
+    bed.tell(Command::Close).unwrap();
+    while bed.tell(Command::AbortAll { limit: 2 }).unwrap() != (Reply::Removed { more: false }) {}
+    let mut freed = bed.freed();
+    freed.sort();
+    let expected = ["unused 0", "unused 1", "unused 2", "unused 3", "used 0", "used 1", "used 3", "x"];
+    assert_eq!(freed, expected, "all but what an object has");
 }

@@ -2,6 +2,7 @@
 //!
 //! Not here: what a command does (`objects.rs`, `reshard.rs`), what a query finds (`list.rs`, `index.rs`).
 
+use crate::freed::Freed;
 use crate::wire::{wire_enum, wire_struct};
 use base_types::s3::{Version, VersionStamp};
 use base_types::Refusal;
@@ -17,6 +18,9 @@ pub const DELIMITER_BYTES_MAX: usize = 1024;
 pub const DELETE_KEYS_MAX: usize = 1000;
 /// The most parts a bucket or shard is cut into by one question.
 pub const CUT_PARTS_MAX: u32 = 4096;
+/// The most places one question names, and the most versions looked at for it.
+pub const NAMES_MAX: usize = 256;
+pub const NAMES_VERSIONS_MAX: usize = 4096;
 /// The most snapshots of one shard that are pinned at a time.
 pub const PINS_MAX: usize = 32;
 /// The longest a snapshot is pinned.
@@ -156,6 +160,8 @@ wire_struct! {
         pub condition: Condition,
         /// Put at most once under this token, until `Forget`: completions of uploads.
         pub once: Option<u128>,
+        /// The data store's intent ends then (Unix ms): a later put is refused `RequestTimeout`.
+        pub data_expires_ms: Option<u64>,
     }
 }
 
@@ -206,6 +212,13 @@ wire_enum! {
         34 => Unpin { pin: u128 },
         /// Removes history that no snapshot needs.
         35 => Sweep { limit: u32 },
+
+        /// Serves nobody from now on, if it holds no version and no marker: the bucket is about to go.
+        36 => Close { epoch: u64 },
+        /// The bucket stays: serves again.
+        37 => Reopen { epoch: u64 },
+        /// Freed data as far as this sequence has been handed on; replies `Dropped`.
+        38 => ForgetFreed { until: u64 },
     }
 }
 
@@ -277,6 +290,10 @@ wire_enum! {
         7 => Export { epoch: u64, range: Range, after: Bytes, bytes_max: u32 },
         /// What changed in a range since a sequence.
         8 => Feed { epoch: u64, range: Range, after: u64, limit: u32 },
+        /// The oldest freed data behind a sequence, whatever state the shard is in.
+        9 => Freed { after: u64, limit: u32 },
+        /// Which of these places a version of the key names, of those behind `after`.
+        10 => Names { epoch: u64, key: Bytes, after: Option<VersionStamp>, locations: Vec<Bytes> },
     }
 }
 
@@ -345,6 +362,8 @@ wire_enum! {
         4 => Retired,
         /// Rows gone; stays as a mark that this epoch never comes back.
         5 => Dropped,
+        /// Empty, and serves nobody while its bucket is being deleted.
+        6 => Closed,
     }
 }
 
@@ -381,6 +400,8 @@ wire_struct! {
         pub digests: Option<Vec<RangeDigest>>,
         pub pins: Vec<PinInfo>,
         pub history_rows: u64,
+        /// Rows of freed data that wait to be collected.
+        pub freed_rows: u64,
     }
 }
 
@@ -418,5 +439,8 @@ wire_enum! {
         13 => Rows { rows: Vec<(Bytes, Bytes)>, more: bool },
         14 => Feed { rows: Vec<(Bytes, Option<Bytes>)>, reached: u64, more: bool },
         15 => Dropped { more: bool },
+        16 => Freed { rows: Vec<Freed>, more: bool },
+        /// `after`: where to go on asking, if not all versions were looked at.
+        17 => Named { locations: Vec<Bytes>, after: Option<VersionStamp> },
     }
 }

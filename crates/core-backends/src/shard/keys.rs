@@ -30,6 +30,9 @@ pub(super) const HISTORY: u8 = b'h';
 /// Rows changed while the shard is split.
 pub(super) const FEED: u8 = b'q';
 
+/// Places of bytes that no version names any more. Stay where they are in a split.
+pub(super) const FREED: u8 = b'f';
+
 /// The tables that belong to keys: what a split copies, in the order it does.
 pub(super) const KEY_TABLES: [u8; 5] = [CURRENT, DATA, NULL, ONCE, VERSION];
 

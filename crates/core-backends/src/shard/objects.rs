@@ -5,17 +5,18 @@
 //! tells; a refused command has written nothing.
 //! Not here: epochs and ranges (`state.rs`), what follows a changed row (`work.rs`).
 
-use super::command::{DeleteStep, DeleteTerms, Deleted, PutStep, Reply, Versioning};
+use super::command::{DeleteStep, DeleteTerms, Deleted, PutStep, Reply, Versioning, NAMES_VERSIONS_MAX};
 use super::condition::{check_write, Found};
 use super::keys::{self, Current, CURRENT, DATA, FLAG_INLINE, FLAG_LOCK, FLAG_MARKER, FLAG_NULL, NULL, VERSION};
 use super::work::{Before, Work};
+use crate::rows::{page, successor};
 use crate::s3_key::close;
 use crate::{corrupt_row, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::document::{list_fields_bytes, DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
 use base_types::s3::S3ErrorCode;
-use base_types::s3::{field, Document, Version, VersionStamp};
+use base_types::s3::{field, locations_of, Document, Version, VersionStamp};
 use base_types::Refusal;
 use bytes::Bytes;
 use core::ops::ControlFlow;
@@ -170,6 +171,11 @@ pub(super) fn put(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
         let null = row.get(8) == Some(&1);
         return Ok(Ok(Reply::Put { stamp: decode_stamp(&row.slice(..row.len().min(8)))?, null }));
     }
+    // A sweep of the data store may have taken the bytes by then.
+    if step.data_expires_ms.is_some_and(|expires_ms| step.at_unix_ms > expires_ms) {
+        let message = "the object's bytes took too long to arrive and may have been collected; send them again";
+        return Ok(Err(S3ErrorCode::RequestTimeout.because(message)));
+    }
     admit!(check_write(&step.condition, key.found().as_ref(), &step.key));
     let mut document = admit!(decode_document(&step.document));
     document.set_number(field::MODIFIED, step.at_unix_ms);
@@ -224,11 +230,15 @@ fn put_version(
             if current.flags & FLAG_INLINE != 0 {
                 work.delete(keys::of_version(DATA, &key.closed, current.stamp), Before::Unread)?;
             }
-            (current.stamp, Before::Unread)
+            let before = work.space.get(&keys::of_version(VERSION, &key.closed, current.stamp))?;
+            if let Some(before) = before.as_ref().filter(|before| !before.is_empty()) {
+                work.free(&before.slice(1..), Some(&document))?;
+            }
+            (current.stamp, before.map_or(Before::Absent, Before::Was))
         }
         None => {
             if let Some(stamp) = key.null.filter(|_| null) {
-                remove_rows(work, key, stamp)?;
+                remove_rows(work, key, stamp, Some(&document))?;
             }
             (next_stamp(work, at_unix_ms), Before::Absent)
         }
@@ -239,13 +249,19 @@ fn put_version(
     Ok(stamp)
 }
 
-/// Removes a version's rows, and nothing else.
-fn remove_rows(work: &mut Work<'_>, key: &Key, stamp: VersionStamp) -> Result<(), EngineError> {
+/// Removes a version's rows, and nothing else. `after`: the document that comes in its place.
+fn remove_rows(
+    work: &mut Work<'_>,
+    key: &Key,
+    stamp: VersionStamp,
+    after: Option<&Bytes>,
+) -> Result<(), EngineError> {
     let version = keys::of_version(VERSION, &key.closed, stamp);
     let Some(row) = work.space.get(&version)? else { return Ok(()) };
     if keys::flags_of(&row)? & FLAG_INLINE != 0 {
         work.delete(keys::of_version(DATA, &key.closed, stamp), Before::Unread)?;
     }
+    work.free(&row.slice(1..), after)?;
     work.delete(version, Before::Was(row))
 }
 
@@ -281,7 +297,7 @@ pub(super) fn delete(work: &mut Work<'_>, terms: &DeleteTerms, step: &DeleteStep
 fn put_marker(work: &mut Work<'_>, key: &Key, terms: &DeleteTerms, null: bool) -> Result<Deleted, EngineError> {
     work.shard.versioned = true;
     if let Some(stamp) = key.null.filter(|_| null) {
-        remove_rows(work, key, stamp)?;
+        remove_rows(work, key, stamp, None)?;
     }
     let stamp = next_stamp(work, terms.at_unix_ms);
     let mut document = Document::new();
@@ -295,7 +311,7 @@ fn put_marker(work: &mut Work<'_>, key: &Key, terms: &DeleteTerms, null: bool) -
 
 /// Removes a version; where it was the newest, the next one takes its place.
 fn remove_version(work: &mut Work<'_>, key: &Key, version: &VersionRow) -> Result<(), EngineError> {
-    remove_rows(work, key, version.stamp)?;
+    remove_rows(work, key, version.stamp, None)?;
     let null = key.null.filter(|stamp| *stamp != version.stamp);
     let was_current = key.current.as_ref().is_some_and(|current| current.stamp == version.stamp);
     let current = match &key.current {
@@ -363,6 +379,7 @@ pub(super) fn update(work: &mut Work<'_>, update: Update) -> Outcome<Reply> {
             format!("the object's document would have {} bytes and {} fields", encoded.len(), document.fields().len());
         return Ok(Err(S3ErrorCode::MetadataTooLarge.because(message)));
     }
+    work.free(&version.document(), Some(&encoded))?;
     let row = keys::version_row(flags, &encoded);
     work.put(keys::of_version(VERSION, &key.closed, version.stamp), row, Before::Was(version.row.clone()))?;
     if key.current.as_ref().is_some_and(|current| current.stamp == version.stamp) {
@@ -408,4 +425,27 @@ pub(super) fn select(space: &dyn SpaceRead, key: &Key, version: Version) -> Outc
         Version::Current => S3ErrorCode::NoSuchKey.because("the key does not exist"),
         _ => S3ErrorCode::NoSuchVersion.because("the key has no such version"),
     }))
+}
+
+/// Which of `locations` the versions of a key name, newest first behind `after`.
+pub(super) fn names(
+    space: &dyn SpaceRead,
+    key: &[u8],
+    after: Option<VersionStamp>,
+    locations: &[Bytes],
+) -> Result<Reply, EngineError> {
+    let closed = close(key);
+    let (first, end) = keys::versions_of(VERSION, &closed);
+    let start = after.map_or(first.to_vec(), |after| successor(&keys::of_version(VERSION, &closed, after)));
+    let (rows, more) = page(space, &start, Some(&end), Direction::Forward, NAMES_VERSIONS_MAX)?;
+    let (mut found, mut last) = (Vec::new(), None);
+    for (row_key, row) in rows {
+        let places = locations_of(&row.slice(1.min(row.len())..));
+        crate::freed::named(locations, &places.map_err(|error| corrupt_row("a document", error))?, &mut found);
+        last = Some(keys::stamp_of(&row_key, closed.len())?);
+        if found.len() == locations.len() {
+            return Ok(Reply::Named { locations: found, after: None });
+        }
+    }
+    Ok(Reply::Named { locations: found, after: last.filter(|_| more) })
 }

@@ -11,7 +11,7 @@
 //! Not here: in which order a flow goes on after a crash (`shard_reference/flow.rs`).
 
 use super::command::{
-    ImportCursor, Peer, Range, RangeDigest, Reply, ShardState, FREEZE_MS_MAX, PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX,
+    ImportCursor, Peer, Range, RangeDigest, Reply, ShardState, Totals, FREEZE_MS_MAX, PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX,
     STEP_ROWS_MAX,
 };
 use super::keys::{self, DATA, FEED, FLAG_MARKER, FLAG_NULL, HISTORY, KEY_TABLES, NULL, VERSION};
@@ -19,9 +19,10 @@ use super::objects::{admit, Outcome};
 use super::state::{wrong_shard, Digest, Pin, Shard, SERVING};
 use super::work::{add_to_digest, Before, Work};
 use crate::rows::{page, successor};
-use crate::SpaceRead;
+use crate::{freed, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
+use base_types::s3::S3ErrorCode;
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
 use core::ops::ControlFlow;
@@ -257,6 +258,10 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
             let message = "snapshots still read the shard; come back when they have ended".to_string();
             return Ok(Err(conflict("NotReady", message)));
         }
+        if work.shard.freed_rows > 0 {
+            let message = format!("{} rows of freed data are not collected yet; collect first", work.shard.freed_rows);
+            return Ok(Err(conflict("NotReady", message)));
+        }
     } else if work.shard.epoch != epoch {
         return Ok(Err(wrong_shard(epoch, Some(&work.shard))));
     }
@@ -265,7 +270,7 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
     work.shard.pins.clear();
     let limit = limit.clamp(1, STEP_ROWS_MAX) as usize;
     let (mut left, mut more) = (limit, false);
-    for table in [keys::CURRENT, DATA, HISTORY, keys::INDEX, NULL, keys::ONCE, FEED, VERSION] {
+    for table in [keys::CURRENT, DATA, keys::FREED, HISTORY, keys::INDEX, NULL, keys::ONCE, FEED, VERSION] {
         let (rows, rest) = page(work.space, &[table], Some(&[table + 1]), Direction::Forward, left)?;
         left -= rows.len();
         rows.into_iter().for_each(|(key, _)| work.space.delete(key));
@@ -277,6 +282,38 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
     let range = work.shard.range.clone();
     work.shard = Shard::new(ShardState::Dropped, epoch, range);
     Ok(Ok(Reply::Dropped { more: false }))
+}
+
+/// Serves nobody from now on, if nothing is there. No lease: who deletes the bucket ends it one way or the other.
+pub(super) fn close(work: &mut Work<'_>, epoch: u64) -> Outcome<Reply> {
+    if work.shard.epoch == epoch && work.shard.state == ShardState::Splitting {
+        let message = "the shard is being split; retry when that has ended".to_string();
+        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
+    }
+    admit!(work.shard.check(epoch, &[ShardState::Serving, ShardState::Closed]));
+    if work.shard.totals.rows() > 0 {
+        let Totals { versions, markers, .. } = work.shard.totals;
+        let message = format!("the bucket is not empty: a shard holds {versions} versions and {markers} markers");
+        return Ok(Err(S3ErrorCode::BucketNotEmpty.because(message)));
+    }
+    work.shard.state = ShardState::Closed;
+    done(work)
+}
+
+/// The bucket stays.
+pub(super) fn reopen(work: &mut Work<'_>, epoch: u64) -> Outcome<Reply> {
+    admit!(work.shard.check(epoch, &[ShardState::Serving, ShardState::Splitting, ShardState::Closed]));
+    if work.shard.state == ShardState::Closed {
+        work.shard.state = ShardState::Serving;
+    }
+    done(work)
+}
+
+/// Freed data that has been handed on leaves the queue.
+pub(super) fn forget_freed(work: &mut Work<'_>, until: u64) -> Outcome<Reply> {
+    let (count, more) = freed::forget(work.space, keys::FREED, until)?;
+    work.shard.freed_rows = work.shard.freed_rows.saturating_sub(count);
+    Ok(Ok(Reply::Dropped { more }))
 }
 
 pub(super) fn pin_prepare(work: &mut Work<'_>, epoch: u64, pin: u128, freeze_ms: u32, keep_ms: u64) -> Outcome<Reply> {

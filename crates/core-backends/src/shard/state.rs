@@ -8,6 +8,8 @@
 //!      └───────────────▶ Importing ─────┘───────────────────────Drop──────────────────────┘
 //! ```
 //!
+//! Serving ⇄ Closed (`Close`, `Reopen`): empty, while the bucket is being deleted.
+//!
 //! Always: an epoch given up never serves again; a freeze is a promise for a time, and what relies on
 //! it (`CutOver`, `PinCommit`) finds out whether it was kept.
 //! Not here: rows (`work.rs`).
@@ -72,6 +74,9 @@ wire_struct! {
         pub history_rows: u64,
         /// Where the removal of unneeded history stands.
         pub sweep: Option<Bytes>,
+        /// The last sequence of freed data, and how many rows of it wait.
+        pub freed: u64,
+        pub freed_rows: u64,
     }
 }
 
@@ -105,6 +110,8 @@ impl Shard {
             next_pin: 1,
             history_rows: 0,
             sweep: None,
+            freed: 0,
+            freed_rows: 0,
         }
     }
 
@@ -127,6 +134,10 @@ impl Shard {
     /// Refuses what is not for this epoch; `states`: where the command belongs.
     pub fn check(&self, epoch: u64, states: &[ShardState]) -> Result<(), Refusal> {
         let stale = self.epoch != epoch && !planted(Mutant::ShardStaleEpochAccepted);
+        if !stale && self.state == ShardState::Closed && !states.contains(&self.state) {
+            let message = "the bucket is being deleted; retry to see what came of it";
+            return Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message));
+        }
         if stale || !states.contains(&self.state) {
             return Err(wrong_shard(epoch, Some(self)));
         }
@@ -197,6 +208,7 @@ impl Shard {
             digests: self.digest.as_ref().filter(|digest| digest.done).map(|digest| digest.sums.clone()),
             pins: self.pins.iter().filter(|pin| pin.expires_ms > now_ms).map(pin_info).collect(),
             history_rows: self.history_rows,
+            freed_rows: self.freed_rows,
         }
     }
 }

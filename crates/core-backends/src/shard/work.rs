@@ -9,10 +9,11 @@ use super::command::{Totals, STEP_ROWS_MAX};
 use super::index;
 use super::keys::{self, CURRENT, VERSION};
 use super::state::{Digest, Shard, FEED_ROWS_MAX};
-use crate::{ApplyContext, SpaceRead, SpaceWrite};
+use crate::{corrupt_row, freed, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
+use base_types::s3::locations_of;
 use bytes::Bytes;
 use core::ops::ControlFlow;
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
@@ -82,6 +83,25 @@ impl<'a> Work<'a> {
         }
         if let Some(digest) = self.shard.digest.as_mut() {
             adjust(digest, key, before, after)?;
+        }
+        Ok(())
+    }
+
+    /// A version's document goes, or `after` takes its place: what only it named is free.
+    pub fn free(&mut self, document: &Bytes, after: Option<&Bytes>) -> Result<(), EngineError> {
+        let places = |document: &Bytes| locations_of(document).map_err(|error| corrupt_row("a document", error));
+        let mut freed = places(document)?;
+        if freed.is_empty() || planted(Mutant::FreedDataLost) {
+            return Ok(());
+        }
+        if let Some(after) = after {
+            let kept = places(after)?;
+            freed.retain(|place| !kept.contains(place));
+        }
+        if !freed.is_empty() {
+            self.shard.freed += 1;
+            self.shard.freed_rows += 1;
+            freed::push(self.space, keys::FREED, self.shard.freed, self.at.cluster_time_ms, &freed);
         }
         Ok(())
     }

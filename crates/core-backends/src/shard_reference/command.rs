@@ -66,6 +66,8 @@ wire_struct! {
         pub last_flow: u64,
         /// Flows under way.
         pub flows: u32,
+        /// The bucket is being deleted: no flow is begun.
+        pub closed: bool,
     }
 }
 
@@ -104,6 +106,10 @@ wire_enum! {
         5 => Finish { flow: u64 },
         /// The cluster of a retired shard is gone.
         6 => Forget { shard: u64 },
+        /// The bucket is about to go: no flow is begun from now on. Refused while one is under way.
+        7 => Close,
+        /// The bucket stays.
+        8 => Reopen,
     }
 }
 

@@ -149,6 +149,8 @@ fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
             ShardState::Serving => {
                 return Step::Source { source, command: shard::Command::BeginSplit { epoch, targets: own } };
             }
+            // The bucket is being deleted.
+            ShardState::Closed => return abort(flow),
             _ => return Step::Stuck { why: "a source stopped before it was to be cut over" },
         }
     }

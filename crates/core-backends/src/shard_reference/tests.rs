@@ -269,3 +269,14 @@ fn plans_that_do_not_fit_are_refused() {
     assert_eq!(code(bucket.tell(Command::Finish { flow: 1 })), Some("Conflict"));
     assert_eq!(code(bucket.tell(Command::Finish { flow: 5 })), None);
 }
+
+#[test]
+fn a_bucket_that_goes_begins_no_flow() {
+    let mut bucket = Bucket::new();
+    let plan = || Command::Plan { sources: vec![(1, 1)], cuts: vec!["m".into()] };
+    bucket.tell(Command::Close).unwrap();
+    assert_eq!(bucket.tell(plan()).unwrap_err().code, "BucketClosing");
+    bucket.tell(Command::Reopen).unwrap();
+    bucket.tell(plan()).unwrap();
+    assert_eq!(bucket.tell(Command::Close).unwrap_err().code, "NotReady");
+}

@@ -64,6 +64,7 @@ impl Bed {
             inline: size.is_multiple_of(3).then(|| Bytes::from(vec![7; size as usize % 50])),
             condition: Condition::default(),
             once: None,
+            data_expires_ms: None,
         }
     }
 

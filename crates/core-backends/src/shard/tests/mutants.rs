@@ -13,11 +13,12 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 8] = [
+    let tests: [fn(); 9] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
         snapshot::each_kind_of_change_is_undone,
+        objects::what_nothing_names_any_more_is_queued_by_what_frees_it,
         listing::pages_with_a_delimiter_go_on_where_they_ended,
         split::a_split_at_any_point_loses_and_doubles_nothing,
         model::a_bucket_that_never_had_versions,
@@ -32,6 +33,7 @@ fn every_planted_bug_is_noticed() {
         Mutant::PrefixSkipEatsKey,
         Mutant::MarkerHidesWrongVersion,
         Mutant::SnapshotSeesLater,
+        Mutant::FreedDataLost,
     ];
     for mutant in here {
         plant(mutant);

@@ -2,7 +2,7 @@
 
 use super::bed::*;
 use crate::shard::*;
-use base_types::s3::{field, Document, Version, VersionStamp, INLINE_BYTES_MAX};
+use base_types::s3::{encode_parts, field, Document, StoredPart, Version, VersionStamp, INLINE_BYTES_MAX};
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
 
@@ -270,4 +270,124 @@ pub fn the_longest_key_fits_an_engine() {
     // One byte more names the backend.
     assert!(longest < base_engine::ENGINE_KEY_BYTES_MAX, "{longest}");
     assert_eq!(bed.walk(bed.listing("", ""), true, 1).len(), 2);
+}
+
+fn located(bed: &Bed, key: &str, versioning: Versioning, places: &[&str]) -> PutStep {
+    let mut document = Document::new();
+    document.set(field::LOCATION, places.first().map(|place| Bytes::copy_from_slice(place.as_bytes())));
+    let part = |(at, place): (usize, &&str)| StoredPart {
+        number: at as u32 + 1,
+        location: place.to_string(),
+        ..StoredPart::default()
+    };
+    let parts: Vec<_> = places.iter().skip(1).enumerate().map(part).collect();
+    document.set(field::PARTS, (!parts.is_empty()).then(|| encode_parts(&parts)));
+    PutStep { document: document.encode(), inline: None, ..bed.put_step(key, versioning, 1) }
+}
+
+fn freed(bed: &mut Bed) -> Vec<String> {
+    let Ok(Reply::Freed { rows, more: false }) = bed.ask(Query::Freed { after: 0, limit: 100 }) else { panic!() };
+    assert_eq!(bed.info().freed_rows, rows.len() as u64);
+    let until = rows.last().map_or(0, |row| row.sequence);
+    let places = rows.into_iter().flat_map(|row| row.locations);
+    let places = places.map(|place| String::from_utf8(place.to_vec()).unwrap()).collect();
+    bed.tell(Command::ForgetFreed { until }).unwrap();
+    assert_eq!(bed.info().freed_rows, 0);
+    places
+}
+
+#[test]
+pub fn what_nothing_names_any_more_is_queued_by_what_frees_it() {
+    use Versioning::*;
+    let mut bed = Bed::serving();
+    let put = |bed: &mut Bed, key: &str, versioning, places: &[&str]| {
+        let step = located(bed, key, versioning, places);
+        match bed.tell(Command::Put { step }) {
+            Ok(Reply::Put { stamp, .. }) => stamp,
+            other => panic!("{other:?}"),
+        }
+    };
+    put(&mut bed, "k", Unversioned, &["one"]);
+    put(&mut bed, "k", Unversioned, &["two", "part 1", "part 2"]);
+    assert_eq!(freed(&mut bed), ["one"]);
+    // The same bytes again, as a retry has them, are still needed.
+    put(&mut bed, "k", Unversioned, &["two", "part 2"]);
+    assert_eq!(freed(&mut bed), ["part 1"]);
+    let kept = put(&mut bed, "k", Enabled, &["three"]);
+    bed.delete("k", Suspended, Version::Current).unwrap();
+    assert_eq!(freed(&mut bed), ["two", "part 2"], "the marker takes the null version's place");
+    put(&mut bed, "k", Suspended, &["four"]);
+    bed.delete("k", Enabled, Version::Stamp(kept)).unwrap();
+    assert_eq!(freed(&mut bed), ["three"]);
+    let changes = vec![(field::LOCATION, None)];
+    let (key, version, condition) = (Bytes::from_static(b"k"), Version::Current, Condition::default());
+    let at_unix_ms = bed.now_ms;
+    bed.tell(Command::Update { epoch: 1, key, version, changes, at_unix_ms, bypass_governance: false, condition })
+        .unwrap();
+    assert_eq!(freed(&mut bed), ["four"]);
+    let parts = Some(Bytes::from_static(b"no parts"));
+    let mut document = Document::new();
+    document.set(field::PARTS, parts);
+    let step = PutStep { document: document.encode(), ..bed.put_step("k", Enabled, 1) };
+    assert_eq!(code(bed.tell(Command::Put { step })), "CorruptCommand");
+}
+
+#[test]
+pub fn any_version_names_its_places() {
+    let mut bed = Bed::serving();
+    for places in [&["a"][..], &["b", "c"], &["d"]] {
+        let step = located(&bed, "k", Versioning::Enabled, places);
+        bed.tell(Command::Put { step }).unwrap();
+    }
+    let names = |asked: &[&str]| {
+        let locations = asked.iter().map(|place| Bytes::copy_from_slice(place.as_bytes())).collect();
+        match bed.ask(Query::Names { epoch: 1, key: "k".into(), after: None, locations }) {
+            Ok(Reply::Named { locations, after: None }) => locations,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(names(&["a", "x", "c"]), ["c", "a"]);
+    assert!(names(&["x"]).is_empty());
+}
+
+#[test]
+pub fn a_put_behind_its_intent_is_refused() {
+    let mut bed = Bed::serving();
+    let at = bed.now_ms;
+    let step = |expires| PutStep { data_expires_ms: Some(expires), ..bed.put_step("k", Versioning::Enabled, 1) };
+    let (late, in_time) = (step(at - 1), step(at));
+    assert_eq!(code(bed.tell(Command::Put { step: late })), "RequestTimeout");
+    assert_eq!(code(bed.tell(Command::Put { step: in_time })), "done");
+}
+
+#[test]
+pub fn only_an_empty_shard_closes_and_it_can_open_again() {
+    let mut bed = Bed::serving();
+    bed.put("k", Versioning::Enabled, 1).unwrap();
+    let close = Command::Close { epoch: 1 };
+    assert_eq!(code(bed.tell(close.clone())), "BucketNotEmpty");
+    let Deleted::Marked { stamp, .. } = bed.delete("k", Versioning::Enabled, Version::Current).unwrap() else {
+        panic!()
+    };
+    let Ok(Reply::Page { items, .. }) = bed.ask(Query::ListVersions { listing: bed.listing("", "") }) else { panic!() };
+    assert_eq!((items.len(), code(bed.tell(close.clone()))), (2, "BucketNotEmpty"));
+    for item in items {
+        let Item::Version { stamp, .. } = item else { panic!() };
+        bed.delete("k", Versioning::Enabled, Version::Stamp(stamp)).unwrap();
+    }
+    assert!(stamp.0 > 0);
+    for _ in 0..2 {
+        assert_eq!(code(bed.tell(close.clone())), "done");
+    }
+    assert_eq!(bed.put("k", Versioning::Enabled, 1).unwrap_err().code, "BucketClosing");
+    assert_eq!(code(bed.get("k", Version::Current)), "BucketClosing");
+    let targets = vec![Peer { shard: 2, epoch: 2, range: Range::default() }];
+    assert!(bed.tell(Command::BeginSplit { epoch: 1, targets }).is_err());
+    bed.epoch = 2;
+    assert_eq!(bed.put("k", Versioning::Enabled, 1).unwrap_err().code, "WrongShard");
+    bed.epoch = 1;
+    for _ in 0..2 {
+        assert_eq!(code(bed.tell(Command::Reopen { epoch: 1 })), "done");
+    }
+    bed.put("k", Versioning::Enabled, 1).unwrap();
 }

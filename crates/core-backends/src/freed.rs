@@ -1,0 +1,107 @@
+//! Places of bytes that nothing names any more: a queue in rows of their own, filled by the very command
+//! that frees them, emptied by who has handed them on (core-node, s3/freed.rs).
+//!
+//! ```text
+//!   <tag> sequence (8) 00   cluster time it was freed at (8) · locations
+//! ```
+//!
+//! Always: a place leaves the queue only by `forget`; it may be told twice, never lost; one row a version, or a part.
+//! Not here: the bytes (a data store), who keeps the counters (shard: its record; multipart: two rows).
+
+use crate::rows::{key_number, page};
+use crate::wire::{wire_struct, Wire};
+use crate::{corrupt_row, SpaceRead, SpaceWrite};
+use base_engine::{Direction, EngineError};
+use base_types::codec::{DecodeError, Reader, Writer};
+use base_types::{ErrorKind, Refusal};
+use bytes::Bytes;
+
+/// The most rows that wait; beyond it nothing more may be freed until they are collected.
+pub const FREED_ROWS_MAX: u64 = 1 << 20;
+/// The most rows one page or one `forget` takes, and the bytes after which a page ends.
+pub const FREED_PAGE_MAX: u32 = 256;
+const FREED_PAGE_BYTES: usize = 1 << 20;
+
+wire_struct! {
+    /// What one version or part left behind.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Freed {
+        pub sequence: u64,
+        /// Cluster time.
+        pub since_ms: u64,
+        pub locations: Vec<Bytes>,
+    }
+}
+
+fn row(tag: u8, sequence: u64) -> Bytes {
+    crate::rows::key(tag, &[&sequence.to_be_bytes(), &[0]])
+}
+
+/// Adds a row.
+pub(crate) fn push(space: &mut dyn SpaceWrite, tag: u8, sequence: u64, since_ms: u64, locations: &Vec<Bytes>) {
+    let mut out = Writer::new();
+    out.u64(since_ms);
+    locations.put(&mut out);
+    space.put(row(tag, sequence), out.finish());
+}
+
+fn decode(key: &[u8], value: Bytes) -> Result<Freed, EngineError> {
+    let read = |value: Bytes| -> Result<(u64, Vec<Bytes>), DecodeError> {
+        let mut input = Reader::new(value);
+        let since_ms = input.u64("time")?;
+        let locations = Vec::<Bytes>::take(&mut input)?;
+        input.end()?;
+        Ok((since_ms, locations))
+    };
+    let (since_ms, locations) = read(value).map_err(|error| corrupt_row("a row of freed data", error))?;
+    Ok(Freed { sequence: key_number(key, 1)?, since_ms, locations })
+}
+
+/// The oldest rows behind a sequence, and whether there are more.
+pub(crate) fn list(
+    space: &dyn SpaceRead,
+    tag: u8,
+    after: u64,
+    limit: u32,
+) -> Result<(Vec<Freed>, bool), EngineError> {
+    let limit = limit.clamp(1, FREED_PAGE_MAX) as usize;
+    let start = row(tag, after.saturating_add(1));
+    let (rows, mut more) = page(space, &start, Some(&[tag + 1]), Direction::Forward, limit)?;
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for (key, value) in rows {
+        bytes += value.len();
+        if bytes > FREED_PAGE_BYTES && !found.is_empty() {
+            more = true;
+            break;
+        }
+        found.push(decode(&key, value)?);
+    }
+    Ok((found, more))
+}
+
+/// Removes the oldest rows as far as `until`; how many, and whether more of them are left.
+pub(crate) fn forget(space: &mut dyn SpaceWrite, tag: u8, until: u64) -> Result<(u64, bool), EngineError> {
+    let end = row(tag, until.saturating_add(1));
+    let (rows, more) = page(space, &[tag], Some(&end), Direction::Forward, FREED_PAGE_MAX as usize)?;
+    let count = rows.len() as u64;
+    rows.into_iter().for_each(|(key, _)| space.delete(key));
+    Ok((count, more))
+}
+
+/// Refuses what might free something while nobody collects.
+pub(crate) fn admit(rows: u64) -> Result<(), Refusal> {
+    if rows < FREED_ROWS_MAX {
+        return Ok(());
+    }
+    let message = format!("{rows} places of freed data wait to be collected; see why no gateway sweeps, and retry");
+    Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+}
+
+/// Those of `places` that are among `asked`.
+pub(crate) fn named(asked: &[Bytes], places: &[Bytes], found: &mut Vec<Bytes>) {
+    for place in places {
+        if asked.contains(place) && !found.contains(place) {
+            found.push(place.clone());
+        }
+    }
+}
