@@ -58,12 +58,7 @@ fn decode(key: &[u8], value: Bytes) -> Result<Freed, EngineError> {
 }
 
 /// The oldest rows behind a sequence, and whether there are more.
-pub(crate) fn list(
-    space: &dyn SpaceRead,
-    tag: u8,
-    after: u64,
-    limit: u32,
-) -> Result<(Vec<Freed>, bool), EngineError> {
+pub(crate) fn list(space: &dyn SpaceRead, tag: u8, after: u64, limit: u32) -> Result<(Vec<Freed>, bool), EngineError> {
     let limit = limit.clamp(1, FREED_PAGE_MAX) as usize;
     let start = row(tag, after.saturating_add(1));
     let (rows, mut more) = page(space, &start, Some(&[tag + 1]), Direction::Forward, limit)?;

@@ -329,13 +329,7 @@ fn create(space: &mut dyn SpaceWrite, key: Bytes, at_unix_ms: u64, document: Byt
     Ok(Ok(Reply::Upload { upload }))
 }
 
-fn put_part(
-    now_ms: u64,
-    space: &mut dyn SpaceWrite,
-    mut upload: Upload,
-    part: Part,
-    inline: Option<Bytes>,
-) -> Outcome {
+fn put_part(now_ms: u64, space: &mut dyn SpaceWrite, mut upload: Upload, part: Part, inline: Option<Bytes>) -> Outcome {
     match upload.state {
         UploadState::Open => {}
         UploadState::Completing => return Ok(Err(completing())),

@@ -23,8 +23,8 @@ mod work;
 pub use command::{
     Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing, Peer,
     PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
-    DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, PEERS_MAX, PINS_MAX,
-    NAMES_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
+    DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, NAMES_MAX, PEERS_MAX,
+    PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
 
 use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};

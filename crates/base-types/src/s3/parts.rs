@@ -71,7 +71,13 @@ fn decode_part(input: &mut Reader) -> Result<StoredPart, DecodeError> {
         1 => hexadecimal(input.u64("part etag")?, input.u64("part etag")?),
         _ => return Err(DecodeError::Unknown("part etag kind")),
     };
-    Ok(StoredPart { number, size, etag, checksums: input.bytes("part checksums")?, location: input.string("location")? })
+    Ok(StoredPart {
+        number,
+        size,
+        etag,
+        checksums: input.bytes("part checksums")?,
+        location: input.string("location")?,
+    })
 }
 
 /// Sixteen bytes where they come back as the same text.

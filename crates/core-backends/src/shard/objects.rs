@@ -250,12 +250,7 @@ fn put_version(
 }
 
 /// Removes a version's rows, and nothing else. `after`: the document that comes in its place.
-fn remove_rows(
-    work: &mut Work<'_>,
-    key: &Key,
-    stamp: VersionStamp,
-    after: Option<&Bytes>,
-) -> Result<(), EngineError> {
+fn remove_rows(work: &mut Work<'_>, key: &Key, stamp: VersionStamp, after: Option<&Bytes>) -> Result<(), EngineError> {
     let version = keys::of_version(VERSION, &key.closed, stamp);
     let Some(row) = work.space.get(&version)? else { return Ok(()) };
     if keys::flags_of(&row)? & FLAG_INLINE != 0 {

@@ -11,8 +11,8 @@
 //! Not here: in which order a flow goes on after a crash (`shard_reference/flow.rs`).
 
 use super::command::{
-    ImportCursor, Peer, Range, RangeDigest, Reply, ShardState, Totals, FREEZE_MS_MAX, PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX,
-    STEP_ROWS_MAX,
+    ImportCursor, Peer, Range, RangeDigest, Reply, ShardState, Totals, FREEZE_MS_MAX, PINS_MAX, PIN_MS_MAX,
+    STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
 use super::keys::{self, DATA, FEED, FLAG_MARKER, FLAG_NULL, HISTORY, KEY_TABLES, NULL, VERSION};
 use super::objects::{admit, Outcome};
