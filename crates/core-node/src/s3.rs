@@ -21,9 +21,14 @@ pub(crate) mod accounts;
 pub(crate) mod buckets;
 pub mod cache;
 pub(crate) mod clusters;
+pub(crate) mod create;
+pub(crate) mod directory;
+pub(crate) mod ending;
+pub(crate) mod entries;
 pub(crate) mod freed;
 pub(crate) mod list;
 pub(crate) mod multipart;
+pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod on_bucket;
 pub(crate) mod record;
@@ -31,6 +36,10 @@ pub(crate) mod request;
 pub(crate) mod reshard;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
+pub(crate) mod work;
+
+#[cfg(test)]
+pub(crate) mod tests;
 
 use crate::planner::Planner;
 use base_types::s3::{S3Action, S3ErrorCode};

@@ -1,10 +1,127 @@
-//! Buckets made, removed and listed: the two-step commit of a name (core-backends, bucket_names).
+//! Buckets found and listed; making and removing one is told in create.rs and delete.rs.
 
-use super::request::Terms;
+use super::create::create_bucket;
+use super::directory::{self, AccountRow};
+use super::entries::{self, EntryDocument};
+use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
+use super::request::{done, Terms};
+use super::work::{planner, Work};
 use super::Offered;
-use base_types::s3::S3Action;
+use crate::keyspace::rounds::{one, only};
+use crate::planner::{CallResult, PlanContext, Step};
+use base_types::action::Failure;
+use base_types::s3::{BucketEntry, BucketLocation, Buckets, ListBuckets, Owner, S3Action, S3ErrorCode};
+use core_backends::bucket_names::EntryState;
+
+/// The most buckets of one answer.
+const BUCKETS_PAGE_MAX: u32 = 10_000;
+/// Entries asked for at a time.
+const ENTRIES_AT_A_TIME: u32 = 1_000;
 
 /// The planner of a call, if it is one of these.
-pub(crate) fn planner_for(call: S3Action, _terms: &Terms) -> Offered {
-    Err(call)
+pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
+    Ok(match call {
+        S3Action::CreateBucket(call) => create_bucket(*call, terms),
+        S3Action::ListBuckets(call) => {
+            planner("ListBuckets", List { call: *call, owner: None, found: Vec::new(), after: None })
+        }
+        S3Action::HeadBucket(call) => on_bucket(Look { bucket: call.bucket, name: "HeadBucket" }),
+        S3Action::GetBucketLocation(call) => on_bucket(Look { bucket: call.bucket, name: "GetBucketLocation" }),
+        other => return Err(other),
+    })
+}
+
+/// Tells what the record says.
+struct Look {
+    bucket: String,
+    name: &'static str,
+}
+
+impl BucketWork for Look {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    fn needs_map(&self) -> bool {
+        false
+    }
+
+    fn next(&mut self, _: &mut PlanContext<'_>, at: &Place, _: Vec<CallResult>) -> Result<Step, Trouble> {
+        let info = at.bucket.record.info.clone();
+        Ok(match self.name {
+            "HeadBucket" => done(info, None),
+            _ => done(BucketLocation { location_constraint: info.bucket_region }, None),
+        })
+    }
+}
+
+/// Lists an account's buckets: its entries, those that are or once were being made left out.
+struct List {
+    call: ListBuckets,
+    owner: Option<Owner>,
+    found: Vec<BucketEntry>,
+    after: Option<String>,
+}
+
+impl List {
+    fn most(&self) -> usize {
+        self.call.max_buckets.unwrap_or(BUCKETS_PAGE_MAX).clamp(1, BUCKETS_PAGE_MAX) as usize
+    }
+
+    fn page(&self) -> Result<Step, Failure> {
+        let after = self.after.as_deref().or(self.call.continuation_token.as_deref());
+        let limit = ENTRIES_AT_A_TIME.min(self.most() as u32 + 1);
+        Ok(one(entries::list(&self.call.account, &self.call.prefix, after, limit)?))
+    }
+
+    fn end(&mut self, more: bool) -> Step {
+        let buckets = core::mem::take(&mut self.found);
+        let continuation_token = buckets.last().filter(|_| more).map(|last| last.name.clone());
+        done(Buckets { owner: self.owner.take().unwrap_or_default(), buckets, continuation_token }, None)
+    }
+}
+
+fn entry_of((name, entry): (String, EntryDocument)) -> Option<BucketEntry> {
+    let shown = entry.state() == EntryState::Active;
+    shown.then_some(BucketEntry { name, creation_date_ms: entry.created_ms, bucket_region: entry.region })
+}
+
+impl Work for List {
+    fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        if answers.is_empty() {
+            directory::check_account(&self.call.account)?;
+            if self.call.max_buckets == Some(0) {
+                return Err(S3ErrorCode::InvalidArgument.because("max_buckets is 0; ask for at least one").into());
+            }
+            return Ok(one(directory::get(directory::account_key(&self.call.account))?));
+        }
+        if self.owner.is_none() {
+            let Some((account, _)) = directory::got::<AccountRow>(only(answers))? else {
+                return Err(directory::no_such_account(&self.call.account).into());
+            };
+            self.owner = Some(account.owner(&self.call.account));
+            return self.page();
+        }
+        let (page, more) = entries::listed(only(answers))?;
+        self.after = page.last().map(|(name, _)| name.clone());
+        for found in page.into_iter().filter_map(entry_of) {
+            if self.found.len() == self.most() {
+                return Ok(self.end(true));
+            }
+            self.found.push(found);
+        }
+        match more {
+            true => self.page(),
+            false => Ok(self.end(false)),
+        }
+    }
+
+    fn begin_again(&mut self) {
+        (self.owner, self.after) = (None, None);
+        self.found.clear();
+    }
 }

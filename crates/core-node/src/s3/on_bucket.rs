@@ -12,17 +12,18 @@
 //! Not here: what calls do.
 
 use super::cache::{Bucket, ShardMap};
+use super::names;
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, reply};
 use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
-use base_types::action::{Failure, RedisReply};
-use base_types::codec::Encode;
+use crate::planner::{CallResult, PlanContext, Planner, Step};
+use base_types::action::Failure;
 use base_types::s3::S3ErrorCode;
-use base_types::{BackendKind, ReadConsistency, Refusal, Tick};
+use base_types::{Refusal, Tick};
 use bytes::Bytes;
+use core_backends::bucket_names::Name;
+use core_backends::metadata;
 use core_backends::shard_reference::{Entry, Query, Reply, MAP_PAGE_MAX};
-use core_backends::{bucket_names, metadata};
 use std::sync::Arc;
 
 /// Troubles of one call after which it gives up; its deadline usually ends it before.
@@ -134,7 +135,7 @@ impl<W: BucketWork> OnBucket<W> {
         let name = self.work.bucket();
         let Some(bucket) = context.s3.bucket(name, context.now) else {
             let Some(id) = context.s3.id_of(name) else {
-                let call = ask_name(name)?;
+                let call = names::ask(name)?;
                 self.asked = Asked::Name;
                 return Ok(one(call));
             };
@@ -255,32 +256,11 @@ impl<W: BucketWork> OnBucket<W> {
     }
 }
 
-/// Asks the world for a bucket name.
-pub(crate) fn ask_name(name: &str) -> Result<Call, Refusal> {
-    Ok(Call::Read {
-        cluster: super::clusters::bucket_names()?,
-        backend: BackendKind::Redis,
-        query: bucket_names::look_up(name).to_bytes(),
-        consistency: Some(ReadConsistency::Strong),
-    })
-}
-
-/// The id of the bucket that owns a name.
+/// The id of the bucket that owns a name; `None` too where no bucket was ever made.
 fn name_read(name: &str, result: CallResult) -> Result<Option<u128>, Trouble> {
-    let found = match reply::<RedisReply>(result) {
-        Ok((found, _)) => found,
-        // No bucket was ever made.
-        Err(failure) if failure.refusal.code == "UnknownCluster" => return Ok(None),
-        Err(failure) => return Err(Trouble::Failed(failure)),
-    };
-    let value = match &found {
-        RedisReply::Bulk(value) => Some(&value[..]),
-        RedisReply::Nil => None,
-        _ => return Err(S3ErrorCode::InternalError.because("a bucket's name was answered otherwise").into()),
-    };
-    match bucket_names::parse(name, value)? {
-        bucket_names::Name::Owned(claim) => Ok(Some(claim.id)),
-        bucket_names::Name::Free | bucket_names::Name::Pending(_) => Ok(None),
+    match names::told(name, result).map_err(Trouble::Failed)? {
+        Some(Name::Owned(claim)) => Ok(Some(claim.id)),
+        Some(Name::Free | Name::Pending(_)) | None => Ok(None),
     }
 }
 

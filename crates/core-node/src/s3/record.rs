@@ -35,6 +35,9 @@ pub struct BucketRecord {
     pub(crate) rule: String,
     /// Drawn when it was made: seals the tokens of its listings.
     pub(crate) token_secret: (u64, u64),
+    /// Drawn by whoever made it `Deleting`, so that no two removals take it for their own. Else zero.
+    #[serde(default)]
+    pub(crate) closing: u64,
 }
 
 impl BucketRecord {

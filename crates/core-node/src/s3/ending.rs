@@ -1,0 +1,178 @@
+//! Takes back a creation, or goes through with a deletion, as the two-step commit says (core-backends,
+//! bucket_names): the name released, the clusters dropped, the entry removed. Part of the calls that make and remove
+//! buckets, and of the sweep.
+//!
+//! Always: every step may be repeated by several runners; clusters are dropped by the bucket's id, which never
+//! comes back, and in the one life that was seen. What they are is asked of the world's own list, not of the
+//! bucket's map, so that one made by a split that came late is found too.
+//! Not here: whether a bucket may go (delete.rs), when something counts as left behind (sweep.rs).
+
+use super::create::mark;
+use super::entries::{self, EntryDocument};
+use super::request::reply;
+use super::{clusters, names};
+use crate::keyspace::rounds::only;
+use crate::planner::{Call, CallResult, PlanContext, Step};
+use base_types::action::Failure;
+use base_types::codec::Encode;
+use base_types::s3::S3ErrorCode;
+use base_types::{BackendKind, ClusterName, Generation, ReadConsistency, Refusal};
+use core_backends::bucket_names::{sweep_next, Claim, EntryState, Name, Step as Commit};
+use core_backends::reference::{ClusterState, Query, Reply};
+
+/// Clusters dropped in one round.
+const DROPS_AT_A_TIME: usize = 8;
+/// The most rounds of one run: a bucket of [`super::on_bucket::SHARDS_MAX`] shards, and more.
+const ROUNDS_MAX: u32 = 30_000;
+
+/// How long the entry has been as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Elapsed {
+    /// Long enough: nothing of it can come late.
+    Enough,
+    /// A creation is taken back by its creator, but something of it may still come late.
+    Doubtful,
+    /// Seen at this version (zero: not there) for so many milliseconds.
+    Seen { version: u64, millis: u64 },
+}
+
+/// How far it is.
+pub(crate) enum Progress {
+    Calls(Vec<Call>),
+    /// Nothing is left to do at the entry.
+    Over,
+    /// The rest is to be done later.
+    Wait,
+}
+
+/// See the file's header.
+pub(crate) struct Ending {
+    claim: Claim,
+    elapsed: Elapsed,
+    viewing: bool,
+    rounds: u32,
+    /// The bucket's clusters as last seen, those of shards first.
+    pub clusters: Vec<(ClusterName, Generation)>,
+    /// The entry as last seen, of whichever bucket of the name.
+    pub entry: Option<(u64, EntryDocument)>,
+}
+
+impl Ending {
+    pub fn new(claim: Claim, elapsed: Elapsed) -> Ending {
+        Ending { claim, elapsed, viewing: false, rounds: 0, clusters: Vec::new(), entry: None }
+    }
+
+    /// A creator takes back what it did; `surely`: it has no call out.
+    pub fn undo(claim: Claim, surely: bool) -> Ending {
+        Ending::new(claim, if surely { Elapsed::Enough } else { Elapsed::Doubtful })
+    }
+
+    /// Looks at all three places.
+    pub fn view(&mut self) -> Result<Vec<Call>, Failure> {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            let message = format!("the removal of bucket '{}' does not come to an end; try again", self.claim.bucket);
+            return Err(S3ErrorCode::ServiceUnavailable.because(message).into());
+        }
+        self.viewing = true;
+        let Claim { bucket, account, id, .. } = &self.claim;
+        Ok(vec![
+            names::ask(bucket)?,
+            entries::get(account, bucket)?,
+            list(shards_prefix(*id)),
+            list(clusters::bucket(*id)?.as_str().to_string()),
+        ])
+    }
+
+    /// The next round. No answers: from the beginning.
+    pub fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Progress, Failure> {
+        if answers.is_empty() {
+            return Ok(Progress::Calls(self.view()?));
+        }
+        if self.viewing {
+            self.viewing = false;
+            return self.viewed(answers);
+        }
+        for answer in answers {
+            match answer {
+                Err(failure) if failure.refusal.code != "UnknownCluster" => return Err(failure),
+                _ => {}
+            }
+        }
+        Ok(Progress::Calls(self.view()?))
+    }
+
+    fn viewed(&mut self, answers: Vec<CallResult>) -> Result<Progress, Failure> {
+        let mut answers = answers.into_iter();
+        let mut next = || only(answers.next().into_iter().collect());
+        let name = names::told(&self.claim.bucket, next())?.unwrap_or(Name::Free);
+        self.entry = entries::got(next())?;
+        self.clusters = listed(next())?;
+        self.clusters.extend(listed(next())?);
+        let seen = self.entry.as_ref().map(|(_, entry)| entry.entry(0));
+        let step = sweep_next(&self.claim, self.now_ms(), &name, seen, !self.clusters.is_empty());
+        let Claim { bucket, account, .. } = &self.claim;
+        Ok(match step {
+            Commit::Name(command) => Progress::Calls(vec![names::tell(&command)?]),
+            Commit::Mark(state) => match mark(&self.claim, self.entry.clone(), state)? {
+                Step::Calls(calls) => Progress::Calls(calls),
+                _ => Progress::Wait,
+            },
+            Commit::DropCluster => Progress::Calls(self.drops()),
+            Commit::DeleteEntry => match &self.entry {
+                Some((version, _)) => Progress::Calls(vec![entries::delete(account, bucket, *version)?]),
+                None => Progress::Over,
+            },
+            Commit::WaitUntil(_) => Progress::Wait,
+            Commit::Done(_) | Commit::PutEntry | Commit::Build => Progress::Over,
+        })
+    }
+
+    /// Drops some of the clusters; the bucket's own only when its shards are gone.
+    pub fn drops(&self) -> Vec<Call> {
+        let shards = self.clusters.len().saturating_sub(1);
+        let most = if shards == 0 { 1 } else { DROPS_AT_A_TIME.min(shards) };
+        let of_life = |(cluster, life): &(ClusterName, Generation)| Call::DeleteCluster {
+            cluster: cluster.clone(),
+            life: Some(*life),
+        };
+        self.clusters.iter().take(most).map(of_life).collect()
+    }
+
+    /// The time as the two-step commit counts it: the entry became what it is at zero.
+    fn now_ms(&self) -> u64 {
+        let Some((version, entry)) = &self.entry else { return 0 };
+        match self.elapsed {
+            Elapsed::Enough => u64::MAX,
+            Elapsed::Doubtful if entry.state() == EntryState::Creating => u64::MAX,
+            Elapsed::Seen { version: seen, millis } if seen == *version => millis,
+            Elapsed::Doubtful | Elapsed::Seen { .. } => 0,
+        }
+    }
+}
+
+/// What the names of a bucket's shards begin with.
+fn shards_prefix(id: u128) -> String {
+    format!("shard@{id:032x}-")
+}
+
+/// Asks which clusters there are.
+fn list(prefix: String) -> Call {
+    let query = Query::List { prefix, start_after: None, limit: 4 * DROPS_AT_A_TIME as u32 };
+    Call::Read {
+        cluster: ClusterName::world(),
+        backend: BackendKind::Reference,
+        query: query.to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    }
+}
+
+/// Those that are not being removed already.
+fn listed(result: CallResult) -> Result<Vec<(ClusterName, Generation)>, Failure> {
+    let Reply::Records { records, .. } = reply::<Reply>(result)?.0 else {
+        let refusal: Refusal = S3ErrorCode::InternalError.because("the list of clusters was answered otherwise");
+        return Err(refusal.into());
+    };
+    let there = records.into_iter().filter(|record| record.state != ClusterState::Deleting);
+    Ok(there.map(|record| (record.name, record.generation)).collect())
+}

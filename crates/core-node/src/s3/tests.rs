@@ -1,0 +1,5 @@
+//! The planners of S3 calls against clusters in memory ([`world`]). Not here: the very same planners under
+//! faults of nodes, disks and networks (proof-sim).
+
+mod buckets;
+pub(crate) mod world;
