@@ -43,8 +43,9 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         socket.set_nodelay(true)?;
         let service = service.clone();
         let peer = Peer { address: peer.ip(), secure: false };
-        let answer = hyper::service::service_fn(move |request| {
+        let answer = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let service = service.clone();
+            let request = request.map(door_s3::Body::from);
             async move { service.answer(request, peer).await }
         });
         tokio::spawn(async move {

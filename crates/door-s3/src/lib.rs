@@ -25,4 +25,5 @@ mod upload;
 pub mod validate;
 
 pub use gateway::{Gateway, Peer, CALLS, INTENT_MS};
+pub use s3s::Body;
 pub use service::{Service, ServiceConfig};

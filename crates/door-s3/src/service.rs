@@ -7,7 +7,6 @@ use crate::error::because;
 use crate::gateway::{Gateway, Peer};
 use crate::validate;
 use base_types::s3::{CorsRule, S3ErrorCode};
-use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderValue, CONNECTION, HOST, ORIGIN};
 use hyper::{Method, Request, Response, Uri};
 use s3s::host::{DomainError, MultiDomain};
@@ -54,7 +53,7 @@ impl Service {
     }
 
     /// Answers one request.
-    pub async fn answer(&self, mut request: Request<Incoming>, peer: Peer) -> Result<Response<Body>, HttpError> {
+    pub async fn answer(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         if request.method() == Method::OPTIONS {
             return self.preflight(request.uri(), request.headers()).await;
         }
@@ -68,7 +67,7 @@ impl Service {
         };
         request.extensions_mut().insert(peer);
         let may_have_body = matches!(*request.method(), Method::PUT | Method::POST);
-        let mut response = self.inner.call(request.map(Body::from)).await?;
+        let mut response = self.inner.call(request).await?;
         response.headers_mut().extend(cors.unwrap_or_default());
         if may_have_body && !response.status().is_success() {
             // A refusal can come before the body was read. The client that waits for `100 Continue` will

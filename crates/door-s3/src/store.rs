@@ -4,7 +4,8 @@
 //!
 //! A crash between any two steps leaves an intent; `sweep` asks the metadata service whether a version
 //! names the bytes and settles or removes them. Always: an intent is durable before the first byte, bytes
-//! are durable before a version can name them, and a name is never used twice.
+//! are durable before a version can name them, and a name is never used twice. A name begins with the id of
+//! its store: a node that was given another store says so, and never removes what is not there to remove.
 //! Not here: small objects (they travel in the metadata call), who names the bytes (metadata).
 
 mod local;
@@ -24,6 +25,8 @@ use std::ops::Range;
 pub const CHUNK_BYTES: usize = 256 << 10;
 /// How many bytes the random part of a name has.
 const NAME_BYTES: usize = 16;
+/// How many bytes a store's id has.
+const ID_BYTES: usize = 4;
 
 /// What is kept beside bytes until a version names them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -52,9 +55,20 @@ pub enum StoreError {
         /// How many there must be.
         expected: u64,
     },
-    /// A name that this store never gave.
-    #[error("'{0}' is no name of this data store")]
+    /// A name that no store gave.
+    #[error("'{0}' is no name of a data store")]
     BadName(String),
+    /// A name of another store.
+    #[error(
+        "data '{location}' is in another data store than this node's '{store}'; give all nodes of a world the same \
+         data under [s3] in node.toml"
+    )]
+    OtherStore {
+        /// Its name.
+        location: String,
+        /// The id of this store.
+        store: String,
+    },
     /// The disk or the network.
     #[error("{doing}: {source}")]
     Io {
@@ -74,9 +88,17 @@ impl StoreError {
 /// Bytes as they come, each piece at most [`CHUNK_BYTES`].
 pub type DataStream = BoxStream<'static, Result<Bytes, StoreError>>;
 
+/// The right to sweep a store; given back when it is dropped.
+pub type SweepGuard = Box<dyn Send>;
+
 /// A place for bytes.
 #[async_trait::async_trait]
 pub trait DataStore: Send + Sync + 'static {
+    /// Whether this store gave the name: what others gave is neither removed nor forgotten here.
+    fn owns(&self, location: &str) -> bool;
+    /// The right to sweep; none where another process has it. (Where a store cannot tell, everybody has it:
+    /// each step of a sweep may be done twice.)
+    async fn begin_sweep(&self) -> Result<Option<SweepGuard>, StoreError>;
     /// Registers the intent and opens a new name for writing.
     async fn begin(&self, intent: Intent) -> Result<Box<dyn DataWriter>, StoreError>;
     /// Reads a range of what has `length` bytes.
@@ -102,20 +124,65 @@ pub trait DataWriter: Send {
     async fn abandon(self: Box<Self>);
 }
 
-/// A name nobody can guess and no two writes share.
-pub(crate) fn new_name() -> Result<String, StoreError> {
+/// The id of a store: the beginning of all names it gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct StoreId(String);
+
+impl StoreId {
+    /// Of a new store.
+    pub fn draw() -> Result<StoreId, StoreError> {
+        random_hex(ID_BYTES).map(StoreId)
+    }
+
+    /// As it was written down when the store was made.
+    pub fn read(text: &str) -> Result<StoreId, StoreError> {
+        let text = text.trim_end();
+        if is_hex(text, ID_BYTES) {
+            return Ok(StoreId(text.to_owned()));
+        }
+        let bad = std::io::Error::new(std::io::ErrorKind::InvalidData, format!("'{}' is no id", text.escape_debug()));
+        Err(StoreError::io("reading the data store's id; was it changed by hand?", bad))
+    }
+
+    /// As it is written down.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// A name nobody can guess and no two writes share, without the id.
+    pub fn new_name() -> Result<String, StoreError> {
+        random_hex(NAME_BYTES)
+    }
+
+    /// A name as metadata keeps it.
+    pub fn location(&self, name: &str) -> String {
+        format!("{}-{name}", self.0)
+    }
+
+    /// The name without the id. Names come back from metadata: whatever else stands there must not reach a path.
+    pub fn name<'l>(&self, location: &'l str) -> Result<&'l str, StoreError> {
+        let Some((id, name)) = location.split_once('-').filter(|(id, name)| is_hex(id, ID_BYTES) && is_name(name)) else {
+            return Err(StoreError::BadName(location.chars().take(2 * NAME_BYTES).collect()));
+        };
+        if id != self.0 {
+            return Err(StoreError::OtherStore { location: location.to_owned(), store: self.0.clone() });
+        }
+        Ok(name)
+    }
+}
+
+fn random_hex(count: usize) -> Result<String, StoreError> {
     let mut bytes = [0u8; NAME_BYTES];
     getrandom::fill(&mut bytes)
         .map_err(|error| StoreError::io("drawing a name", std::io::Error::other(error.to_string())))?;
-    Ok(crate::checksum::hex(&bytes))
+    Ok(crate::checksum::hex(&bytes[..count]))
 }
 
-/// Names come back from metadata: whatever else stands there must not reach a path.
-pub(crate) fn check_name(location: &str) -> Result<(), StoreError> {
-    let legal = location.len() == 2 * NAME_BYTES
-        && location.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    if legal {
-        return Ok(());
-    }
-    Err(StoreError::BadName(location.chars().take(2 * NAME_BYTES).collect()))
+/// A name without the id.
+pub(crate) fn is_name(text: &str) -> bool {
+    is_hex(text, NAME_BYTES)
+}
+
+fn is_hex(text: &str, bytes: usize) -> bool {
+    text.len() == 2 * bytes && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

@@ -1,7 +1,8 @@
 //! Collects bytes that nothing names: what crashes left, and what deletes and overwrites freed.
 //!
 //! Always: bytes are removed only when their intent has expired and no version names them, or when the
-//! metadata service has put them on its list of freed ones. Each step may be done twice.
+//! metadata service has put them on its list of freed ones. Each step may be done twice. What other stores
+//! gave (another gateway's own, over the JSON API) is left to whoever sweeps them.
 //! The metadata service refuses a version whose intent has expired by its clock; a sweep waits
 //! [`SLACK_MS`] longer by its own, so the two clocks may differ by that much.
 
@@ -16,6 +17,8 @@ pub const SLACK_MS: u64 = 15 * 60 * 1000;
 const PAGE: usize = 256;
 /// How many pages one sweep takes at most; the next one goes on.
 const PAGES_MAX: usize = 4096;
+/// How many freed names are looked at, at most, to find one that is this store's behind others' ones.
+const FREED_LOOK_MAX: u32 = 16_384;
 
 /// What a sweep did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,17 +78,26 @@ async fn is_named(metadata: &dyn MetadataService, bucket: &str, key: &str, locat
 
 /// Removes what deletes and overwrites have freed.
 pub async fn drain_freed(metadata: &dyn MetadataService, store: &dyn DataStore) -> Result<u64, SweepError> {
-    let mut freed = 0;
+    let (mut freed, mut max) = (0, PAGE as u32);
     for _ in 0..PAGES_MAX {
-        let page: Locations = ask(metadata, ListFreedData { max: PAGE as u32 }).await?;
-        if page.locations.is_empty() {
-            break;
+        let page: Locations = ask(metadata, ListFreedData { max }).await?;
+        let full = page.locations.len() >= max as usize;
+        let own: Vec<String> = page.locations.into_iter().filter(|location| store.owns(location)).collect();
+        if own.is_empty() {
+            // Others' names, which only they can settle, may stand before ours.
+            if !full || max >= FREED_LOOK_MAX {
+                break;
+            }
+            max *= 4;
+            continue;
         }
-        for location in &page.locations {
+        for location in &own {
             store.remove(location).await?;
         }
-        freed += page.locations.len() as u64;
-        tell(metadata, ForgetFreedData { locations: page.locations }).await?;
+        freed += own.len() as u64;
+        for names in own.chunks(PAGE) {
+            tell(metadata, ForgetFreedData { locations: names.to_vec() }).await?;
+        }
     }
     Ok(freed)
 }

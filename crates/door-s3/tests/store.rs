@@ -60,7 +60,12 @@ async fn contract(store: &dyn DataStore) {
     store.remove(&location).await.unwrap();
     store.remove(&location).await.unwrap();
     assert!(matches!(store.read(&location, 1, 0..1).await, Err(StoreError::Missing(_))));
-    for bad in ["", "../../etc/passwd", "ABCD", "0123456789abcdef0123456789abcde/", "é"] {
+    assert!(store.owns(&location));
+    let other = format!("{}{}", if location.starts_with('0') { "1" } else { "0" }, &location[1..]);
+    assert!(!store.owns(&other));
+    let told = store.remove(&other).await.unwrap_err();
+    assert!(matches!(told, StoreError::OtherStore { .. }) && told.to_string().contains("[s3]"), "{told}");
+    for bad in ["", "../../etc/passwd", "ABCD", "01234567-0123456789abcdef0123456789abcde/", "é"] {
         assert!(matches!(store.read(bad, 1, 0..1).await, Err(StoreError::BadName(_))), "{bad}");
         assert!(matches!(store.remove(bad).await, Err(StoreError::BadName(_))), "{bad}");
     }
@@ -74,22 +79,47 @@ async fn contract(store: &dyn DataStore) {
 async fn local_keeps_the_contract() {
     let folder = tempfile::tempdir().unwrap();
     contract(&LocalStore::open(folder.path()).unwrap()).await;
-    assert_eq!(files(folder.path()), vec!["lock"], "nothing is left behind");
+    assert_eq!(files(folder.path()), vec!["store-id"], "nothing is left behind");
 }
 
 #[tokio::test]
 async fn other_stores_keep_the_contract() {
-    contract(&ObjectsStore::new(Arc::new(object_store::memory::InMemory::new()))).await;
+    let memory = Arc::new(object_store::memory::InMemory::new());
+    let store = ObjectsStore::open(memory.clone()).await.unwrap();
+    contract(&store).await;
+    let location = put(&store).await;
+    assert!(ObjectsStore::open(memory).await.unwrap().owns(&location), "the id is kept");
 }
 
 #[tokio::test]
-async fn a_folder_is_used_by_one_gateway() {
+async fn a_folder_is_shared_and_swept_by_one() {
     let folder = tempfile::tempdir().unwrap();
-    let store = LocalStore::open(folder.path()).unwrap();
-    let second = LocalStore::open(folder.path()).err().expect("refused").to_string();
-    assert!(second.contains("another gateway"), "{second}");
-    drop(store);
-    LocalStore::open(folder.path()).unwrap();
+    let open = |_| LocalStore::open(folder.path()).unwrap();
+    let stores: Vec<LocalStore> =
+        std::thread::scope(|scope| [1, 2, 3, 4].map(|n| scope.spawn(move || open(n))).map(|t| t.join().unwrap()).into());
+    let location = put(&stores[0]).await;
+    for store in &stores {
+        assert!(store.owns(&location) && is_there(store, &location).await);
+    }
+    let held = stores[1].begin_sweep().await.unwrap().expect("nobody else sweeps");
+    assert!(stores[2].begin_sweep().await.unwrap().is_none());
+    drop(held);
+    assert!(stores[2].begin_sweep().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_another_store_gave_is_left_alone() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (store, other) = (LocalStore::open(folder.path()).unwrap(), LocalStore::open(elsewhere.path()).unwrap());
+    let metadata = bucket().await;
+    let foreign = killed_put(&other, &metadata, Killed::AfterSettling).await;
+    killed_put(&store, &metadata, Killed::AfterSettling).await;
+    killed_put(&store, &metadata, Killed::AfterSettling).await;
+    assert!(matches!(read(&store, &foreign, 0..1).await, Err(StoreError::OtherStore { .. })));
+    assert_eq!(drain_freed(&metadata, &store).await.unwrap(), 1, "its own");
+    assert!(is_there(&other, &foreign).await);
+    assert_eq!(drain_freed(&metadata, &other).await.unwrap(), 1);
+    assert!(!is_there(&other, &foreign).await);
 }
 
 fn files(folder: &Path) -> Vec<String> {
@@ -221,5 +251,5 @@ async fn what_deletes_and_overwrites_free_is_collected_even_after_a_crash() {
     store.remove(&second).await.unwrap();
     assert_eq!(drain_freed(&metadata, &store).await.unwrap(), 1);
     assert_eq!(drain_freed(&metadata, &store).await.unwrap(), 0);
-    assert_eq!(files(folder.path()), vec!["lock"]);
+    assert_eq!(files(folder.path()), vec!["store-id"]);
 }

@@ -6,6 +6,7 @@
 //! Not here: the data directory (`data.rs`), what a certificate must say (`tls.rs`).
 
 pub mod check;
+mod s3;
 pub mod topology;
 
 use base_types::NodeId;
@@ -58,6 +59,9 @@ pub struct NodeFile {
     pub place: PlaceSection,
     pub http: DoorSection,
     pub peer: DoorSection,
+    /// The S3 gateway; none where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3Section>,
     pub certificates: CertificatesSection,
     #[serde(default)]
     pub engine: EngineSection,
@@ -110,6 +114,28 @@ pub struct DoorSection {
     /// `host:port` others use; `listen` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
+}
+
+/// The S3 gateway.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3Section {
+    /// `ip:port` to listen on.
+    pub listen: String,
+    /// The region buckets made here are in; the node's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
+    /// Domains below which a bucket is a host; path style only where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
+    /// Where objects over 64 KiB go, the same for all nodes: a directory that all of them see, or the URL of an object store.
+    pub data: String,
+    /// Threads beside the cores'; half as many as those where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+    /// What the object store of a URL needs beside it (`aws_endpoint`, `aws_access_key_id`, …).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub data_options: BTreeMap<String, String>,
 }
 
 /// Files in PEM, relative to node.toml.
@@ -268,6 +294,7 @@ pub struct Config {
     pub http_advertise: String,
     pub peer_listen: std::net::SocketAddr,
     pub peer_advertise: String,
+    pub s3: Option<S3Config>,
     pub world_members: BTreeMap<NodeId, String>,
     pub region_members: BTreeMap<NodeId, String>,
     pub certificates: CertificatesSection,
@@ -276,6 +303,23 @@ pub struct Config {
     pub tuning: TuningSection,
     /// Shards of a static topology; empty where none is named.
     pub topology: Vec<TopologyShard>,
+}
+
+/// The S3 gateway, checked.
+#[derive(Clone, Debug)]
+pub struct S3Config {
+    pub listen: std::net::SocketAddr,
+    pub region: String,
+    pub domains: Vec<String>,
+    pub data: S3Data,
+    pub threads: usize,
+}
+
+/// Where objects' data goes.
+#[derive(Clone, Debug)]
+pub enum S3Data {
+    Directory(PathBuf),
+    Url { url: String, options: BTreeMap<String, String> },
 }
 
 impl NodeFile {

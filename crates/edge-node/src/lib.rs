@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   node.toml ─▶ config ─▶ node (start) ─▶ one thread a core: runtime, lanes, http, peers
+//!                                        ├▶ S3 gateway, if configured: threads of its own
 //!                                        └▶ threads beside each lane: log writer, segments, engine
 //! ```
 //!
 //! Always: the core is only ever called as "some events, then finish_turn, then the effects in order";
 //! nothing is acknowledged that the log writer has not reported; a failed disk, a panic or a core that
 //! asks for it ends the process (the world is built to lose one node).
-//! Not here: what a request means (core-node), how it is written in JSON (door-http).
+//! Not here: what a request means (core-node), how it is written in JSON (door-http) or S3's XML (door-s3).
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The edge is where clocks, files and sockets are.
 
 pub mod ca;
@@ -31,6 +32,7 @@ mod monitor;
 mod node;
 mod peers;
 mod quiet;
+mod s3;
 mod sync;
 #[cfg(test)]
 mod testing;

@@ -124,6 +124,7 @@ pub fn config(home: &Path, id: u64) -> Config {
         place: crate::config::PlaceSection { az: "1".into(), rack: "1".into(), chassis: "1".into() },
         http: door(),
         peer: door(),
+        s3: None,
         certificates: crate::config::CertificatesSection {
             authority: issued.authority,
             certificate: issued.certificate,

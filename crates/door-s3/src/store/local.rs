@@ -1,24 +1,30 @@
-//! Bytes in a local directory.
+//! Bytes in a local directory, which several processes may share (nodes on one machine, or on one shared disk).
 //!
-//!   lock          held while the store is open: two processes would sweep each other's writes
+//!   store-id      the beginning of all names given here; written once, by whoever makes the directory
+//!   sweep.lock    held by the one process that sweeps
 //!   intents/N     who will name N, as JSON; written as N.new, synced, renamed
 //!   temp/N        bytes on their way; synced, then renamed to
 //!   data/aa/bb/N  where aabb are N's first digits
 //!
 //! Always: a name of `data/` is whole and synced, file and folder. Not here: which are named (`sweep`).
 
-use super::{check_name, new_name, DataStore, DataStream, DataWriter, Intent, StoreError, CHUNK_BYTES};
+use super::{
+    is_name, DataStore, DataStream, DataWriter, Intent, StoreError, StoreId, SweepGuard, CHUNK_BYTES,
+};
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _};
 
 /// How many bytes are written before the system is asked to begin with the disk: a sync of gigabytes
 /// at the end would stop everything else.
 const SYNC_EVERY_BYTES: u64 = 64 << 20;
+/// An intent that is not whole after so long never will be: its writer is gone.
+const UNFINISHED_AFTER: Duration = Duration::from_secs(3600);
 
 /// A store in a local directory.
 #[derive(Clone)]
@@ -28,7 +34,7 @@ pub struct LocalStore {
 
 struct Inner {
     root: PathBuf,
-    _lock: File,
+    id: StoreId,
 }
 
 impl LocalStore {
@@ -39,27 +45,40 @@ impl LocalStore {
             let path = root.join(folder);
             fs::create_dir_all(&path).map_err(|error| StoreError::io(format!("making {}", path.display()), error))?;
         }
-        let path = root.join("lock");
-        let lock = File::create(&path).map_err(|error| StoreError::io(format!("opening {}", path.display()), error))?;
-        lock.try_lock().map_err(|error| {
-            StoreError::io(format!("locking {}; does another gateway use it?", path.display()), error.into())
-        })?;
-        let store = LocalStore { inner: Arc::new(Inner { root, _lock: lock }) };
-        store.drop_unfinished_intents()?;
-        Ok(store)
+        let id = match read_id(&root)? {
+            Some(id) => id,
+            None => write_id(&root)?,
+        };
+        Ok(LocalStore { inner: Arc::new(Inner { root, id }) })
     }
 
     /// What a crash left of intents that were never whole: no bytes were written for them.
-    fn drop_unfinished_intents(&self) -> Result<(), StoreError> {
-        let folder = self.path("intents");
-        let doing = || format!("reading {}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(|error| StoreError::io(doing(), error))? {
-            let path = entry.map_err(|error| StoreError::io(doing(), error))?.path();
-            if path.extension().is_some_and(|extension| extension == "new") {
-                gone(fs::remove_file(&path)).map_err(|error| StoreError::io(doing(), error))?;
+    fn drop_unfinished_intents(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.path("intents"))? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "new") {
+                continue;
+            }
+            // Younger ones may be another process's, about to be renamed.
+            let age = fs::metadata(&path).and_then(|data| data.modified()).map(|modified| modified.elapsed());
+            if age.is_ok_and(|age| age.is_ok_and(|age| age > UNFINISHED_AFTER)) {
+                gone(fs::remove_file(&path))?;
             }
         }
         Ok(())
+    }
+
+    /// The lock of whoever sweeps; the system takes it back from a process that dies.
+    fn lock_for_sweep(&self) -> io::Result<Option<File>> {
+        let lock = File::create(self.path("sweep.lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {
+                self.drop_unfinished_intents()?;
+                Ok(Some(lock))
+            }
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
     }
 
     fn path(&self, folder: &str) -> PathBuf {
@@ -104,7 +123,7 @@ impl LocalStore {
         let mut names: Vec<String> = Vec::new();
         for entry in fs::read_dir(&folder)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            if check_name(&name).is_ok() && after.is_none_or(|after| name.as_str() > after) {
+            if is_name(&name) && after.is_none_or(|after| name.as_str() > after) {
                 names.push(name);
             }
         }
@@ -113,7 +132,7 @@ impl LocalStore {
         let mut out = Vec::with_capacity(names.len());
         for name in names {
             match fs::read(folder.join(&name)) {
-                Ok(bytes) => out.push((name, serde_json::from_slice(&bytes)?)),
+                Ok(bytes) => out.push((self.inner.id.location(&name), serde_json::from_slice(&bytes)?)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -146,10 +165,50 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// The id of a store that was made before.
+fn read_id(root: &Path) -> Result<Option<StoreId>, StoreError> {
+    let path = root.join("store-id");
+    match fs::read_to_string(&path) {
+        Ok(text) => StoreId::read(&text).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::io(format!("reading {}", path.display()), error)),
+    }
+}
+
+/// Gives a new store its id. Of several processes that do so at once one wins: a link is made only where there is none.
+fn write_id(root: &Path) -> Result<StoreId, StoreError> {
+    let (id, path) = (StoreId::draw()?, root.join("store-id"));
+    let doing = || format!("writing {}", path.display());
+    let beside = root.join(format!("store-id.{}", id.text()));
+    let made = (|| {
+        let mut file = File::create_new(&beside)?;
+        file.write_all(format!("{}\n", id.text()).as_bytes())?;
+        file.sync_all()?;
+        let linked = fs::hard_link(&beside, &path);
+        fs::remove_file(&beside)?;
+        match linked {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => sync_folder(root),
+        }
+    })();
+    made.map_err(|error| StoreError::io(doing(), error))?;
+    let missing = || StoreError::io(doing(), io::Error::from(io::ErrorKind::NotFound));
+    read_id(root)?.ok_or_else(missing)
+}
+
 #[async_trait::async_trait]
 impl DataStore for LocalStore {
+    fn owns(&self, location: &str) -> bool {
+        self.inner.id.name(location).is_ok()
+    }
+
+    async fn begin_sweep(&self) -> Result<Option<SweepGuard>, StoreError> {
+        let lock = self.blocking("locking the data store for a sweep".to_owned(), LocalStore::lock_for_sweep).await?;
+        Ok(lock.map(|lock| Box::new(lock) as SweepGuard))
+    }
+
     async fn begin(&self, intent: Intent) -> Result<Box<dyn DataWriter>, StoreError> {
-        let name = new_name()?;
+        let name = StoreId::new_name()?;
         let doing = format!("beginning data '{name}'");
         let own = name.clone();
         let begun = self.blocking(doing, move |store| {
@@ -157,12 +216,12 @@ impl DataStore for LocalStore {
             File::create_new(store.path("temp").join(&own))
         });
         let file = tokio::fs::File::from_std(begun.await?);
-        Ok(Box::new(LocalWriter { store: self.clone(), name, file, unsynced_bytes: 0 }))
+        let location = self.inner.id.location(&name);
+        Ok(Box::new(LocalWriter { store: self.clone(), name, location, file, unsynced_bytes: 0 }))
     }
 
     async fn read(&self, location: &str, length: u64, range: Range<u64>) -> Result<DataStream, StoreError> {
-        check_name(location)?;
-        let path = self.data_path(location);
+        let path = self.data_path(self.inner.id.name(location)?);
         let doing = || format!("reading {}", path.display());
         let mut file = tokio::fs::File::open(&path).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::Missing(location.to_owned()),
@@ -178,20 +237,18 @@ impl DataStore for LocalStore {
     }
 
     async fn settle(&self, location: &str) -> Result<(), StoreError> {
-        check_name(location)?;
-        let name = location.to_owned();
+        let name = self.inner.id.name(location)?.to_owned();
         let doing = format!("settling data '{name}'");
         self.blocking(doing, move |store| gone(fs::remove_file(store.path("intents").join(name)))).await
     }
 
     async fn remove(&self, location: &str) -> Result<(), StoreError> {
-        check_name(location)?;
-        let name = location.to_owned();
+        let name = self.inner.id.name(location)?.to_owned();
         self.blocking(format!("removing data '{name}'"), move |store| store.remove_all(&name)).await
     }
 
     async fn intents(&self, after: Option<&str>, max: usize) -> Result<Vec<(String, Intent)>, StoreError> {
-        let after = after.map(str::to_owned);
+        let after = after.map(|after| self.inner.id.name(after)).transpose()?.map(str::to_owned);
         self.blocking("listing intents".to_owned(), move |store| store.list_intents(after.as_deref(), max)).await
     }
 }
@@ -211,6 +268,7 @@ async fn next_chunk((mut file, left, doing): Reading) -> Result<Option<(Bytes, R
 struct LocalWriter {
     store: LocalStore,
     name: String,
+    location: String,
     file: tokio::fs::File,
     unsynced_bytes: u64,
 }
@@ -224,7 +282,7 @@ impl LocalWriter {
 #[async_trait::async_trait]
 impl DataWriter for LocalWriter {
     fn location(&self) -> &str {
-        &self.name
+        &self.location
     }
 
     async fn write(&mut self, bytes: Bytes) -> Result<(), StoreError> {
@@ -246,6 +304,6 @@ impl DataWriter for LocalWriter {
 
     async fn abandon(self: Box<Self>) {
         // What stays behind after a failure here, the sweep removes.
-        let _ = self.store.remove(&self.name).await;
+        let _ = self.store.remove(&self.location).await;
     }
 }

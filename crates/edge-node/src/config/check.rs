@@ -14,25 +14,25 @@ use std::path::{Path, PathBuf};
 const LABEL_BYTES_MAX: usize = 63;
 
 /// One file under check: knows how to say where.
-struct Checker<'a> {
+pub(super) struct Checker<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
 impl Checker<'_> {
-    fn refuse<T>(&self, what: String, remedy: &str) -> Result<T, ConfigError> {
+    pub(super) fn refuse<T>(&self, what: String, remedy: &str) -> Result<T, ConfigError> {
         Err(ConfigError::Invalid { path: self.path.display().to_string(), what, remedy: remedy.into() })
     }
 
     /// `line 7: `, the `nth` line (from 0) that holds `needle` outside comments; empty where none does.
-    fn line(&self, needle: &str, nth: usize) -> String {
+    pub(super) fn line(&self, needle: &str, nth: usize) -> String {
         let code = |line: &str| line.split('#').next().unwrap_or("").to_string();
         let mut found = self.text.lines().enumerate().filter(|(_, line)| code(line).contains(needle));
         found.nth(nth).map(|(index, _)| format!("line {}: ", index + 1)).unwrap_or_default()
     }
 
     /// A path relative to the file's directory.
-    fn resolve(&self, path: &Path) -> PathBuf {
+    pub(super) fn resolve(&self, path: &Path) -> PathBuf {
         match self.path.parent() {
             Some(parent) if path.is_relative() => parent.join(path),
             _ => path.to_path_buf(),
@@ -58,6 +58,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         return checker
             .refuse(format!("http and peer both listen on {http_listen}"), "give each door a port of its own");
     }
+    let s3 = super::s3::check(&checker, &file, &[http_listen, peer_listen])?;
     let http_advertise = check_advertise(&checker, "http", &file.http)?;
     let peer_advertise = check_advertise(&checker, "peer", &file.peer)?;
     check_own_address(&checker, &file, &world_members, &region_members, &peer_advertise)?;
@@ -90,6 +91,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         http_advertise,
         peer_listen,
         peer_advertise,
+        s3,
         world_members,
         region_members,
         certificates,
@@ -186,7 +188,7 @@ fn address_is_legal(text: &str) -> bool {
     host_is_legal && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-fn check_listen(checker: &Checker<'_>, door: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+pub(super) fn check_listen(checker: &Checker<'_>, door: &str, text: &str) -> Result<SocketAddr, ConfigError> {
     text.parse().or_else(|_| {
         let line = checker.line(&format!("listen = \"{text}\""), 0);
         checker.refuse(

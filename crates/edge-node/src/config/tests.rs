@@ -119,6 +119,31 @@ fn syntax_and_unknown_keys_come_with_their_place() {
 }
 
 #[test]
+fn the_gateway_is_checked_too() {
+    let home = Home::new();
+    let with = |text: &str| format!("{GOOD}[s3]\nlisten = \"127.0.0.1:7401\"\ndata = \"s3-data\"\n{text}");
+    let s3 = home.load(&with("")).unwrap().s3.unwrap();
+    assert_eq!((s3.region.as_str(), s3.threads), ("fr-par", 1));
+    assert!(matches!(s3.data, S3Data::Directory(path) if path == home.0.path().join("s3-data")));
+    assert!(home.load(GOOD).unwrap().s3.is_none());
+    let written = NodeFile::parse("node.toml", &with("domains = [\"s3.local:7401\"]\n")).unwrap().to_toml().unwrap();
+    assert_eq!(home.load(&written).unwrap().s3.unwrap().domains, ["s3.local:7401"]);
+    let cases = [
+        ("threads = 0", "~/node.toml: line 34: s3.threads is 0; use 1 to 64, or leave it out"),
+        ("region = \"Mars\"", "~/node.toml: line 34: s3.region is \"Mars\"; use 1 to 63 lower-case letters, digits and hyphens"),
+        ("domains = [\".x\"]", "~/node.toml: line 34: s3.domains has \".x\"; write a domain in lower case as clients send it, with its port if it has one, for example s3.example.org"),
+        ("data_options = { a = \"b\" }", "~/node.toml: s3.data_options are given, but s3.data is a directory; remove data_options"),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(home.error(&with(text)), expected);
+    }
+    let same = home.error(&with("").replace("7401", "7101"));
+    assert!(same.contains("s3 and another door both listen on 127.0.0.1:7101"), "{same}");
+    assert!(home.error(&with("bucket = 1")).contains("unknown field `bucket`"));
+    assert!(home.error(&with("").replace("s3-data", "")).contains("s3.data is empty"));
+}
+
+#[test]
 fn files_that_are_too_open_or_too_big_are_refused() {
     let home = Home::new();
     home.mode("node.key", 0o640);

@@ -1,0 +1,81 @@
+//! The checks of `[s3]`.
+//!
+//! Always: as `check.rs`: the first finding, with its line and a remedy.
+//! Not here: whether the data store can be opened (the node tries when it starts).
+
+use super::check::{check_listen, Checker};
+use super::{ConfigError, NodeFile, S3Config, S3Data, S3Section};
+use std::net::SocketAddr;
+
+/// The most threads of a gateway.
+const THREADS_MAX: usize = 64;
+/// The most domains.
+const DOMAINS_MAX: usize = 16;
+/// The longest domain.
+const DOMAIN_BYTES_MAX: usize = 253;
+
+/// The gateway's configuration, where there is one. `taken` are the other doors' addresses.
+pub(super) fn check(
+    checker: &Checker<'_>,
+    file: &NodeFile,
+    taken: &[SocketAddr],
+) -> Result<Option<S3Config>, ConfigError> {
+    let Some(section) = &file.s3 else { return Ok(None) };
+    let listen = check_listen(checker, "s3", &section.listen)?;
+    if listen.port() != 0 && taken.contains(&listen) {
+        let what = format!("s3 and another door both listen on {listen}");
+        return checker.refuse(what, "give each door a port of its own");
+    }
+    let region = section.region.clone().unwrap_or_else(|| file.region.name.clone());
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if region.is_empty() || region.len() > 63 || !region.chars().all(legal) {
+        let line = checker.line("region =", 0);
+        return checker
+            .refuse(format!("{line}s3.region is {region:?}"), "use 1 to 63 lower-case letters, digits and hyphens");
+    }
+    check_domains(checker, section)?;
+    let cores = file.cores.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let threads = section.threads.unwrap_or_else(|| (cores / 2).clamp(1, THREADS_MAX));
+    if threads == 0 || threads > THREADS_MAX {
+        let line = checker.line("threads =", 0);
+        return checker.refuse(format!("{line}s3.threads is {threads}"), "use 1 to 64, or leave it out");
+    }
+    let data = check_data(checker, section)?;
+    Ok(Some(S3Config { listen, region, domains: section.domains.clone(), data, threads }))
+}
+
+fn check_domains(checker: &Checker<'_>, section: &S3Section) -> Result<(), ConfigError> {
+    if section.domains.len() > DOMAINS_MAX {
+        return checker.refuse(format!("s3.domains has {} domains", section.domains.len()), "list at most 16");
+    }
+    for domain in &section.domains {
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.:".contains(c);
+        let edges = !domain.starts_with(['.', '-']) && !domain.ends_with(['.', '-']);
+        if domain.is_empty() || domain.len() > DOMAIN_BYTES_MAX || !domain.chars().all(legal) || !edges {
+            let line = checker.line(&format!("\"{domain}\""), 0);
+            let remedy = "write a domain in lower case as clients send it, with its port if it has one, for example s3.example.org";
+            return checker.refuse(format!("{line}s3.domains has {domain:?}"), remedy);
+        }
+    }
+    Ok(())
+}
+
+/// What has `://` in it is a URL, all else a directory.
+fn check_data(checker: &Checker<'_>, section: &S3Section) -> Result<S3Data, ConfigError> {
+    let text = &section.data;
+    if text.is_empty() {
+        let remedy = "name a directory that all nodes see, or the URL of an object store (s3://bucket/prefix)";
+        return checker.refuse(format!("{}s3.data is empty", checker.line("data = \"\"", 0)), remedy);
+    }
+    if text.contains("://") {
+        if !cfg!(feature = "s3-object-store") {
+            let remedy = "name a directory, or build with the feature s3-object-store";
+            return checker.refuse(format!("{}s3.data is {text:?}, which this build cannot reach", checker.line(text, 0)), remedy);
+        }
+        return Ok(S3Data::Url { url: text.clone(), options: section.data_options.clone() });
+    }
+    if !section.data_options.is_empty() {
+        return checker.refuse("s3.data_options are given, but s3.data is a directory".into(), "remove data_options");
+    }
+    Ok(S3Data::Directory(checker.resolve(text.as_ref())))
+}

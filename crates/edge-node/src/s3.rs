@@ -1,0 +1,173 @@
+//! The S3 gateway's host: threads of its own beside the cores.
+//!
+//! ```text
+//!  socket ─▶ hive-s3-i: hyper ─▶ door-s3 ─┬─▶ NodeMetadata ─letter─▶ a core's thread: LaneDoor::ask
+//!                                         └─▶ data store (a directory, or an object store)
+//!  hive-s3-0 besides: background (what crashes left, what deletes freed, lifecycle rules)
+//! ```
+//!
+//! Always: connections count against the same limit as the HTTP door's; a client that stops sending or
+//! taking bytes is cut off; calls under way are bounded. Why not on the cores' threads: decision 0015.
+//! Not here: S3 itself (door-s3), what a call does (core-node).
+
+pub mod background;
+mod connection;
+mod lifecycle;
+mod metadata;
+
+pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
+
+use crate::config::{S3Config, S3Data};
+use crate::http::HttpLimits;
+use crate::quiet::Quiet;
+use connection::{BodyLimit, SteadyWrites};
+use door_s3::store::{DataStore, LocalStore};
+use door_s3::{Gateway, Peer, Service, ServiceConfig};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Threads one S3 thread may have waiting for a disk.
+pub const BLOCKING_THREADS_MAX: usize = 16;
+/// Header lines a request may have: user metadata alone may be dozens.
+const HEADERS_MAX: usize = 128;
+/// Bytes of a request's head, and of the read buffer.
+const HEAD_BYTES_MAX: usize = 96 << 10;
+/// The pause after the listener itself failed (out of descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// What a connection over the limit is told.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
+
+/// Opens the data store a configuration names.
+pub async fn open_store(data: &S3Data) -> Result<Arc<dyn DataStore>, String> {
+    match data {
+        S3Data::Directory(path) => {
+            let store = LocalStore::open(path).map_err(|error| error.to_string())?;
+            Ok(Arc::new(store))
+        }
+        S3Data::Url { url, options } => open_url(url, options).await,
+    }
+}
+
+#[cfg(feature = "s3-object-store")]
+async fn open_url(
+    url: &str,
+    options: &std::collections::BTreeMap<String, String>,
+) -> Result<Arc<dyn DataStore>, String> {
+    let parsed = url::Url::parse(url).map_err(|error| format!("{url}: {error}"))?;
+    let (store, prefix) = object_store::parse_url_opts(&parsed, options).map_err(|error| format!("{url}: {error}"))?;
+    let store: Arc<dyn object_store::ObjectStore> = Arc::new(object_store::prefix::PrefixStore::new(store, prefix));
+    let store = door_s3::store::ObjectsStore::open(store).await.map_err(|error| error.to_string())?;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "s3-object-store"))]
+async fn open_url(url: &str, _: &std::collections::BTreeMap<String, String>) -> Result<Arc<dyn DataStore>, String> {
+    Err(format!("{url}: this build has no object stores; build with the feature s3-object-store, or name a directory"))
+}
+
+/// The gateway of one node.
+pub fn service(
+    config: &S3Config,
+    metadata: Arc<NodeMetadata>,
+    store: Arc<dyn DataStore>,
+) -> Result<Service, String> {
+    let gateway = Gateway::new(metadata, store, config.region.clone());
+    Service::new(gateway, &ServiceConfig { domains: config.domains.clone() }).map_err(|error| error.to_string())
+}
+
+/// The S3 door of one thread.
+pub struct S3Door {
+    pub service: Service,
+    pub limits: HttpLimits,
+    /// Connections of the whole node, the HTTP door's among them.
+    pub connections: Arc<AtomicUsize>,
+    pub quiet: Quiet,
+}
+
+/// Counts a connection while it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl S3Door {
+    /// Accepts until draining begins.
+    pub async fn run(self: Rc<Self>, listener: TcpListener, draining: watch::Receiver<bool>) {
+        let mut stop = draining.clone();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    if let Some(left_out) = self.quiet.allow() {
+                        tracing::warn!(%error, left_out, "accepting S3 clients' connections failed");
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
+                self.connections.fetch_sub(1, Ordering::Relaxed);
+                if let Some(left_out) = self.quiet.allow() {
+                    let limit = self.limits.connections_max;
+                    tracing::warn!(limit, left_out, "more connections than limits.connections_max; an S3 client was turned away");
+                }
+                let _ = stream.try_write(BUSY);
+                continue;
+            }
+            let (own, draining) = (self.clone(), draining.clone());
+            tokio::task::spawn_local(async move {
+                let _counted = Counted(&own.connections);
+                own.serve(stream, peer, draining).await;
+            });
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, mut draining: watch::Receiver<bool>) {
+        let _ = stream.set_nodelay(true);
+        // hyper's own timer begins with the first byte of a head: silence before it is timed here.
+        if tokio::time::timeout(self.limits.header_timeout, stream.readable()).await.is_err() {
+            return;
+        }
+        let peer = Peer { address: peer.ip(), secure: false };
+        let patience = self.limits.body_timeout;
+        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let service = self.service.clone();
+            let request = request.map(|body| door_s3::Body::http_body(BodyLimit::new(body, patience)));
+            async move { service.answer(request, peer).await }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header_timeout)
+            .max_headers(HEADERS_MAX)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(SteadyWrites::new(stream, patience)), service);
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            biased;
+            // Errors are the client's: a bad head, a time that ran out, a connection reset.
+            _ = connection.as_mut() => return,
+            _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+}
+
+#[cfg(test)]
+mod tests;
