@@ -41,7 +41,7 @@ def same(left, right, files):
 def aws_env(w):
     return {
         "AWS_ACCESS_KEY_ID": w.key, "AWS_SECRET_ACCESS_KEY": w.secret, "AWS_DEFAULT_REGION": w.region,
-        "AWS_ENDPOINT_URL": w.endpoint, "AWS_CONFIG_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ENDPOINT_URL": w.at(3), "AWS_CONFIG_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true",
     }
 
 
@@ -90,7 +90,7 @@ def s3cmd_sync(w):
     root, files = tree(w, "s3cmd-up")
     down = os.path.join(w.folder, "s3cmd-down") + "/"
     os.makedirs(down)
-    host = w.endpoint.split("://")[1]
+    host = w.at(4).split("://")[1]
     config = os.path.join(w.folder, "s3cmd.cfg")
     with open(config, "w") as out:
         out.write(f"""[default]
@@ -136,7 +136,7 @@ def rclone_sync(w):
     env = {
         "RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_HIVE_TYPE": "s3", "RCLONE_CONFIG_HIVE_PROVIDER": "Other",
         "RCLONE_CONFIG_HIVE_ACCESS_KEY_ID": w.key, "RCLONE_CONFIG_HIVE_SECRET_ACCESS_KEY": w.secret,
-        "RCLONE_CONFIG_HIVE_ENDPOINT": w.endpoint, "RCLONE_CONFIG_HIVE_REGION": w.region,
+        "RCLONE_CONFIG_HIVE_ENDPOINT": w.at(1), "RCLONE_CONFIG_HIVE_REGION": w.region,
         "RCLONE_CONFIG_HIVE_LOCATION_CONSTRAINT": w.region, "RCLONE_CONFIG_HIVE_FORCE_PATH_STYLE": "true",
         "RCLONE_CONFIG_HIVE_UPLOAD_CUTOFF": "8M", "RCLONE_CONFIG_HIVE_CHUNK_SIZE": "5M",
         "RCLONE_CONFIG_HIVE_LIST_VERSION": "2",

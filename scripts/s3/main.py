@@ -1,6 +1,10 @@
-"""Runs the S3 client cases against one endpoint and tells which call was tested by which client.
+"""Runs the S3 client cases and tells which call was tested by which client.
 
-Only the endpoint differs between the gateway over memory and one in a node: no case knows which it is.
+    --hive PROGRAM      in a world of five nodes (`hive dev`), clients at different nodes
+    --server PROGRAM    over metadata in memory (example s3_memory of door-s3)
+    --endpoint URL      at gateways that run already
+
+No case but those of cases_world.py knows which it is.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import tempfile
 import time
 import traceback
 
+import dev
 import guide
 import world
 
@@ -29,32 +34,46 @@ def start_server(program, folder):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--hive")
+    parser.add_argument("--base-port", type=int, default=29000)
+    parser.add_argument("--keep", action="store_true", help="leave the world's data behind")
     parser.add_argument("--server")
     parser.add_argument("--endpoint")
     parser.add_argument("--only", default="")
     parser.add_argument("--write-guide", action="store_true")
     options = parser.parse_args()
-    server = None
+    server, nodes = None, None
     folder = tempfile.mkdtemp(prefix="s3-clients-")
     try:
-        endpoint = options.endpoint
-        if not endpoint:
+        endpoints = [options.endpoint]
+        if options.hive:
+            nodes = dev.Dev(options.hive, folder, options.base_port)
+            endpoints = nodes.endpoints
+        elif not options.endpoint:
             server, endpoint = start_server(options.server, os.path.join(folder, "data"))
-        failed = run(endpoint, folder, options)
+            endpoints = [endpoint]
+        failed = run(endpoints, folder, nodes, options)
     finally:
+        if nodes:
+            nodes.stop()
         if server:
             server.terminate()
             server.wait()
-        subprocess.run(["rm", "-rf", folder], check=False)
+        if options.keep:
+            print(f"left behind: {folder}")
+        else:
+            subprocess.run(["rm", "-rf", folder], check=False)
     sys.exit(1 if failed else 0)
 
 
-def run(endpoint, folder, options):
+def run(endpoints, folder, nodes, options):
     import cases_bad_input  # noqa: F401 (they register themselves)
-    import cases_boto
+    import cases_boto  # noqa: F401
     import cases_tools  # noqa: F401
+    if nodes:
+        import cases_world  # noqa: F401
 
-    here = world.World(endpoint, folder)
+    here = world.World(endpoints, folder, nodes)
     passed, failed = 0, []
     for case in world.CASES:
         if options.only not in case.name:

@@ -1,4 +1,4 @@
-"""What a case gets: an endpoint, two accounts, clients, fresh bucket names, and checks."""
+"""What a case gets: endpoints, two accounts, clients, fresh bucket names, and checks."""
 
 import collections
 import os
@@ -24,9 +24,11 @@ def case(client, *calls):
 
 
 class World:
-    def __init__(self, endpoint, folder):
-        self.endpoint = endpoint
+    def __init__(self, endpoints, folder, nodes=None):
+        self.endpoints = endpoints
+        self.endpoint = endpoints[0]
         self.folder = folder
+        self.nodes = nodes
         self.region = os.environ.get("S3_REGION", "fr-par")
         self.key = os.environ.get("S3_KEY", "demo-access-key")
         self.secret = os.environ.get("S3_SECRET", "demo-secret-key")
@@ -36,17 +38,21 @@ class World:
         self.number = 0
         self.seen = collections.defaultdict(set)
         self.s3 = self.client(self.key, self.secret)
-        self.other = self.client(self.other_key, self.other_secret)
-        self.anonymous = self.client(None, None)
+        self.other = self.client(self.other_key, self.other_secret, at=1)
+        self.anonymous = self.client(None, None, at=2)
 
-    def client(self, key, secret, style="path", **config):
+    def at(self, number):
+        """The endpoint of a node; of the only one where there is one."""
+        return self.endpoints[number % len(self.endpoints)]
+
+    def client(self, key, secret, style="path", at=0, attempts=1, **config):
         signature = "s3v4" if key else botocore.UNSIGNED
         settings = botocore.config.Config(
-            signature_version=signature, s3={"addressing_style": style}, retries={"max_attempts": 1}, **config
+            signature_version=signature, s3={"addressing_style": style}, retries={"total_max_attempts": attempts, "mode": "standard"}, **config
         )
         client = boto3.client(
             "s3",
-            endpoint_url=self.endpoint,
+            endpoint_url=self.at(at),
             aws_access_key_id=key,
             aws_secret_access_key=secret,
             region_name=self.region,

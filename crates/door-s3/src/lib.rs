@@ -15,6 +15,7 @@ mod convert;
 mod cors;
 mod error;
 mod gateway;
+pub mod lifecycle;
 pub mod metadata;
 mod service;
 pub mod store;

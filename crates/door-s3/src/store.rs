@@ -161,7 +161,8 @@ impl StoreId {
 
     /// The name without the id. Names come back from metadata: whatever else stands there must not reach a path.
     pub fn name<'l>(&self, location: &'l str) -> Result<&'l str, StoreError> {
-        let Some((id, name)) = location.split_once('-').filter(|(id, name)| is_hex(id, ID_BYTES) && is_name(name)) else {
+        let Some((id, name)) = location.split_once('-').filter(|(id, name)| is_hex(id, ID_BYTES) && is_name(name))
+        else {
             return Err(StoreError::BadName(location.chars().take(2 * NAME_BYTES).collect()));
         };
         if id != self.0 {

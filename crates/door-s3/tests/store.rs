@@ -95,8 +95,9 @@ async fn other_stores_keep_the_contract() {
 async fn a_folder_is_shared_and_swept_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let open = |_| LocalStore::open(folder.path()).unwrap();
-    let stores: Vec<LocalStore> =
-        std::thread::scope(|scope| [1, 2, 3, 4].map(|n| scope.spawn(move || open(n))).map(|t| t.join().unwrap()).into());
+    let stores: Vec<LocalStore> = std::thread::scope(|scope| {
+        [1, 2, 3, 4].map(|n| scope.spawn(move || open(n))).map(|t| t.join().unwrap()).into()
+    });
     let location = put(&stores[0]).await;
     for store in &stores {
         assert!(store.owns(&location) && is_there(store, &location).await);

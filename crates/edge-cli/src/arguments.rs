@@ -47,7 +47,7 @@ pub struct DevArguments {
     /// Where everything is kept
     #[arg(long, default_value = "hive-data")]
     pub data: PathBuf,
-    /// Node i's HTTP port is this plus 100 plus i, its peer port this plus 600 plus i
+    /// Node i's HTTP port is this plus 100 plus i, its S3 port plus 400, its peer port plus 600
     #[arg(long, default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=64000))]
     pub base_port: u16,
     /// The engine of rules that name none: lmdb, redb, fjall, sqlite or memory
@@ -56,6 +56,9 @@ pub struct DevArguments {
     /// Core threads of each node
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: u16,
+    /// Keys of a bucket's shard beyond which it is split in three
+    #[arg(long, default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(8..=10_000_000))]
+    pub s3_split_keys: u64,
     /// Write ports and process ids here once every door serves
     #[arg(long)]
     pub ready_file: Option<PathBuf>,
@@ -283,6 +286,107 @@ pub enum CtlCommand {
     /// Keyspaces
     #[command(subcommand)]
     Keyspace(KeyspaceCommand),
+    /// Accounts and access keys of the S3 gateway
+    #[command(subcommand)]
+    S3(S3Command),
+    /// Buckets
+    #[command(subcommand)]
+    Bucket(BucketCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3Command {
+    /// Accounts
+    #[command(subcommand)]
+    Account(AccountCommand),
+    /// Access keys
+    #[command(subcommand)]
+    Key(KeyCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum AccountCommand {
+    /// Make an account
+    Create {
+        account: String,
+        /// Its name for people; the account's own where absent
+        #[arg(long)]
+        display_name: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove an account that owns no bucket
+    Delete {
+        account: String,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum KeyCommand {
+    /// Make an access key; both halves are drawn where they are not given, and the secret is told only now
+    Create {
+        account: String,
+        #[arg(long, requires = "secret_key")]
+        access_key: Option<String>,
+        #[arg(long, requires = "access_key")]
+        secret_key: Option<String>,
+        #[command(flatten)]
+        world: World,
+    },
+    /// List an account's access keys
+    List {
+        account: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove an access key; gateways that know it forget it within ten seconds
+    Delete {
+        access_key: String,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub enum BucketCommand {
+    /// List an account's buckets
+    List {
+        account: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// A bucket's settings
+    Describe {
+        bucket: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Exactly how many keys, versions and bytes
+    Count {
+        bucket: String,
+        /// Only keys that begin with this
+        #[arg(long, default_value = "")]
+        prefix: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Show, set or remove what a bucket may hold
+    Quota {
+        bucket: String,
+        /// Versions and parts together
+        #[arg(long)]
+        bytes: Option<u64>,
+        /// Keys that have a current version
+        #[arg(long)]
+        keys: Option<u64>,
+        /// Remove the quota
+        #[arg(long, conflicts_with_all = ["bytes", "keys"])]
+        none: bool,
+        #[command(flatten)]
+        world: World,
+    },
 }
 
 #[derive(Subcommand, Debug)]
@@ -504,6 +608,16 @@ mod tests {
             "hive ctl keyspace create k --rule size=3 --partition range --partitions 8 --clusters 2 --split-key g,p --engine lmdb",
             "hive ctl keyspace reshard k 4 --wait",
             "hive ctl keyspace list",
+            "hive ctl s3 account create ann --display-name Ann",
+            "hive ctl s3 account delete ann",
+            "hive ctl s3 key create ann --access-key a --secret-key s",
+            "hive ctl s3 key list ann --json",
+            "hive ctl s3 key delete AK",
+            "hive ctl bucket list ann",
+            "hive ctl bucket describe b",
+            "hive ctl bucket count b --prefix p/",
+            "hive ctl bucket quota b --bytes 1000 --keys 10",
+            "hive ctl bucket quota b --none",
             "hive kv put k v --keyspace default --consistency strong",
             "hive kv put k -v",
             "hive kv get k --read-consistency eventual",
@@ -528,6 +642,8 @@ mod tests {
             "hive kv put k",
             "hive kv put k v --consistency stronk",
             "hive dev --nodes 0",
+            "hive ctl s3 key create ann --access-key a",
+            "hive ctl bucket quota b --none --keys 1",
             "hive bench none",
             "hive load f",
         ] {

@@ -1,5 +1,6 @@
 //! `hive ctl`: the world as an operator sees and changes it.
 
+mod s3;
 mod show;
 
 use crate::arguments::{ClusterCommand, CtlCommand, KeyspaceCommand, Levels, MembersCommand, World};
@@ -29,6 +30,8 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
         CtlCommand::Cluster(command) => cluster(command).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,
+        CtlCommand::S3(command) => s3::run(command).await,
+        CtlCommand::Bucket(command) => s3::bucket(command).await,
     }
 }
 

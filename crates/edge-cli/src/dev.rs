@@ -1,19 +1,21 @@
 //! `hive dev`: a local world of several nodes, each a process of this same program.
 //!
 //!   lay out (labels, ports, node.toml) ─▶ certificates ─▶ spawn ─▶ wait for /ready ─▶ keyspace `default`
-//!     ─▶ ready file ─▶ watch: a node that dies is told and, after 5 s, started again ─▶ stop all
+//!     ─▶ S3 account and key ─▶ ready file ─▶ watch: a node that dies is told and, after 5 s, started again ─▶ stop all
 //!
 //! Always: no node outlives this process, even if it is killed; data is kept unless `--fresh`.
 //! Not here: anything a node of a real world has not (certificates, configuration and doors are the same).
 
 mod layout;
 mod process;
+mod s3;
 
 use crate::arguments::DevArguments;
 use crate::failure::Failure;
 use hive_client::Client;
 use layout::Plan;
 use process::Node;
+use s3::Keys;
 use serde_json::{json, Value};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,7 +32,7 @@ const KEYSPACE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Runs a world until it is told to stop.
 pub fn run(arguments: DevArguments) -> Result<(), Failure> {
-    let plan = Plan::new(&arguments)?;
+    let mut plan = Plan::new(&arguments)?;
     if arguments.fresh {
         layout::clear(&plan.data)?;
     }
@@ -40,6 +42,7 @@ pub fn run(arguments: DevArguments) -> Result<(), Failure> {
     }
     plan.check_ports()?;
     plan.write()?;
+    plan.keys = Keys::load_or_draw(&plan.data)?;
     crate::on_runtime(world(&arguments, &plan))
 }
 
@@ -96,6 +99,7 @@ async fn start(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node]) -> Res
     let endpoints: Vec<String> = plan.places.iter().map(|place| format!("http://{}", place.http())).collect();
     let client = Client::new(&endpoints)?;
     create_keyspace(&client, plan).await?;
+    plan.keys.make(&client).await?;
     publish(arguments, plan, nodes)?;
     if arguments.json {
         println!("{}", ready_json(arguments, plan, nodes));
@@ -193,12 +197,16 @@ fn ready_json(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Value {
         json!({
             "id": place.id, "pid": node.pid(), "region": place.region, "az": place.az, "rack": place.rack,
             "chassis": place.chassis, "http": format!("http://{}", place.http()), "redis": null, "etcd": null,
-            "s3": null, "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
+            "s3": format!("http://{}", place.s3()), "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
         })
     };
     json!({
         "base_port": arguments.base_port, "data": plan.data, "world": plan.world, "pid": std::process::id(),
-        "nodes": plan.places.iter().zip(nodes).map(node).collect::<Vec<_>>(), "s3": null,
+        "nodes": plan.places.iter().zip(nodes).map(node).collect::<Vec<_>>(),
+        "s3": {
+            "access_key": plan.keys.access_key, "secret_key": plan.keys.secret_key, "region": layout::REGION,
+            "account": s3::ACCOUNT,
+        },
     })
 }
 
@@ -206,7 +214,8 @@ fn ready_json(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Value {
 fn publish(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Result<(), Failure> {
     let Some(file) = &arguments.ready_file else { return Ok(()) };
     let text = format!("{}\n", ready_json(arguments, plan, nodes));
-    write_whole(file, text.as_bytes(), 0o644)
+    // It has the S3 secret in it.
+    write_whole(file, text.as_bytes(), 0o600)
 }
 
 /// Writes a file beside its place and moves it there.
@@ -225,7 +234,7 @@ fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
 
 fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     println!("world {} is ready; data in {}\n", plan.world, plan.data.display());
-    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "PEERS (mutual TLS)"]);
+    let mut out = crate::output::table(["NODE", "PROCESS", "PLACE", "HTTP", "S3", "PEERS (mutual TLS)"]);
     for (place, node) in plan.places.iter().zip(nodes) {
         let where_is = format!("{} / {} / {}", place.region, place.az, place.chassis);
         out.add_row([
@@ -233,6 +242,7 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
             node.pid().to_string(),
             where_is,
             format!("http://{}", place.http()),
+            format!("http://{}", place.s3()),
             place.peer(),
         ]);
     }
@@ -247,5 +257,14 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     println!("  curl -s http://{first}/metrics | head");
     println!("  {program} ctl status{endpoint}");
     println!("  {program} kv scan{endpoint}");
+    println!("S3, any node's gateway (account {}):", s3::ACCOUNT);
+    println!(
+        "  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_DEFAULT_REGION={}",
+        plan.keys.access_key,
+        plan.keys.secret_key,
+        layout::REGION
+    );
+    println!("  aws --endpoint-url http://{} s3 mb s3://first", plan.places[0].s3());
+    println!("  aws --endpoint-url http://{} s3 ls", plan.places[plan.places.len() - 1].s3());
     println!("\nctrl-c stops every node; kill -9 one of them to see the others go on");
 }

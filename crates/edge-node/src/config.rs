@@ -206,6 +206,11 @@ pub struct TuningSection {
     pub log_segments_soft_max: usize,
     /// A log write that takes longer is taken for a failed one.
     pub log_stall_ms: u64,
+    /// The rule of clusters made for S3 metadata; an odd number of replicas, at most five, where empty. The same on all nodes.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub s3_rule: String,
+    /// A shard of a bucket with more keys is split in three. The same on all nodes.
+    pub s3_split_keys: u64,
 }
 
 impl Default for EngineSection {
@@ -251,6 +256,8 @@ impl Default for TuningSection {
             log_spare_segments: core.log.spare_segments,
             log_segments_soft_max: core.log.segments_soft_max,
             log_stall_ms: 5_000,
+            s3_rule: String::new(),
+            s3_split_keys: core_node::api::SPLIT_KEYS,
         }
     }
 }
@@ -278,6 +285,18 @@ impl TuningSection {
                 ..core_log::LogConfig::default()
             },
         }
+    }
+}
+
+impl TuningSection {
+    /// How S3 metadata is laid out, in a world of so many level-zero members.
+    pub fn s3(&self, members: usize) -> core_node::api::S3Config {
+        let mut config = core_node::api::S3Config::for_world(members);
+        if !self.s3_rule.is_empty() {
+            config.rule.clone_from(&self.s3_rule);
+        }
+        config.split_keys = self.s3_split_keys;
+        config
     }
 }
 

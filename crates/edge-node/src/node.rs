@@ -1,7 +1,7 @@
 //! One node from its configuration: what is opened, in which order, and how it ends.
 //!
 //! ```text
-//! data directory ─▶ certificates ─▶ ports ─▶ threads (each opens its lanes) ─▶ serving
+//! data directory ─▶ certificates ─▶ ports ─▶ threads (each opens its lanes) ─▶ S3 gateway ─▶ serving
 //! stop: no new connections ─▶ requests in hand end (DRAIN_MAX) ─▶ lanes, disks, engines end ─▶ exit 0
 //! failure of any lane or helper thread: everything ends at once, exit not 0
 //! ```
@@ -23,9 +23,10 @@ use crate::machine::MachineFactory;
 use crate::mailbox::{mailbox, Receiver, Sender};
 use crate::monitor::Monitor;
 use crate::peers::Own;
+use crate::s3;
 use crate::tls::{Identities, TlsError};
 use base_types::{BootId, LaneId};
-use core_node::api::{Event, NodeConfig, S3Config};
+use core_node::api::{Event, NodeConfig};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::AtomicUsize;
@@ -52,6 +53,8 @@ pub enum StartError {
     Listen { door: &'static str, address: SocketAddr, reason: String },
     #[error("lane {lane} cannot be opened: {reason}")]
     Lane { lane: u16, reason: String },
+    #[error("the S3 gateway cannot be started: {reason}")]
+    S3 { reason: String },
     #[error("thread {name} cannot be started: {reason}")]
     Thread { name: String, reason: String },
     /// It had started; this process must end with an exit code that is not 0.
@@ -109,6 +112,7 @@ impl Failure {
 pub struct NodeHandle {
     http: SocketAddr,
     peer: SocketAddr,
+    s3: Option<SocketAddr>,
     failure: Failure,
     threads: Vec<JoinHandle<()>>,
     monitor_stop: Option<std::sync::mpsc::Sender<()>>,
@@ -125,22 +129,28 @@ impl NodeHandle {
         tell_lanes(&config, &data);
         let http = listen("http", config.http_listen, threads_wanted)?;
         let peer = listen("peer", config.peer_listen, threads_wanted)?;
+        let s3 = match &config.s3 {
+            Some(s3) => listen("s3", s3.listen, s3.threads)?,
+            None => Vec::new(),
+        };
         let (http_address, peer_address) = (local_address(&http), local_address(&peer));
         let (failure, mailbox_ends, shared) = share(config, data, identities, factory, http_address, peer_address)?;
         let mut handle = NodeHandle {
             http: http_address,
             peer: peer_address,
+            s3: (!s3.is_empty()).then(|| local_address(&s3)),
             failure,
             threads: Vec::new(),
             monitor_stop: None,
             _shared: shared.clone(),
         };
-        let started = handle.start_threads(&shared, mailbox_ends, http, peer);
+        let started = handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3 });
         if let Err(error) = started {
             let _ = handle.stop();
             return Err(error);
         }
-        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
+        let s3_address = handle.s3.map_or("none".to_owned(), |address| address.to_string());
+        tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, s3 = s3_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
         Ok(handle)
     }
 
@@ -148,18 +158,20 @@ impl NodeHandle {
         &mut self,
         shared: &Arc<Shared>,
         mut mailbox_ends: Vec<Option<Receiver<Event>>>,
-        http: Vec<TcpListener>,
-        peer: Vec<TcpListener>,
+        listeners: Listeners,
     ) -> Result<(), StartError> {
-        let threads = http.len();
+        let threads = listeners.http.len();
         let (opened, openings) = std::sync::mpsc::channel();
-        for (index, (http, peer)) in http.into_iter().zip(peer).enumerate() {
+        let mut cores = Vec::new();
+        for (index, (http, peer)) in listeners.http.into_iter().zip(listeners.peer).enumerate() {
             let mut lanes = Vec::new();
             for lane in (index..mailbox_ends.len()).step_by(threads) {
                 lanes.extend(mailbox_ends[lane].take().map(|mailbox| (LaneId(lane as u16), mailbox)));
             }
-            let plan =
-                thread::Plan { index, threads, lanes, http, peer, shared: shared.clone(), opened: opened.clone() };
+            let (letters_to, letters) = tokio::sync::mpsc::channel(s3::LETTERS_WAITING_MAX);
+            cores.push(letters_to);
+            let (shared, opened) = (shared.clone(), opened.clone());
+            let plan = thread::Plan { index, threads, lanes, http, peer, letters, shared, opened };
             let (stop, drain) = (self.failure.stop.subscribe(), self.failure.drain.subscribe());
             self.spawn(format!("hive-core-{index}"), Box::new(move || thread::run(plan, stop, drain)))?;
         }
@@ -168,6 +180,43 @@ impl NodeHandle {
             // A thread that panics while opening drops its sender and has reported why.
             openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })??;
         }
+        self.start_s3(shared, cores, listeners.s3)?;
+        self.start_monitor(shared)
+    }
+
+    /// The gateway's threads; none where it is not configured.
+    fn start_s3(
+        &mut self,
+        shared: &Arc<Shared>,
+        cores: Vec<tokio::sync::mpsc::Sender<s3::Letter>>,
+        listeners: Vec<TcpListener>,
+    ) -> Result<(), StartError> {
+        let Some(config) = &shared.config.s3 else { return Ok(()) };
+        let (threads, metadata) = (listeners.len(), Arc::new(s3::NodeMetadata::new(cores)));
+        let (opened, openings) = std::sync::mpsc::channel();
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let plan = s3::thread::S3Plan {
+                index,
+                config: config.clone(),
+                listener,
+                metadata: metadata.clone(),
+                limits: shared.http_limits.clone(),
+                connections: shared.connections.clone(),
+                node: shared.own.node.0,
+                opened: opened.clone(),
+            };
+            let (stop, drain) = (self.failure.stop.subscribe(), self.failure.drain.subscribe());
+            self.spawn(format!("hive-s3-{index}"), Box::new(move || s3::thread::run(plan, stop, drain)))?;
+        }
+        drop(opened);
+        for _ in 0..threads {
+            let opening = openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })?;
+            opening.map_err(|reason| StartError::S3 { reason })?;
+        }
+        Ok(())
+    }
+
+    fn start_monitor(&mut self, shared: &Arc<Shared>) -> Result<(), StartError> {
         let monitor = Monitor {
             data: shared.data.path.clone(),
             disk_free_bytes_min: shared.config.limits.disk_free_bytes_min,
@@ -200,6 +249,11 @@ impl NodeHandle {
         self.peer
     }
 
+    /// Where S3 clients reach it; nowhere without a gateway.
+    pub fn s3_address(&self) -> Option<SocketAddr> {
+        self.s3
+    }
+
     /// Becomes true when the node ends by itself (or is being stopped).
     pub fn ended(&self) -> watch::Receiver<bool> {
         self.failure.stop.subscribe()
@@ -229,6 +283,13 @@ impl NodeHandle {
             None => Ok(()),
         }
     }
+}
+
+/// The doors' sockets: one of each for each core thread, and one for each thread of the gateway.
+struct Listeners {
+    http: Vec<TcpListener>,
+    peer: Vec<TcpListener>,
+    s3: Vec<TcpListener>,
 }
 
 fn tell_lanes(config: &Config, data: &DataDirectory) {
@@ -309,7 +370,7 @@ impl Shared {
             version: env!("CARGO_PKG_VERSION").into(),
             tuning: config.tuning.to_core(),
             seed: chance::draw()?,
-            s3: S3Config::for_world(config.world_members.len()),
+            s3: config.tuning.s3(config.world_members.len()),
         })
     }
 }

@@ -10,10 +10,11 @@
 //! taking bytes is cut off; calls under way are bounded. Why not on the cores' threads: decision 0015.
 //! Not here: S3 itself (door-s3), what a call does (core-node).
 
-pub mod background;
+mod background;
 mod connection;
 mod lifecycle;
 mod metadata;
+pub mod thread;
 
 pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
 
@@ -43,8 +44,7 @@ const HEAD_BYTES_MAX: usize = 96 << 10;
 /// The pause after the listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What a connection over the limit is told.
-const BUSY: &[u8] =
-    b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
+const BUSY: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
 
 /// Opens the data store a configuration names.
 pub async fn open_store(data: &S3Data) -> Result<Arc<dyn DataStore>, String> {
@@ -75,11 +75,7 @@ async fn open_url(url: &str, _: &std::collections::BTreeMap<String, String>) -> 
 }
 
 /// The gateway of one node.
-pub fn service(
-    config: &S3Config,
-    metadata: Arc<NodeMetadata>,
-    store: Arc<dyn DataStore>,
-) -> Result<Service, String> {
+pub fn service(config: &S3Config, metadata: Arc<NodeMetadata>, store: Arc<dyn DataStore>) -> Result<Service, String> {
     let gateway = Gateway::new(metadata, store, config.region.clone());
     Service::new(gateway, &ServiceConfig { domains: config.domains.clone() }).map_err(|error| error.to_string())
 }
@@ -126,7 +122,11 @@ impl S3Door {
                 self.connections.fetch_sub(1, Ordering::Relaxed);
                 if let Some(left_out) = self.quiet.allow() {
                     let limit = self.limits.connections_max;
-                    tracing::warn!(limit, left_out, "more connections than limits.connections_max; an S3 client was turned away");
+                    tracing::warn!(
+                        limit,
+                        left_out,
+                        "more connections than limits.connections_max; an S3 client was turned away"
+                    );
                 }
                 let _ = stream.try_write(BUSY);
                 continue;

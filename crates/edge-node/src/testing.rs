@@ -5,13 +5,17 @@ use crate::config::{Config, DoorSection, MemberSection, NodeFile};
 use crate::machine::{Counter, Machine, MachineFactory, Opened};
 use crate::node::NodeHandle;
 use base_engine::Engine;
-use base_types::action::{Action, ActionResult, Answer, StatusInfo};
+use base_types::action::{Action, ActionResult, Answer, Response, StatusInfo};
+use base_types::s3::S3Action;
 use base_types::{NodeId, Tick};
 use core_log::LogDisk;
 use core_node::api::{Effect, Effects, Event, NodeConfig};
+use door_s3::metadata::MetadataService;
+use door_s3::testing::MemoryMetadata;
 use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// What a stub saw and does.
@@ -20,6 +24,8 @@ pub struct Stub {
     events: Arc<Mutex<Sender<String>>>,
     /// Effects its next turn has.
     pub effects: Arc<Mutex<Vec<Effect>>>,
+    /// Answers the S3 calls.
+    pub metadata: Arc<MemoryMetadata>,
 }
 
 struct StubMachine {
@@ -30,7 +36,22 @@ struct StubMachine {
 impl Stub {
     pub fn new() -> (Stub, Receiver<String>) {
         let (sender, receiver) = channel();
-        (Stub { events: Arc::new(Mutex::new(sender)), effects: Arc::default() }, receiver)
+        let metadata = Arc::new(MemoryMetadata::new("fr-par"));
+        (Stub { events: Arc::new(Mutex::new(sender)), effects: Arc::default(), metadata }, receiver)
+    }
+}
+
+impl Stub {
+    /// The memory never waits: one look is enough.
+    fn s3(&self, call: S3Action) -> Response {
+        let mut asked = self.metadata.call(call);
+        match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(answer)) => {
+                Ok(Answer { result: ActionResult::S3(answer), at: None, level: None, cluster: None })
+            }
+            Poll::Ready(Err(refusal)) => Err(refusal.into()),
+            Poll::Pending => panic!("the memory waits"),
+        }
     }
 }
 
@@ -49,6 +70,10 @@ impl Machine for StubMachine {
                     // Never answered.
                     Action::ListNodes => {}
                     Action::ListKeyspaces => panic!("asked to"),
+                    Action::S3(call) => {
+                        let response = self.stub.s3(call.clone());
+                        effects.list.push(Effect::Reply { ticket, response });
+                    }
                     Action::Status => effects.list.push(Effect::Reply { ticket, response: Ok(self.status()) }),
                     _ => effects.list.push(Effect::Reply {
                         ticket,

@@ -46,8 +46,8 @@ pub struct Client {
 
 /// Whether repeating the action can never matter.
 fn is_read(action: &str) -> bool {
-    matches!(action, "KvGet" | "KvScan" | "Status")
-        || ["List", "Describe", "Resolve"].iter().any(|prefix| action.starts_with(prefix))
+    matches!(action, "KvGet" | "KvScan" | "Status" | "CountObjects" | "CutPoints" | "LookupData")
+        || ["List", "Describe", "Resolve", "Get", "Head"].iter().any(|prefix| action.starts_with(prefix))
 }
 
 /// Whether a quick answer is expected, so that a silent node is worth leaving early.

@@ -8,9 +8,7 @@
 //!
 //! Always: a name of `data/` is whole and synced, file and folder. Not here: which are named (`sweep`).
 
-use super::{
-    is_name, DataStore, DataStream, DataWriter, Intent, StoreError, StoreId, SweepGuard, CHUNK_BYTES,
-};
+use super::{is_name, DataStore, DataStream, DataWriter, Intent, StoreError, StoreId, SweepGuard, CHUNK_BYTES};
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Write as _};

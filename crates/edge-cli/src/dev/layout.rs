@@ -4,8 +4,11 @@
 //! <data>/hive-dev.json      marks the directory as ours, so that --fresh deletes nothing else
 //! <data>/ca/                the world's authority and the certificates it issued
 //! <data>/node-<i>/          node.toml, node.log, data/
+//! <data>/s3-data/           objects over 64 KiB, of all nodes: they share one disk
+//! <data>/s3-keys.json       the account and access key made at the first start
 //! ```
 
+use super::s3::Keys;
 use super::write_whole;
 use crate::arguments::DevArguments;
 use crate::failure::Failure;
@@ -13,13 +16,15 @@ use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
     CertificatesSection, DoorSection, EngineSection, LimitsSection, MemberSection, NodeFile, PlaceSection,
-    RegionSection, TuningSection, WorldSection,
+    RegionSection, S3Section, TuningSection, WorldSection,
 };
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 /// The name of every local world.
 const WORLD: &str = "dev";
+/// The region of buckets made at any node's gateway.
+pub const REGION: &str = "fr-par";
 /// What marks a data directory as made by `hive dev`.
 const MARKER: &str = "hive-dev.json";
 /// Regions and zones of the first five nodes; more go round.
@@ -39,6 +44,9 @@ pub struct Plan {
     pub places: Vec<Place>,
     engine: String,
     cores: usize,
+    s3_split_keys: u64,
+    /// Known once the data directory is written.
+    pub keys: Keys,
 }
 
 /// One node.
@@ -51,6 +59,7 @@ pub struct Place {
     pub chassis: String,
     pub directory: PathBuf,
     http_port: u16,
+    s3_port: u16,
     peer_port: u16,
 }
 
@@ -65,6 +74,7 @@ impl Place {
             chassis: format!("{az}-chassis-{id}"),
             directory: data.join(format!("node-{id}")),
             http_port: base_port + 100 + id,
+            s3_port: base_port + 400 + id,
             peer_port: base_port + 600 + id,
         }
     }
@@ -72,6 +82,11 @@ impl Place {
     /// The HTTP door's `host:port`.
     pub fn http(&self) -> String {
         format!("127.0.0.1:{}", self.http_port)
+    }
+
+    /// The S3 gateway's `host:port`.
+    pub fn s3(&self) -> String {
+        format!("127.0.0.1:{}", self.s3_port)
     }
 
     /// The peer door's `host:port`.
@@ -96,13 +111,14 @@ impl Plan {
             .map_err(|error| Failure::usage(format!("{}: {error}", arguments.data.display())))?;
         let places = (1..=arguments.nodes).map(|id| Place::new(id, arguments.base_port, &data)).collect();
         let (engine, cores) = (arguments.engine.clone(), usize::from(arguments.cores));
-        Ok(Plan { world: WORLD, data, base_port: arguments.base_port, places, engine, cores })
+        let (base_port, s3_split_keys) = (arguments.base_port, arguments.s3_split_keys);
+        Ok(Plan { world: WORLD, data, base_port, places, engine, cores, s3_split_keys, keys: Keys::default() })
     }
 
     /// Refuses ports that something else has, before anything is started.
     pub fn check_ports(&self) -> Result<(), Failure> {
         for place in &self.places {
-            for address in [place.http(), place.peer()] {
+            for address in [place.http(), place.s3(), place.peer()] {
                 if let Err(error) = TcpListener::bind(&address) {
                     let message = format!("{address} cannot be used ({error}); is another `hive dev` running? name other ports with --base-port");
                     return Err(Failure::refused(message));
@@ -150,6 +166,15 @@ impl Plan {
             place: PlaceSection { az: place.az.into(), rack: place.rack.clone(), chassis: place.chassis.clone() },
             http: door(place.http()),
             peer: door(place.peer()),
+            s3: Some(S3Section {
+                listen: place.s3(),
+                // One endpoint each, but one region for clients: what they make is wherever the rule puts it.
+                region: Some(REGION.into()),
+                domains: Vec::new(),
+                data: self.data.join("s3-data").display().to_string(),
+                threads: None,
+                data_options: Default::default(),
+            }),
             certificates: CertificatesSection {
                 authority: authority.join("ca.pem"),
                 certificate: authority.join(format!("node-{}.pem", place.id)),
@@ -157,7 +182,7 @@ impl Plan {
             },
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
             limits: LimitsSection::default(),
-            tuning: TuningSection::default(),
+            tuning: TuningSection { s3_split_keys: self.s3_split_keys, ..TuningSection::default() },
         }
     }
 }
@@ -209,6 +234,7 @@ mod tests {
             base_port: 7000,
             engine: "lmdb".into(),
             cores: 1,
+            s3_split_keys: 40_000,
             ready_file: None,
             fresh: false,
             no_restart: false,
@@ -224,6 +250,7 @@ mod tests {
         let regions: Vec<&str> = plan.places.iter().map(|place| place.region).collect();
         assert_eq!(regions, ["fr-par", "fr-par", "fr-par", "nl-ams", "pl-waw"]);
         assert_eq!((plan.places[4].http(), plan.places[0].peer()), ("127.0.0.1:7105".into(), "127.0.0.1:7601".into()));
+        assert_eq!(plan.places[2].s3(), "127.0.0.1:7403");
         assert_eq!(plan.node_file(&plan.places[3]).region.members.len(), 1);
         assert_eq!(plan.node_file(&plan.places[0]).world.members.len(), 5);
     }

@@ -273,7 +273,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         return checker.refuse(format!("{line}engine.default is {:?}", file.engine.default), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 20] = [
+    let ranges: [(&str, u64, u64, u64); 21] = [
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
         ("map_bytes_max", file.engine.lmdb.map_bytes_max, 1 << 20, 1 << 46),
@@ -294,11 +294,19 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("log_segment_bytes", tuning.log_segment_bytes, 8 << 20, 1 << 34),
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
         ("log_stall_ms", tuning.log_stall_ms, 100, 600_000),
+        ("s3_split_keys", tuning.s3_split_keys, 8, 10_000_000),
     ];
     for (key, value, low, high) in ranges {
         if value < low || value > high {
             let line = checker.line(&format!("{key} ="), 0);
             return checker.refuse(format!("{line}{key} is {value}"), &format!("use {low} to {high}"));
+        }
+    }
+    if let Err(error) = tuning.s3_rule.parse::<core_placement::Rule>() {
+        if !tuning.s3_rule.is_empty() {
+            let line = checker.line("s3_rule =", 0);
+            let remedy = "write a rule, for example \"size=3 location=world failure_domain=az\"";
+            return checker.refuse(format!("{line}s3_rule is {:?}: {error}", tuning.s3_rule), remedy);
         }
     }
     if tuning.log_segment_bytes % core_log::BLOCK_BYTES as u64 != 0 {

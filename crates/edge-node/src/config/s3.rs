@@ -70,7 +70,10 @@ fn check_data(checker: &Checker<'_>, section: &S3Section) -> Result<S3Data, Conf
     if text.contains("://") {
         if !cfg!(feature = "s3-object-store") {
             let remedy = "name a directory, or build with the feature s3-object-store";
-            return checker.refuse(format!("{}s3.data is {text:?}, which this build cannot reach", checker.line(text, 0)), remedy);
+            return checker.refuse(
+                format!("{}s3.data is {text:?}, which this build cannot reach", checker.line(text, 0)),
+                remedy,
+            );
         }
         return Ok(S3Data::Url { url: text.clone(), options: section.data_options.clone() });
     }

@@ -129,9 +129,9 @@ fn the_gateway_is_checked_too() {
     let written = NodeFile::parse("node.toml", &with("domains = [\"s3.local:7401\"]\n")).unwrap().to_toml().unwrap();
     assert_eq!(home.load(&written).unwrap().s3.unwrap().domains, ["s3.local:7401"]);
     let cases = [
-        ("threads = 0", "~/node.toml: line 34: s3.threads is 0; use 1 to 64, or leave it out"),
-        ("region = \"Mars\"", "~/node.toml: line 34: s3.region is \"Mars\"; use 1 to 63 lower-case letters, digits and hyphens"),
-        ("domains = [\".x\"]", "~/node.toml: line 34: s3.domains has \".x\"; write a domain in lower case as clients send it, with its port if it has one, for example s3.example.org"),
+        ("threads = 0", "~/node.toml: line 37: s3.threads is 0; use 1 to 64, or leave it out"),
+        ("region = \"Mars\"", "~/node.toml: line 37: s3.region is \"Mars\"; use 1 to 63 lower-case letters, digits and hyphens"),
+        ("domains = [\".x\"]", "~/node.toml: line 37: s3.domains has \".x\"; write a domain in lower case as clients send it, with its port if it has one, for example s3.example.org"),
         ("data_options = { a = \"b\" }", "~/node.toml: s3.data_options are given, but s3.data is a directory; remove data_options"),
     ];
     for (text, expected) in cases {

@@ -68,7 +68,9 @@ impl NodeMetadata {
         }
         // The core's thread ended with the call in hand: a write may have been ordered before.
         let lost = |write: bool| match write {
-            true => Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "this node stopped while the call was under way"),
+            true => {
+                Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "this node stopped while the call was under way")
+            }
             false => stopping(),
         };
         answered.await.unwrap_or_else(|_| Err(lost(write).into()))
@@ -90,10 +92,11 @@ impl door_s3::metadata::MetadataService for NodeMetadata {
     }
 }
 
-/// Hands letters to a core, on the core's own thread, until no gateway is left.
-pub async fn carry(mut letters: mpsc::Receiver<Letter>, door: Rc<LaneDoor>) {
+/// Hands letters to the lanes of a core's thread, on that thread, until no gateway is left.
+pub async fn carry(mut letters: mpsc::Receiver<Letter>, doors: Vec<Rc<LaneDoor>>) {
+    let mut turn = doors.iter().cycle();
     while let Some(letter) = letters.recv().await {
-        let door = door.clone();
+        let Some(door) = turn.next().cloned() else { return };
         tokio::task::spawn_local(async move {
             let Letter { request, mut answer, _place } = letter;
             let response = tokio::select! {

@@ -1,0 +1,178 @@
+//! `hive ctl s3` and `hive ctl bucket`: accounts, access keys, buckets.
+//!
+//! Not here: objects (any S3 client does that better).
+
+use super::once;
+use crate::arguments::{AccountCommand, BucketCommand, KeyCommand, Levels, S3Command, World};
+use crate::failure::Failure;
+use crate::output::{ask, cell, client, items, table};
+use serde_json::{json, Value};
+
+/// The most pages of buckets that are read.
+const PAGES_MAX: usize = 10_000;
+/// Buckets of a page.
+const PAGE: u32 = 1_000;
+
+/// Accounts and keys.
+pub async fn run(command: S3Command) -> Result<(), Failure> {
+    match command {
+        S3Command::Account(AccountCommand::Create { account, display_name, world }) => {
+            let name = display_name.unwrap_or_else(|| account.clone());
+            let body = json!({"action": "CreateAccount", "account": account, "display_name": name});
+            once(&world, body, |_| {
+                println!("account {account} is made; `hive ctl s3 key create {account}` gives it a key")
+            })
+            .await
+        }
+        S3Command::Account(AccountCommand::Delete { account, world }) => {
+            let body = json!({"action": "DeleteAccount", "account": account});
+            once(&world, body, |_| println!("account {account} is removed")).await
+        }
+        S3Command::Key(KeyCommand::Create { account, access_key, secret_key, world }) => {
+            let body = json!({
+                "action": "CreateAccessKey", "account": account, "access_key": access_key, "secret_key": secret_key,
+            });
+            once(&world, body, show_key).await
+        }
+        S3Command::Key(KeyCommand::List { account, world }) => {
+            let body = json!({"action": "ListAccessKeys", "account": account});
+            once(&world, body, |answer| {
+                items(answer, "access_keys").iter().for_each(|key| println!("{}", cell(key)));
+            })
+            .await
+        }
+        S3Command::Key(KeyCommand::Delete { access_key, world }) => {
+            let body = json!({"action": "DeleteAccessKey", "access_key": access_key});
+            once(&world, body, |_| println!("access key {access_key} is removed")).await
+        }
+    }
+}
+
+/// In the words that S3 clients read from the environment.
+fn show_key(answer: &Value) {
+    println!("AWS_ACCESS_KEY_ID={}", cell(&answer["access_key"]));
+    println!("AWS_SECRET_ACCESS_KEY={}", cell(&answer["secret_key"]));
+}
+
+/// Buckets.
+pub async fn bucket(command: BucketCommand) -> Result<(), Failure> {
+    match command {
+        BucketCommand::List { account, world } => list(&account, &world).await,
+        BucketCommand::Describe { bucket, world } => describe(&bucket, &world).await,
+        BucketCommand::Count { bucket, prefix, world } => {
+            let body = json!({"action": "CountObjects", "bucket": bucket, "prefix": prefix});
+            once(&world, body, |answer| {
+                let mut out = table(["KEYS", "VERSIONS", "BYTES"]);
+                out.add_row(["keys", "versions", "bytes"].map(|name| cell(&answer[name])));
+                println!("{out}");
+            })
+            .await
+        }
+        BucketCommand::Quota { bucket, bytes, keys, none, world } => {
+            quota(&bucket, json!({"bytes_max": bytes, "keys_max": keys}), none, &world).await
+        }
+    }
+}
+
+async fn list(account: &str, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let (mut all, mut token): (Vec<Value>, Value) = (Vec::new(), Value::Null);
+    for _ in 0..PAGES_MAX {
+        let body =
+            json!({"action": "ListBuckets", "account": account, "max_buckets": PAGE, "continuation_token": token});
+        let mut page = ask(&client, world, body).await?;
+        if let Some(Value::Array(buckets)) = page.get_mut("buckets").map(Value::take) {
+            all.extend(buckets);
+        }
+        token = page["continuation_token"].take();
+        if token.is_null() {
+            break;
+        }
+    }
+    if world.json {
+        println!("{}", json!({"ok": true, "buckets": all}));
+        return Ok(());
+    }
+    let mut out = table(["NAME", "REGION", "MADE"]);
+    for bucket in &all {
+        out.add_row([cell(&bucket["name"]), cell(&bucket["bucket_region"]), day(&bucket["creation_date_ms"])]);
+    }
+    println!("{out}");
+    Ok(())
+}
+
+async fn describe(bucket: &str, world: &World) -> Result<(), Failure> {
+    once(world, json!({"action": "HeadBucket", "bucket": bucket}), |answer| {
+        println!(
+            "bucket {} of account {}, made {} in {}",
+            cell(&answer["bucket"]),
+            cell(&answer["owner"]["id"]),
+            day(&answer["creation_date_ms"]),
+            cell(&answer["bucket_region"])
+        );
+        let mut out = table(["SETTING", "VALUE"]);
+        let settings = [
+            "versioning",
+            "object_ownership",
+            "public_access_block",
+            "policy",
+            "cors_rules",
+            "object_lock",
+            "encryption",
+            "quota",
+        ];
+        for name in settings.iter().filter(|name| !answer[**name].is_null()) {
+            out.add_row([(*name).to_owned(), cell(&answer[*name])]);
+        }
+        println!("{out}");
+    })
+    .await
+}
+
+async fn quota(bucket: &str, wanted: Value, none: bool, world: &World) -> Result<(), Failure> {
+    if none {
+        let body = json!({"action": "DeleteBucketQuota", "bucket": bucket});
+        return once(world, body, |_| println!("bucket {bucket} has no quota any more")).await;
+    }
+    if wanted.as_object().is_some_and(|fields| fields.values().all(Value::is_null)) {
+        let show = |answer: &Value| {
+            let quota = &answer["quota"];
+            println!(
+                "at most {} keys and {} bytes (- is no limit)",
+                cell(&quota["keys_max"]),
+                cell(&quota["bytes_max"])
+            );
+        };
+        return once(world, json!({"action": "GetBucketQuota", "bucket": bucket}), show).await;
+    }
+    let body = json!({"action": "PutBucketQuota", "bucket": bucket, "quota": wanted});
+    once(world, body, |_| println!("the quota of bucket {bucket} is set")).await
+}
+
+/// Milliseconds since 1970 as a day (proleptic Gregorian calendar, UTC).
+fn day(ms: &Value) -> String {
+    let Some(ms) = ms.as_u64() else { return "-".into() };
+    let days = i64::try_from(ms / 86_400_000).unwrap_or(0) + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) =
+        (day_of_year - (153 * shifted + 2) / 5 + 1, if shifted < 10 { shifted + 3 } else { shifted - 9 });
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_told_as_dates() {
+        let cases = [(0u64, "1970-01-01"), (951_782_400_000, "2000-02-29"), (1_795_305_599_999, "2026-11-21")];
+        for (ms, expected) in cases {
+            assert_eq!(day(&json!(ms)), expected);
+        }
+        assert_eq!(day(&Value::Null), "-");
+    }
+}

@@ -1,0 +1,178 @@
+use crate::config::{Config, S3Config, S3Data};
+use crate::node::{NodeHandle, StartError};
+use crate::testing::{config, Stub};
+use base_types::s3::*;
+use door_s3::metadata::tell;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+struct Fixture {
+    _home: tempfile::TempDir,
+    node: NodeHandle,
+    stub: Stub,
+}
+
+fn with_gateway(home: &tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Config {
+    let mut config = config(home.path(), 1);
+    config.s3 = Some(S3Config {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        region: "fr-par".into(),
+        domains: Vec::new(),
+        data: S3Data::Directory(home.path().join("s3-data")),
+        threads: 2,
+    });
+    change(&mut config);
+    config
+}
+
+/// A node with a bucket `open` that takes everything from everybody, so that nothing needs a signature.
+fn fixture(change: impl FnOnce(&mut Config)) -> Fixture {
+    let home = tempfile::tempdir().unwrap();
+    let (stub, _) = Stub::new();
+    let node = NodeHandle::start(with_gateway(&home, change), Box::new(stub.clone())).unwrap();
+    let metadata = stub.metadata.clone();
+    metadata.add_account("ann", "key", "secret");
+    let bucket = || "open".to_owned();
+    let policy = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"]}]}"#;
+    let made = async {
+        tell(&*metadata, CreateBucket { bucket: bucket(), account: "ann".into(), ..Default::default() }).await?;
+        tell(&*metadata, DeletePublicAccessBlock { bucket: bucket() }).await?;
+        tell(&*metadata, PutBucketPolicy { bucket: bucket(), policy: policy.into() }).await
+    };
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(made).unwrap();
+    Fixture { _home: home, node, stub }
+}
+
+impl Fixture {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.node.s3_address().unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the other side closes.
+    fn talk(&self, head: &str, body: &[u8]) -> String {
+        let mut stream = self.connect();
+        stream.write_all(head.as_bytes()).unwrap();
+        // What is refused early may be closed before all of it is sent.
+        let _ = stream.write_all(body);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    fn put(&self, key: &str, body: &[u8]) -> String {
+        let length = body.len();
+        let head =
+            format!("PUT /open/{key} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        self.talk(&head, body)
+    }
+
+    fn get(&self, path: &str, more: &str) -> String {
+        self.talk(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{more}\r\n"), b"")
+    }
+}
+
+#[test]
+fn objects_small_and_large_come_back() {
+    let fixture = fixture(|_| {});
+    for (key, size) in [("small", 5usize), ("large", 300_000)] {
+        let body: Vec<u8> = (0..size).map(|at| b'a' + (at % 23) as u8).collect();
+        let put = fixture.put(key, &body);
+        assert!(put.starts_with("HTTP/1.1 200"), "{put}");
+        let got = fixture.get(&format!("/open/{key}"), "");
+        let (head, got) = got.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200") && got.as_bytes() == body, "{head}");
+        let part = fixture.get(&format!("/open/{key}"), "range: bytes=1-3\r\n");
+        assert!(part.starts_with("HTTP/1.1 206") && part.ends_with("bcd"), "{part}");
+    }
+    let data = std::fs::read_dir(fixture._home.path().join("s3-data/data")).unwrap().count();
+    assert_eq!(data, 1, "only the large one is in the data store");
+    assert!(fixture.get("/open?list-type=2", "").contains("<KeyCount>2</KeyCount>"));
+    let missing = fixture.get("/open/none", "");
+    assert!(missing.starts_with("HTTP/1.1 404") && missing.contains("<Code>NoSuchKey</Code>"), "{missing}");
+    let denied = fixture.get("/", "");
+    assert!(denied.starts_with("HTTP/1.1 403") && denied.contains("<Code>AccessDenied</Code>"), "{denied}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn malformed_requests_are_refused() {
+    let fixture = fixture(|_| {});
+    for head in [
+        "\x16\x03\x01\r\n\r\n",
+        "GET / HTTP/9.9\r\nhost: x\r\n\r\n",
+        "PUT /open/k HTTP/1.1\r\nhost: x\r\ncontent-length: +5\r\n\r\n",
+    ] {
+        let answer = fixture.talk(head, b"12345");
+        assert!(answer.starts_with("HTTP/1.1 400"), "{head:?}: {answer}");
+    }
+    let both = "PUT /open/k HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n";
+    let answer = fixture.talk(both, b"0\r\n\r\nGET /open/k HTTP/1.1\r\nhost: x\r\n\r\n");
+    // hyper takes the chunks and forgets the length, and such a put needs one.
+    assert!(answer.starts_with("HTTP/1.1 411") && answer.matches("HTTP/1.1").count() == 1, "{answer}");
+    let many = fixture.get("/", &"a: b\r\n".repeat(1000));
+    assert!(many.starts_with("HTTP/1.1 431"), "{many}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn the_slow_are_let_go_and_leave_no_object() {
+    let fixture = fixture(|config| {
+        config.limits.header_timeout_ms = 200;
+        config.limits.body_timeout_ms = 200;
+    });
+    for sent in ["", "GET / HT", "GET /open/k HTTP/1.1\r\nhost: x\r\n", "GET /open/none HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let began = Instant::now();
+        fixture.talk(sent, b"");
+        assert!(began.elapsed() < Duration::from_secs(3), "{sent:?} was let wait {:?}", began.elapsed());
+    }
+    let slow = fixture.talk("PUT /open/k HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n", b"{");
+    assert!(slow.starts_with("HTTP/1.1 400") && slow.contains("IncompleteBody"), "{slow}");
+    assert!(fixture.get("/open/k", "").contains("NoSuchKey"));
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn connections_are_bounded_with_those_of_the_other_doors() {
+    let fixture = fixture(|config| config.limits.connections_max = 1);
+    let held = TcpStream::connect(fixture.node.http_address()).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(fixture.talk("", b"").starts_with("HTTP/1.1 503"));
+    drop(held);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while !fixture.get("/open?list-type=2", "").starts_with("HTTP/1.1 200") {
+        assert!(Instant::now() < patience, "connections are not given back");
+    }
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn a_gateway_whose_store_cannot_be_opened_refuses_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("s3-data"), "a file").unwrap();
+    let (stub, _) = Stub::new();
+    let error = NodeHandle::start(with_gateway(&home, |_| {}), Box::new(stub)).err().expect("refused");
+    assert!(matches!(error, StartError::S3 { .. }) && error.to_string().contains("s3-data"), "{error}");
+}
+
+#[test]
+fn requests_in_hand_end_before_the_node_does() {
+    let fixture = fixture(|_| {});
+    let mut stream = fixture.connect();
+    let head = "PUT /open/late HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut begun = [0; 25];
+    stream.read_exact(&mut begun).unwrap();
+    assert!(begun.starts_with(b"HTTP/1.1 100 Continue"));
+    let stub = fixture.stub.clone();
+    let stopping = std::thread::spawn(move || fixture.node.stop());
+    std::thread::sleep(Duration::from_millis(100));
+    stream.write_all(b"late").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    stopping.join().unwrap().unwrap();
+    drop(stub);
+}

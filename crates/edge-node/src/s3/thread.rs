@@ -1,0 +1,68 @@
+//! One thread of the gateway, from its runtime to its end.
+//!
+//! Always: it says once whether it serves; it ends when the node is told to stop.
+
+use super::background::Background;
+use super::metadata::NodeMetadata;
+use super::{open_store, service, S3Door, BLOCKING_THREADS_MAX};
+use crate::config::S3Config;
+use crate::http::HttpLimits;
+use crate::quiet::Quiet;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+/// What a thread is made with.
+pub struct S3Plan {
+    pub index: usize,
+    pub config: S3Config,
+    pub listener: TcpListener,
+    pub metadata: Arc<NodeMetadata>,
+    pub limits: HttpLimits,
+    pub connections: Arc<AtomicUsize>,
+    pub node: u64,
+    /// Told once: this thread serves, or why it cannot.
+    pub opened: std::sync::mpsc::Sender<Result<(), String>>,
+}
+
+/// Runs a thread to its end.
+pub fn run(plan: S3Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
+    let opened = plan.opened.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name(format!("hive-s3-disk-{}", plan.index))
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(opened.send(Err(error.to_string()))),
+    };
+    let local = LocalSet::new();
+    runtime.block_on(local.run_until(async move {
+        if let Err(reason) = serve(plan, stop, drain).await {
+            let _ = opened.send(Err(reason));
+        }
+    }));
+    // What is left (connections that did not end in time) is dropped here; the disk is not waited for.
+    drop(local);
+    runtime.shutdown_timeout(Duration::from_millis(100));
+}
+
+async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) -> Result<(), String> {
+    let store = open_store(&plan.config.data).await?;
+    let service = service(&plan.config, plan.metadata.clone(), store.clone())?;
+    let listener = tokio::net::TcpListener::from_std(plan.listener).map_err(|error| error.to_string())?;
+    let door = Rc::new(S3Door { service, limits: plan.limits, connections: plan.connections, quiet: Quiet::default() });
+    tokio::task::spawn_local(door.run(listener, drain));
+    if plan.index == 0 {
+        let background = Background { metadata: plan.metadata, store, node: plan.node, quiet: Quiet::default() };
+        tokio::task::spawn_local(background.run());
+    }
+    let _ = plan.opened.send(Ok(()));
+    let _ = stop.wait_for(|stop| *stop).await;
+    Ok(())
+}

@@ -1,0 +1,206 @@
+"""What only a world of nodes can show: every node is a way in, and one that dies takes nothing along."""
+
+import base64
+import concurrent.futures
+import hashlib
+import http.client
+import json
+import os
+import secrets
+import subprocess
+import threading
+import time
+
+import boto3
+import botocore.exceptions
+
+from cases_boto import MIB, keys
+from cases_tools import aws_env, run, same
+from world import case, equal
+
+LISTED_KEYS = 20_000
+PATIENCE_S = 60
+
+
+class Json:
+    """The HTTP JSON API over one kept connection; what is told to be temporary is asked again, of another node."""
+
+    def __init__(self, w, number):
+        self.w, self.number, self.connection = w, number, None
+
+    def ask(self, action, **fields):
+        fields = {"action": action, "request_id": secrets.token_hex(16), **fields}
+        patience = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                if self.connection is None:
+                    host = self.w.nodes.http(self.number).split("://")[1]
+                    self.connection = http.client.HTTPConnection(host, timeout=30)
+                self.connection.request("POST", "/", body=json.dumps(fields))
+                answer = json.loads(self.connection.getresponse().read())
+            except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
+                self.connection, self.number = None, self.number + 1
+                answer = {"ok": False, "error": {"code": str(error), "retryable": True}}
+            if answer["ok"] or not answer["error"]["retryable"] or time.monotonic() > patience:
+                return answer
+            time.sleep(0.05)
+
+    def done(self, action, **fields):
+        answer = self.ask(action, **fields)
+        assert answer["ok"], f"{action} {fields}: {answer}"
+        return answer
+
+
+def patient(function, *arguments, **named):
+    """Again while it is told to be temporary."""
+    patience = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return function(*arguments, **named)
+        except (botocore.exceptions.ClientError, botocore.exceptions.HTTPClientError) as error:
+            status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+            if status < 500 or time.monotonic() > patience:
+                raise
+        time.sleep(0.2)
+
+
+@case("boto3")
+def every_node_is_a_way_in(w):
+    """What one node takes all others give back, small and large, by S3 and by JSON."""
+    name = w.bucket()
+    clients = [w.client(w.key, w.secret, at=number) for number in range(5)]
+    bodies = {f"{size}-{number}": os.urandom(size) for number in range(5) for size in (10, 200_000)}
+    for at, (key, body) in enumerate(bodies.items()):
+        clients[at % 5].put_object(Bucket=name, Key=key, Body=body)
+    for client in clients:
+        equal(keys(client.list_objects_v2(Bucket=name)), sorted(bodies))
+        for key, body in bodies.items():
+            equal(client.get_object(Bucket=name, Key=key)["Body"].read(), body)
+    door = Json(w, 3)
+    put = door.done("PutObject", bucket=name, key="json", body_base64=base64.b64encode(b"by json").decode())
+    equal(put["etag"], hashlib.md5(b"by json").hexdigest())
+    equal(clients[1].get_object(Bucket=name, Key="json")["Body"].read(), b"by json")
+    clients[2].put_object(Bucket=name, Key="by s3", Body=b"hello")
+    got = door.done("GetObject", bucket=name, key="by s3")
+    equal(base64.b64decode(got["data"]["body_base64"]), b"hello")
+    count = door.done("CountObjects", bucket=name)
+    equal((count["keys"], count["versions"]), (12, 12))
+    equal(door.ask("GetObject", bucket=name, key="none")["error"]["code"], "NoSuchKey")
+
+
+@case("boto3")
+def the_local_worlds_own_key(w):
+    """The account that `hive dev` makes works, and `hive ctl` shows what it has."""
+    own = w.nodes.ready["s3"]
+    client = boto3.client("s3", endpoint_url=w.at(4), aws_access_key_id=own["access_key"],
+                          aws_secret_access_key=own["secret_key"], region_name=own["region"])
+    name = w.name()
+    client.create_bucket(Bucket=name)
+    for number in range(7):
+        client.put_object(Bucket=name, Key=f"k{number}", Body=b"12345")
+    assert name in w.nodes.ctl("bucket", "list", own["account"])
+    count = json.loads(w.nodes.ctl("bucket", "count", name, "--json"))
+    equal((count["keys"], count["versions"], count["bytes"]), (7, 7, 35))
+    assert own["account"] in w.nodes.ctl("bucket", "describe", name)
+    equal(own["access_key"] in w.nodes.ctl("s3", "key", "list", own["account"]), True)
+
+
+@case("aws", "PutObject", "GetObject", "ListObjectsV2")
+def a_real_tree_up_and_down(w):
+    """This project's own documents and sources, up by one node and down by another."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    down, name = os.path.join(w.folder, "real-down"), w.name()
+    up, files = os.path.join(w.folder, "real-up"), []
+    for part in ("docs", "crates/base-types", "crates/door-s3", "scripts"):
+        subprocess.run(["mkdir", "-p", os.path.join(up, part)], check=True)
+        subprocess.run(["cp", "-r", os.path.join(root, part) + "/.", os.path.join(up, part)], check=True)
+    for folder, _, names in os.walk(up):
+        files += [os.path.relpath(os.path.join(folder, file), up) for file in names]
+    one, other = aws_env(w), {**aws_env(w), "AWS_ENDPOINT_URL": w.at(1)}
+    run(["aws", "s3", "mb", f"s3://{name}"], one)
+    run(["aws", "s3", "sync", "--no-progress", up, f"s3://{name}/tree"], one)
+    run(["aws", "s3", "sync", "--no-progress", f"s3://{name}/tree", down], other)
+    same(up, down, files)
+    equal(run(["aws", "s3", "sync", "--no-progress", "--delete", down, f"s3://{name}/tree"], other).strip(), "")
+
+
+@case("boto3")
+def fifty_megabytes_and_a_node_that_dies(w):
+    name = w.bucket()
+    body = os.urandom(50 * MIB)
+    pieces = [body[at:at + 5 * MIB] for at in range(0, len(body), 5 * MIB)]
+    clients = [w.client(w.key, w.secret, at=number, attempts=2) for number in range(5)]
+    at = {"Bucket": name, "Key": "fifty"}
+    upload = clients[0].create_multipart_upload(**at)["UploadId"]
+    pid, etags = None, []
+    for number, piece in enumerate(pieces, 1):
+        if number == 4:
+            pid = w.nodes.kill(1)
+        turn = iter(range(number, number + 10_000))
+        etags.append(patient(lambda: clients[next(turn) % 5].upload_part(
+            **at, UploadId=upload, PartNumber=number, Body=piece))["ETag"])
+    parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]
+    turn = iter(range(2, 10_000))
+    done = patient(lambda: clients[next(turn) % 5].complete_multipart_upload(
+        **at, UploadId=upload, MultipartUpload={"Parts": parts}))
+    w.nodes.wait_back(1, pid)
+    for client in clients:
+        got = patient(client.get_object, **at)
+        equal((got["ETag"], hashlib.md5(got["Body"].read()).digest()), (done["ETag"], hashlib.md5(body).digest()))
+    equal(keys(clients[3].list_objects_v2(Bucket=name)), ["fifty"])
+
+
+def fill(w, name, known, number, count):
+    """Puts a fifth of the keys through a node; each is `known` once it is acknowledged."""
+    door = Json(w, number)
+    for at in range(number, count, 5):
+        key = f"dir{at % 7}/k{at:06}"
+        door.done("PutObject", bucket=name, key=key, body_base64="eA==")
+        known.append(key)
+
+
+def walk(client, name, page_keys=1000):
+    """All keys of a bucket, page by page; a page that fails is asked for again with the same token."""
+    found, more = [], {}
+    while True:
+        page = patient(client.list_objects_v2, Bucket=name, MaxKeys=page_keys, **more)
+        found += keys(page)
+        if not page["IsTruncated"]:
+            return found
+        more = {"ContinuationToken": page["NextContinuationToken"]}
+
+
+@case("boto3")
+def twenty_thousand_keys_while_shards_split_and_a_node_dies(w):
+    """Every walk is in order, has no key twice, and has all that was acknowledged before it began."""
+    name = w.bucket()
+    known, walks, ended = [], 0, threading.Event()
+    clients = [w.client(w.key, w.secret, at=number) for number in range(5)]
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        puts = [pool.submit(fill, w, name, known, number, LISTED_KEYS) for number in range(5)]
+        killed = None
+        while not ended.is_set():
+            if all(put.done() for put in puts):
+                ended.set()
+            before = set(known)
+            found = walk(clients[walks % 5 if walks % 5 != 2 else 3], name)
+            equal(found, sorted(set(found)))
+            missing = before - set(found)
+            assert not missing, f"walk {walks} lost {len(missing)} keys, for example {sorted(missing)[:3]}"
+            walks += 1
+            if killed is None and len(known) > LISTED_KEYS // 3:
+                killed = w.nodes.kill(2)
+        for put in puts:
+            put.result()
+    equal(len(known), LISTED_KEYS)
+    if killed is None:
+        killed = w.nodes.kill(2)
+    w.nodes.wait_back(2, killed)
+    found = walk(clients[2], name)
+    equal(found, sorted(known))
+    equal(Json(w, 0).done("CountObjects", bucket=name, prefix="dir3/")["keys"],
+          sum(key.startswith("dir3/") for key in known))
+    listed = patient(clients[2].list_objects_v2, Bucket=name, Delimiter="/")
+    equal([group["Prefix"] for group in listed["CommonPrefixes"]], [f"dir{number}/" for number in range(7)])
+    shards = w.nodes.ctl("clusters", "--prefix", "shard@").count("shard@")
+    print(f"       {walks} walks while it was loaded; {shards} shards in the world")
