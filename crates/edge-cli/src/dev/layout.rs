@@ -170,7 +170,7 @@ impl Plan {
                 listen: place.s3(),
                 // One endpoint each, but one region for clients: what they make is wherever the rule puts it.
                 region: Some(REGION.into()),
-                domains: Vec::new(),
+                domains: vec!["localhost".into(), format!("localhost:{}", place.s3_port)],
                 data: self.data.join("s3-data").display().to_string(),
                 threads: None,
                 data_options: Default::default(),
