@@ -105,7 +105,11 @@ async fn old_versions_go_but_the_newest_of_them_and_lonely_markers_go_last() {
     let lonely = LifecycleRule { expiration: Some(markers), ..rule(None) };
     let delete = DeleteObject { bucket: "bucket".into(), key: "k".into(), ..DeleteObject::default() };
     tell(&metadata, delete).await.unwrap();
-    assert_eq!(walk(&metadata, &[lonely.clone()], late).await, Done::default(), "there are versions below it");
+    assert_eq!(
+        walk(&metadata, std::slice::from_ref(&lonely), late).await,
+        Done::default(),
+        "there are versions below it"
+    );
     let none = [LifecycleRule { noncurrent_version_expiration: old(None), ..rule(None) }, lonely];
     assert_eq!(walk(&metadata, &none, late).await.versions, 3);
     assert_eq!(left(&metadata).await, ["k!"]);
