@@ -20,22 +20,33 @@
 pub(crate) mod accounts;
 pub(crate) mod buckets;
 pub mod cache;
+pub(crate) mod chain;
 pub(crate) mod clusters;
+pub(crate) mod conditions;
+pub(crate) mod copies;
+pub(crate) mod counts;
 pub(crate) mod create;
+pub(crate) mod delete_many;
 pub(crate) mod directory;
+pub(crate) mod document;
 pub(crate) mod ending;
 pub(crate) mod entries;
 pub(crate) mod freed;
+pub(crate) mod lines;
 pub(crate) mod list;
 pub(crate) mod multipart;
 pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod on_bucket;
+pub(crate) mod one_shard;
 pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod reshard;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
+pub(crate) mod token;
+pub(crate) mod versions;
+pub(crate) mod walk;
 pub(crate) mod work;
 
 #[cfg(test)]

@@ -162,7 +162,8 @@ fn read_varint(bytes: &[u8]) -> Option<(u64, usize)> {
     (bytes.len() >= 10 && bytes[9] == 1).then_some((value | 1 << 63, 10))
 }
 
-fn read_number(bytes: &[u8]) -> Option<u64> {
+/// A field that is a number.
+pub fn read_number(bytes: &[u8]) -> Option<u64> {
     read_varint(bytes).filter(|(_, taken)| *taken == bytes.len()).map(|(value, _)| value)
 }
 
@@ -184,6 +185,20 @@ pub fn peek_field(mut encoded: &[u8], wanted: u16) -> Option<&[u8]> {
 /// A number out of an encoded document, without decoding the rest: what an index walk reads.
 pub fn peek_number(encoded: &[u8], wanted: u16) -> Option<u64> {
     peek_field(encoded, wanted).and_then(read_number)
+}
+
+/// Shows every field of an encoded document, in place; ends at the first byte that is none.
+pub fn each_field<'a>(mut encoded: &'a [u8], mut show: impl FnMut(u16, &'a [u8])) {
+    while let Some((id, taken)) = read_varint(encoded) {
+        let Ok(id) = u16::try_from(id) else { return };
+        let Some((length, more)) = encoded.get(taken..).and_then(read_varint) else { return };
+        let Some(rest) = encoded.get(taken + more..) else { return };
+        let Some((value, rest)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length)) else {
+            return;
+        };
+        show(id, value);
+        encoded = rest;
+    }
 }
 
 /// How many bytes at the start of an encoded document are the fields a listing tells.
@@ -222,6 +237,9 @@ mod tests {
         assert_eq!(Document::decode(bytes.clone()).unwrap(), document);
         assert_eq!(peek_number(&bytes, field::SIZE), Some(70_000));
         assert_eq!((peek_number(&bytes, field::MODIFIED), peek_number(&bytes, 5000)), (None, None));
+        let mut shown = Vec::new();
+        each_field(&bytes, |id, value| shown.push((id, Bytes::copy_from_slice(value))));
+        assert_eq!(shown, document.fields());
         let listed = Document::decode(bytes.slice(..list_fields_bytes(&bytes))).unwrap();
         assert_eq!(listed.fields().len(), 2);
         assert_eq!((listed.text(field::ETAG), listed.get(900)), (Some("abc"), None));
@@ -242,6 +260,7 @@ mod tests {
         for bytes in [&[1u8][..], &[1, 5, 0], &[2, 0, 1, 0], &[1, 0, 1, 0], &[0xff, 0xff, 0xff, 1, 0], &[0xff; 12]] {
             assert!(Document::decode(Bytes::copy_from_slice(bytes)).is_err(), "{bytes:?}");
             let _ = (peek_number(bytes, 2), list_fields_bytes(bytes));
+            each_field(bytes, |_, _| {});
         }
     }
 }

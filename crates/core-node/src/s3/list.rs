@@ -1,10 +1,254 @@
-//! Listings, counts and cuts over the shards of a bucket.
+//! Listings of objects and versions.
+//!
+//! Always: a page tells at most [`MAX_KEYS_MAX`] lines and whether there are more, exactly; `max_keys` 0 tells
+//! nothing and asks nobody; a token goes on where its page ended, whatever became of the shards since.
+//! Not here: the walk over shards (walk.rs), lines (lines.rs), counts (counts.rs).
 
-use super::request::Terms;
-use super::Offered;
-use base_types::s3::S3Action;
+use super::cache::Bucket;
+use super::document::{read_version_id, version_text};
+use super::lines::{key_text, object_entry, version_entry, Encoding};
+use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
+use super::request::{done, Terms};
+use super::token::{self, Behind, Bound, Token};
+use super::walk::Walk;
+use super::{counts, Offered};
+use crate::planner::{CallResult, PlanContext, Step};
+use base_types::action::Answer;
+use base_types::s3::{
+    ListObjectVersions, ListObjects, ListObjectsV2, ObjectPage, S3Action, S3Answer, S3ErrorCode, Version, VersionPage,
+    MAX_KEYS_MAX,
+};
+use base_types::Refusal;
+use bytes::Bytes;
+use core_backends::shard::{Item, ListStart};
 
 /// The planner of a call, if it is one of these.
-pub(crate) fn planner_for(call: S3Action, _terms: &Terms) -> Offered {
-    Err(call)
+pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
+    let call = match call {
+        S3Action::ListObjects(call) => List::Objects(call),
+        S3Action::ListObjectsV2(call) => List::ObjectsV2(call),
+        S3Action::ListObjectVersions(call) => List::Versions(call),
+        other => return counts::planner_for(other, terms),
+    };
+    Ok(on_bucket(Listing { call, terms: *terms, under_way: None }))
+}
+
+enum List {
+    Objects(Box<ListObjects>),
+    ObjectsV2(Box<ListObjectsV2>),
+    Versions(Box<ListObjectVersions>),
+}
+
+struct Listing {
+    call: List,
+    terms: Terms,
+    under_way: Option<UnderWay>,
+}
+
+/// A listing that has begun.
+struct UnderWay {
+    /// In this bucket; one that was made anew under its name is another.
+    bucket: u128,
+    walk: Walk,
+    /// Lines of the page.
+    max: usize,
+    encoding: Encoding,
+    pin: Option<u128>,
+}
+
+fn or_empty(text: &Option<String>) -> &str {
+    text.as_deref().unwrap_or_default()
+}
+
+/// Behind a marker; an empty one is none.
+fn behind_key(marker: &str) -> ListStart {
+    match marker {
+        "" => ListStart::Beginning,
+        marker => ListStart::After { key: Bytes::copy_from_slice(marker.as_bytes()) },
+    }
+}
+
+impl List {
+    fn name(&self) -> &'static str {
+        match self {
+            List::Objects(_) => "ListObjects",
+            List::ObjectsV2(_) => "ListObjectsV2",
+            List::Versions(_) => "ListObjectVersions",
+        }
+    }
+
+    fn bucket(&self) -> &str {
+        match self {
+            List::Objects(call) => &call.bucket,
+            List::ObjectsV2(call) => &call.bucket,
+            List::Versions(call) => &call.bucket,
+        }
+    }
+
+    /// Prefix, delimiter, lines, encoding.
+    fn terms(&self) -> (&str, &str, Option<u32>, Option<&str>) {
+        match self {
+            List::Objects(call) => {
+                (&call.prefix, or_empty(&call.delimiter), call.max_keys, call.encoding_type.as_deref())
+            }
+            List::ObjectsV2(call) => {
+                (&call.prefix, or_empty(&call.delimiter), call.max_keys, call.encoding_type.as_deref())
+            }
+            List::Versions(call) => {
+                (&call.prefix, or_empty(&call.delimiter), call.max_keys, call.encoding_type.as_deref())
+            }
+        }
+    }
+
+    fn bound(&self) -> Bound<'_> {
+        let (prefix, delimiter, ..) = self.terms();
+        Bound { call: self.name(), prefix, delimiter }
+    }
+
+    /// Where it begins, and the snapshot it reads.
+    fn start(&self, bucket: &Bucket) -> Result<(ListStart, Option<u128>), Refusal> {
+        Ok(match self {
+            List::Objects(call) => (behind_key(or_empty(&call.marker)), None),
+            List::ObjectsV2(call) => match &call.continuation_token {
+                None => (behind_key(or_empty(&call.start_after)), None),
+                Some(text) => {
+                    let Token { behind, pin } = token::read(bucket, &self.bound(), text)?;
+                    let start = match behind {
+                        Behind::Key(key) => ListStart::After { key: key.into() },
+                        Behind::Prefix(prefix) => ListStart::AfterPrefix { prefix: prefix.into() },
+                    };
+                    (start, pin)
+                }
+            },
+            List::Versions(call) => (versions_start(call)?, None),
+        })
+    }
+}
+
+fn versions_start(call: &ListObjectVersions) -> Result<ListStart, Refusal> {
+    let (key, version) = (or_empty(&call.key_marker), or_empty(&call.version_id_marker));
+    match (key, version) {
+        ("", "") => Ok(ListStart::Beginning),
+        ("", _) => {
+            let message = "A version-id marker cannot be specified without a key marker.";
+            Err(S3ErrorCode::InvalidArgument.because(message))
+        }
+        (key, "") => Ok(behind_key(key)),
+        (key, version) => {
+            let version: Version = read_version_id(Some(version))?;
+            Ok(ListStart::AfterVersion { key: Bytes::copy_from_slice(key.as_bytes()), version })
+        }
+    }
+}
+
+impl BucketWork for Listing {
+    fn name(&self) -> &'static str {
+        self.call.name()
+    }
+
+    fn bucket(&self) -> &str {
+        self.call.bucket()
+    }
+
+    fn next(&mut self, _: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+        if self.under_way.as_ref().is_none_or(|under_way| under_way.bucket != at.bucket.id) {
+            self.under_way = Some(self.begin(&at.bucket)?);
+        }
+        let Some(under_way) = &mut self.under_way else { return Ok(done(S3Answer::Done, None)) };
+        under_way.walk.take(answers)?;
+        if under_way.walk.is_done() {
+            let Some(under_way) = self.under_way.take() else { return Ok(done(S3Answer::Done, None)) };
+            return Ok(self.finish(&at.bucket, under_way)?);
+        }
+        Ok(under_way.walk.ask(at, &self.terms, under_way.pin)?)
+    }
+}
+
+impl Listing {
+    fn begin(&self, bucket: &Bucket) -> Result<UnderWay, Refusal> {
+        let (prefix, delimiter, max, encoding) = self.call.terms();
+        let encoding = Encoding::read(encoding)?;
+        let max = max.unwrap_or(MAX_KEYS_MAX).min(MAX_KEYS_MAX) as usize;
+        let (start, pin) = self.call.start(bucket)?;
+        // One more than is told shows whether there are more.
+        let wanted = if max == 0 { 0 } else { max + 1 };
+        let versions = matches!(self.call, List::Versions(_));
+        let walk = Walk::new(versions, prefix, delimiter, start, wanted)?;
+        Ok(UnderWay { bucket: bucket.id, walk, max, encoding, pin })
+    }
+
+    fn finish(&self, bucket: &Bucket, mut under_way: UnderWay) -> Result<Step, Refusal> {
+        let (level, at) = (under_way.walk.level, under_way.walk.at);
+        let mut items = core::mem::take(&mut under_way.walk.items);
+        let more = items.len() > under_way.max;
+        items.truncate(under_way.max);
+        let answer: S3Answer = match &self.call {
+            List::Versions(_) => version_page(bucket, &items, more, under_way.encoding)?.into(),
+            List::Objects(_) => self.object_page(bucket, &items, more, &under_way, true)?.into(),
+            List::ObjectsV2(call) => self.object_page(bucket, &items, more, &under_way, call.fetch_owner)?.into(),
+        };
+        let mut step = done(answer, at);
+        if let Step::Done(Ok(Answer { level: reached, .. })) = &mut step {
+            *reached = level;
+        }
+        Ok(step)
+    }
+
+    fn object_page(
+        &self,
+        bucket: &Bucket,
+        items: &[Item],
+        more: bool,
+        under_way: &UnderWay,
+        with_owner: bool,
+    ) -> Result<ObjectPage, Refusal> {
+        let encoding = under_way.encoding;
+        let mut page = ObjectPage {
+            contents: Vec::with_capacity(items.len()),
+            key_count: u32::try_from(items.len()).unwrap_or(u32::MAX),
+            is_truncated: more,
+            ..ObjectPage::default()
+        };
+        for item in items {
+            match item {
+                Item::Object { key, fields, .. } => {
+                    page.contents.push(object_entry(&bucket.record.info, key, fields, with_owner, encoding)?);
+                }
+                Item::Prefix { prefix } => page.common_prefixes.push(encoding.text(key_text(prefix)?)),
+                Item::Version { .. } => return Err(super::one_shard::other_reply()),
+            }
+        }
+        let Some(last) = items.last().filter(|_| more) else { return Ok(page) };
+        let behind = match last {
+            Item::Object { key, .. } | Item::Version { key, .. } => Behind::Key(key_text(key)?.to_owned()),
+            Item::Prefix { prefix } => Behind::Prefix(key_text(prefix)?.to_owned()),
+        };
+        match (&self.call, &behind) {
+            (List::ObjectsV2(_), _) => {
+                let token = Token { behind, pin: under_way.pin };
+                page.next_continuation_token = Some(token::write(bucket, &self.call.bound(), &token));
+            }
+            (_, Behind::Key(text) | Behind::Prefix(text)) => page.next_marker = Some(encoding.text(text)),
+        }
+        Ok(page)
+    }
+}
+
+fn version_page(bucket: &Bucket, items: &[Item], more: bool, encoding: Encoding) -> Result<VersionPage, Refusal> {
+    let mut page = VersionPage { is_truncated: more, ..VersionPage::default() };
+    for item in items {
+        match item {
+            Item::Prefix { prefix } => page.common_prefixes.push(encoding.text(key_text(prefix)?)),
+            item => page.versions.extend(version_entry(&bucket.record.info, item, encoding)?),
+        }
+    }
+    match items.last().filter(|_| more) {
+        Some(Item::Version { key, stamp, null, .. }) => {
+            page.next_key_marker = Some(encoding.text(key_text(key)?));
+            page.next_version_id_marker = Some(version_text(*stamp, *null));
+        }
+        Some(Item::Prefix { prefix }) => page.next_key_marker = Some(encoding.text(key_text(prefix)?)),
+        _ => {}
+    }
+    Ok(page)
 }

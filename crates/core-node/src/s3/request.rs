@@ -3,14 +3,15 @@
 //! Not here: finding the bucket (on_bucket.rs).
 
 use super::clusters;
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
 use crate::resolve::decode_call;
-use base_types::action::{ActionResult, Answer, Failure};
+use base_types::action::{ActionResult, Answer, Failure, Level};
 use base_types::codec::Encode;
 use base_types::s3::S3Answer;
 use base_types::{BackendKind, ClusterName, OrderedAt, ReadConsistency, Refusal, RequestId, WriteConsistency};
 use core_backends::{multipart, shard, shard_reference};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a client asks of a call beside the call itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -127,4 +128,23 @@ pub(crate) fn reply<T: Encode>(result: CallResult) -> Result<(T, OrderedAt), Fai
 /// The end of a call that went well.
 pub(crate) fn done(answer: impl Into<S3Answer>, at: Option<OrderedAt>) -> Step {
     Step::Done(Ok(Answer { result: ActionResult::S3(answer.into()), at, level: None, cluster: None }))
+}
+
+/// The level a backend's reply reached.
+pub(crate) fn level_of(result: &CallResult) -> Option<Level> {
+    match result {
+        Ok(CallReply::Backend { level, .. }) => Some(*level),
+        _ => None,
+    }
+}
+
+/// As [`done`], with the level it reached and the cluster that answered.
+pub(crate) fn done_at(
+    answer: impl Into<S3Answer>,
+    at: OrderedAt,
+    level: Option<Level>,
+    cluster: Option<ClusterName>,
+) -> Step {
+    let result = ActionResult::S3(answer.into());
+    Step::Done(Ok(Answer { result, at: Some(at), level, cluster: cluster.map(Arc::new) }))
 }

@@ -1,5 +1,8 @@
 //! The planners of S3 calls against clusters in memory ([`world`]). Not here: the very same planners under
 //! faults of nodes, disks and networks (proof-sim).
 
+pub(crate) mod bed;
 mod buckets;
+mod listings;
+mod objects;
 pub(crate) mod world;

@@ -1,0 +1,93 @@
+//! Copies of objects: the source is read, then put.
+//!
+//! Always: bytes are copied here where they are inline; else the caller has copied them and names where they are
+//! now, for no two versions name the same place in a data store.
+//! Not here: the copying of bytes in a data store (door-s3).
+
+use super::chain::chain;
+use super::objects::Put;
+use super::one_shard::one_shard;
+use super::request::Terms;
+use super::{objects, Offered};
+use crate::planner::Planner;
+use base_types::action::Failure;
+use base_types::s3::{
+    CopyObject, CopySource, Data, GetObject, ObjectVersion, PutObject, ReadConditions, S3Action, S3ErrorCode,
+};
+use base_types::Refusal;
+
+/// The planner of a call, if it is one of these.
+pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
+    let terms = *terms;
+    match call {
+        S3Action::CopyObject(call) => {
+            let source = read_source(&call.copy_source, &terms);
+            let put = move |found| Ok(one_shard(Put { call: Box::new(copy_of(*call, found)?), at_unix_ms: 0 }, &terms));
+            Ok(after_source("CopyObject", source, Box::new(put)))
+        }
+        other => Err(other),
+    }
+}
+
+fn read_source(source: &CopySource, terms: &Terms) -> Box<dyn Planner> {
+    let CopySource { bucket, key, version_id } = source.clone();
+    objects::get(GetObject { bucket, key, version_id, conditions: ReadConditions::default() }, terms)
+}
+
+type OnSource = Box<dyn FnOnce(ObjectVersion) -> Result<Box<dyn Planner>, Refusal> + Send>;
+
+fn after_source(name: &'static str, source: Box<dyn Planner>, then: OnSource) -> Box<dyn Planner> {
+    let on_answer = move |answer| {
+        let found = ObjectVersion::try_from(answer);
+        let found = found.map_err(|_| S3ErrorCode::InternalError.because("a read was answered otherwise"))?;
+        if found.delete_marker {
+            let message = "The source of a copy request may not specifically refer to a delete marker by version id.";
+            return Err(Failure::from(S3ErrorCode::InvalidRequest.because(message)));
+        }
+        then(found).map_err(Failure::from)
+    };
+    chain(name, source, Box::new(on_answer))
+}
+
+/// Refuses a source that is not as it must be; what would be `NotModified` of a read is a failure here.
+fn check_source(conditions: &ReadConditions, found: &ObjectVersion) -> Result<(), Refusal> {
+    let checked = conditions.check(&found.etag, found.last_modified_ms);
+    checked.map_err(|_| S3ErrorCode::PreconditionFailed.because("the source is not as the conditions want it"))
+}
+
+/// Where the copy's bytes are.
+fn data_of(found: Option<Data>, location: Option<String>) -> Result<Data, Refusal> {
+    match (location, found) {
+        (Some(location), _) => Ok(Data::Location(location)),
+        (None, Some(Data::Inline(bytes))) => Ok(Data::Inline(bytes)),
+        (None, _) => {
+            let message = "the source's bytes are in a data store; copy them there and give the copy's location";
+            Err(S3ErrorCode::InvalidRequest.because(message))
+        }
+    }
+}
+
+fn copy_of(call: CopyObject, found: ObjectVersion) -> Result<PutObject, Refusal> {
+    check_source(&call.copy_source_conditions, &found)?;
+    let onto_itself = call.copy_source.bucket == call.bucket && call.copy_source.key == call.key;
+    let same = call.headers.is_none() && call.tags.is_none() && call.acl.is_none();
+    if onto_itself && same && call.copy_source.version_id.is_none() {
+        let message = "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, storage class, website redirect location or encryption attributes.";
+        return Err(S3ErrorCode::InvalidRequest.because(message));
+    }
+    Ok(PutObject {
+        bucket: call.bucket,
+        key: call.key,
+        data: data_of(found.data, call.location)?,
+        size: found.size,
+        etag: found.etag,
+        checksums: found.checksums,
+        headers: call.headers.unwrap_or(found.headers),
+        tags: call.tags.unwrap_or(found.tags),
+        acl: call.acl,
+        retention: call.retention,
+        legal_hold: call.legal_hold,
+        conditions: call.conditions,
+        data_expires_ms: None,
+    })
+}

@@ -1,0 +1,240 @@
+//! Exact counts, and keys that cut a bucket into even parts.
+//!
+//! Always: a count is the sum of what each shard has at one moment of its own; where a shard proves to be split or
+//! merged in between, all are counted anew, so nothing is counted twice or left out.
+//! Not here: how a shard counts (core-backends, shard/index.rs).
+
+use super::lines::key_text;
+use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
+use super::one_shard::{other_reply, shard_trouble};
+use super::request::{done, reply, shard_read, RequestIds, Terms};
+use super::walk::prefix_end;
+use super::Offered;
+use crate::planner::{Call, CallResult, PlanContext, Step};
+use base_types::s3::{CountObjects, CutPoints, Cuts, ObjectCount, S3Action, S3ErrorCode, KEY_BYTES_MAX};
+use base_types::{OrderedAt, Refusal};
+use bytes::Bytes;
+use core_backends::shard::{Query, Range, Reply, Totals, CUT_PARTS_MAX};
+use core_backends::shard_reference::Entry;
+
+/// The most shards asked at once.
+const SHARDS_AT_ONCE_MAX: usize = 256;
+/// Into how many pieces a shard is cut for one part of the bucket that begins in it: a cut is off by one of
+/// them at most.
+const PIECES_PER_PART: u64 = 16;
+
+/// The planner of a call, if it is one of these.
+pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
+    let terms = *terms;
+    match call {
+        S3Action::CountObjects(call) => Ok(on_bucket(Count { call, terms, counted: Counted::default() })),
+        S3Action::CutPoints(call) => Ok(on_bucket(Cut { call, terms, counted: Counted::default(), pieces: None })),
+        other => Err(other),
+    }
+}
+
+/// What shards of one version of the map have told, in order.
+#[derive(Default)]
+struct Counted {
+    /// Bucket and version of the map.
+    of: Option<(u128, u64)>,
+    totals: Vec<Totals>,
+    at: Option<OrderedAt>,
+}
+
+impl Counted {
+    /// Asks the next shards of a range; `None`: all have told.
+    fn ask(&mut self, at: &Place, range: &Range, prefix: &Bytes, terms: &Terms) -> Result<Option<Step>, Refusal> {
+        let of = Some((at.bucket.id, at.map.version));
+        if self.of != of {
+            *self = Counted { of, ..Counted::default() };
+        }
+        let (id, left) = (at.bucket.id, at.map.shards_in(range).skip(self.totals.len()).take(SHARDS_AT_ONCE_MAX));
+        let calls: Result<Vec<Call>, Refusal> = left
+            .map(|entry| {
+                let query = Query::Count { epoch: entry.epoch, prefix: prefix.clone(), pin: None };
+                shard_read(id, entry.shard, &query, terms)
+            })
+            .collect();
+        let calls = calls?;
+        Ok((!calls.is_empty()).then_some(Step::Calls(calls)))
+    }
+
+    fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
+        for result in answers {
+            match reply::<Reply>(result) {
+                Ok((Reply::Count { totals }, at)) => {
+                    self.totals.push(totals);
+                    self.at = Some(at);
+                }
+                Ok(_) => return Err(other_reply().into()),
+                Err(failure) => return Err(shard_trouble(&mut RequestIds::default(), None, failure)),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Count {
+    call: Box<CountObjects>,
+    terms: Terms,
+    counted: Counted,
+}
+
+impl BucketWork for Count {
+    fn name(&self) -> &'static str {
+        "CountObjects"
+    }
+
+    fn bucket(&self) -> &str {
+        &self.call.bucket
+    }
+
+    fn next(&mut self, _: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+        if self.call.prefix.len() > KEY_BYTES_MAX {
+            let message = format!("a prefix of {} bytes; at most {KEY_BYTES_MAX} are taken", self.call.prefix.len());
+            return Err(S3ErrorCode::KeyTooLongError.because(message).into());
+        }
+        self.counted.take(answers)?;
+        let prefix = Bytes::copy_from_slice(self.call.prefix.as_bytes());
+        let range = Range { start: prefix.clone(), end: prefix_end(&prefix) };
+        if let Some(step) = self.counted.ask(at, &range, &prefix, &self.terms)? {
+            return Ok(step);
+        }
+        let all = self.counted.totals.iter().fold(Totals::default(), |all, totals| all.plus(totals));
+        let count = ObjectCount { keys: all.keys, versions: all.rows(), bytes: all.bytes };
+        Ok(done(count, self.counted.at))
+    }
+}
+
+struct Cut {
+    call: Box<CutPoints>,
+    terms: Terms,
+    counted: Counted,
+    /// Once the shards in which parts begin are known.
+    pieces: Option<Pieces>,
+}
+
+/// The cuts, some still to be asked for.
+struct Pieces {
+    keys: Vec<Bytes>,
+    /// The shards to be asked, each with its cuts.
+    wanted: Vec<(Entry, Within)>,
+    /// So many of them have told.
+    told: usize,
+}
+
+/// Where within a shard cuts lie.
+struct Within {
+    /// Its keys.
+    keys: u64,
+    /// Keys of it before each cut.
+    ranks: Vec<u64>,
+}
+
+impl Within {
+    /// Into how many pieces it is cut.
+    fn pieces(&self) -> u32 {
+        let wanted = (self.ranks.len() as u64 + 1).saturating_mul(PIECES_PER_PART);
+        u32::try_from(wanted.min(self.keys)).unwrap_or(u32::MAX).clamp(1, CUT_PARTS_MAX)
+    }
+
+    /// The cuts next to the ranks, out of the keys that begin pieces 2….
+    fn choose(&self, keys: &[Bytes]) -> Vec<Bytes> {
+        let pieces = keys.len() as u128 + 1;
+        let nearest = |rank: &u64| {
+            let piece = (u128::from(*rank) * pieces + u128::from(self.keys) / 2) / u128::from(self.keys.max(1));
+            keys.get((piece as usize).saturating_sub(1).min(keys.len().saturating_sub(1))).cloned()
+        };
+        self.ranks.iter().filter_map(nearest).collect()
+    }
+}
+
+impl BucketWork for Cut {
+    fn name(&self) -> &'static str {
+        "CutPoints"
+    }
+
+    fn bucket(&self) -> &str {
+        &self.call.bucket
+    }
+
+    fn next(&mut self, _: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+        if self.call.parts == 0 || self.call.parts > CUT_PARTS_MAX {
+            let message = format!("parts is {}; give 1 to {CUT_PARTS_MAX}", self.call.parts);
+            return Err(S3ErrorCode::InvalidArgument.because(message).into());
+        }
+        match &mut self.pieces {
+            None => self.counted.take(answers)?,
+            Some(_) if self.counted.of != Some((at.bucket.id, at.map.version)) => self.pieces = None,
+            Some(pieces) => pieces.take(answers)?,
+        }
+        if self.pieces.is_none() {
+            if let Some(step) = self.counted.ask(at, &Range::default(), &Bytes::new(), &self.terms)? {
+                return Ok(step);
+            }
+            self.pieces = Some(plan_cuts(&at.map.entries, &self.counted.totals, self.call.parts));
+        }
+        let Some(pieces) = &mut self.pieces else { return Err(other_reply().into()) };
+        if let Some(step) = pieces.ask(at.bucket.id, &self.terms)? {
+            return Ok(step);
+        }
+        let mut keys = core::mem::take(&mut pieces.keys);
+        keys.sort();
+        keys.dedup();
+        let keys: Result<Vec<String>, Refusal> = keys.iter().map(|key| key_text(key).map(str::to_owned)).collect();
+        Ok(done(Cuts { keys: keys? }, self.counted.at))
+    }
+}
+
+/// Where the parts begin: at a shard's beginning, or within it.
+fn plan_cuts(entries: &[Entry], totals: &[Totals], parts: u32) -> Pieces {
+    let all: u64 = totals.iter().map(|totals| totals.keys).sum();
+    let rank_of = |part: u32| (u128::from(all) * u128::from(part) / u128::from(parts)) as u64;
+    let ranks: Vec<u64> = (1..parts).map(rank_of).filter(|rank| (1..all).contains(rank)).collect();
+    let mut pieces = Pieces { keys: Vec::new(), wanted: Vec::new(), told: 0 };
+    let mut before = 0;
+    for (entry, totals) in entries.iter().zip(totals) {
+        let within =
+            ranks.iter().filter(|rank| (before..before + totals.keys).contains(rank)).map(|rank| rank - before);
+        let (begins, ranks): (Vec<u64>, Vec<u64>) = within.partition(|rank| *rank == 0);
+        if !begins.is_empty() && !entry.range.start.is_empty() {
+            pieces.keys.push(entry.range.start.clone());
+        }
+        if !ranks.is_empty() {
+            pieces.wanted.push((entry.clone(), Within { keys: totals.keys, ranks }));
+        }
+        before += totals.keys;
+    }
+    pieces
+}
+
+impl Pieces {
+    fn ask(&mut self, id: u128, terms: &Terms) -> Result<Option<Step>, Refusal> {
+        let left = self.wanted.iter().skip(self.told).take(SHARDS_AT_ONCE_MAX);
+        let calls: Result<Vec<Call>, Refusal> = left
+            .map(|(entry, within)| {
+                let query = Query::CutPoints { epoch: entry.epoch, parts: within.pieces(), by_rows: false };
+                shard_read(id, entry.shard, &query, terms)
+            })
+            .collect();
+        let calls = calls?;
+        Ok((!calls.is_empty()).then_some(Step::Calls(calls)))
+    }
+
+    fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
+        for result in answers {
+            match reply::<Reply>(result) {
+                Ok((Reply::CutPoints { keys }, _)) => {
+                    if let Some((_, within)) = self.wanted.get(self.told) {
+                        self.keys.extend(within.choose(&keys));
+                    }
+                    self.told += 1;
+                }
+                Ok(_) => return Err(other_reply().into()),
+                Err(failure) => return Err(shard_trouble(&mut RequestIds::default(), None, failure)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! Calls that are one question or command to the shard that has their key: one round trip where record and map
+//! are known.
+//!
+//! Always: a try that the shard has definitely refused is followed by one under another request id; any other
+//! is repeated under its own.
+//! Not here: what is asked (objects.rs, versions.rs).
+
+use super::cache::Bucket;
+use super::clusters;
+use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
+use super::request::{done_at, level_of, reply, shard_read, shard_write, RequestIds, Terms};
+use crate::keyspace::rounds::{one, only};
+use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use base_types::action::Failure;
+use base_types::s3::{S3Answer, S3ErrorCode};
+use base_types::{ClusterName, Refusal};
+use core_backends::shard::{Command, Query, Reply};
+use core_backends::shard_reference::Entry;
+use std::sync::Arc;
+
+/// What a shard is asked.
+pub(crate) enum Ask {
+    Read(Query),
+    Write(Command),
+}
+
+/// One call.
+pub(crate) trait ShardCall: Send {
+    fn name(&self) -> &'static str;
+    fn bucket(&self) -> &str;
+    fn key(&self) -> &str;
+    /// What the shard of this epoch is asked.
+    fn ask(&mut self, context: &mut PlanContext<'_>, bucket: &Bucket, epoch: u64) -> Result<Ask, Refusal>;
+    /// What its reply means.
+    fn answer(&mut self, bucket: &Bucket, reply: Reply) -> Result<S3Answer, Refusal>;
+}
+
+/// The planner of a call.
+pub(crate) fn one_shard<C: ShardCall + 'static>(call: C, terms: &Terms) -> Box<dyn Planner> {
+    on_bucket(OneShard { call, terms: *terms, ids: RequestIds::new(terms), asked: None })
+}
+
+struct OneShard<C> {
+    call: C,
+    terms: Terms,
+    ids: RequestIds,
+    asked: Option<ClusterName>,
+}
+
+impl<C: ShardCall> BucketWork for OneShard<C> {
+    fn name(&self) -> &'static str {
+        self.call.name()
+    }
+
+    fn bucket(&self) -> &str {
+        self.call.bucket()
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+        if answers.is_empty() {
+            return self.ask(context, at);
+        }
+        let result = only(answers);
+        let level = level_of(&result);
+        match reply::<Reply>(result) {
+            Ok((reply, ordered)) => {
+                Ok(done_at(self.call.answer(&at.bucket, reply)?, ordered, level, self.asked.take()))
+            }
+            Err(failure) => Err(shard_trouble(&mut self.ids, self.asked.as_ref(), failure)),
+        }
+    }
+}
+
+impl<C: ShardCall> OneShard<C> {
+    fn ask(&mut self, context: &mut PlanContext<'_>, at: &Place) -> Result<Step, Trouble> {
+        let entry = shard_of(at, self.call.key())?;
+        let (id, number, epoch) = (at.bucket.id, entry.shard, entry.epoch);
+        let call = match self.call.ask(context, &at.bucket, epoch)? {
+            Ask::Read(query) => shard_read(id, number, &query, &self.terms)?,
+            Ask::Write(command) => {
+                let request_id = self.ids.id(context, &clusters::shard(id, number)?, 0);
+                shard_write(id, number, &command, &self.terms, request_id)?
+            }
+        };
+        self.asked = cluster_of(&call);
+        Ok(one(call))
+    }
+}
+
+/// The shard that has a key.
+pub(crate) fn shard_of<'m>(at: &'m Place, key: &str) -> Result<&'m Entry, Refusal> {
+    at.map.shard_of(key.as_bytes()).ok_or_else(|| S3ErrorCode::InternalError.because("the bucket's map names no shard"))
+}
+
+/// Where a call goes.
+pub(crate) fn cluster_of(call: &Call) -> Option<ClusterName> {
+    match call {
+        Call::Write { cluster, .. } | Call::Read { cluster, .. } => Some(cluster.clone()),
+        _ => None,
+    }
+}
+
+/// What a shard's failure means. Refusals that pass by themselves are not remembered under a request's id; all
+/// others are, so the next try at that cluster needs another.
+pub(crate) fn shard_trouble(ids: &mut RequestIds, cluster: Option<&ClusterName>, mut failure: Failure) -> Trouble {
+    if failure.at.is_some() {
+        failure.cluster = cluster.cloned().map(Arc::new);
+    }
+    if let Some(cluster) = cluster.filter(|_| !failure.refusal.kind.retryable()) {
+        ids.refused(cluster);
+    }
+    match failure.refusal.code {
+        // It was split, merged or dropped with its bucket: the map, and the record, tell.
+        "UnknownCluster" => Trouble::Map(failure),
+        _ => Trouble::from(failure),
+    }
+}
+
+/// A shard answered something else than what was asked.
+pub(crate) fn other_reply() -> Refusal {
+    S3ErrorCode::InternalError.because("a shard answered something else than what it was asked")
+}
