@@ -797,6 +797,7 @@ impl Lane {
         }
         // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
         Lane::maybe_quiesce(&mut self.shared, replica, &mut self.awake);
+        replica.rest();
         let bytes = replica.overlay.bytes();
         let total = &mut self.shared.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;

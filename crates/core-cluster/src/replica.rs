@@ -189,7 +189,7 @@ pub struct Replica {
     pub reads: Reads,
     pub admin: AdminWaits,
     pub senders: BTreeMap<ReplicaId, Sender>,
-    pub incoming: Option<Incoming>,
+    pub incoming: Option<Box<Incoming>>,
     pub repair: Option<Repair>,
     pub damaged: Option<String>,
     pub damage_told: Tick,
@@ -377,7 +377,15 @@ impl Replica {
         self.proposed.shrink_to_fit();
         // Who answered a leader before the quiet counts anew when it wakes.
         self.answered = BTreeMap::new();
-        self.group.as_mut().into_iter().for_each(Group::rest);
+        self.rest();
+    }
+
+    /// Lets a quiet member's group rest, once nothing of it waits for the log (a sleeping group counts its
+    /// readies anew).
+    pub fn rest(&mut self) {
+        if self.quiesced && self.unsynced == 0 && self.late.is_empty() {
+            self.group.as_mut().into_iter().for_each(Group::rest);
+        }
     }
 
     /// The `STATE_REPLICA` record as it should be now.

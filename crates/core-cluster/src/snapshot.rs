@@ -275,7 +275,7 @@ impl Replica {
         }
         self.drop_incoming(shared);
         let staging = shared.new_space();
-        self.incoming = Some(Incoming {
+        self.incoming = Some(Box::new(Incoming {
             id: piece.snapshot,
             node: from,
             staging,
@@ -284,7 +284,7 @@ impl Replica {
             held: BTreeMap::new(),
             last: None,
             heard: now,
-        });
+        }));
         true
     }
 

@@ -7,6 +7,7 @@
 use crate::membership::{Membership, MembershipChange};
 use crate::message::{context_bytes, context_number, entry_from_library, is_well_formed, Message, MessageKind};
 use crate::patience::{mix, rank, Situation, Standing};
+use crate::sleep::{library_node, Asleep};
 use crate::storage::{GroupStorage, HardState, SnapshotPoint, STATE_HARD};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -14,25 +15,12 @@ use base_types::{ClusterId, LogIndex, ReplicaId, Term};
 use bytes::Bytes;
 use core_log::{Log, LogEntry};
 use raft::eraftpb::MessageType;
-use raft::{Config, ProgressState, RawNode, SnapshotStatus, StateRole};
+use raft::{ProgressState, RawNode, SnapshotStatus, StateRole};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Bytes of entries in one append message; a follower far behind is fed in such pieces.
-const APPEND_BYTES_MAX: u64 = 128 << 10;
 /// The library joins appends to one follower into one message without a bound; it is cut at this size.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// Append messages under way to one follower.
-const INFLIGHT_MESSAGES_MAX: usize = 64;
-/// Bytes proposed and not yet committed; beyond it proposals are refused (overloaded).
-const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of committed entries handed out at once, so that one group cannot hold a turn.
-const COMMITTED_BYTES_MAX: u64 = 4 << 20;
-
-/// The library draws its election timeouts from a thread generator; between these two there is one value
-/// to draw, and no count of ticks gets there.
-const LIBRARY_ELECTION_TICKS: (usize, usize) = (usize::MAX - 1, usize::MAX);
-
 /// The Raft paper's roles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -123,10 +111,25 @@ pub struct GroupReady {
     pub role_changed: bool,
 }
 
+/// What of a [`GroupConfig`] is needed for ever.
+pub(crate) struct Setup {
+    pub(crate) cluster: ClusterId,
+    pub(crate) replica: ReplicaId,
+    pub(crate) election_ticks: usize,
+    pub(crate) heartbeat_ticks: usize,
+    pub(crate) seed: u64,
+}
+
+/// The library's node, or what it is made of anew.
+enum Node {
+    Awake(Box<RawNode<GroupStorage>>),
+    Asleep(Box<Asleep>),
+}
+
 /// A member of a Raft group.
 pub struct Group {
-    node: RawNode<GroupStorage>,
-    config: GroupConfig,
+    node: Node,
+    config: Setup,
     /// Times it has asked to lead.
     campaigns: u64,
     /// Times since it last had a leader.
@@ -141,7 +144,7 @@ pub struct Group {
 
 impl Group {
     /// Restores the member from the log. `log` must hold the entries behind `config.applied`.
-    pub fn new(mut config: GroupConfig, log: Rc<RefCell<Log>>) -> Result<Group, String> {
+    pub fn new(config: GroupConfig, log: Rc<RefCell<Log>>) -> Result<Group, String> {
         let stored = log.borrow().state(config.cluster, STATE_HARD);
         let mut hard_state = match stored {
             Some(bytes) => HardState::from_bytes(bytes).map_err(|error| format!("hard state {error}"))?,
@@ -156,31 +159,14 @@ impl Group {
             log,
             cluster: config.cluster,
             hard_state,
-            membership: std::mem::take(&mut config.membership),
-            snapshot_point: std::mem::take(&mut config.snapshot_point),
+            membership: config.membership,
+            snapshot_point: config.snapshot_point,
         };
-        let library_config = Config {
-            id: config.replica.0,
-            election_tick: config.election_ticks,
-            min_election_tick: LIBRARY_ELECTION_TICKS.0,
-            max_election_tick: LIBRARY_ELECTION_TICKS.1,
-            heartbeat_tick: config.heartbeat_ticks,
-            applied: config.applied.0,
-            max_size_per_msg: APPEND_BYTES_MAX,
-            max_inflight_msgs: INFLIGHT_MESSAGES_MAX,
-            check_quorum: true,
-            pre_vote: true,
-            batch_append: true,
-            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
-            max_committed_size_per_ready: COMMITTED_BYTES_MAX,
-            ..Config::default()
-        };
-        let logger = slog::Logger::root(slog::Discard, slog::o!());
-        let mut node = RawNode::new(&library_config, storage, &logger).map_err(|error| error.to_string())?;
-        // Read once, by the library; from here on it keeps the configuration.
-        node.mut_store().membership = Membership::default();
+        let GroupConfig { cluster, replica, election_ticks, heartbeat_ticks, seed, applied, .. } = config;
+        let config = Setup { cluster, replica, election_ticks, heartbeat_ticks, seed };
+        let node = library_node(&config, applied.0, storage).map_err(|error| error.to_string())?;
         Ok(Group {
-            node,
+            node: Node::Awake(node),
             config,
             campaigns: 0,
             asked: 0,
@@ -190,9 +176,34 @@ impl Group {
         })
     }
 
+    /// Whether it sleeps (for tests).
+    #[cfg(test)]
+    pub(crate) fn is_asleep(&self) -> bool {
+        matches!(self.node, Node::Asleep(_))
+    }
+
+    /// The library's node, made anew if this member sleeps.
+    fn awake(&mut self) -> &mut RawNode<GroupStorage> {
+        if let Node::Asleep(asleep) = &mut self.node {
+            self.node = Node::Awake(asleep.wake(&self.config));
+        }
+        match &mut self.node {
+            Node::Awake(node) => node,
+            Node::Asleep(_) => unreachable!("it was woken above"),
+        }
+    }
+
+    /// The library's node of a member that does not sleep: for what happens behind `awake`.
+    fn library(&self) -> &RawNode<GroupStorage> {
+        match &self.node {
+            Node::Awake(node) => node,
+            Node::Asleep(_) => unreachable!("whoever works with it has woken it"),
+        }
+    }
+
     /// Ticks to wait for a leader, or for votes, from where the library last began to count.
     fn patience(&self) -> usize {
-        let raft = &self.node.raft;
+        let raft = &self.library().raft;
         let voters = raft.prs().conf().voters().ids();
         let draw = mix(self.config.seed ^ self.config.cluster.0 ^ mix(self.config.replica.0 ^ mix(self.campaigns)));
         let situation = Situation {
@@ -211,26 +222,39 @@ impl Group {
 
     /// The library's counter went back: a leader was heard, a vote given, a role taken.
     fn note_leader(&mut self, elapsed_before: usize) {
-        if self.node.raft.election_elapsed < elapsed_before {
+        let raft = &self.library().raft;
+        let (elapsed, leader) = (raft.election_elapsed, raft.leader_id);
+        if elapsed < elapsed_before {
             self.stands_back = None;
         }
-        if self.node.raft.leader_id != raft::INVALID_ID {
-            self.followed = self.node.raft.leader_id;
+        if leader != raft::INVALID_ID {
+            self.followed = leader;
             self.asked = 0;
         }
     }
 
     /// A follower that has not heard its leader for the time it promised, by the clock: its ticks stood still.
     pub fn end_promise(&mut self) {
-        let raft = &mut self.node.raft;
-        if raft.state == StateRole::Follower {
-            raft.election_elapsed = raft.election_elapsed.max(self.config.election_ticks);
+        let election_ticks = self.config.election_ticks;
+        match &mut self.node {
+            Node::Awake(node) if node.raft.state == StateRole::Follower => {
+                node.raft.election_elapsed = node.raft.election_elapsed.max(election_ticks);
+            }
+            Node::Awake(_) => {}
+            Node::Asleep(asleep) => asleep.election_elapsed = asleep.election_elapsed.max(election_ticks),
         }
     }
 
-    /// Nothing will happen for a while: gives back the memory that work has left behind.
+    /// Nothing will happen for a while: gives back the memory that work has left behind. A follower with
+    /// nothing under way sleeps: it keeps what the library would restore it from, and what that would forget.
     pub fn rest(&mut self) {
-        let raft = &mut self.node.raft;
+        let settled = self.is_settled();
+        let Node::Awake(node) = &mut self.node else { return };
+        if settled && Asleep::may_sleep(node) {
+            self.node = Node::Asleep(Box::new(Asleep::of(node)));
+            return;
+        }
+        let raft = &mut node.raft;
         raft.maybe_free_inflight_buffers();
         raft.raft_log.unstable.entries.shrink_to_fit();
         raft.msgs.shrink_to_fit();
@@ -242,26 +266,28 @@ impl Group {
         self.campaigns += 1;
         self.asked = self.asked.saturating_add(1);
         self.stands_back = None;
-        self.node.raft.election_elapsed = 0;
+        let node = self.awake();
+        node.raft.election_elapsed = 0;
         // Refused while a membership change is not applied: asked again after the same time.
-        let _refused_is_fine = self.node.campaign();
+        let _refused_is_fine = node.campaign();
     }
 
     /// Whether all it holds is durable. Until then it must not campaign: the library takes a candidate's
     /// log for persisted, and reads the entries behind the applied index, which a snapshot has cut.
     fn is_settled(&self) -> bool {
-        let log = &self.node.raft.raft_log;
+        let Node::Awake(node) = &self.node else { return true };
+        let log = &node.raft.raft_log;
         self.installing.is_none() && log.unstable_snapshot().is_none() && log.persisted == log.last_index()
     }
 
     /// One tick of time. A follower that is not settled stands still: its vote requests could not leave.
     pub fn tick(&mut self) {
-        let raft = &self.node.raft;
-        if raft.state != StateRole::Leader && !self.is_settled() {
+        self.awake();
+        if self.library().raft.state != StateRole::Leader && !self.is_settled() {
             return;
         }
-        self.node.tick();
-        let raft = &self.node.raft;
+        self.awake().tick();
+        let raft = &self.library().raft;
         let waits = raft.state != StateRole::Leader && raft.promotable();
         if waits && raft.election_elapsed >= self.patience() {
             self.ask_to_lead();
@@ -270,17 +296,18 @@ impl Group {
 
     /// A message from a peer. Messages that could not have come from a correct member are dropped.
     pub fn step(&mut self, message: Message) {
+        self.awake();
         if !self.acceptable(&message) {
             return;
         }
         let kind = message.kind();
         let from = message.inner.from;
-        let elapsed = self.node.raft.election_elapsed;
-        let said = self.node.raft.msgs.len();
+        let elapsed = self.library().raft.election_elapsed;
+        let said = self.library().raft.msgs.len();
         if planted(Mutant::LearnerCounts) {
             self.count_learner_as_voter(&message.inner);
         }
-        let _dropped_is_fine = self.node.step(message.inner);
+        let _dropped_is_fine = self.awake().step(message.inner);
         if kind == MessageKind::AppendResponse {
             self.mend_next_index(from);
             if planted(Mutant::PriorTermCommit) {
@@ -297,7 +324,7 @@ impl Group {
     fn has_agreed_since(&self, said: usize) -> bool {
         let agreed =
             |m: &raft::eraftpb::Message| m.get_msg_type() == MessageType::MsgRequestPreVoteResponse && !m.reject;
-        self.node.raft.msgs.iter().skip(said).any(agreed)
+        self.library().raft.msgs.iter().skip(said).any(agreed)
     }
 
     /// Planted: what a learner acknowledges is booked for the voter that lags most.
@@ -310,13 +337,13 @@ impl Group {
         if let (true, false, MessageType::MsgAppendResponse, Some(lagging)) =
             (is_learner, message.reject, message.get_msg_type(), lagging)
         {
-            let _planted = self.node.step(raft::eraftpb::Message { from: lagging, ..message.clone() });
+            let _planted = self.awake().step(raft::eraftpb::Message { from: lagging, ..message.clone() });
         }
     }
 
     /// Planted: an entry of an earlier term is committed as soon as a majority holds it.
     fn commit_by_counting(&mut self) {
-        let raft = &mut self.node.raft;
+        let raft = &mut self.awake().raft;
         if raft.state == StateRole::Leader {
             let (counted, _) = raft.mut_prs().maximal_committed_index();
             if counted > raft.raft_log.committed {
@@ -334,7 +361,7 @@ impl Group {
         if m.request_snapshot != 0 || self.breaks_promise(m) {
             return false;
         }
-        let log = &self.node.raft.raft_log;
+        let log = &self.library().raft.raft_log;
         let entry_bytes_max = log.store().log.borrow().entry_bytes_max();
         if m.entries.iter().any(|entry| entry.data.len() + entry.context.len() > entry_bytes_max) {
             return false;
@@ -364,7 +391,7 @@ impl Group {
     /// A follower that has promised its leader not to vote forgets the promise when it hears any answer
     /// of a later term (the library then follows nobody). Answers are of no use to a follower: dropped.
     fn breaks_promise(&self, m: &raft::eraftpb::Message) -> bool {
-        let raft = &self.node.raft;
+        let raft = &self.library().raft;
         let is_answer = matches!(
             m.get_msg_type(),
             MessageType::MsgAppendResponse
@@ -381,14 +408,15 @@ impl Group {
 
     /// A rejection of what the follower has acknowledged since: it would only send the leader back.
     fn is_stale_rejection(&self, m: &raft::eraftpb::Message) -> bool {
-        let progress = self.node.raft.prs().get(m.from);
-        m.term == self.node.raft.term && progress.is_some_and(|progress| m.index <= progress.matched)
+        let raft = &self.library().raft;
+        let progress = raft.prs().get(m.from);
+        m.term == raft.term && progress.is_some_and(|progress| m.index <= progress.matched)
     }
 
     /// raft-rs 0.7.0 may let `next_idx` fall to `matched` on a stale rejection (mended upstream later);
     /// the follower would then be sent an entry it has acknowledged, or from behind the log's start.
     fn mend_next_index(&mut self, replica: u64) {
-        if let Some(progress) = self.node.raft.mut_prs().get_mut(replica) {
+        if let Some(progress) = self.awake().raft.mut_prs().get_mut(replica) {
             if progress.next_idx <= progress.matched {
                 progress.next_idx = progress.matched + 1;
             }
@@ -397,18 +425,20 @@ impl Group {
 
     /// Proposes a batch of commands as one entry; its index.
     pub fn propose(&mut self, data: Bytes) -> Result<LogIndex, ProposeError> {
-        if self.node.raft.state != StateRole::Leader {
-            return Err(ProposeError::NotLeader);
-        }
-        let before = self.node.raft.raft_log.last_index();
+        let from = self.config.replica.0;
+        let raft = match &mut self.node {
+            Node::Awake(node) if node.raft.state == StateRole::Leader => &mut node.raft,
+            _ => return Err(ProposeError::NotLeader),
+        };
+        let before = raft.raft_log.last_index();
         let mut entry = raft::eraftpb::Entry { data, ..Default::default() };
         entry.set_entry_type(raft::eraftpb::EntryType::EntryNormal);
         let mut message = raft::eraftpb::Message::default();
         message.set_msg_type(MessageType::MsgPropose);
-        message.from = self.config.replica.0;
+        message.from = from;
         message.set_entries(vec![entry].into());
-        self.node.raft.step(message).map_err(|_| ProposeError::Dropped)?;
-        let after = self.node.raft.raft_log.last_index();
+        raft.step(message).map_err(|_| ProposeError::Dropped)?;
+        let after = raft.raft_log.last_index();
         if after == before {
             return Err(ProposeError::Dropped);
         }
@@ -417,56 +447,58 @@ impl Group {
 
     /// Proposes a membership change; `context` is carried by the entry and comes back when it is applied.
     pub fn propose_change(&mut self, change: &MembershipChange, context: Bytes) -> Result<LogIndex, ChangeError> {
-        if self.node.raft.state != StateRole::Leader {
+        if self.role() != Role::Leader {
             return Err(ChangeError::NotLeader);
         }
-        if self.node.raft.has_pending_conf() || self.membership().is_joint() {
+        if self.change_pending() || self.membership().is_joint() {
             return Err(ChangeError::Pending);
         }
-        self.node.propose_conf_change(context.to_vec(), change.to_library()).map_err(|_| ChangeError::Dropped)?;
-        Ok(LogIndex(self.node.raft.raft_log.last_index()))
+        let node = self.awake();
+        node.propose_conf_change(context.to_vec(), change.to_library()).map_err(|_| ChangeError::Dropped)?;
+        Ok(LogIndex(node.raft.raft_log.last_index()))
     }
 
     /// Applies a committed membership change (empty: leaves the joint state).
     pub fn apply_change(&mut self, change: &MembershipChange) -> Result<Membership, String> {
-        let state = self.node.apply_conf_change(&change.to_library()).map_err(|error| error.to_string())?;
+        let state = self.awake().apply_conf_change(&change.to_library()).map_err(|error| error.to_string())?;
         Ok(Membership::from_library(&state))
     }
 
     /// Starts a ReadIndex round (Ongaro's thesis, 6.4). Leader only, and only once an entry of its own
     /// term is committed; the result comes with a later `make_ready`.
     pub fn read_index(&mut self, context: u64) {
-        self.node.read_index(context_bytes(context));
+        self.awake().read_index(context_bytes(context));
     }
 
     /// Starts handing leadership to a member.
     pub fn transfer_leader(&mut self, to: ReplicaId) {
-        self.node.transfer_leader(to.0);
+        self.awake().transfer_leader(to.0);
     }
 
     /// Sends heartbeats now (leader only).
     pub fn ping(&mut self) {
-        self.node.ping();
+        self.awake().ping();
     }
 
     /// A message to this member could not be sent.
     pub fn report_unreachable(&mut self, replica: ReplicaId) {
-        self.node.report_unreachable(replica.0);
+        self.awake().report_unreachable(replica.0);
     }
 
     /// A snapshot's sending ended.
     pub fn report_snapshot(&mut self, replica: ReplicaId, delivered: bool) {
         let status = if delivered { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
-        self.node.report_snapshot(replica.0, status);
+        self.awake().report_snapshot(replica.0, status);
     }
 
     /// What the turn came to; `None` if nothing did. Stages entries and hard state in the log.
     /// `on_snapshot` is called in front of staging if there is a snapshot to install.
     pub fn make_ready(&mut self, on_snapshot: impl FnOnce(&SnapshotPoint)) -> Option<GroupReady> {
-        if !self.node.has_ready() {
-            return None;
-        }
-        let mut ready = self.node.ready();
+        let node = match &mut self.node {
+            Node::Awake(node) if node.has_ready() => node,
+            _ => return None,
+        };
+        let mut ready = node.ready();
         let mut out = GroupReady {
             number: ready.number(),
             staged: ready.must_sync(),
@@ -497,7 +529,7 @@ impl Group {
             .into_iter()
             .filter_map(|state| Some((context_number(&state.request_ctx)?, LogIndex(state.index))))
             .collect();
-        self.node.advance_append_async(ready);
+        self.awake().advance_append_async(ready);
         Some(out)
     }
 
@@ -511,7 +543,7 @@ impl Group {
         });
         let entries: Vec<LogEntry> = ready.take_entries().into_iter().map(entry_from_library).collect();
         let must_sync = ready.must_sync();
-        let storage = self.node.mut_store();
+        let storage = self.awake().mut_store();
         let mut log = storage.log.borrow_mut();
         if let Some(point) = snapshot {
             log.compact(storage.cluster, point.index, point.term);
@@ -530,23 +562,27 @@ impl Group {
 
     /// Everything staged up to this ready is durable.
     pub fn on_persisted(&mut self, number: u64) {
-        self.node.on_persist_ready(number);
+        self.awake().on_persist_ready(number);
         if let Some((_, index)) = self.installing.take_if(|(installing, _)| *installing <= number) {
             // The library does not take an installed snapshot for applied by itself.
-            if index > self.node.raft.raft_log.applied {
-                self.node.advance_apply_to(index);
+            let node = self.awake();
+            if index > node.raft.raft_log.applied {
+                node.advance_apply_to(index);
             }
         }
     }
 
     /// The state machine has applied up to here.
     pub fn on_applied(&mut self, index: LogIndex) {
-        self.node.advance_apply_to(index.0);
+        self.awake().advance_apply_to(index.0);
     }
 
     /// The engine now holds this much durably.
     pub fn set_snapshot_point(&mut self, point: SnapshotPoint) {
-        self.node.mut_store().snapshot_point = point;
+        match &mut self.node {
+            Node::Awake(node) => node.mut_store().snapshot_point = point,
+            Node::Asleep(asleep) => asleep.storage.snapshot_point = point,
+        }
     }
 
     /// This member.
@@ -556,7 +592,8 @@ impl Group {
 
     /// Its role.
     pub fn role(&self) -> Role {
-        match self.node.raft.state {
+        let Node::Awake(node) = &self.node else { return Role::Follower };
+        match node.raft.state {
             StateRole::Follower => Role::Follower,
             StateRole::PreCandidate => Role::PreCandidate,
             StateRole::Candidate => Role::Candidate,
@@ -566,49 +603,65 @@ impl Group {
 
     /// Its term.
     pub fn term(&self) -> Term {
-        Term(self.node.raft.term)
+        match &self.node {
+            Node::Awake(node) => Term(node.raft.term),
+            Node::Asleep(asleep) => asleep.storage.hard_state.term,
+        }
     }
 
     /// Whom it follows (itself if it leads).
     pub fn leader(&self) -> Option<ReplicaId> {
-        (self.node.raft.leader_id != raft::INVALID_ID).then_some(ReplicaId(self.node.raft.leader_id))
+        let leader = match &self.node {
+            Node::Awake(node) => node.raft.leader_id,
+            Node::Asleep(asleep) => asleep.leader,
+        };
+        (leader != raft::INVALID_ID).then_some(ReplicaId(leader))
     }
 
     /// The commit index it knows.
     pub fn commit(&self) -> LogIndex {
-        LogIndex(self.node.raft.raft_log.committed)
+        match &self.node {
+            Node::Awake(node) => LogIndex(node.raft.raft_log.committed),
+            Node::Asleep(asleep) => asleep.storage.hard_state.commit,
+        }
     }
 
     /// The last index in its log.
     pub fn last_index(&self) -> LogIndex {
-        LogIndex(self.node.raft.raft_log.last_index())
+        match &self.node {
+            Node::Awake(node) => LogIndex(node.raft.raft_log.last_index()),
+            Node::Asleep(asleep) => asleep.storage.log.borrow().last_index(asleep.storage.cluster),
+        }
     }
 
     /// Whether an entry of its own term is committed (a leader's reads wait for that).
     pub fn committed_in_own_term(&self) -> bool {
-        self.node.raft.commit_to_current_term()
+        matches!(&self.node, Node::Awake(node) if node.raft.commit_to_current_term())
     }
 
     /// Whether leadership is being handed over.
     pub fn is_transferring(&self) -> bool {
-        self.node.raft.lead_transferee.is_some()
+        matches!(&self.node, Node::Awake(node) if node.raft.lead_transferee.is_some())
     }
 
     /// Whether a membership change is not yet applied.
     pub fn change_pending(&self) -> bool {
-        self.node.raft.has_pending_conf()
+        matches!(&self.node, Node::Awake(node) if node.raft.has_pending_conf())
     }
 
     /// The configuration in force.
     pub fn membership(&self) -> Membership {
-        Membership::from_library(&self.node.raft.prs().conf().to_conf_state())
+        match &self.node {
+            Node::Awake(node) => Membership::from_library(&node.raft.prs().conf().to_conf_state()),
+            Node::Asleep(asleep) => asleep.storage.membership.clone(),
+        }
     }
 
-    /// What the leader knows of each member, by replica id; itself included.
+    /// What the leader knows of each member, by replica id; itself included. (A sleeping follower knows nothing.)
     pub fn followers(&self) -> Vec<Follower> {
         let own = self.config.replica.0;
-        let mut followers: Vec<Follower> = self
-            .node
+        let Node::Awake(node) = &self.node else { return Vec::new() };
+        let mut followers: Vec<Follower> = node
             .raft
             .prs()
             .iter()
@@ -625,12 +678,13 @@ impl Group {
 
     /// The last index known to be durable on every one of these members.
     pub fn matched_on_all(&self, replicas: &[ReplicaId]) -> LogIndex {
-        let matched = |id: &ReplicaId| self.node.raft.prs().get(id.0).map_or(0, |progress| progress.matched);
+        let Node::Awake(node) = &self.node else { return LogIndex(0) };
+        let matched = |id: &ReplicaId| node.raft.prs().get(id.0).map_or(0, |progress| progress.matched);
         LogIndex(replicas.iter().map(matched).min().unwrap_or(0))
     }
 
     /// Whether the library has anything to hand out.
     pub fn has_ready(&self) -> bool {
-        self.node.has_ready()
+        matches!(&self.node, Node::Awake(node) if node.has_ready())
     }
 }

@@ -14,6 +14,7 @@ mod group;
 mod membership;
 mod message;
 mod patience;
+mod sleep;
 mod storage;
 
 pub use group::{ChangeError, Follower, Group, GroupConfig, GroupReady, ProposeError, Role};

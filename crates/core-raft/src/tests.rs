@@ -153,3 +153,62 @@ fn numbers_that_the_library_would_panic_on_are_dropped() {
         }
     }
 }
+
+/// A follower of member 2 in term 5 that holds and has applied entry 2.
+fn quiet_follower() -> (Group, Rc<RefCell<Log>>) {
+    let (mut group, log, mut disk) = group(&[1, 2, 3]);
+    let mut append = message(MessageType::MsgAppend, 2, 5);
+    (append.index, append.log_term, append.commit) = (1, 1, 2);
+    append.set_entries(vec![entry(2, 5, 10)].into());
+    step(&mut group, append);
+    for _ in 0..3 {
+        let readies = drain(&mut group);
+        disk.drive(&mut log.borrow_mut(), Tick(1));
+        for ready in readies {
+            group.on_persisted(ready.number);
+            ready.committed.last().into_iter().for_each(|last| group.on_applied(last.index));
+        }
+    }
+    assert_eq!(group.commit(), LogIndex(2));
+    (0..4).for_each(|_| group.tick());
+    (group, log)
+}
+
+#[test]
+fn a_follower_that_slept_is_what_it_was_and_keeps_its_promise() {
+    let (mut rested, _log) = quiet_follower();
+    let (mut waking, _other) = quiet_follower();
+    rested.rest();
+    let told = |group: &Group| {
+        (group.role(), group.term(), group.leader(), group.commit(), group.last_index(), group.membership())
+    };
+    assert_eq!(told(&rested), told(&waking));
+    assert!(rested.is_asleep() && !waking.is_asleep() && !rested.has_ready());
+    let vote = || {
+        let mut vote = message(MessageType::MsgRequestVote, 3, 9);
+        (vote.index, vote.log_term) = (2, 5);
+        vote
+    };
+    let pre_vote = || {
+        let mut pre_vote = vote();
+        pre_vote.set_msg_type(MessageType::MsgRequestPreVote);
+        pre_vote
+    };
+    // Four of the ten ticks that it promised its leader have passed; then all of them.
+    for rounds in [1, 5, 1] {
+        (0..rounds).for_each(|_| rested.tick());
+        (0..rounds).for_each(|_| waking.tick());
+        for inner in [pre_vote(), vote()] {
+            step(&mut rested, inner.clone());
+            step(&mut waking, inner);
+        }
+        let said = |group: &mut Group| {
+            let told = |ready: GroupReady| (ready.staged, ready.messages, ready.persisted_messages, ready.role_changed);
+            format!("{:?}", drain(group).into_iter().map(told).collect::<Vec<_>>())
+        };
+        assert_eq!(said(&mut rested), said(&mut waking));
+        assert_eq!(told(&rested), told(&waking));
+        rested.rest(); // Not while a vote waits for the log.
+    }
+    assert_eq!(rested.term(), Term(9), "the vote was given once the promise had ended");
+}

@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::disk::LogWriter;
 use crate::machine::{Counter, Machine};
 use crate::mailbox::{Outgoing, Receiver};
+use crate::memory::QuietMemory;
 use crate::peers::PeerSet;
 use base_types::{LaneId, Tick};
 use core_node::api::{Effect, Effects, Event, Mail, NoteLevel};
@@ -84,6 +85,7 @@ pub struct LaneState {
     log_sync: Latency,
     turns: u64,
     turn_events: u64,
+    memory: QuietMemory,
     fatal: Option<String>,
 }
 
@@ -152,6 +154,7 @@ impl LaneHost {
         self.carry_out_guarded();
         if now.since(self.state.reported) >= REPORT_EVERY {
             self.state.reported = now;
+            self.state.memory.period(self.state.turn_events);
             self.lay_out_report();
         }
     }

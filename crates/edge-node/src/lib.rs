@@ -27,6 +27,7 @@ mod lane;
 pub mod logging;
 pub mod machine;
 mod mailbox;
+pub mod memory;
 mod metrics;
 mod monitor;
 mod node;
