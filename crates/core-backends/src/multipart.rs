@@ -22,7 +22,7 @@ mod listing;
 mod tests;
 
 pub use command::{
-    Command, Part, PartName, Query, Reply, Upload, UploadItem, UploadState, OBJECT_BYTES_MAX, PARTS_MAX,
+    token, Command, Due, Part, PartName, Query, Reply, Upload, UploadItem, UploadState, OBJECT_BYTES_MAX, PARTS_MAX,
     PART_BYTES_MAX, PART_BYTES_MIN, PART_DETAIL_BYTES_MAX, UPLOADS_PAGE_MAX,
 };
 
@@ -39,8 +39,8 @@ use base_types::s3::INLINE_BYTES_MAX;
 use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 
-/// How long a completed upload is remembered for who asks again, in cluster time.
-pub const COMPLETED_KEEP_MS: u64 = 60 * 60 * 1000;
+/// How long a completed upload is remembered for who asks again, and the tokens of its puts, in cluster time.
+pub const CLOSED_KEEP_MS: u64 = 60 * 60 * 1000;
 /// The longest text that tells who began an upload.
 const INITIATOR_BYTES_MAX: usize = 1024;
 /// The most rows one `Collect` removes.
@@ -77,13 +77,13 @@ pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> R
 }
 
 /// Answers a query; the reply is `encode_reply` of a [`Reply`] or refusal.
-pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
+pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError> {
     let query: Result<Query, Refusal> = decode("multipart query", query).and_then(|query| {
         check_query(&query)?;
         Ok(query)
     });
     let reply = match query {
-        Ok(query) => listing::answer(space, query)?,
+        Ok(query) => listing::answer(cluster_time_ms, space, query)?,
         Err(refusal) => Err(refusal),
     };
     Ok(encode_reply(&reply))
@@ -129,7 +129,7 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             }
             check_key(key)
         }
-        Query::Older { .. } | Query::Open | Query::Freed { .. } => Ok(()),
+        Query::Older { .. } | Query::Open | Query::Freed { .. } | Query::Due { .. } => Ok(()),
     }
 }
 
@@ -235,13 +235,14 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
             let mut upload = admit!(load(space, &key, upload)?);
             if upload.state == UploadState::Completing {
                 upload.outcome = Some((stamp, null));
-                close(space, &mut upload, UploadState::Completed, now_ms.saturating_add(COMPLETED_KEEP_MS))?;
+                close(space, &mut upload, UploadState::Completed, now_ms.saturating_add(CLOSED_KEEP_MS))?;
             }
             Ok(Ok(Reply::Upload { upload }))
         }
-        Command::Reopen { key, upload } => {
+        Command::Reopen { key, upload, attempt } => {
             let mut upload = admit!(load(space, &key, upload)?);
-            if upload.state == UploadState::Completing {
+            // One that comes late must not open what is being put by a later attempt.
+            if upload.state == UploadState::Completing && upload.attempts == attempt {
                 upload.state = UploadState::Open;
                 (upload.chosen, upload.etag, upload.size) = (Vec::new(), String::new(), 0);
                 store(space, &upload);
@@ -251,7 +252,11 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
         Command::Abort { key, upload } => {
             let mut upload = admit!(load(space, &key, upload)?);
             match upload.state {
-                UploadState::Open => close(space, &mut upload, UploadState::Aborted, now_ms)?,
+                UploadState::Open => {
+                    // A put of an attempt that was refused may still be under way: its token must outlive it.
+                    let keep_ms = if upload.attempts > 0 { CLOSED_KEEP_MS } else { 0 };
+                    close(space, &mut upload, UploadState::Aborted, now_ms.saturating_add(keep_ms))?;
+                }
                 UploadState::Aborted => {}
                 UploadState::Completing => return Ok(Err(completing())),
                 UploadState::Completed => return Ok(Err(no_such_upload())),
@@ -319,6 +324,7 @@ fn create(space: &mut dyn SpaceWrite, key: Bytes, at_unix_ms: u64, document: Byt
         initiator,
         parts: 0,
         bytes: 0,
+        attempts: 0,
         chosen: Vec::new(),
         etag: String::new(),
         size: 0,
@@ -387,6 +393,7 @@ fn begin_complete(space: &mut dyn SpaceWrite, mut upload: Upload, names: &[PartN
         return Ok(Err(S3ErrorCode::EntityTooLarge.because(message)));
     }
     upload.state = UploadState::Completing;
+    upload.attempts = upload.attempts.saturating_add(1);
     upload.chosen = parts.iter().map(|part| part.number).collect();
     upload.etag = multipart_etag(parts.iter().map(|part| part.etag.as_str()));
     upload.size = size;

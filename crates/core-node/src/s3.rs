@@ -17,11 +17,13 @@
 //! Not here: what a command does to a shard, map or upload (core-backends), names and signatures (door-s3).
 //! Why it is done so: docs/decisions/0014-s3-metadata.md.
 
+pub(crate) mod abort;
 pub(crate) mod accounts;
 pub(crate) mod buckets;
 pub mod cache;
 pub(crate) mod chain;
 pub(crate) mod clusters;
+pub(crate) mod complete;
 pub(crate) mod conditions;
 pub(crate) mod copies;
 pub(crate) mod counts;
@@ -44,7 +46,9 @@ pub(crate) mod request;
 pub(crate) mod reshard;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
+pub(crate) mod sweep;
 pub(crate) mod token;
+pub(crate) mod upload_id;
 pub(crate) mod versions;
 pub(crate) mod walk;
 pub(crate) mod work;

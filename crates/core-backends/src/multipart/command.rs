@@ -66,6 +66,8 @@ wire_struct! {
         /// Parts and bytes there are now.
         pub parts: u32,
         pub bytes: u64,
+        /// How often parts were chosen; each choice is put under a token of its own.
+        pub attempts: u32,
         /// The parts a completion chose, and the ETag they come to.
         pub chosen: Vec<u32>,
         pub etag: String,
@@ -90,8 +92,8 @@ wire_enum! {
         3 => BeginComplete { key: Bytes, upload: u64, parts: Vec<PartName> },
         /// The object is there.
         4 => Finish { key: Bytes, upload: u64, stamp: u64, null: bool },
-        /// The object's put was refused (a condition): parts may be put and chosen again.
-        5 => Reopen { key: Bytes, upload: u64 },
+        /// The put of this attempt was refused for good (a condition): parts may be put and chosen again.
+        5 => Reopen { key: Bytes, upload: u64, attempt: u32 },
         6 => Abort { key: Bytes, upload: u64 },
         /// Removes rows of closed uploads that are due, up to `limit`; what no object names is then freed data.
         7 => Collect { limit: u32 },
@@ -123,6 +125,8 @@ wire_enum! {
         6 => Freed { after: u64, limit: u32 },
         /// Which of these places a part of an open (or completing) upload of the key names, behind (upload, part).
         7 => Names { key: Bytes, after: Option<(u64, u32)>, locations: Vec<Bytes> },
+        /// Closed uploads that `Collect` takes next, whose tokens the shards may still keep.
+        8 => Due { limit: u32 },
     }
 }
 
@@ -152,7 +156,23 @@ wire_enum! {
         9 => Freed { rows: Vec<Freed>, more: bool },
         /// `after`: where to go on asking, if not all parts were looked at.
         10 => Named { locations: Vec<Bytes>, after: Option<(u64, u32)> },
+        11 => Due { uploads: Vec<Due> },
     }
+}
+
+wire_struct! {
+    /// A closed upload that is due, with the tokens it may have at the shard of its key.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub struct Due {
+        pub key: Bytes,
+        pub upload: u64,
+        pub attempts: u32,
+    }
+}
+
+/// Under which token the shard puts what an attempt chose.
+pub fn token(upload: u64, attempt: u32) -> u128 {
+    u128::from(upload) << 32 | u128::from(attempt)
 }
 
 impl Command {

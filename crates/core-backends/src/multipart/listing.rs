@@ -2,7 +2,7 @@
 //!
 //! Always: uploads come by key and then in the order they began; a common prefix is passed over by one seek.
 
-use super::command::{Query, Reply, UploadItem, UploadState, UPLOADS_PAGE_MAX};
+use super::command::{Due, Query, Reply, UploadItem, UploadState, UPLOADS_PAGE_MAX};
 use super::{decode_part, decode_upload, keys, load, Outcome};
 use crate::rows::{page, prefix_end};
 use crate::s3_key::{close, lower, raise};
@@ -15,7 +15,7 @@ use core::ops::ControlFlow;
 const NAMES_PARTS_MAX: usize = 4096;
 
 /// Answers one query.
-pub(super) fn answer(space: &dyn SpaceRead, query: Query) -> Outcome {
+pub(super) fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome {
     match query {
         Query::Upload { key, upload } => Ok(load(space, &key, upload)?.map(|upload| Reply::Upload { upload })),
         Query::ListParts { key, upload, after, limit } => list_parts(space, &key, upload, after, limit),
@@ -29,6 +29,7 @@ pub(super) fn answer(space: &dyn SpaceRead, query: Query) -> Outcome {
             Ok(Ok(Reply::Freed { rows, more }))
         }
         Query::Names { key, after, locations } => names(space, &key, after, &locations),
+        Query::Due { limit } => due(now_ms, space, limit),
         Query::Open => Ok(Ok(Reply::Open { uploads: crate::rows::number(space, &[keys::OPEN])? })),
     }
 }
@@ -163,6 +164,20 @@ fn names(space: &dyn SpaceRead, key: &[u8], after: Option<(u64, u32)>, locations
         }
     }
     Ok(Ok(Reply::Named { locations: found, after: last.filter(|_| more) }))
+}
+
+/// Closed uploads in the order `Collect` takes them.
+fn due(now_ms: u64, space: &dyn SpaceRead, limit: u32) -> Outcome {
+    let limit = limit.clamp(1, UPLOADS_PAGE_MAX) as usize;
+    let end = keys::closed(now_ms, u64::MAX);
+    let (rows, _) = page(space, &[keys::CLOSED], Some(&end), Direction::Forward, limit)?;
+    let mut uploads = Vec::with_capacity(rows.len());
+    for (row_key, key) in rows {
+        let upload = crate::rows::key_number(&row_key, 9)?;
+        let attempts = load(space, &key, upload)?.map_or(0, |upload| upload.attempts);
+        uploads.push(Due { key, upload, attempts });
+    }
+    Ok(Ok(Reply::Due { uploads }))
 }
 
 /// By number, which is the order they began in; the clocks of routers may differ a little.

@@ -148,7 +148,10 @@ fn a_completion_repeated_hears_the_same_until_it_is_forgotten() {
     assert!(matches!(reply, Ok(Reply::Upload { upload: Upload { outcome: Some((77, false)), .. } })));
     assert_eq!(bed.complete(upload, &[(1, 5)]).unwrap().0.outcome, Some((77, false)));
     assert!(bed.collect().is_empty(), "it is not due");
-    bed.now_ms += COMPLETED_KEEP_MS + 1;
+    assert_eq!(bed.ask(Query::Due { limit: 9 }), Ok(Reply::Due { uploads: vec![] }));
+    bed.now_ms += CLOSED_KEEP_MS + 1;
+    let due = Due { key: "k".into(), upload, attempts: 1 };
+    assert_eq!(bed.ask(Query::Due { limit: 9 }), Ok(Reply::Due { uploads: vec![due] }));
     assert_eq!(bed.collect(), ["unused"]);
     assert_eq!(bed.complete(upload, &[(1, 5)]).unwrap_err(), "NoSuchUpload");
     assert_eq!(bed.space.rows.len(), 4, "only the counters are left");
@@ -160,7 +163,13 @@ fn a_put_that_is_refused_opens_the_upload_again() {
     let upload = bed.create("k");
     bed.part(upload, 1, 5, "x").unwrap();
     bed.complete(upload, &[(1, 5)]).unwrap();
-    bed.tell(Command::Reopen { key: "k".into(), upload }).unwrap();
+    let reopen = |attempt| Command::Reopen { key: "k".into(), upload, attempt };
+    let state = |reply| match reply {
+        Ok(Reply::Upload { upload }) => upload.state,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(state(bed.tell(reopen(7))), UploadState::Completing, "another attempt's, that comes late");
+    assert_eq!(state(bed.tell(reopen(1))), UploadState::Open);
     bed.part(upload, 2, 5, "y").unwrap();
     assert_eq!(bed.complete(upload, &[(2, 5)]).unwrap().0.chosen, [2]);
 }
@@ -248,7 +257,7 @@ fn bytes_given_inline_come_with_the_completion() {
         assert_eq!((inline, parts.len()), (Some(Bytes::from_static(b"abc")), 2));
     }
     bed.tell(Command::Finish { key: "k".into(), upload, stamp: 1, null: true }).unwrap();
-    bed.now_ms += COMPLETED_KEEP_MS + 1;
+    bed.now_ms += CLOSED_KEEP_MS + 1;
     assert!(bed.collect().is_empty(), "the object has them");
     assert!(bed.space.rows.keys().all(|key| key[0] != b'd'));
 }

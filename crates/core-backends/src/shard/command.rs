@@ -158,7 +158,7 @@ wire_struct! {
         pub document: Bytes,
         pub inline: Option<Bytes>,
         pub condition: Condition,
-        /// Put at most once under this token, until `Forget`: completions of uploads.
+        /// Put, or refused, at most once under this token, until `Forget`: completions of uploads.
         pub once: Option<u128>,
         /// The data store's intent ends then (Unix ms): a later put is refused `RequestTimeout`.
         pub data_expires_ms: Option<u64>,
@@ -442,5 +442,7 @@ wire_enum! {
         16 => Freed { rows: Vec<Freed>, more: bool },
         /// `after`: where to go on asking, if not all versions were looked at.
         17 => Named { locations: Vec<Bytes>, after: Option<VersionStamp> },
+        /// The put was refused under its token, and is so for good.
+        18 => PutRefused { refusal: Refusal },
     }
 }

@@ -13,6 +13,7 @@ use crate::rows::{page, successor};
 use crate::s3_key::close;
 use crate::{corrupt_row, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
+use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::document::{list_fields_bytes, DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
 use base_types::s3::S3ErrorCode;
@@ -163,14 +164,48 @@ fn lock_flag(document: &Document) -> u8 {
     }
 }
 
-/// `Put`.
+/// Begins the row of a token whose put was refused; no stamp begins so.
+const REFUSED: u8 = 0xff;
+
+/// `Put`. Under a token the outcome is kept, be it a refusal: who puts again later, with the same conditions or
+/// others, hears the same, so an upload may be opened again without a late put of it coming to pass.
 pub(super) fn put(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
-    let key = Key::load(work.space, work.shard.versioned, &step.key)?;
-    let once = step.once.map(|token| keys::of_once(&key.closed, token));
-    if let Some(row) = once.as_ref().map(|once| work.space.get(once)).transpose()?.flatten() {
-        let null = row.get(8) == Some(&1);
-        return Ok(Ok(Reply::Put { stamp: decode_stamp(&row.slice(..row.len().min(8)))?, null }));
+    let Some(token) = step.once else { return put_now(work, step) };
+    let once = keys::of_once(&close(&step.key), token);
+    if let Some(row) = work.space.get(&once)? {
+        return decode_once(&row).map(Ok);
     }
+    let reply = put_now(work, step)?;
+    match reply {
+        Ok(Reply::Put { stamp, null }) => {
+            let row = [&stamp.0.to_be_bytes()[..], &[u8::from(null)]].concat();
+            work.put(once, row.into(), Before::Absent)?;
+        }
+        Err(refusal) if !refusal.kind.retryable() => {
+            let row = [&[REFUSED][..], &refusal.to_bytes()].concat();
+            work.put(once, row.into(), Before::Absent)?;
+            return Ok(Ok(Reply::PutRefused { refusal }));
+        }
+        _ => {}
+    }
+    Ok(reply)
+}
+
+/// What came of a put under a token.
+pub(super) fn decode_once(row: &Bytes) -> Result<Reply, EngineError> {
+    if row.first() == Some(&REFUSED) {
+        let refusal = Refusal::from_bytes(row.slice(1..)).map_err(|error| corrupt_row("a token's refusal", error))?;
+        return Ok(Reply::PutRefused { refusal });
+    }
+    let (stamp, null) = row.split_at_checked(8).unwrap_or((&row[..], &[]));
+    if null.len() != 1 {
+        return Err(EngineError::Corrupt(format!("a token's row is {} bytes long; expected 9", row.len())));
+    }
+    Ok(Reply::Put { stamp: decode_stamp(&Bytes::copy_from_slice(stamp))?, null: null == [1] })
+}
+
+fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
+    let key = Key::load(work.space, work.shard.versioned, &step.key)?;
     // A sweep of the data store may have taken the bytes by then.
     if step.data_expires_ms.is_some_and(|expires_ms| step.at_unix_ms > expires_ms) {
         let message = "the object's bytes took too long to arrive and may have been collected; send them again";
@@ -189,9 +224,6 @@ pub(super) fn put(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
     let stamp = put_version(work, &key, null, step.at_unix_ms, flags, document.encode())?;
     if let Some(inline) = step.inline {
         work.put(keys::of_version(DATA, &key.closed, stamp), inline, Before::Absent)?;
-    }
-    if let Some(once) = once {
-        work.put(once, [&stamp.0.to_be_bytes()[..], &[u8::from(null)]].concat().into(), Before::Absent)?;
     }
     Ok(Ok(Reply::Put { stamp, null }))
 }

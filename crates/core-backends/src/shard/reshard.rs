@@ -212,7 +212,7 @@ fn check_row(key: &Bytes, value: Option<&Bytes>, within: Option<&Range>) -> Outc
         (keys::CURRENT, Some(row)) => row.len() >= 9 && keys::flags_of(row).is_ok(),
         (VERSION, Some(row)) => keys::flags_of(row).is_ok(),
         (NULL, Some(row)) => row.len() == 8,
-        (keys::ONCE, Some(row)) => row.len() == 9,
+        (keys::ONCE, Some(row)) => super::objects::decode_once(row).is_ok(),
         _ => true,
     };
     if !fits || !sound || client.is_empty() {

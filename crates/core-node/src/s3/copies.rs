@@ -1,4 +1,4 @@
-//! Copies of objects: the source is read, then put.
+//! Copies of objects, and of ranges of objects as parts: the source is read, then put.
 //!
 //! Always: bytes are copied here where they are inline; else the caller has copied them and names where they are
 //! now, for no two versions name the same place in a data store.
@@ -8,11 +8,12 @@ use super::chain::chain;
 use super::objects::Put;
 use super::one_shard::one_shard;
 use super::request::Terms;
-use super::{objects, Offered};
+use super::{multipart, objects, Offered};
 use crate::planner::Planner;
 use base_types::action::Failure;
 use base_types::s3::{
-    CopyObject, CopySource, Data, GetObject, ObjectVersion, PutObject, ReadConditions, S3Action, S3ErrorCode,
+    etag, Checksums, CopyObject, CopySource, Data, GetObject, ObjectVersion, PutObject, ReadConditions, S3Action,
+    S3ErrorCode, UploadPart, UploadPartCopy,
 };
 use base_types::Refusal;
 
@@ -24,6 +25,11 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
             let source = read_source(&call.copy_source, &terms);
             let put = move |found| Ok(one_shard(Put { call: Box::new(copy_of(*call, found)?), at_unix_ms: 0 }, &terms));
             Ok(after_source("CopyObject", source, Box::new(put)))
+        }
+        S3Action::UploadPartCopy(call) => {
+            let source = read_source(&call.copy_source, &terms);
+            let put = move |found| Ok(multipart::upload_part(Box::new(part_of(*call, found)?), &terms));
+            Ok(after_source("UploadPartCopy", source, Box::new(put)))
         }
         other => Err(other),
     }
@@ -88,6 +94,45 @@ fn copy_of(call: CopyObject, found: ObjectVersion) -> Result<PutObject, Refusal>
         retention: call.retention,
         legal_hold: call.legal_hold,
         conditions: call.conditions,
+        data_expires_ms: None,
+    })
+}
+
+/// First byte, and the one behind the last.
+fn range_of(range: Option<(u64, u64)>, size: u64) -> Result<(u64, u64), Refusal> {
+    match range {
+        None => Ok((0, size)),
+        Some((first, last)) if first <= last && last < size => Ok((first, last + 1)),
+        Some((first, last)) => {
+            let message =
+                format!("Range specified is not valid for source object of size: {size} (bytes {first} to {last})");
+            Err(S3ErrorCode::InvalidRange.because(message))
+        }
+    }
+}
+
+fn part_of(call: UploadPartCopy, found: ObjectVersion) -> Result<UploadPart, Refusal> {
+    let (first, end) = range_of(call.copy_source_range, found.size)?;
+    let whole = (first, end) == (0, found.size);
+    let data = match data_of(found.data, call.location)? {
+        Data::Inline(bytes) => Data::Inline(bytes.slice(first as usize..(end as usize).min(bytes.len()))),
+        data => data,
+    };
+    let etag = match &data {
+        Data::Inline(bytes) => etag::hex(&etag::md5(bytes)),
+        _ if whole && !found.etag.contains('-') => found.etag,
+        // Nobody has hashed these bytes; what is needed is a name that changes with them.
+        _ => etag::hex(&etag::md5(format!("{} {first}-{end}", found.etag).as_bytes())),
+    };
+    Ok(UploadPart {
+        bucket: call.bucket,
+        key: call.key,
+        upload_id: call.upload_id,
+        part_number: call.part_number,
+        data,
+        size: end - first,
+        etag,
+        checksums: if whole { found.checksums } else { Checksums::default() },
         data_expires_ms: None,
     })
 }

@@ -6,8 +6,8 @@
 
 use super::lines::key_text;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
-use super::one_shard::{other_reply, shard_trouble};
-use super::request::{done, reply, shard_read, RequestIds, Terms};
+use super::one_shard::{other_reply, read_trouble};
+use super::request::{done, reply, shard_read, Terms};
 use super::walk::prefix_end;
 use super::Offered;
 use crate::planner::{Call, CallResult, PlanContext, Step};
@@ -68,7 +68,7 @@ impl Counted {
                     self.at = Some(at);
                 }
                 Ok(_) => return Err(other_reply().into()),
-                Err(failure) => return Err(shard_trouble(&mut RequestIds::default(), None, failure)),
+                Err(failure) => return Err(read_trouble(failure)),
             }
         }
         Ok(())
@@ -232,7 +232,7 @@ impl Pieces {
                     self.told += 1;
                 }
                 Ok(_) => return Err(other_reply().into()),
-                Err(failure) => return Err(shard_trouble(&mut RequestIds::default(), None, failure)),
+                Err(failure) => return Err(read_trouble(failure)),
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ use base_types::s3::{
 };
 use base_types::Refusal;
 use bytes::Bytes;
+use core_backends::multipart::{Part, Upload};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
@@ -322,6 +323,27 @@ fn set_parts(document: &mut Document, parts: &[PartData]) -> Result<Option<Bytes
     }
     document.set(field::PARTS, Some(encode_parts(&stored)));
     Ok(inline)
+}
+
+/// Writes what the chosen parts of an upload come to.
+pub(crate) fn set_parts_of(
+    document: &mut Document,
+    upload: &Upload,
+    parts: &[Part],
+    checksums: &Checksums,
+) -> Result<(), Refusal> {
+    let mut stored = Vec::with_capacity(parts.len());
+    for part in parts {
+        let location = core::str::from_utf8(&part.location).map_err(|_| damaged("the place of a part"))?.to_owned();
+        let (number, size, etag) = (part.number, part.size, part.etag.clone());
+        stored.push(StoredPart { number, size, etag, checksums: part.checksums.clone(), location });
+    }
+    document.set(field::ETAG, Some(text(&upload.etag))).set_number(field::SIZE, upload.size);
+    // The upload told what its parts were to carry; the object has what it has.
+    document.set(field::CHECKSUM_ALGORITHM, None).set(field::CHECKSUM_TYPE, None);
+    set_checksums(document, checksums);
+    document.set(field::PARTS, Some(encode_parts(&stored)));
+    Ok(())
 }
 
 /// A version as a shard tells it.

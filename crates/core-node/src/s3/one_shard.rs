@@ -116,6 +116,11 @@ pub(crate) fn shard_trouble(ids: &mut RequestIds, cluster: Option<&ClusterName>,
     }
 }
 
+/// As [`shard_trouble`], of what has no id to be kept.
+pub(crate) fn read_trouble(failure: Failure) -> Trouble {
+    shard_trouble(&mut RequestIds::default(), None, failure)
+}
+
 /// A shard answered something else than what was asked.
 pub(crate) fn other_reply() -> Refusal {
     S3ErrorCode::InternalError.because("a shard answered something else than what it was asked")

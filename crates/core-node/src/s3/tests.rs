@@ -5,4 +5,5 @@ pub(crate) mod bed;
 mod buckets;
 mod listings;
 mod objects;
+mod uploads;
 pub(crate) mod world;

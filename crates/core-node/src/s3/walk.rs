@@ -11,8 +11,8 @@
 //! Not here: what the items mean (list.rs), where it begins (token.rs, markers).
 
 use super::on_bucket::{Place, Trouble};
-use super::one_shard::{other_reply, shard_trouble};
-use super::request::{level_of, reply, shard_read, RequestIds, Terms};
+use super::one_shard::{other_reply, read_trouble};
+use super::request::{level_of, reply, shard_read, Terms};
 use crate::planner::{CallResult, Step};
 use base_types::action::Level;
 use base_types::s3::{S3ErrorCode, Version, KEY_BYTES_MAX};
@@ -155,7 +155,7 @@ impl Walk {
                     (items, more)
                 }
                 Ok(_) => return Err(other_reply().into()),
-                Err(failure) => return Err(shard_trouble(&mut RequestIds::default(), None, failure)),
+                Err(failure) => return Err(read_trouble(failure)),
             };
             if more && items.is_empty() {
                 return Err(S3ErrorCode::InternalError

@@ -63,6 +63,21 @@ pub fn a_token_puts_once() {
 }
 
 #[test]
+pub fn a_refusal_under_a_token_is_for_good() {
+    let mut bed = Bed::serving();
+    bed.put("k", Versioning::Enabled, 1).unwrap();
+    let absent = Condition { if_none_match: Some(EtagTest::Any), ..Condition::default() };
+    let refused = PutStep { once: Some(7), condition: absent, ..bed.put_step("k", Versioning::Enabled, 2) };
+    let late = PutStep { once: Some(7), ..bed.put_step("k", Versioning::Enabled, 2) };
+    let first = bed.tell(Command::Put { step: refused }).unwrap();
+    let Reply::PutRefused { refusal } = &first else { panic!("{first:?}") };
+    assert_eq!(refusal.code, "PreconditionFailed");
+    assert_eq!(bed.tell(Command::Put { step: late.clone() }).unwrap(), first);
+    let next = PutStep { once: Some(8), ..late };
+    assert!(matches!(bed.tell(Command::Put { step: next }), Ok(Reply::Put { .. })));
+}
+
+#[test]
 pub fn versions_are_stamped_upwards_even_if_clocks_are_not() {
     let mut bed = Bed::serving();
     bed.now_ms = 5_000;

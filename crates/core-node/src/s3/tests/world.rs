@@ -269,7 +269,8 @@ impl World {
             Some(reply) => reply,
             None => core_backends::apply(backend, at, space, command).expect("whole space"),
         };
-        if let Some(id) = request_id {
+        // As a cluster does: what passes by itself is not remembered.
+        if let Some(id) = request_id.filter(|_| !core_backends::is_retryable_refusal(&reply)) {
             self.applied.insert((cluster.clone(), id), reply.clone());
         }
         let at = OrderedAt { index: LogIndex(self.index), ..OrderedAt::default() };
