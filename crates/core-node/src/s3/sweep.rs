@@ -9,7 +9,6 @@
 //! that ends, so a bucket without uploads costs nothing.
 //! Not here: the bytes freed (freed.rs).
 
-use super::clusters;
 use super::multipart::{other_reply, uploads_trouble};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::request::{multipart_read, multipart_write, reply, shard_write, RequestIds, Terms};
