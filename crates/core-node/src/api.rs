@@ -55,7 +55,7 @@ impl S3Config {
     /// For a world of so many nodes: an odd number of replicas, at most five, each in a chassis of its own.
     pub fn for_world(nodes: usize) -> S3Config {
         let size = nodes.clamp(1, 5);
-        let size = if size % 2 == 0 { size - 1 } else { size };
+        let size = if size.is_multiple_of(2) { size - 1 } else { size };
         S3Config { rule: format!("size={size} location=world failure_domain=chassis"), split_keys: SPLIT_KEYS }
     }
 }

@@ -11,6 +11,7 @@ use crate::operation::{Operation, Owner};
 use crate::planner::{CallResult, DocumentNews};
 use crate::plans::PlanOwner;
 use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
+use crate::s3::leftovers::sweep_buckets;
 use base_types::action::Action;
 use base_types::{ClusterName, Generation, Tick};
 use core::time::Duration;
@@ -23,6 +24,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(5);
 const FLOW_STALE: Duration = Duration::from_secs(10);
 /// How long one attempt to finish a flow may take.
 const FLOW_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often the leader looks for buckets left half made or half removed.
+const BUCKETS_EVERY: Duration = Duration::from_secs(30);
 /// Records looked at in one sweep.
 const RECORDS_MAX: u32 = 256;
 
@@ -35,6 +38,8 @@ pub struct Resumption {
     pub swept: Vec<DocumentNews>,
     keyspaces: BTreeMap<String, u64>,
     sweeping: bool,
+    /// When buckets are looked for next.
+    buckets_at: Tick,
 }
 
 impl Director {
@@ -49,7 +54,12 @@ impl Director {
         if !self.leads_world() {
             self.resumption.seen.clear();
             self.resumption.keyspaces.clear();
+            self.s3.sweep = Default::default();
             return;
+        }
+        if turn.now >= self.resumption.buckets_at {
+            self.resumption.buckets_at = turn.now + BUCKETS_EVERY;
+            self.start_plan(turn, sweep_buckets(), PlanOwner::Background, turn.now + FLOW_TIMEOUT);
         }
         let kind = reference_read(&Query::Unfinished { limit: RECORDS_MAX });
         let operation =

@@ -21,6 +21,7 @@ mod clusters;
 mod healing;
 mod moves;
 mod routing;
+mod s3;
 
 const SEGMENT_BYTES: u64 = 256 << 10;
 const LATENCY: Duration = Duration::from_millis(1);

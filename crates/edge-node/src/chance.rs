@@ -1,9 +1,16 @@
-//! Random numbers from the operating system: ids that no other node may ever draw, and seeds.
+//! Random numbers from the operating system: ids that no other node may ever draw, seeds, and secrets.
 //!
 //! Always: fails loudly where the system gives none; nothing here is derived from a clock.
 //! Not here: the core's own generator (it is seeded from here and deterministic from then on).
 
+use base_types::action::{Action, Request};
+use base_types::s3::{S3Action, S3ErrorCode};
+use base_types::Refusal;
 use std::io::Read;
+
+/// Characters of a drawn secret key: 5 bits each, as AWS has 40.
+const SECRET_CHARACTERS: usize = 40;
+const SECRET_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// A random number that is not zero.
 pub fn draw() -> std::io::Result<u64> {
@@ -16,6 +23,23 @@ pub fn draw() -> std::io::Result<u64> {
             return Ok(number);
         }
     }
+}
+
+/// Draws what a request leaves to be drawn and nobody may guess: the secret of an access key. The core cannot, for
+/// all it draws follows from its seed.
+pub fn draw_secrets(request: &mut Request) -> Result<(), Refusal> {
+    let Action::S3(S3Action::CreateAccessKey(call)) = &mut request.action else { return Ok(()) };
+    if call.secret_key.is_some() {
+        return Ok(());
+    }
+    let mut bytes = [0u8; SECRET_CHARACTERS];
+    std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes)).map_err(|error| {
+        let message = format!("the operating system gives no random numbers for a secret key: {error}; give one");
+        S3ErrorCode::ServiceUnavailable.because(message)
+    })?;
+    let letter = |byte: &u8| char::from(SECRET_ALPHABET[usize::from(byte % 32)]);
+    call.secret_key = Some(bytes.iter().map(letter).collect());
+    Ok(())
 }
 
 /// A cheap generator for jitter (splitmix64); seeded once, one for each thread that needs it.
@@ -34,5 +58,35 @@ impl Jitter {
         self.0.set(state);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         base / 2 + base.mul_f64((mixed >> 11) as f64 / (1u64 << 53) as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base_types::s3::CreateAccessKey;
+
+    fn drawn(given: Option<&str>) -> Option<String> {
+        let secret_key = given.map(String::from);
+        let call = CreateAccessKey { account: "ann".into(), access_key: None, secret_key };
+        let mut request = Request {
+            action: Action::S3(call.into()),
+            consistency: None,
+            read_consistency: None,
+            deadline: std::time::Duration::from_secs(1),
+            request_id: None,
+        };
+        draw_secrets(&mut request).unwrap();
+        match request.action {
+            Action::S3(S3Action::CreateAccessKey(call)) => call.secret_key,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn secrets_are_drawn_where_none_is_given() {
+        let (one, two) = (drawn(None).unwrap(), drawn(None).unwrap());
+        assert!(one != two && one.len() == SECRET_CHARACTERS);
+        assert_eq!(drawn(Some("mine")).as_deref(), Some("mine"));
     }
 }

@@ -9,7 +9,7 @@
 //! Always: every step may be repeated, by two runners at once or after a crash; a key of an account that was
 //! deleted is none, even where its row was left. An account's cluster stays when the account goes: a removal
 //! that comes late could else remove that of the next account of the name.
-//! Not here: the secrets' randomness (the edge gives it; what is drawn here is for tests and simulation).
+//! Not here: drawing secrets (the edge does it, for what is drawn here follows from the core's seed).
 
 use super::clusters;
 use super::directory::{self, AccountRow, AccountState, KeyRow};
@@ -30,8 +30,6 @@ const KEYS_MAX: usize = 1_000;
 const KEYS_AT_A_TIME: u32 = 100;
 /// Characters of a drawn access key behind its mark.
 const DRAWN_KEY_CHARACTERS: usize = 16;
-/// Characters of a drawn secret.
-const DRAWN_SECRET_CHARACTERS: usize = 40;
 /// How long access keys and secrets are.
 const KEY_BYTES: core::ops::RangeInclusive<usize> = 3..=128;
 const SECRET_BYTES: core::ops::RangeInclusive<usize> = 8..=128;
@@ -317,17 +315,14 @@ struct CreateKey {
 
 impl CreateKey {
     fn draw(&self, context: &mut PlanContext<'_>) -> Result<AccessKey, Refusal> {
-        let drawn = |characters: usize, context: &mut PlanContext<'_>| -> String {
-            const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-            (0..characters).map(|_| char::from(ALPHABET[context.random.below(32) as usize])).collect()
-        };
+        const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+        let mut drawn = |_| char::from(ALPHABET[context.random.below(32) as usize]);
         let access_key = match &self.call.access_key {
             Some(given) => given.clone(),
-            None => format!("HIVE{}", drawn(DRAWN_KEY_CHARACTERS, context)),
+            None => format!("HIVE{}", (0..DRAWN_KEY_CHARACTERS).map(&mut drawn).collect::<String>()),
         };
-        let secret_key = match &self.call.secret_key {
-            Some(given) => given.clone(),
-            None => drawn(DRAWN_SECRET_CHARACTERS, context),
+        let Some(secret_key) = self.call.secret_key.clone() else {
+            return Err(S3ErrorCode::InvalidArgument.because("no secret key was given, nor drawn by the node's edge"));
         };
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
         if !KEY_BYTES.contains(&access_key.len()) || !access_key.bytes().all(legal) {
@@ -481,7 +476,7 @@ struct DeleteKey {
 }
 
 impl Work for DeleteKey {
-    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+    fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
         let key = directory::key_key(&self.access_key);
         if answers.is_empty() {
             return Ok(one(directory::get(key)?));
@@ -502,7 +497,7 @@ impl Work for DeleteKey {
             DeleteKeyStage::Row => {
                 directory::changed(only(answers))?;
                 self.begin_again();
-                self.next(context, Vec::new())
+                Ok(one(directory::get(key)?))
             }
             DeleteKeyStage::Place => {
                 all_well(answers)?;

@@ -1,6 +1,7 @@
 //! Buckets found and listed; making and removing one is told in create.rs and delete.rs.
 
 use super::create::create_bucket;
+use super::delete::delete_bucket;
 use super::directory::{self, AccountRow};
 use super::entries::{self, EntryDocument};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
@@ -22,6 +23,7 @@ const ENTRIES_AT_A_TIME: u32 = 1_000;
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     Ok(match call {
         S3Action::CreateBucket(call) => create_bucket(*call, terms),
+        S3Action::DeleteBucket(call) => delete_bucket(call.bucket),
         S3Action::ListBuckets(call) => {
             planner("ListBuckets", List { call: *call, owner: None, found: Vec::new(), after: None })
         }

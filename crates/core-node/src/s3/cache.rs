@@ -65,6 +65,8 @@ pub struct S3Cache {
     buckets: BTreeMap<String, Arc<Bucket>>,
     maps: BTreeMap<u128, Arc<ShardMap>>,
     entries: usize,
+    /// What the sweep saw (leftovers.rs).
+    pub(crate) sweep: super::leftovers::Seen,
 }
 
 impl S3Cache {

@@ -383,6 +383,7 @@ impl Create {
             rule: self.rule.clone(),
             token_secret: attempt.token_secret,
             closing: 0,
+            revision: 1,
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Always: a row changes by compare-and-set, and an account's life is never that of another: what belongs to an
 //! account of the same name that was deleted is not taken for this one's.
-//! Not here: what the calls do (accounts.rs, buckets.rs), who finishes what was left (sweep.rs).
+//! Not here: what the calls do (accounts.rs, buckets.rs), who finishes what was left (leftovers.rs).
 
 use super::clusters;
 use super::request::reply;
@@ -19,6 +19,7 @@ use base_types::codec::Encode;
 use base_types::s3::{Owner, S3ErrorCode};
 use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
+use core_backends::bucket_names::Claim;
 use core_backends::metadata::{Command, Query, Reply, ScanScopes, ScopedStep};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,12 @@ impl AccountRow {
 }
 
 impl WorkRow {
+    /// As the two-step commit has it.
+    pub fn claim(&self) -> Claim {
+        let WorkRow { account, bucket, id, region } = self.clone();
+        Claim { bucket, id: u128::from_str_radix(&id, 16).unwrap_or(0), account, region }
+    }
+
     /// Its key.
     pub fn key(&self) -> Bytes {
         format!("{WORK_PREFIX}{}/{}/{}", self.account, self.bucket, self.id).into()
@@ -151,7 +158,15 @@ pub(crate) fn get(key: Bytes) -> Result<Call, Refusal> {
 
 /// Asks for the first rows of a prefix.
 pub(crate) fn scan(prefix: &str, limit: u32) -> Result<Call, Refusal> {
-    let start = Bytes::copy_from_slice(prefix.as_bytes());
+    scan_behind(prefix, None, limit)
+}
+
+/// Asks for the first rows of a prefix behind a key.
+pub(crate) fn scan_behind(prefix: &str, behind: Option<&Bytes>, limit: u32) -> Result<Call, Refusal> {
+    let start = match behind {
+        Some(key) => [&key[..], &[0]].concat().into(),
+        None => Bytes::copy_from_slice(prefix.as_bytes()),
+    };
     let end = format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix)); // '0' is next to '/'.
     read(&Query::Scan {
         scopes: ScanScopes::Plain,

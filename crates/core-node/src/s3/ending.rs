@@ -5,7 +5,7 @@
 //! Always: every step may be repeated by several runners; clusters are dropped by the bucket's id, which never
 //! comes back, and in the one life that was seen. What they are is asked of the world's own list, not of the
 //! bucket's map, so that one made by a split that came late is found too.
-//! Not here: whether a bucket may go (delete.rs), when something counts as left behind (sweep.rs).
+//! Not here: whether a bucket may go (delete.rs), when something counts as left behind (leftovers.rs).
 
 use super::create::mark;
 use super::entries::{self, EntryDocument};
@@ -126,6 +126,11 @@ impl Ending {
             Commit::WaitUntil(_) => Progress::Wait,
             Commit::Done(_) | Commit::PutEntry | Commit::Build => Progress::Over,
         })
+    }
+
+    /// Whether the entry as last seen is the bucket's own.
+    pub fn has_entry(&self) -> bool {
+        self.entry.as_ref().is_some_and(|(_, entry)| entry.id() == self.claim.id)
     }
 
     /// Drops some of the clusters; the bucket's own only when its shards are gone.

@@ -68,6 +68,11 @@ impl EntryDocument {
         Entry { id: self.id(), state: self.state(), since_ms }
     }
 
+    /// Claimed by another, or (zero) by nobody.
+    pub fn claimed(&self, closing: u64) -> EntryDocument {
+        EntryDocument { closing, ..self.clone() }
+    }
+
     /// In another state.
     pub fn with(&self, state: EntryState) -> EntryDocument {
         let state = match state {

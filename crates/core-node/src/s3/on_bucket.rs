@@ -58,7 +58,7 @@ impl From<Failure> for Trouble {
         match failure.refusal.code {
             "WrongShard" => Trouble::Map(failure),
             "UnknownCluster" => Trouble::Bucket(failure),
-            "ShardFrozen" | "NotReady" => Trouble::Again(failure),
+            "ShardFrozen" | "NotReady" | "BucketClosing" => Trouble::Again(failure),
             // The router has retried what it may; the deadline is the bound.
             _ => Trouble::Failed(failure),
         }

@@ -38,6 +38,9 @@ pub struct BucketRecord {
     /// Drawn by whoever made it `Deleting`, so that no two removals take it for their own. Else zero.
     #[serde(default)]
     pub(crate) closing: u64,
+    /// Grows with every change, so that a change that comes late never finds the bytes it expects come back.
+    #[serde(default)]
+    pub(crate) revision: u64,
 }
 
 impl BucketRecord {

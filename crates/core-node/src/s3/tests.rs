@@ -1,9 +1,11 @@
 //! The planners of S3 calls against clusters in memory ([`world`]). Not here: the very same planners under
 //! faults of nodes, disks and networks (proof-sim).
 
+mod accounts;
 pub(crate) mod bed;
 mod buckets;
 mod listings;
 mod objects;
 mod uploads;
+mod settings;
 pub(crate) mod world;

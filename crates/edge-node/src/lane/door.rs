@@ -65,7 +65,8 @@ impl LaneDoor {
     }
 
     /// Asks the core; its answer, or a refusal where it cannot be asked.
-    pub async fn ask(self: Rc<Self>, request: Request) -> Response {
+    pub async fn ask(self: Rc<Self>, mut request: Request) -> Response {
+        crate::chance::draw_secrets(&mut request)?;
         while self.congested.get() && !self.closed.get() {
             self.changed.notified().await;
         }

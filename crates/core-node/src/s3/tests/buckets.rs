@@ -1,13 +1,24 @@
-//! Accounts and buckets: made, found, listed, by several at once, and after crashes.
+//! Buckets made, found, listed and removed: by several at once, after crashes at every step, with stale caches.
 
-use super::world::World;
+use super::world::{Running, World};
+use crate::s3::clusters;
+use crate::s3::directory::{self, WORK_PREFIX};
+use crate::s3::names;
+use crate::s3::on_bucket::SHARDS_MAX;
+use crate::s3::leftovers::sweep_buckets;
+use base_types::codec::Encode;
 use base_types::s3::*;
+use base_types::BackendKind;
+use bytes::Bytes;
+use core_backends::bucket_names::{Name, SWEEP_AFTER_MS};
+use core_backends::shard::{Command, Condition, PutStep, Reply, Versioning as Kept};
+use std::collections::BTreeSet;
 
-fn account(world: &mut World, name: &str) {
+pub(super) fn account(world: &mut World, name: &str) {
     world.call(CreateAccount { account: name.into(), display_name: String::new() }).unwrap();
 }
 
-fn create(name: &str, account: &str) -> CreateBucket {
+pub(super) fn create(name: &str, account: &str) -> CreateBucket {
     CreateBucket { bucket: name.into(), account: account.into(), ..CreateBucket::default() }
 }
 
@@ -15,23 +26,325 @@ fn head(name: &str) -> HeadBucket {
     HeadBucket { bucket: name.into() }
 }
 
+fn delete(name: &str) -> DeleteBucket {
+    DeleteBucket { bucket: name.into() }
+}
+
+fn code<T>(result: Result<T, base_types::Refusal>) -> &'static str {
+    result.err().map_or("", |refusal| refusal.code)
+}
+
+/// Who owns a name.
+fn owner(world: &World, bucket: &str) -> Option<(String, u128)> {
+    let call = names::ask(bucket).unwrap();
+    let crate::planner::Call::Read { cluster, backend, query, .. } = call else { panic!("{call:?}") };
+    match names::told(bucket, world.read(&cluster, backend, &query)).unwrap() {
+        Some(Name::Owned(claim)) => Some((claim.account, claim.id)),
+        Some(Name::Pending(claim)) => panic!("a reservation is stuck: {claim:?}"),
+        Some(Name::Free) | None => None,
+    }
+}
+
+/// Puts an object as a client's call would that began long ago.
+fn put(world: &mut World, id: u128, key: &'static str) -> &'static str {
+    let mut document = Document::new();
+    document.set_number(field::SIZE, 1).set(field::ETAG, Some(Bytes::from_static(b"e")));
+    let step = PutStep {
+        epoch: 1,
+        key: Bytes::from_static(key.as_bytes()),
+        versioning: Kept::Unversioned,
+        at_unix_ms: world.now_ms,
+        document: document.encode(),
+        inline: None,
+        condition: Condition::default(),
+        once: None,
+        data_expires_ms: None,
+    };
+    let command = Command::Put { step }.to_bytes();
+    let shard = clusters::shard(id, 1).unwrap();
+    match world.write(&shard, BackendKind::Shard, &command, None) {
+        Ok(reply) => code(core_backends::decode_reply::<Reply>(reply.backend().0)),
+        Err(failure) => failure.refusal.code,
+    }
+}
+
+/// Sweeps until nothing can be left: what is late arrives, what is young grows old.
+fn sweep(world: &mut World) {
+    (world.lost, world.late) = (0, 0);
+    world.settle();
+    for _ in 0..6 {
+        world.now_ms += SWEEP_AFTER_MS + 1_000;
+        let mut running = Running::new(0, sweep_buckets());
+        world.run(&mut running);
+        assert_eq!(running.code(), "");
+    }
+}
+
+/// Every name is free or belongs to a bucket that is whole and listed; nothing else is left anywhere.
+fn check(world: &World, buckets: &[&str]) {
+    let mut expected = BTreeSet::new();
+    for bucket in buckets {
+        let Some((_, id)) = owner(world, bucket) else { continue };
+        expected.insert(clusters::bucket(id).unwrap().as_str().to_string());
+        expected.insert(clusters::shard(id, 1).unwrap().as_str().to_string());
+    }
+    let fixed = |name: &String| name.contains("account") || name.contains("bucket-names");
+    let there: BTreeSet<String> = world.clusters().into_iter().filter(|name| !fixed(name)).collect();
+    assert_eq!(there, expected, "clusters without a bucket, or buckets without a cluster");
+    let call = directory::scan(WORK_PREFIX, 10).unwrap();
+    let crate::planner::Call::Read { cluster, backend, query, .. } = call else { panic!("{call:?}") };
+    let (notes, _) = directory::scanned(world.read(&cluster, backend, &query)).unwrap();
+    assert_eq!(notes, [], "notes are left");
+}
+
+fn listed(world: &mut World, account: &str) -> Vec<String> {
+    let page: Buckets = world.ask(ListBuckets { account: account.into(), ..ListBuckets::default() }).unwrap();
+    page.buckets.into_iter().map(|bucket| bucket.name).collect()
+}
+
 #[test]
-fn an_account_its_keys_and_a_bucket_are_made_and_found() {
+fn a_bucket_is_made_found_listed_and_removed() {
     let mut world = World::new(1);
-    assert_eq!(world.call(ListAccessKeys { account: "ann".into() }).unwrap_err().code, "NoSuchAccount");
-    assert_eq!(world.call(create("photos", "ann")).unwrap_err().code, "NoSuchAccount");
-    assert_eq!(world.call(head("photos")).unwrap_err().code, "NoSuchBucket");
+    assert_eq!(code(world.call(create("photos", "ann"))), "NoSuchAccount");
+    assert_eq!(code(world.call(head("photos"))), "NoSuchBucket");
     account(&mut world, "ann");
-    account(&mut world, "ann");
-    let made: AccessKey = world
-        .ask(CreateAccessKey { account: "ann".into(), access_key: Some("AKEY".into()), secret_key: None })
-        .unwrap();
-    let found: AccessKey = world.ask(GetAccessKey { access_key: "AKEY".into() }).unwrap();
-    assert_eq!((&found, &found.account[..], &found.display_name[..]), (&made, "ann", "ann"));
+    account(&mut world, "bob");
     world.call(create("photos", "ann")).unwrap();
     let info: BucketInfo = world.ask(head("photos")).unwrap();
     assert_eq!((&info.owner.id[..], &info.bucket_region[..], info.versioning), ("ann", "fr-par", None));
-    assert_eq!(world.call(create("photos", "ann")).unwrap_err().code, "BucketAlreadyOwnedByYou");
-    let page: Buckets = world.ask(ListBuckets { account: "ann".into(), ..ListBuckets::default() }).unwrap();
-    assert_eq!(page.buckets.len(), 1);
+    assert_eq!(info.public_access_block.map(|block| block.restrict_public_buckets), Some(true));
+    assert_eq!(code(world.call(create("photos", "ann"))), "BucketAlreadyOwnedByYou");
+    assert_eq!(code(world.call(create("photos", "bob"))), "BucketAlreadyExists");
+    assert_eq!(code(world.call(create("No", "ann"))), "InvalidBucketName");
+    assert_eq!((listed(&mut world, "ann"), listed(&mut world, "bob")), (vec!["photos".to_string()], vec![]));
+    assert_eq!(code(world.call(DeleteAccount { account: "ann".into() })), "AccountProblem");
+    world.call(delete("photos")).unwrap();
+    assert_eq!(code(world.call(delete("photos"))), "NoSuchBucket");
+    assert_eq!(listed(&mut world, "ann"), Vec::<String>::new());
+    world.call(create("photos", "bob")).unwrap();
+    sweep(&mut world);
+    check(&world, &["photos"]);
+    const { assert!(SHARDS_MAX > 1) };
+}
+
+#[test]
+fn a_creation_asked_for_twice_under_one_request_id_is_one() {
+    let mut world = World::new(2);
+    account(&mut world, "ann");
+    let terms = crate::s3::request::Terms {
+        request_id: Some(base_types::RequestId(77)),
+        ..crate::s3::request::Terms::default()
+    };
+    for _ in 0..2 {
+        let mut running = Running::new(0, crate::s3::planner_for(create("photos", "ann").into(), &terms).unwrap());
+        world.run(&mut running);
+        assert_eq!(running.code(), "");
+    }
+}
+
+#[test]
+fn regions_that_are_none_or_too_small_are_refused_before_anything_is_done() {
+    let mut world = World::new(3);
+    account(&mut world, "ann");
+    let within = |region: &str| CreateBucket { location_constraint: Some(region.into()), ..create("photos", "ann") };
+    assert_eq!(code(world.call(within("mars"))), "InvalidLocationConstraint");
+    assert_eq!(code(world.call(within("a size=9"))), "InvalidLocationConstraint");
+    assert_eq!(code(world.call(within("nl-ams"))), "IllegalLocationConstraintException");
+    world.call(within("fr-par")).unwrap();
+    let location: BucketLocation = world.ask(GetBucketLocation { bucket: "photos".into() }).unwrap();
+    assert_eq!(location.location_constraint, "fr-par");
+    let id = owner(&world, "photos").unwrap().1;
+    let rule = world.record(&clusters::shard(id, 1).unwrap()).unwrap().rule;
+    assert!(rule.contains("location=fr-par"), "{rule}");
+}
+
+#[test]
+fn lists_come_in_pages_by_prefix() {
+    let mut world = World::new(4);
+    account(&mut world, "ann");
+    for name in ["a-1", "a-2", "a-3", "b-1"] {
+        world.call(create(name, "ann")).unwrap();
+    }
+    let mut call =
+        ListBuckets { account: "ann".into(), prefix: "a-".into(), max_buckets: Some(2), ..ListBuckets::default() };
+    let page: Buckets = world.ask(call.clone()).unwrap();
+    assert_eq!(page.buckets.iter().map(|bucket| &bucket.name[..]).collect::<Vec<_>>(), ["a-1", "a-2"]);
+    call.continuation_token = page.continuation_token;
+    let page: Buckets = world.ask(call).unwrap();
+    assert_eq!(page.buckets.iter().map(|bucket| &bucket.name[..]).collect::<Vec<_>>(), ["a-3"]);
+    assert_eq!(page.continuation_token, None);
+}
+
+#[test]
+fn of_many_creators_at_once_one_gets_the_name_whatever_is_lost_or_late() {
+    let (mut made, mut lost) = (0, 0);
+    for seed in 0..40 {
+        let mut world = World::new(seed);
+        account(&mut world, "ann");
+        account(&mut world, "bob");
+        (world.lost, world.late) = if seed % 4 == 0 { (0, 0) } else { (30, 20) };
+        let mut all: Vec<Running> =
+            (0..4).map(|at| world.begin(at % 3, create("photos", ["ann", "bob"][at % 2])).unwrap()).collect();
+        world.race(&mut all);
+        let told: Vec<&str> = all.iter().map(Running::code).collect();
+        let won = told.iter().filter(|code| code.is_empty()).count();
+        assert!(won <= 1, "seed {seed}: {told:?}");
+        sweep(&mut world);
+        let owned = owner(&world, "photos");
+        assert!(won == 0 || owned.is_some(), "seed {seed}: {told:?}");
+        check(&world, &["photos"]);
+        (made, lost) = (made + won, lost + usize::from(owned.is_none()));
+        for (at, name) in ["ann", "bob"].iter().enumerate() {
+            let own = owned.as_ref().is_some_and(|(by, _)| by == name);
+            assert_eq!(listed(&mut world, name).len(), usize::from(own), "seed {seed} {at}");
+        }
+    }
+    assert!(made > 25, "{made} made, {lost} with none at all");
+}
+
+#[test]
+fn a_creation_that_stops_at_any_step_is_finished_or_taken_back() {
+    let (mut finished, mut back) = (0, 0);
+    for steps in 1.. {
+        let mut world = World::new(steps);
+        account(&mut world, "ann");
+        account(&mut world, "bob");
+        let mut running = world.begin(1, create("photos", "ann")).unwrap();
+        for _ in 0..steps {
+            world.step(&mut running);
+        }
+        sweep(&mut world);
+        check(&world, &["photos"]);
+        match owner(&world, "photos") {
+            Some((by, _)) => {
+                finished += 1;
+                assert_eq!((&by[..], listed(&mut world, "ann").len()), ("ann", 1));
+                world.call(delete("photos")).unwrap();
+            }
+            None => back += 1,
+        }
+        world.call(create("photos", "bob")).unwrap();
+        if running.response.is_some() {
+            break;
+        }
+    }
+    assert!(finished > 2 && back > 10, "{finished} finished, {back} taken back");
+}
+
+#[test]
+fn a_removal_that_stops_at_any_step_is_finished_or_taken_back() {
+    let (mut gone, mut kept) = (0, 0);
+    for steps in 1.. {
+        let mut world = World::new(steps);
+        account(&mut world, "ann");
+        world.call(create("photos", "ann")).unwrap();
+        let id = owner(&world, "photos").unwrap().1;
+        let mut running = world.begin(1, delete("photos")).unwrap();
+        for _ in 0..steps {
+            if running.waits_until().is_some() {
+                world.now_ms += 2_000;
+            }
+            world.step(&mut running);
+        }
+        sweep(&mut world);
+        check(&world, &["photos"]);
+        match owner(&world, "photos") {
+            Some((_, same)) => {
+                kept += 1;
+                assert_eq!((same, put(&mut world, id, "a")), (id, ""), "it serves after {steps} steps");
+                world.call(head("photos")).unwrap();
+                assert_eq!(code(world.call(delete("photos"))), "BucketNotEmpty");
+            }
+            None => {
+                gone += 1;
+                world.call(create("photos", "ann")).unwrap();
+            }
+        }
+        if running.response.is_some() {
+            break;
+        }
+    }
+    assert!(gone > 4 && kept > 8, "{gone} gone, {kept} kept");
+}
+
+#[test]
+fn a_put_that_was_under_way_keeps_the_bucket_or_is_refused() {
+    let (mut kept, mut refused) = (0, 0);
+    for steps in 1.. {
+        let mut world = World::new(steps);
+        account(&mut world, "ann");
+        world.call(create("photos", "ann")).unwrap();
+        let id = owner(&world, "photos").unwrap().1;
+        let mut running = world.begin(1, delete("photos")).unwrap();
+        for _ in 0..steps {
+            if running.waits_until().is_some() {
+                world.now_ms += 2_000;
+            }
+            world.step(&mut running);
+        }
+        if running.response.is_some() {
+            break;
+        }
+        let came = put(&mut world, id, "late");
+        world.run(&mut running);
+        match came {
+            "" => {
+                kept += 1;
+                assert_eq!(running.code(), "BucketNotEmpty", "after {steps} steps");
+                assert_eq!(put(&mut world, id, "another"), "");
+                world.call(head("photos")).unwrap();
+                world.call(CreateAccount { account: "ann".into(), display_name: "Ann".into() }).unwrap();
+                let page: Buckets = world.ask(ListBuckets { account: "ann".into(), ..ListBuckets::default() }).unwrap();
+                assert_eq!((page.buckets.len(), &page.owner.display_name[..]), (1, "Ann"));
+            }
+            refusal => {
+                refused += 1;
+                assert!(["BucketClosing", "UnknownCluster"].contains(&refusal), "{refusal}");
+                assert_eq!(running.code(), "", "after {steps} steps");
+            }
+        }
+    }
+    assert!(kept > 5 && refused > 5, "{kept} kept, {refused} refused");
+}
+
+#[test]
+fn two_removals_and_a_creation_at_once_leave_nothing_half() {
+    let mut codes = BTreeSet::new();
+    for seed in 0..30 {
+        let mut world = World::new(seed);
+        account(&mut world, "ann");
+        world.call(create("photos", "ann")).unwrap();
+        (world.lost, world.late) = if seed % 3 == 0 { (0, 0) } else { (20, 20) };
+        let mut all = vec![
+            world.begin(0, delete("photos")).unwrap(),
+            world.begin(1, delete("photos")).unwrap(),
+            world.begin(2, create("photos", "ann")).unwrap(),
+        ];
+        world.race(&mut all);
+        codes.extend(all.iter().map(Running::code));
+        sweep(&mut world);
+        check(&world, &["photos"]);
+        if let Some((_, id)) = owner(&world, "photos") {
+            assert_eq!(put(&mut world, id, "a"), "", "seed {seed}");
+        }
+    }
+    assert!(codes.contains("") && codes.contains("OperationAborted"), "{codes:?}");
+}
+
+#[test]
+fn caches_do_not_outlive_a_bucket() {
+    let mut world = World::new(9);
+    account(&mut world, "ann");
+    account(&mut world, "bob");
+    world.call(create("photos", "ann")).unwrap();
+    world.call_on(1, head("photos")).unwrap();
+    world.call_on(2, head("photos")).unwrap();
+    world.call(delete("photos")).unwrap();
+    assert_eq!(code(world.call_on(1, head("photos"))), "NoSuchBucket");
+    world.call(create("photos", "bob")).unwrap();
+    for core in 0..3 {
+        let answer = world.call_on(core, head("photos")).unwrap();
+        let info = BucketInfo::try_from(answer).unwrap();
+        assert_eq!(info.owner.id, "bob", "core {core}");
+    }
 }

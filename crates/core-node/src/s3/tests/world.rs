@@ -121,12 +121,18 @@ impl World {
 
     /// Runs until the end.
     pub fn finish(&mut self, running: &mut Running) -> Result<S3Answer, Refusal> {
+        self.run(running);
+        match running.response.clone().expect("it ended").map_err(|failure| failure.refusal)?.result {
+            ActionResult::S3(answer) => Ok(answer),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Runs until the end, whatever it answers.
+    pub fn run(&mut self, running: &mut Running) {
         for _ in 0..STEPS_MAX {
-            if let Some(response) = running.response.clone() {
-                return match response.map_err(|failure| failure.refusal)?.result {
-                    ActionResult::S3(answer) => Ok(answer),
-                    other => panic!("{other:?}"),
-                };
+            if running.response.is_some() {
+                return;
             }
             if running.queue.is_empty() {
                 if let Some(wake) = running.wake_ms {
@@ -364,6 +370,11 @@ impl Running {
     fn is_ready(&self, now_ms: u64) -> bool {
         self.response.is_none()
             && (!self.started || !self.queue.is_empty() || self.wake_ms.is_some_and(|wake| wake <= now_ms))
+    }
+
+    /// When it wakes, where it only waits.
+    pub fn waits_until(&self) -> Option<u64> {
+        self.wake_ms.filter(|_| self.queue.is_empty())
     }
 
     /// The code of the refusal it ended with; empty where it went well.

@@ -1,0 +1,104 @@
+//! Accounts and access keys: made, found and removed, by several at once.
+
+use super::buckets::{account, create};
+use super::world::{Running, World};
+use base_types::s3::*;
+
+fn key(account: &str, access_key: Option<&str>) -> CreateAccessKey {
+    let access_key = access_key.map(String::from);
+    CreateAccessKey { account: account.into(), access_key, secret_key: Some("a-secret-of-mine".into()) }
+}
+
+fn get(access_key: &str) -> GetAccessKey {
+    GetAccessKey { access_key: access_key.into() }
+}
+
+fn code<T>(result: Result<T, base_types::Refusal>) -> &'static str {
+    result.err().map_or("", |refusal| refusal.code)
+}
+
+#[test]
+fn keys_are_made_found_listed_and_removed() {
+    let mut world = World::new(1);
+    assert_eq!(code(world.call(get("AKEY"))), "NoSuchAccessKey");
+    assert_eq!(code(world.call(ListAccessKeys { account: "ann".into() })), "NoSuchAccount");
+    assert_eq!(
+        code(world.call(CreateAccount { account: "Ann".into(), display_name: String::new() })),
+        "InvalidArgument"
+    );
+    world.call(CreateAccount { account: "ann".into(), display_name: "Ann".into() }).unwrap();
+    account(&mut world, "ann");
+    account(&mut world, "bob");
+    let made: AccessKey = world.ask(key("ann", Some("AKEY"))).unwrap();
+    assert_eq!((world.ask(get("AKEY")), &made.display_name[..]), (Ok(made.clone()), "Ann"));
+    assert_eq!(world.ask(key("ann", Some("AKEY"))), Ok(made), "the very same is the same");
+    assert_eq!(code(world.call(key("bob", Some("AKEY")))), "InvalidArgument");
+    assert_eq!(code(world.call(key("ann", Some("a/b")))), "InvalidArgument");
+    let drawn: AccessKey = world.ask(key("ann", None)).unwrap();
+    let list = ListAccessKeys { account: "ann".into() };
+    let listed: AccessKeys = world.ask(list.clone()).unwrap();
+    assert_eq!(listed.access_keys, ["AKEY".to_string(), drawn.access_key]);
+    world.call(DeleteAccessKey { access_key: "AKEY".into() }).unwrap();
+    assert_eq!(code(world.call(DeleteAccessKey { access_key: "AKEY".into() })), "NoSuchAccessKey");
+    assert_eq!(world.ask::<AccessKeys>(list).unwrap().access_keys.len(), 1);
+    assert_eq!(world.ask::<AccessKeys>(ListAccessKeys { account: "bob".into() }).unwrap().access_keys.len(), 0);
+}
+
+#[test]
+fn an_account_goes_with_its_keys_and_comes_back_without_them() {
+    let mut world = World::new(2);
+    account(&mut world, "ann");
+    for at in 0..150 {
+        world.call(key("ann", Some(&format!("AKEY{at}")))).unwrap();
+    }
+    world.call(DeleteAccount { account: "ann".into() }).unwrap();
+    assert_eq!(code(world.call(DeleteAccount { account: "ann".into() })), "NoSuchAccount");
+    account(&mut world, "ann");
+    assert_eq!(code(world.call(get("AKEY7"))), "NoSuchAccessKey");
+    assert_eq!(world.ask::<AccessKeys>(ListAccessKeys { account: "ann".into() }).unwrap().access_keys.len(), 0);
+    world.call(key("ann", Some("AKEY7"))).unwrap();
+}
+
+#[test]
+fn one_of_two_gets_an_access_key() {
+    for seed in 0..30 {
+        let mut world = World::new(seed);
+        account(&mut world, "ann");
+        account(&mut world, "bob");
+        (world.lost, world.late) = if seed % 3 == 0 { (0, 0) } else { (50, 50) };
+        let mut all: Vec<Running> =
+            ["ann", "bob"].iter().enumerate().map(|(at, by)| world.begin(at, key(by, Some("AKEY"))).unwrap()).collect();
+        world.race(&mut all);
+        (world.lost, world.late) = (0, 0);
+        world.settle();
+        let owner: AccessKey = world.ask(get("AKEY")).unwrap();
+        let told: Vec<&str> = all.iter().map(Running::code).collect();
+        let won = if owner.account == "ann" { 0 } else { 1 };
+        assert_eq!((told[won], told[1 - won]), ("", "InvalidArgument"), "seed {seed}");
+        let other = if won == 0 { "bob" } else { "ann" };
+        let listed: AccessKeys = world.ask(ListAccessKeys { account: other.into() }).unwrap();
+        assert_eq!(listed.access_keys.len(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn no_bucket_outlives_its_account() {
+    let (mut gone, mut kept) = (0, 0);
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        account(&mut world, "ann");
+        let mut all = vec![
+            world.begin(0, create("photos", "ann")).unwrap(),
+            world.begin(1, DeleteAccount { account: "ann".into() }).unwrap(),
+        ];
+        for _ in 0..seed % 20 {
+            world.step(&mut all[0]);
+        }
+        world.race(&mut all);
+        let (created, deleted) = (all[0].code().is_empty(), all[1].code().is_empty());
+        assert!(!(created && deleted), "seed {seed}");
+        gone += u32::from(deleted);
+        kept += u32::from(created);
+    }
+    assert!(gone > 5 && kept > 5, "{gone} gone, {kept} kept");
+}
