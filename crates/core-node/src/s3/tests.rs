@@ -6,6 +6,6 @@ pub(crate) mod bed;
 mod buckets;
 mod listings;
 mod objects;
-mod uploads;
 mod settings;
+mod uploads;
 pub(crate) mod world;

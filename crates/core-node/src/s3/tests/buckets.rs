@@ -3,9 +3,9 @@
 use super::world::{Running, World};
 use crate::s3::clusters;
 use crate::s3::directory::{self, WORK_PREFIX};
+use crate::s3::leftovers::sweep_buckets;
 use crate::s3::names;
 use crate::s3::on_bucket::SHARDS_MAX;
-use crate::s3::leftovers::sweep_buckets;
 use base_types::codec::Encode;
 use base_types::s3::*;
 use base_types::BackendKind;
