@@ -14,6 +14,9 @@ use core::ops::ControlFlow;
 /// The most parts (and uploads) looked at for one question of names.
 const NAMES_PARTS_MAX: usize = 4096;
 
+/// The bytes after which a page of uploads ends early: what one was begun with may be large.
+const PAGE_BYTES_MAX: usize = 4 << 20;
+
 /// Answers one query.
 pub(super) fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome {
     match query {
@@ -91,7 +94,7 @@ fn list_uploads(space: &dyn SpaceRead, prefix: &[u8], delimiter: &[u8], start: B
     let end = prefix_end(&tagged).unwrap_or_else(|| vec![keys::UPLOAD + 1]);
     let mut start = Bytes::from(tagged).max(start);
     let limit = limit.min(UPLOADS_PAGE_MAX) as usize;
-    let (mut items, mut more) = (Vec::new(), false);
+    let (mut items, mut more, mut bytes) = (Vec::new(), false, 0);
     while limit > 0 && start[..] < end[..] {
         let (mut skip, mut damage) = (None, None);
         space.range(KeyRange { start: &start, end: Some(&end) }, Direction::Forward, &mut |row_key, row| {
@@ -107,7 +110,7 @@ fn list_uploads(space: &dyn SpaceRead, prefix: &[u8], delimiter: &[u8], start: B
             if found.state != UploadState::Open && found.state != UploadState::Completing {
                 return ControlFlow::Continue(());
             }
-            if items.len() == limit {
+            if items.len() == limit || bytes >= PAGE_BYTES_MAX {
                 more = true;
                 return ControlFlow::Break(());
             }
@@ -116,6 +119,7 @@ fn list_uploads(space: &dyn SpaceRead, prefix: &[u8], delimiter: &[u8], start: B
                 skip = Some(behind(common));
                 return ControlFlow::Break(());
             }
+            bytes += row.len();
             items.push(UploadItem::Upload {
                 key: found.key,
                 upload: found.upload,

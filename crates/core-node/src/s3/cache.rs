@@ -19,6 +19,8 @@ pub const BUCKETS_MAX: usize = 10_000;
 pub const ENTRIES_MAX: usize = 200_000;
 /// How old a record may be when a call is made by it. Who changes a record waits for longer before it says so.
 pub const RECORD_AGE_MAX: Duration = Duration::from_millis(1_000);
+/// How old a record is when it is read anew ahead of need, and how long that is left to one who does.
+const RECORD_REFRESH_AGE: Duration = Duration::from_millis(500);
 /// What who changes a record waits: the age, and a tenth for clocks that do not run alike.
 pub const RECORD_CHANGE_WAIT: Duration = Duration::from_millis(1_100);
 
@@ -63,6 +65,8 @@ impl ShardMap {
 pub struct S3Cache {
     ids: BTreeMap<String, u128>,
     buckets: BTreeMap<String, Arc<Bucket>>,
+    /// Records being read anew: since when.
+    refreshing: BTreeMap<String, Tick>,
     maps: BTreeMap<u128, Arc<ShardMap>>,
     entries: usize,
     /// What the sweep saw (leftovers.rs).
@@ -81,6 +85,17 @@ impl S3Cache {
         (now.since(bucket.read_at) <= RECORD_AGE_MAX).then(|| bucket.clone())
     }
 
+    /// Whether the caller is to read a record anew beside what it does, for it is used and old; it is told so once.
+    pub(crate) fn claim_refresh(&mut self, name: &str, now: Tick) -> bool {
+        let old = |since: Tick| now.since(since) > RECORD_REFRESH_AGE;
+        let is_old = self.buckets.get(name).is_some_and(|bucket| old(bucket.read_at));
+        if !is_old || self.refreshing.get(name).is_some_and(|since| !old(*since)) {
+            return false;
+        }
+        self.refreshing.insert(name.to_string(), now);
+        true
+    }
+
     /// A bucket's map.
     pub(crate) fn map(&self, id: u128) -> Option<Arc<ShardMap>> {
         self.maps.get(&id).cloned()
@@ -91,6 +106,7 @@ impl S3Cache {
         if self.ids.len() >= BUCKETS_MAX && !self.ids.contains_key(name) {
             if let Some((first, _)) = self.ids.pop_first() {
                 self.buckets.remove(&first);
+                self.refreshing.remove(&first);
             }
         }
         self.ids.insert(name.to_string(), id);
@@ -126,6 +142,7 @@ impl S3Cache {
     /// A bucket proved to be gone, or another one.
     pub(crate) fn forget_bucket(&mut self, name: &str) {
         self.buckets.remove(name);
+        self.refreshing.remove(name);
         if let Some(id) = self.ids.remove(name) {
             self.forget_map(id);
         }

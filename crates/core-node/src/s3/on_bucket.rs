@@ -9,6 +9,8 @@
 //!
 //! Always: `work` is handed a record that is young enough and, if it needs one, the whole map; after trouble
 //! it is entered without answers and asks again for what its stage needs. At most [`TRIES_MAX`] troubles.
+//! A record past half of its age is read anew beside the calls of the first work that comes by, so that calls of a
+//! bucket in use never wait for it.
 //! Not here: what calls do.
 
 use super::cache::{Bucket, ShardMap};
@@ -88,7 +90,7 @@ pub(crate) trait BucketWork: Send {
 
 /// Makes a planner of a call on a bucket.
 pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
-    let rounds = OnBucket { work, asked: Asked::Nothing, place: None, tries: 0, looked_up: false };
+    let rounds = OnBucket { work, asked: Asked::Nothing, place: None, tries: 0, looked_up: false, refresh: None };
     Box::new(InRounds::new(rounds))
 }
 
@@ -97,8 +99,8 @@ enum Asked {
     Name,
     /// When, and of which id.
     Record(Tick, u128),
-    /// The entries read so far, of this version.
-    Map(u64, Vec<Entry>),
+    /// Of which id; the entries read so far, of this version.
+    Map(u128, u64, Vec<Entry>),
     Work,
 }
 
@@ -109,6 +111,8 @@ struct OnBucket<W> {
     tries: u32,
     /// The name was asked for since the last trouble with the bucket.
     looked_up: bool,
+    /// The last of the calls out reads the record anew: since when, and of which id.
+    refresh: Option<(Tick, u128)>,
 }
 
 impl<W: BucketWork> Rounds for OnBucket<W> {
@@ -116,14 +120,19 @@ impl<W: BucketWork> Rounds for OnBucket<W> {
         self.work.name()
     }
 
-    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+    fn next(&mut self, context: &mut PlanContext<'_>, mut answers: Vec<CallResult>) -> Step {
         let asked = core::mem::replace(&mut self.asked, Asked::Nothing);
+        if let Some((sent, id)) = self.refresh.take() {
+            if let Some(result) = answers.pop() {
+                self.on_refresh(context, sent, id, result);
+            }
+        }
         let step = match (asked, answers.is_empty()) {
             (Asked::Work, false) => self.enter(context, answers),
             (_, true) | (Asked::Nothing, _) => self.go(context),
             (Asked::Name, _) => self.on_name(context, only(answers)),
             (Asked::Record(sent, id), _) => self.on_record(context, sent, id, only(answers)),
-            (Asked::Map(version, entries), _) => self.on_map(context, version, entries, only(answers)),
+            (Asked::Map(id, version, entries), _) => self.on_map(context, id, version, entries, only(answers)),
         };
         step.unwrap_or_else(|trouble| self.trouble(context, trouble))
     }
@@ -146,7 +155,7 @@ impl<W: BucketWork> OnBucket<W> {
             Some(map) => map,
             None if !self.work.needs_map() => Arc::new(ShardMap { version: 0, entries: Vec::new() }),
             None => {
-                self.asked = Asked::Map(0, Vec::new());
+                self.asked = Asked::Map(bucket.id, 0, Vec::new());
                 let query = Query::Map { start: Bytes::new(), limit: MAP_PAGE_MAX };
                 return Ok(one(map_read(bucket.id, &query)?));
             }
@@ -158,7 +167,25 @@ impl<W: BucketWork> OnBucket<W> {
     fn enter(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Trouble> {
         let Some(place) = self.place.clone() else { return self.go(context) };
         self.asked = Asked::Work;
-        self.work.next(context, &place, answers)
+        let mut step = self.work.next(context, &place, answers)?;
+        if let Step::Calls(calls) = &mut step {
+            if context.s3.claim_refresh(self.work.bucket(), context.now) {
+                calls.push(read_record(place.bucket.id)?);
+                self.refresh = Some((context.now, place.bucket.id));
+            }
+        }
+        Ok(step)
+    }
+
+    /// A record read ahead of need; where it could not be read, who needs it asks again.
+    fn on_refresh(&mut self, context: &mut PlanContext<'_>, sent: Tick, id: u128, result: CallResult) {
+        let name = self.work.bucket();
+        if let Ok(Some(bucket)) = record_of(id, sent, result) {
+            // Unless another bucket has the name by now.
+            if context.s3.id_of(name) == Some(id) {
+                context.s3.learn_bucket(name, Arc::new(bucket));
+            }
+        }
     }
 
     fn on_name(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Trouble> {
@@ -178,30 +205,24 @@ impl<W: BucketWork> OnBucket<W> {
         result: CallResult,
     ) -> Result<Step, Trouble> {
         let name = self.work.bucket();
-        let (found, _): (metadata::Reply, _) = reply(result)?;
-        let body = match found {
-            metadata::Reply::Value { value } => value,
-            _ => return Err(S3ErrorCode::InternalError.because("a bucket's record was answered otherwise").into()),
-        };
-        let record = body.as_ref().map(|body| BucketRecord::from_body(body)).transpose()?;
-        match (body, record) {
-            (Some(body), Some(record)) if record.state == BucketState::Active => {
-                context.s3.learn_bucket(name, Arc::new(Bucket { id, record, body, read_at: sent }));
+        match record_of(id, sent, result)? {
+            Some(bucket) => {
+                context.s3.learn_bucket(name, Arc::new(bucket));
                 // A question that took longer than a record may be old is asked again.
                 self.go(context)
             }
-            _ => Err(Trouble::Bucket(no_such_bucket(name).into())),
+            None => Err(Trouble::Bucket(no_such_bucket(name).into())),
         }
     }
 
     fn on_map(
         &mut self,
         context: &mut PlanContext<'_>,
+        id: u128,
         version: u64,
         mut entries: Vec<Entry>,
         result: CallResult,
     ) -> Result<Step, Trouble> {
-        let Some(id) = context.s3.id_of(self.work.bucket()) else { return self.go(context) };
         let (found, _): (Reply, _) = reply(result)?;
         let Reply::Entries { version: now, entries: page, more } = found else {
             return Err(S3ErrorCode::InternalError.because("a bucket's map was answered otherwise").into());
@@ -217,9 +238,10 @@ impl<W: BucketWork> OnBucket<W> {
         }
         let behind = entries.last().and_then(|last| last.range.end.clone()).filter(|_| more);
         if let Some(start) = behind {
-            self.asked = Asked::Map(now, entries);
+            self.asked = Asked::Map(id, now, entries);
             return Ok(one(map_read(id, &Query::Map { start, limit: MAP_PAGE_MAX })?));
         }
+        // What was asked of is told of, whatever bucket has the name by now.
         context.s3.learn_map(id, Arc::new(ShardMap { version: now, entries }));
         self.go(context)
     }
@@ -233,6 +255,10 @@ impl<W: BucketWork> OnBucket<W> {
             Trouble::Map(failure) => {
                 if let Some(id) = context.s3.id_of(name) {
                     context.s3.forget_map(id);
+                }
+                if failure.refusal.code == "UnknownCluster" {
+                    // The whole bucket may be gone: its record tells.
+                    context.s3.forget_record(name);
                 }
                 failure
             }
@@ -254,6 +280,18 @@ impl<W: BucketWork> OnBucket<W> {
         }
         pause(context, self.tries)
     }
+}
+
+/// A bucket by its record as it was read; `None` where it is gone, or going.
+fn record_of(id: u128, sent: Tick, result: CallResult) -> Result<Option<Bucket>, Trouble> {
+    let (found, _): (metadata::Reply, _) = reply(result)?;
+    let metadata::Reply::Value { value } = found else {
+        return Err(S3ErrorCode::InternalError.because("a bucket's record was answered otherwise").into());
+    };
+    let Some(body) = value else { return Ok(None) };
+    let record = BucketRecord::from_body(&body)?;
+    let active = record.state == BucketState::Active;
+    Ok(active.then_some(Bucket { id, record, body, read_at: sent }))
 }
 
 /// The id of the bucket that owns a name; `None` too where no bucket was ever made.

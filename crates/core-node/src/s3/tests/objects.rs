@@ -105,6 +105,43 @@ fn the_warm_path_is_one_call() {
 }
 
 #[test]
+fn calls_of_a_bucket_in_use_never_wait_for_its_record() {
+    let mut world = bed::world(3);
+    put(&mut world, "a", "1");
+    let (mut rounds, before) = (0, world.calls);
+    for _ in 0..20 {
+        world.now_ms += 200;
+        let mut running = world.begin(0, put_call("a", "1")).unwrap();
+        world.step(&mut running);
+        // Whatever is asked beside, the put is asked at once.
+        let first = running.queue.front().map(|(_, call)| crate::s3::one_shard::cluster_of(call));
+        rounds += usize::from(first.is_some_and(|name| name.unwrap().as_str().starts_with("shard@")));
+        world.finish(&mut running).unwrap();
+    }
+    assert_eq!(rounds, 20);
+    let refreshed = world.calls - before - 20;
+    assert!((5..=8).contains(&refreshed), "{refreshed} times in four seconds");
+    // One that is not used grows old, and is read before it is used.
+    world.now_ms += 1_001;
+    let before = world.calls;
+    put(&mut world, "a", "1");
+    assert_eq!(world.calls - before, 2);
+}
+
+#[test]
+fn a_map_that_comes_late_is_not_taken_for_another_bucket_s() {
+    let mut world = bed::world(3);
+    put(&mut world, "a", "1");
+    let id = bed::id(&mut world);
+    world.caches[0].forget_map(id);
+    let mut running = world.begin(0, put_call("a", "1")).unwrap();
+    world.step(&mut running);
+    world.caches[0].learn_id(BUCKET, id + 1);
+    world.step(&mut running);
+    assert!(world.caches[0].map(id + 1).is_none() && world.caches[0].map(id).is_some());
+}
+
+#[test]
 fn versions_are_kept_marked_and_removed() {
     let mut world = bed::world(4);
     put(&mut world, "k", "null");

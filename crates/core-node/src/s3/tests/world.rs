@@ -56,7 +56,7 @@ pub(crate) struct World {
 pub(crate) struct Running {
     planner: Box<dyn Planner>,
     core: usize,
-    queue: VecDeque<(usize, Call)>,
+    pub queue: VecDeque<(usize, Call)>,
     asked: usize,
     wake_ms: Option<u64>,
     started: bool,
