@@ -1,6 +1,7 @@
 //! Cluster names, `backend/backend@anything` (Hive paper, 2.1), and the backends they may name.
 
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -95,9 +96,12 @@ pub enum NameError {
     RepeatedBackend(String),
 }
 
-/// A checked cluster name.
+/// A checked cluster name. Copies share it: requests carry it from hand to hand.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClusterName {
+pub struct ClusterName(Arc<Parts>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Parts {
     text: String,
     backends: Vec<BackendKind>,
 }
@@ -105,22 +109,22 @@ pub struct ClusterName {
 impl ClusterName {
     /// The whole name.
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// The backends in the order they are named.
     pub fn backends(&self) -> &[BackendKind] {
-        &self.backends
+        &self.0.backends
     }
 
     /// Whether the cluster has this backend.
     pub fn has(&self, backend: BackendKind) -> bool {
-        self.backends.contains(&backend)
+        self.0.backends.contains(&backend)
     }
 
     /// What stands behind the `@`.
     pub fn tail(&self) -> &str {
-        self.text.split_once('@').map_or("", |(_, tail)| tail)
+        self.0.text.split_once('@').map_or("", |(_, tail)| tail)
     }
 
     /// The global cluster (Hive paper, 2.6).
@@ -164,19 +168,19 @@ impl FromStr for ClusterName {
             }
             backends.push(kind);
         }
-        Ok(ClusterName { text: text.to_string(), backends })
+        Ok(ClusterName(Arc::new(Parts { text: text.to_string(), backends })))
     }
 }
 
 impl fmt::Display for ClusterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0.text)
     }
 }
 
 impl fmt::Debug for ClusterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0.text)
     }
 }
 

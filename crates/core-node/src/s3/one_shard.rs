@@ -8,9 +8,9 @@
 use super::cache::Bucket;
 use super::clusters;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
-use super::request::{done_at, level_of, reply, shard_read, shard_write, RequestIds, Terms};
+use super::request::{done_at, level_of, reply, shard_read_at, shard_write_at, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::planner::{CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
 use base_types::s3::{S3Answer, S3ErrorCode};
 use base_types::{ClusterName, Refusal};
@@ -74,30 +74,21 @@ impl<C: ShardCall> BucketWork for OneShard<C> {
 impl<C: ShardCall> OneShard<C> {
     fn ask(&mut self, context: &mut PlanContext<'_>, at: &Place) -> Result<Step, Trouble> {
         let entry = shard_of(at, self.call.key())?;
-        let (id, number, epoch) = (at.bucket.id, entry.shard, entry.epoch);
-        let call = match self.call.ask(context, &at.bucket, epoch)? {
-            Ask::Read(query) => shard_read(id, number, &query, &self.terms)?,
+        let cluster = clusters::shard(at.bucket.id, entry.shard)?;
+        self.asked = Some(cluster.clone());
+        Ok(one(match self.call.ask(context, &at.bucket, entry.epoch)? {
+            Ask::Read(query) => shard_read_at(cluster, &query, &self.terms),
             Ask::Write(command) => {
-                let request_id = self.ids.id(context, &clusters::shard(id, number)?, 0);
-                shard_write(id, number, &command, &self.terms, request_id)?
+                let request_id = self.ids.id(context, &cluster, 0);
+                shard_write_at(cluster, &command, &self.terms, request_id)
             }
-        };
-        self.asked = cluster_of(&call);
-        Ok(one(call))
+        }))
     }
 }
 
 /// The shard that has a key.
 pub(crate) fn shard_of<'m>(at: &'m Place, key: &str) -> Result<&'m Entry, Refusal> {
     at.map.shard_of(key.as_bytes()).ok_or_else(|| S3ErrorCode::InternalError.because("the bucket's map names no shard"))
-}
-
-/// Where a call goes.
-pub(crate) fn cluster_of(call: &Call) -> Option<ClusterName> {
-    match call {
-        Call::Write { cluster, .. } | Call::Read { cluster, .. } => Some(cluster.clone()),
-        _ => None,
-    }
 }
 
 /// What a shard's failure means. Refusals that pass by themselves are not remembered under a request's id; all

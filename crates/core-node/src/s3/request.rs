@@ -59,23 +59,29 @@ pub(crate) fn shard_write(
     terms: &Terms,
     request_id: RequestId,
 ) -> Result<Call, Refusal> {
-    Ok(Call::Write {
-        cluster: clusters::shard(id, number)?,
-        backend: BackendKind::Shard,
-        command: command.to_bytes(),
-        consistency: terms.consistency,
-        request_id: Some(request_id),
-    })
+    Ok(shard_write_at(clusters::shard(id, number)?, command, terms, request_id))
+}
+
+/// A command to the shard of a cluster.
+pub(crate) fn shard_write_at(
+    cluster: ClusterName,
+    command: &shard::Command,
+    terms: &Terms,
+    request_id: RequestId,
+) -> Call {
+    let (backend, command) = (BackendKind::Shard, command.to_bytes());
+    Call::Write { cluster, backend, command, consistency: terms.consistency, request_id: Some(request_id) }
 }
 
 /// A question to a shard.
 pub(crate) fn shard_read(id: u128, number: u64, query: &shard::Query, terms: &Terms) -> Result<Call, Refusal> {
-    Ok(Call::Read {
-        cluster: clusters::shard(id, number)?,
-        backend: BackendKind::Shard,
-        query: query.to_bytes(),
-        consistency: terms.read_consistency,
-    })
+    Ok(shard_read_at(clusters::shard(id, number)?, query, terms))
+}
+
+/// A question to the shard of a cluster.
+pub(crate) fn shard_read_at(cluster: ClusterName, query: &shard::Query, terms: &Terms) -> Call {
+    let (backend, query) = (BackendKind::Shard, query.to_bytes());
+    Call::Read { cluster, backend, query, consistency: terms.read_consistency }
 }
 
 /// A command to a bucket's uploads.

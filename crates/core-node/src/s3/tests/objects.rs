@@ -2,7 +2,9 @@
 
 use super::bed::{self, body, delete, get, put, put_call, Old, BUCKET};
 use super::world::World;
+use crate::planner::Call;
 use base_types::s3::*;
+use base_types::BackendKind;
 use bytes::Bytes;
 
 fn versioned(seed: u64) -> World {
@@ -114,8 +116,9 @@ fn calls_of_a_bucket_in_use_never_wait_for_its_record() {
         let mut running = world.begin(0, put_call("a", "1")).unwrap();
         world.step(&mut running);
         // Whatever is asked beside, the put is asked at once.
-        let first = running.queue.front().map(|(_, call)| crate::s3::one_shard::cluster_of(call));
-        rounds += usize::from(first.is_some_and(|name| name.unwrap().as_str().starts_with("shard@")));
+        let first = running.queue.front().map(|(_, call)| call);
+        let is_put = |call: &Call| matches!(call, Call::Write { cluster, .. } if cluster.has(BackendKind::Shard));
+        rounds += usize::from(first.is_some_and(is_put));
         world.finish(&mut running).unwrap();
     }
     assert_eq!(rounds, 20);
