@@ -4,6 +4,7 @@
 mod accounts;
 pub(crate) mod bed;
 mod buckets;
+mod figures;
 mod listings;
 mod objects;
 mod settings;

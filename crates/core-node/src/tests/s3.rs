@@ -51,3 +51,54 @@ fn a_bucket_is_made_on_one_node_and_found_and_removed_on_others() {
         assert_eq!((&info.owner.id[..], info.versioning), ("bob", None));
     }
 }
+
+#[test]
+fn objects_and_uploads_are_the_same_at_every_node() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
+    world.ready();
+    s3(&mut world, 1, CreateAccount { account: "ann".into(), display_name: String::new() }).unwrap();
+    s3(&mut world, 1, create("ann")).unwrap();
+    let (bucket, key) = ("photos".to_owned(), "a/b".to_owned());
+    let body = bytes::Bytes::from_static(b"bytes");
+    let put = PutObject {
+        bucket: bucket.clone(),
+        key: key.clone(),
+        data: Data::Inline(body.clone()),
+        size: 5,
+        etag: "e".into(),
+        ..PutObject::default()
+    };
+    for node in 1..=3 {
+        s3(&mut world, node, PutObject { key: format!("a/{node}"), ..put.clone() }).unwrap();
+    }
+    let get = |key: &str| GetObject { bucket: bucket.clone(), key: key.into(), ..GetObject::default() };
+    let found = ObjectVersion::try_from(s3(&mut world, 3, get("a/1")).unwrap()).unwrap();
+    assert_eq!(found.data, Some(Data::Inline(body.clone())));
+    let list = ListObjectsV2 { bucket: bucket.clone(), max_keys: Some(2), ..ListObjectsV2::default() };
+    let page = ObjectPage::try_from(s3(&mut world, 1, list.clone()).unwrap()).unwrap();
+    let next = ListObjectsV2 { continuation_token: page.next_continuation_token, ..list };
+    let page = ObjectPage::try_from(s3(&mut world, 2, next).unwrap()).unwrap();
+    assert_eq!((&page.contents[0].key[..], page.is_truncated), ("a/3", false));
+
+    let begin = CreateMultipartUpload { bucket: bucket.clone(), key: key.clone(), ..CreateMultipartUpload::default() };
+    let upload_id = UploadCreated::try_from(s3(&mut world, 1, begin).unwrap()).unwrap().upload_id;
+    let part = UploadPart {
+        bucket: bucket.clone(),
+        key: key.clone(),
+        upload_id: upload_id.clone(),
+        part_number: 1,
+        data: Data::Inline(body),
+        size: 5,
+        etag: "e".into(),
+        ..UploadPart::default()
+    };
+    s3(&mut world, 2, part).unwrap();
+    let parts = vec![CompletedPart { part_number: 1, etag: "e".into(), ..CompletedPart::default() }];
+    let end = CompleteMultipartUpload { bucket: bucket.clone(), key, upload_id, parts, ..Default::default() };
+    let answer = s3(&mut world, 3, end.clone()).unwrap();
+    assert_eq!(s3(&mut world, 1, end), Ok(answer));
+    let found = ObjectVersion::try_from(s3(&mut world, 2, get("a/b")).unwrap()).unwrap();
+    assert_eq!((found.parts_count, found.size), (Some(1), 5));
+    let count = s3(&mut world, 1, CountObjects { bucket, prefix: "a/".into() });
+    assert_eq!(count, Ok(ObjectCount { keys: 4, versions: 4, bytes: 20 }.into()));
+}
