@@ -43,6 +43,7 @@ pub(crate) mod names;
 pub(crate) mod objects;
 pub(crate) mod on_bucket;
 pub(crate) mod one_shard;
+pub(crate) mod quota;
 pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod reshard;

@@ -4,6 +4,7 @@
 //! [`RECORD_AGE_MAX`] from the moment its question was sent. Nothing negative is kept.
 //! Not here: who asks (on_bucket.rs).
 
+use super::quota::Leave;
 use super::record::BucketRecord;
 use base_types::Tick;
 use bytes::Bytes;
@@ -68,6 +69,7 @@ pub struct S3Cache {
     /// Records being read anew: since when.
     refreshing: BTreeMap<String, Tick>,
     maps: BTreeMap<u128, Arc<ShardMap>>,
+    leaves: BTreeMap<u128, Leave>,
     entries: usize,
     /// What the sweep saw (leftovers.rs).
     pub(crate) sweep: super::leftovers::Seen,
@@ -99,6 +101,19 @@ impl S3Cache {
     /// A bucket's map.
     pub(crate) fn map(&self, id: u128) -> Option<Arc<ShardMap>> {
         self.maps.get(&id).cloned()
+    }
+
+    /// What may be put into a bucket by the last count of it.
+    pub(crate) fn leave(&self, id: u128) -> Option<Leave> {
+        self.leaves.get(&id).copied()
+    }
+
+    /// A bucket was counted, or something put by that.
+    pub(crate) fn give_leave(&mut self, id: u128, leave: Leave) {
+        if self.leaves.len() >= BUCKETS_MAX && !self.leaves.contains_key(&id) {
+            self.leaves.pop_first();
+        }
+        self.leaves.insert(id, leave);
     }
 
     /// A name's id was looked up.

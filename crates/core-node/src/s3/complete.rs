@@ -19,6 +19,7 @@ use super::multipart::{other_reply, upload_of, uploads_trouble};
 use super::objects::{key_bytes, retention};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{self, shard_of, shard_trouble};
+use super::quota::Guard;
 use super::request::{done, multipart_write, reply, shard_write, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
@@ -37,7 +38,14 @@ const STAMP_COUNT_BITS: u32 = 16;
 
 /// The planner of a completion.
 pub(crate) fn planner(call: Box<CompleteMultipartUpload>, terms: &Terms) -> Box<dyn Planner> {
-    on_bucket(Complete { call, terms: *terms, ids: RequestIds::new(terms), stage: Stage::Begin, round: 0 })
+    on_bucket(Complete {
+        call,
+        terms: *terms,
+        ids: RequestIds::new(terms),
+        stage: Stage::Begin,
+        round: 0,
+        guard: Guard::default(),
+    })
 }
 
 /// An upload whose parts are chosen, as its put needs it.
@@ -66,6 +74,8 @@ struct Complete {
     stage: Stage,
     /// How often it began.
     round: u32,
+    /// Of the bucket's quota.
+    guard: Guard,
 }
 
 impl BucketWork for Complete {
@@ -77,10 +87,31 @@ impl BucketWork for Complete {
         &self.call.bucket
     }
 
-    fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+    fn next(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        at: &Place,
+        mut answers: Vec<CallResult>,
+    ) -> Result<Step, Trouble> {
+        if let Stage::Put(chosen, refusal @ None) = &mut self.stage {
+            let object = (&self.call.key[..], chosen.upload.size);
+            match self.guard.next(context, at, object, &mut answers) {
+                Ok(Some(step)) => return Ok(step),
+                Ok(None) => {}
+                // Final, as any refusal of a put: the attempt must end by it.
+                Err(Trouble::Failed(failure)) if failure.refusal.code == S3ErrorCode::QuotaExceeded.name() => {
+                    *refusal = Some(failure.refusal);
+                }
+                Err(trouble) => return Err(trouble),
+            }
+        }
         if !answers.is_empty() {
             if let Some(step) = self.take(at, only(answers))? {
                 return Ok(step);
+            }
+            // What has just been chosen goes through the quota first.
+            if matches!(self.stage, Stage::Put(_, None)) {
+                return self.next(context, at, Vec::new());
             }
         }
         self.ask(context, at)

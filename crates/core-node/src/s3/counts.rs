@@ -35,7 +35,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
 
 /// What shards of one version of the map have told, in order.
 #[derive(Default)]
-struct Counted {
+pub(crate) struct Counted {
     /// Bucket and version of the map.
     of: Option<(u128, u64)>,
     totals: Vec<Totals>,
@@ -44,7 +44,13 @@ struct Counted {
 
 impl Counted {
     /// Asks the next shards of a range; `None`: all have told.
-    fn ask(&mut self, at: &Place, range: &Range, prefix: &Bytes, terms: &Terms) -> Result<Option<Step>, Refusal> {
+    pub(crate) fn ask(
+        &mut self,
+        at: &Place,
+        range: &Range,
+        prefix: &Bytes,
+        terms: &Terms,
+    ) -> Result<Option<Step>, Refusal> {
         let of = Some((at.bucket.id, at.map.version));
         if self.of != of {
             *self = Counted { of, ..Counted::default() };
@@ -60,7 +66,12 @@ impl Counted {
         Ok((!calls.is_empty()).then_some(Step::Calls(calls)))
     }
 
-    fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
+    /// What all have together.
+    pub(crate) fn sum(&self) -> Totals {
+        self.totals.iter().fold(Totals::default(), |all, totals| all.plus(totals))
+    }
+
+    pub(crate) fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
         for result in answers {
             match reply::<Reply>(result) {
                 Ok((Reply::Count { totals }, at)) => {
@@ -101,7 +112,7 @@ impl BucketWork for Count {
         if let Some(step) = self.counted.ask(at, &range, &prefix, &self.terms)? {
             return Ok(step);
         }
-        let all = self.counted.totals.iter().fold(Totals::default(), |all, totals| all.plus(totals));
+        let all = self.counted.sum();
         let count = ObjectCount { keys: all.keys, versions: all.rows(), bytes: all.bytes };
         Ok(done(count, self.counted.at))
     }

@@ -105,6 +105,10 @@ impl ShardCall for Put {
         Ok(Ask::Write(Command::Put { step }))
     }
 
+    fn adds(&self) -> Option<u64> {
+        Some(self.call.size)
+    }
+
     fn answer(&mut self, bucket: &Bucket, reply: Reply) -> Result<S3Answer, Refusal> {
         let Reply::Put { stamp, null } = reply else { return Err(other_reply()) };
         Ok(PutObjectAnswer {

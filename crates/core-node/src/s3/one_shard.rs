@@ -8,6 +8,7 @@
 use super::cache::Bucket;
 use super::clusters;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
+use super::quota::Guard;
 use super::request::{done_at, level_of, reply, shard_read_at, shard_write_at, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
@@ -31,13 +32,17 @@ pub(crate) trait ShardCall: Send {
     fn key(&self) -> &str;
     /// What the shard of this epoch is asked.
     fn ask(&mut self, context: &mut PlanContext<'_>, bucket: &Bucket, epoch: u64) -> Result<Ask, Refusal>;
+    /// How many bytes it adds; `None`: it puts nothing.
+    fn adds(&self) -> Option<u64> {
+        None
+    }
     /// What its reply means.
     fn answer(&mut self, bucket: &Bucket, reply: Reply) -> Result<S3Answer, Refusal>;
 }
 
 /// The planner of a call.
 pub(crate) fn one_shard<C: ShardCall + 'static>(call: C, terms: &Terms) -> Box<dyn Planner> {
-    on_bucket(OneShard { call, terms: *terms, ids: RequestIds::new(terms), asked: None })
+    on_bucket(OneShard { call, terms: *terms, ids: RequestIds::new(terms), asked: None, guard: Guard::default() })
 }
 
 struct OneShard<C> {
@@ -45,6 +50,7 @@ struct OneShard<C> {
     terms: Terms,
     ids: RequestIds,
     asked: Option<ClusterName>,
+    guard: Guard,
 }
 
 impl<C: ShardCall> BucketWork for OneShard<C> {
@@ -56,7 +62,17 @@ impl<C: ShardCall> BucketWork for OneShard<C> {
         self.call.bucket()
     }
 
-    fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+    fn next(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        at: &Place,
+        mut answers: Vec<CallResult>,
+    ) -> Result<Step, Trouble> {
+        if let Some(size) = self.call.adds() {
+            if let Some(step) = self.guard.next(context, at, (self.call.key(), size), &mut answers)? {
+                return Ok(step);
+            }
+        }
         if answers.is_empty() {
             return self.ask(context, at);
         }

@@ -389,3 +389,52 @@ fn calls_that_make_no_sense_are_refused() {
         assert_eq!(world.call(call.clone()).unwrap_err().code, code, "{call:?}");
     }
 }
+
+#[test]
+fn a_quota_is_kept_by_exact_counts_over_shards() {
+    let mut world = bed::world(12);
+    for key in ["a", "g", "p"] {
+        put(&mut world, key, "1234");
+    }
+    bed::split(&mut world, &["g", "p"], Old::Refuses);
+    let quota = |bytes_max, keys_max| Some(Quota { bytes_max, keys_max });
+    let code = |world: &mut World, key: &str, body: &str| {
+        world.call(put_call(key, body)).map_or_else(|refusal| refusal.code, |_| "")
+    };
+    bed::set(&mut world, |info| info.quota = quota(Some(20), None));
+    assert_eq!(code(&mut world, "z", "123456789"), "QuotaExceeded");
+    assert_eq!(code(&mut world, "z", "12345678"), "");
+    assert_eq!(code(&mut world, "y", "1"), "QuotaExceeded");
+    delete(&mut world, "a", None);
+    assert_eq!(code(&mut world, "y", "1234"), "");
+    bed::set(&mut world, |info| info.quota = quota(None, Some(4)));
+    assert_eq!(code(&mut world, "new", ""), "QuotaExceeded");
+    assert_eq!(code(&mut world, "y", "another of it"), "");
+    // Far from it, most puts are one call all the same.
+    bed::set(&mut world, |info| info.quota = quota(Some(1 << 30), Some(10_000)));
+    put(&mut world, "b", "1");
+    let before = world.calls;
+    for number in 0..10 {
+        put(&mut world, &format!("b{number}"), "1");
+    }
+    assert_eq!(world.calls - before, 10);
+}
+
+#[test]
+fn puts_one_after_the_other_do_not_pass_a_quota() {
+    for versioning in [None, Some(Versioning::Enabled)] {
+        let mut world = bed::world(13);
+        bed::set(&mut world, |info| {
+            (info.versioning, info.quota) = (versioning, Some(Quota { bytes_max: Some(100), keys_max: Some(20) }))
+        });
+        let mut taken = 0;
+        for number in 0..100 {
+            let call = put_call(&format!("k{}", number % 40), "1234567");
+            match world.call_on(number % 3, call) {
+                Ok(_) => taken += 1,
+                Err(refusal) => assert_eq!(refusal.code, "QuotaExceeded"),
+            }
+        }
+        assert_eq!(taken, 14);
+    }
+}

@@ -215,6 +215,20 @@ fn a_condition_that_does_not_hold_leaves_the_upload_open() {
     assert_eq!(get(&mut world, "k").unwrap().parts_count, Some(2));
 }
 
+#[test]
+fn a_quota_that_would_be_exceeded_leaves_the_upload_open() {
+    let mut world = world(14);
+    let id = create(&mut world, "k");
+    part(&mut world, "k", &id, 1, "one");
+    part(&mut world, "k", &id, 2, "two");
+    let quota = |bytes_max| Some(Quota { bytes_max: Some(bytes_max), keys_max: None });
+    bed::set(&mut world, |info| info.quota = quota(FULL));
+    let both = complete_call("k", &id, &[(1, "one"), (2, "two")]);
+    assert_eq!(world.call(both).unwrap_err().code, "QuotaExceeded");
+    world.call(complete_call("k", &id, &[(2, "two")])).unwrap();
+    assert_eq!(versions(&mut world, "k").len(), 1);
+}
+
 /// Runs a call for so many steps and leaves it.
 fn leave_after(world: &mut World, core: usize, call: impl Into<S3Action>, steps: u32) -> Running {
     let mut running = world.begin(core, call).unwrap();
