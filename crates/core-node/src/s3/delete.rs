@@ -8,12 +8,12 @@
 //!
 //! * *Claim* writes a number of our own into the entry: one removal of a bucket at a time.
 //! * *Bar* makes the record `Deleting`; a wait later no core begins a call by the record before.
-//! * *Map* bars splits and merges, *Shards* closes each shard that holds nothing: calls begun before find it closed.
+//! * *Map* bars splits, merges and uploads, *Shards* closes each shard that holds nothing: calls begun before find it closed.
 //! * *Seal* makes the entry `Deleting`, if it is still ours. From there it only goes on, by whoever looks.
 //!
 //! Always: a bucket with a version, a marker or a client that may still put one is not removed; one that stays serves
 //! again, by us or, where we stopped, by the sweep (leftovers.rs), which waits until nothing of ours can come late.
-//! Not here: uploads under way, which do not keep a bucket (as with AWS).
+//! Not here: uploads under way, which do not keep a bucket (as with AWS): the ending ends them.
 
 use super::cache::{RECORD_AGE_MAX, RECORD_CHANGE_WAIT};
 use super::create::{mark, work_of};
@@ -23,7 +23,7 @@ use super::entries::{self, EntryDocument};
 use super::names;
 use super::on_bucket::no_such_bucket;
 use super::record::{read_record, write_record, BucketRecord, BucketState};
-use super::request::{done, map_read, map_write, reply, shard_read, shard_write, Terms};
+use super::request::{done, map_read, map_write, multipart_write, reply, shard_read, shard_write, Terms};
 use super::work::{planner, Work};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
@@ -34,7 +34,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_backends::bucket_names::{Claim, EntryState, Name};
 use core_backends::shard_reference::{Entry, MAP_PAGE_MAX};
-use core_backends::{metadata, shard, shard_reference};
+use core_backends::{metadata, multipart, shard, shard_reference};
 
 /// Shards asked or told in one round.
 const SHARDS_AT_A_TIME: usize = 100;
@@ -120,6 +120,15 @@ fn add_page(known: &mut Vec<Entry>, result: CallResult) -> Result<bool, Failure>
     }
 }
 
+/// Whether the map and the uploads both did what they were told.
+fn map_and_uploads(answers: Vec<CallResult>) -> Result<(), Failure> {
+    let mut answers = answers.into_iter();
+    let mut next = || only(answers.next().into_iter().collect());
+    reply::<shard_reference::Reply>(next())?;
+    reply::<multipart::Reply>(next())?;
+    Ok(())
+}
+
 /// Tells some shards.
 fn tell_shards(
     context: &mut PlanContext<'_>,
@@ -162,10 +171,7 @@ impl Work for Delete {
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
         let stage = core::mem::replace(&mut self.stage, Stage::Name);
         match stage {
-            Stage::Waited => {
-                self.stage = Stage::CloseMap;
-                Ok(one(map_write(self.id()?, &shard_reference::Command::Close)?))
-            }
+            Stage::Waited => self.close_map(context),
             _ if answers.is_empty() => self.begin(context),
             Stage::Name => self.named(only(answers)),
             Stage::Peek(known) => self.peeked(known, only(answers)),
@@ -174,10 +180,10 @@ impl Work for Delete {
             Stage::Claim => self.claimed(only(answers)),
             Stage::Record => self.on_record(context, only(answers)),
             Stage::Bar => self.barred(context, only(answers)),
-            Stage::CloseMap => match reply::<shard_reference::Reply>(only(answers)) {
-                Ok(_) => self.map(Vec::new()),
-                Err(failure) => Err(failure),
-            },
+            Stage::CloseMap => {
+                map_and_uploads(answers)?;
+                self.map(Vec::new())
+            }
             Stage::Map(known) => self.on_map(context, known, only(answers)),
             Stage::Close { shards, told } => self.closed(context, shards, told, answers),
             Stage::Look => self.looked(only(answers)),
@@ -366,6 +372,13 @@ impl Delete {
         Step::Wait(RECORD_CHANGE_WAIT)
     }
 
+    fn close_map(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
+        let id = self.id()?;
+        self.stage = Stage::CloseMap;
+        let uploads = multipart_write(id, &multipart::Command::Close, context.random.request_id())?;
+        Ok(Step::Calls(vec![map_write(id, &shard_reference::Command::Close)?, uploads]))
+    }
+
     fn map(&mut self, known: Vec<Entry>) -> Result<Step, Failure> {
         let step = map_page(self.id()?, &known);
         self.stage = Stage::Map(known);
@@ -500,7 +513,7 @@ impl Reopening {
                 self.shards(context, shards, told)
             }
             Reopen::OpenMap => {
-                reply::<shard_reference::Reply>(only(answers))?;
+                map_and_uploads(answers)?;
                 self.stage = Reopen::Record;
                 Ok(Some(one(read_record(id)?)))
             }
@@ -560,7 +573,9 @@ impl Reopening {
     ) -> Result<Option<Step>, Failure> {
         if told >= shards.len() {
             self.stage = Reopen::OpenMap;
-            return Ok(Some(one(map_write(self.claim.id, &shard_reference::Command::Reopen)?)));
+            let id = self.claim.id;
+            let uploads = multipart_write(id, &multipart::Command::Unclose, context.random.request_id())?;
+            return Ok(Some(Step::Calls(vec![map_write(id, &shard_reference::Command::Reopen)?, uploads])));
         }
         let command = |entry: &Entry| shard::Command::Reopen { epoch: entry.epoch };
         let step = tell_shards(context, self.claim.id, &shards[told..], command)?;

@@ -9,7 +9,7 @@
 
 use super::create::mark;
 use super::entries::{self, EntryDocument};
-use super::request::reply;
+use super::request::{multipart_write, reply};
 use super::{clusters, names};
 use crate::keyspace::rounds::only;
 use crate::planner::{Call, CallResult, PlanContext, Step};
@@ -18,10 +18,13 @@ use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
 use base_types::{BackendKind, ClusterName, Generation, ReadConsistency, Refusal};
 use core_backends::bucket_names::{sweep_next, Claim, EntryState, Name, Step as Commit};
+use core_backends::multipart;
 use core_backends::reference::{ClusterState, Query, Reply};
 
 /// Clusters dropped in one round.
 const DROPS_AT_A_TIME: usize = 8;
+/// Rows of uploads ended in one round.
+const UPLOAD_ROWS_AT_A_TIME: u32 = 1_000;
 /// The most rounds of one run: a bucket of [`super::on_bucket::SHARDS_MAX`] shards, and more.
 const ROUNDS_MAX: u32 = 30_000;
 
@@ -45,11 +48,21 @@ pub(crate) enum Progress {
     Wait,
 }
 
+/// What is awaited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    View,
+    Act,
+    Uploads,
+}
+
 /// See the file's header.
 pub(crate) struct Ending {
     claim: Claim,
     elapsed: Elapsed,
-    viewing: bool,
+    at: At,
+    /// Every upload was ended.
+    uploads_ended: bool,
     rounds: u32,
     /// The bucket's clusters as last seen, those of shards first.
     pub clusters: Vec<(ClusterName, Generation)>,
@@ -59,7 +72,7 @@ pub(crate) struct Ending {
 
 impl Ending {
     pub fn new(claim: Claim, elapsed: Elapsed) -> Ending {
-        Ending { claim, elapsed, viewing: false, rounds: 0, clusters: Vec::new(), entry: None }
+        Ending { claim, elapsed, at: At::View, uploads_ended: false, rounds: 0, clusters: Vec::new(), entry: None }
     }
 
     /// A creator takes back what it did; `surely`: it has no call out.
@@ -74,7 +87,7 @@ impl Ending {
             let message = format!("the removal of bucket '{}' does not come to an end; try again", self.claim.bucket);
             return Err(S3ErrorCode::ServiceUnavailable.because(message).into());
         }
-        self.viewing = true;
+        self.at = At::View;
         let Claim { bucket, account, id, .. } = &self.claim;
         Ok(vec![
             names::ask(bucket)?,
@@ -85,24 +98,39 @@ impl Ending {
     }
 
     /// The next round. No answers: from the beginning.
-    pub fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Progress, Failure> {
+    pub fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Progress, Failure> {
         if answers.is_empty() {
             return Ok(Progress::Calls(self.view()?));
         }
-        if self.viewing {
-            self.viewing = false;
-            return self.viewed(answers);
-        }
-        for answer in answers {
-            match answer {
-                Err(failure) if failure.refusal.code != "UnknownCluster" => return Err(failure),
-                _ => {}
+        match self.at {
+            At::View => self.viewed(context, answers),
+            At::Act => {
+                let gone = |failure: &Failure| failure.refusal.code == "UnknownCluster";
+                match answers.into_iter().find_map(|answer| answer.err().filter(|failure| !gone(failure))) {
+                    Some(failure) => Err(failure),
+                    None => Ok(Progress::Calls(self.view()?)),
+                }
             }
+            At::Uploads => match reply::<multipart::Reply>(only(answers)) {
+                Ok((multipart::Reply::Removed { more: true }, _)) => self.end_uploads(context),
+                Err(failure) if failure.refusal.code != "UnknownCluster" => Err(failure),
+                _ => {
+                    self.uploads_ended = true;
+                    Ok(Progress::Calls(self.view()?))
+                }
+            },
         }
-        Ok(Progress::Calls(self.view()?))
     }
 
-    fn viewed(&mut self, answers: Vec<CallResult>) -> Result<Progress, Failure> {
+    /// The data of uploads that nobody will complete is freed.
+    fn end_uploads(&mut self, context: &mut PlanContext<'_>) -> Result<Progress, Failure> {
+        self.at = At::Uploads;
+        let command = multipart::Command::AbortAll { limit: UPLOAD_ROWS_AT_A_TIME };
+        Ok(Progress::Calls(vec![multipart_write(self.claim.id, &command, context.random.request_id())?]))
+    }
+
+    fn viewed(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Progress, Failure> {
+        self.at = At::Act;
         let mut answers = answers.into_iter();
         let mut next = || only(answers.next().into_iter().collect());
         let name = names::told(&self.claim.bucket, next())?.unwrap_or(Name::Free);
@@ -118,6 +146,7 @@ impl Ending {
                 Step::Calls(calls) => Progress::Calls(calls),
                 _ => Progress::Wait,
             },
+            Commit::DropCluster if self.is_removal() && !self.uploads_ended => return self.end_uploads(context),
             Commit::DropCluster => Progress::Calls(self.drops()),
             Commit::DeleteEntry => match &self.entry {
                 Some((version, _)) => Progress::Calls(vec![entries::delete(account, bucket, *version)?]),
@@ -131,6 +160,11 @@ impl Ending {
     /// Whether the entry as last seen is the bucket's own.
     pub fn has_entry(&self) -> bool {
         self.entry.as_ref().is_some_and(|(_, entry)| entry.id() == self.claim.id)
+    }
+
+    /// Whether it is of a bucket that served.
+    fn is_removal(&self) -> bool {
+        self.entry.as_ref().is_some_and(|(_, entry)| entry.state() == EntryState::Deleting)
     }
 
     /// Drops some of the clusters; the bucket's own only when its shards are gone.

@@ -5,7 +5,6 @@ use crate::s3::clusters;
 use crate::s3::directory::{self, WORK_PREFIX};
 use crate::s3::leftovers::sweep_buckets;
 use crate::s3::names;
-use crate::s3::on_bucket::SHARDS_MAX;
 use base_types::codec::Encode;
 use base_types::s3::*;
 use base_types::BackendKind;
@@ -124,7 +123,6 @@ fn a_bucket_is_made_found_listed_and_removed() {
     world.call(create("photos", "bob")).unwrap();
     sweep(&mut world);
     check(&world, &["photos"]);
-    const { assert!(SHARDS_MAX > 1) };
 }
 
 #[test]
@@ -232,6 +230,28 @@ fn a_creation_that_stops_at_any_step_is_finished_or_taken_back() {
 }
 
 #[test]
+fn what_is_under_way_is_left_alone_by_the_sweep() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        account(&mut world, "ann");
+        world.call(create("films", "ann")).unwrap();
+        let mut all = vec![
+            world.begin(1, create("photos", "ann")).unwrap(),
+            world.begin(2, delete("films")).unwrap(),
+            Running::new(0, sweep_buckets()),
+            Running::new(1, sweep_buckets()),
+            Running::new(0, sweep_buckets()),
+        ];
+        world.race(&mut all);
+        let told: Vec<&str> = all.iter().map(Running::code).collect();
+        assert_eq!(told, [""; 5], "seed {seed}");
+        sweep(&mut world);
+        check(&world, &["photos", "films"]);
+        assert_eq!(listed(&mut world, "ann"), ["photos"], "seed {seed}");
+    }
+}
+
+#[test]
 fn a_removal_that_stops_at_any_step_is_finished_or_taken_back() {
     let (mut gone, mut kept) = (0, 0);
     for steps in 1.. {
@@ -305,6 +325,28 @@ fn a_put_that_was_under_way_keeps_the_bucket_or_is_refused() {
         }
     }
     assert!(kept > 5 && refused > 5, "{kept} kept, {refused} refused");
+}
+
+#[test]
+fn an_upload_under_way_does_not_keep_a_bucket_and_goes_on_in_one_that_stays() {
+    let mut world = World::new(5);
+    account(&mut world, "ann");
+    world.call(create("photos", "ann")).unwrap();
+    let begin = || CreateMultipartUpload { bucket: "photos".into(), key: "big".into(), ..Default::default() };
+    world.call(begin()).unwrap();
+    let id = owner(&world, "photos").unwrap().1;
+    let mut running = world.begin(1, delete("photos")).unwrap();
+    while running.waits_until().is_none() {
+        world.step(&mut running);
+    }
+    assert_eq!(put(&mut world, id, "late"), "");
+    world.run(&mut running);
+    assert_eq!(running.code(), "BucketNotEmpty");
+    world.call(begin()).unwrap();
+    world.call(DeleteObject { bucket: "photos".into(), key: "late".into(), ..Default::default() }).unwrap();
+    world.call(delete("photos")).unwrap();
+    sweep(&mut world);
+    check(&world, &["photos"]);
 }
 
 #[test]
