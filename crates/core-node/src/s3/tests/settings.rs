@@ -116,6 +116,30 @@ fn rules_that_others_rely_on_are_kept() {
 }
 
 #[test]
+fn a_change_that_comes_late_is_not_taken_for_a_new_one() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        account(&mut world, "ann");
+        world.call(create("photos", "ann")).unwrap();
+        let versioning = |status| PutBucketVersioning { bucket: bucket(), status };
+        world.call(versioning(Versioning::Enabled)).unwrap();
+        let mut late = world.begin(1, versioning(Versioning::Suspended)).unwrap();
+        world.late = 1_000;
+        while world.late_writes() == 0 {
+            world.step(&mut late);
+        }
+        world.late = 0;
+        world.run(&mut late);
+        assert_eq!(late.code(), "");
+        world.call(versioning(Versioning::Enabled)).unwrap();
+        world.settle();
+        world.now_ms += 2_000;
+        let told = world.call(GetBucketVersioning { bucket: bucket() });
+        assert_eq!(told, Ok(BucketVersioning { status: Some(Versioning::Enabled) }.into()), "seed {seed}");
+    }
+}
+
+#[test]
 fn changes_of_two_at_once_are_both_there_whatever_is_lost_or_late() {
     for seed in 0..30 {
         let mut world = World::new(seed);

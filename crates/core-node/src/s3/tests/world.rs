@@ -251,6 +251,11 @@ impl World {
         let _ = self.write(&cluster, backend, &command, request_id);
     }
 
+    /// How many writes are late.
+    pub fn late_writes(&self) -> usize {
+        self.underway.len()
+    }
+
     /// All writes that are late arrive.
     pub fn settle(&mut self) {
         while !self.underway.is_empty() {
