@@ -75,8 +75,8 @@ struct Delete {
     closing: u64,
     /// It was sealed: from there it only goes on.
     sealed: bool,
-    /// It was found not to be empty: we close nothing any more, for a reopening may come late.
-    reopening: bool,
+    /// Why it stays, once that is known: then we close nothing any more, for a reopening may come late.
+    stays: Option<Failure>,
     stage: Stage,
 }
 
@@ -186,10 +186,10 @@ impl Work for Delete {
             }
             Stage::Map(known) => self.on_map(context, known, only(answers)),
             Stage::Close { shards, told } => self.closed(context, shards, told, answers),
-            Stage::Look => self.looked(only(answers)),
+            Stage::Look => self.looked(context, only(answers)),
             Stage::Seal => match entries::written(only(answers))? {
                 Some(_) => self.end(),
-                None => Err(aborted(&self.bucket)),
+                None => self.reopen(context, aborted(&self.bucket)),
             },
             Stage::Ending(mut ending) => match ending.next(context, answers)? {
                 Progress::Calls(calls) => {
@@ -202,7 +202,7 @@ impl Work for Delete {
                 }
             },
             Stage::Reopen(mut reopening) => match reopening.next(context, answers)? {
-                None => Err(not_empty(&self.bucket)),
+                None => Err(self.stays.clone().unwrap_or_else(confused)),
                 Some(step) => {
                     self.stage = Stage::Reopen(reopening);
                     Ok(step)
@@ -218,7 +218,7 @@ impl Work for Delete {
 
 impl Delete {
     fn new(bucket: String) -> Delete {
-        Delete { bucket, claim: None, closing: 0, sealed: false, reopening: false, stage: Stage::Name }
+        Delete { bucket, claim: None, closing: 0, sealed: false, stays: None, stage: Stage::Name }
     }
 
     fn id(&self) -> Result<u128, Failure> {
@@ -232,8 +232,8 @@ impl Delete {
         if self.sealed {
             return self.end();
         }
-        if self.reopening {
-            return self.reopen(context);
+        if let Some(why) = self.stays.clone() {
+            return self.reopen(context, why);
         }
         if context.deadline.since(context.now) < TIME_MIN && self.claim.is_none() {
             let message = format!("DeleteBucket needs time; allow a deadline_ms of {} or more", TIME_MIN.as_millis());
@@ -420,23 +420,26 @@ impl Delete {
         for answer in answers {
             match reply::<shard::Reply>(answer) {
                 Ok(_) => {}
-                Err(failure) if failure.refusal.code == "BucketNotEmpty" => return self.reopen(context),
+                Err(failure) if failure.refusal.code == "BucketNotEmpty" => {
+                    return self.reopen(context, not_empty(&self.bucket));
+                }
                 Err(failure) => return Err(failure),
             }
         }
         self.close(context, shards, told)
     }
 
-    fn reopen(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
-        self.reopening = true;
+    /// The bucket stays, for this reason: it serves again before that is told.
+    fn reopen(&mut self, context: &mut PlanContext<'_>, why: Failure) -> Result<Step, Failure> {
         let Some(claim) = self.claim.clone() else { return Err(confused()) };
-        let mut reopening = Reopening::new(claim, None);
-        let Some(step) = reopening.next(context, Vec::new())? else { return Err(not_empty(&self.bucket)) };
+        self.stays = Some(why.clone());
+        let mut reopening = Reopening::new(claim, self.closing, false);
+        let Some(step) = reopening.next(context, Vec::new())? else { return Err(why) };
         self.stage = Stage::Reopen(Box::new(reopening));
         Ok(step)
     }
 
-    fn looked(&mut self, result: CallResult) -> Result<Step, Failure> {
+    fn looked(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Failure> {
         let Some(claim) = &self.claim else { return Err(confused()) };
         match entries::got(result)? {
             Some((version, entry)) if entry.id() == claim.id && entry.closing == self.closing => {
@@ -444,7 +447,8 @@ impl Delete {
                 self.stage = Stage::Seal;
                 mark(&claim, Some((version, entry)), EntryState::Deleting)
             }
-            _ => Err(aborted(&self.bucket)),
+            // The claim was taken over, which is done only to those that seem dead: what we did since is undone.
+            _ => self.reopen(context, aborted(&self.bucket)),
         }
     }
 
@@ -476,15 +480,17 @@ enum Reopen {
 /// so that nothing of ours reopens what a later removal has closed.
 pub(crate) struct Reopening {
     claim: Claim,
-    /// The number the claim is taken over with.
-    take: Option<u64>,
+    /// The number the entry is claimed by.
+    closing: u64,
+    /// Whoever has claimed it loses it.
+    takes_over: bool,
     entry: Option<(u64, EntryDocument)>,
     stage: Reopen,
 }
 
 impl Reopening {
-    pub fn new(claim: Claim, take: Option<u64>) -> Reopening {
-        Reopening { claim, take, entry: None, stage: Reopen::Entry }
+    pub fn new(claim: Claim, closing: u64, takes_over: bool) -> Reopening {
+        Reopening { claim, closing, takes_over, entry: None, stage: Reopen::Entry }
     }
 
     /// The next round; `None`: it serves, or it is not ours to reopen. No answers: from the beginning.
@@ -547,12 +553,14 @@ impl Reopening {
         if entry.state() != EntryState::Active {
             return Ok(None);
         }
-        let Some(take) = self.take else {
-            let step = if entry.closing == 0 { Ok(None) } else { self.map(Vec::new()) };
+        if entry.closing == self.closing {
             self.entry = Some((version, entry));
-            return step;
-        };
-        let entry = entry.claimed(take);
+            return self.map(Vec::new());
+        }
+        if entry.closing != 0 && !self.takes_over {
+            return Ok(None); // Another's now, who undoes or ends what we did.
+        }
+        let entry = entry.claimed(self.closing);
         let call = entries::put(&self.claim.account, &self.claim.bucket, Some(version), &entry)?;
         self.stage = Reopen::Take;
         self.entry = Some((version, entry));

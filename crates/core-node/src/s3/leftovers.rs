@@ -161,8 +161,8 @@ impl Sweep {
             Some(EntryState::Undoing | EntryState::Deleting) => {}
             _ if millis < SWEEP_AFTER_MS => return Ok(None),
             Some(EntryState::Active) => {
-                let take = context.random.next().max(1);
-                let mut reopening = Reopening::new(claim, Some(take));
+                let closing = context.random.next().max(1);
+                let mut reopening = Reopening::new(claim, closing, true);
                 let step = reopening.next(context, Vec::new())?;
                 self.stage = Stage::Reopen(Box::new(reopening));
                 return Ok(step);

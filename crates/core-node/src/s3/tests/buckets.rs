@@ -277,6 +277,7 @@ fn a_removal_whose_claim_was_taken_over_removes_nothing() {
             assert!(owner(&world, "photos").is_some(), "after {steps} steps");
             let object = HeadObject { bucket: "photos".into(), key: "a".into(), ..HeadObject::default() };
             world.call_on(2, object).unwrap();
+            assert_eq!(put(&mut world, id, "b"), "", "after {steps} steps");
         } else {
             break;
         }
