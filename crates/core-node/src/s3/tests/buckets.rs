@@ -275,6 +275,7 @@ fn a_removal_whose_claim_was_taken_over_removes_nothing() {
             aborted += 1;
             assert!(!running.code().is_empty(), "after {steps} steps");
             assert!(owner(&world, "photos").is_some(), "after {steps} steps");
+            assert_eq!(listed(&mut world, "ann"), ["photos"], "after {steps} steps");
             let object = HeadObject { bucket: "photos".into(), key: "a".into(), ..HeadObject::default() };
             world.call_on(2, object).unwrap();
             assert_eq!(put(&mut world, id, "b"), "", "after {steps} steps");
