@@ -57,8 +57,14 @@ fn decode(key: &[u8], value: Bytes) -> Result<Freed, EngineError> {
     Ok(Freed { sequence: key_number(key, 1)?, since_ms, locations })
 }
 
-/// The oldest rows behind a sequence, and whether there are more.
-pub(crate) fn list(space: &dyn SpaceRead, tag: u8, after: u64, limit: u32) -> Result<(Vec<Freed>, bool), EngineError> {
+/// The oldest rows behind a sequence that were freed by a time, and whether there are more (younger ones included).
+pub(crate) fn list(
+    space: &dyn SpaceRead,
+    tag: u8,
+    after: u64,
+    limit: u32,
+    freed_by_ms: Option<u64>,
+) -> Result<(Vec<Freed>, bool), EngineError> {
     let limit = limit.clamp(1, FREED_PAGE_MAX) as usize;
     let start = row(tag, after.saturating_add(1));
     let (rows, mut more) = page(space, &start, Some(&[tag + 1]), Direction::Forward, limit)?;
@@ -69,7 +75,12 @@ pub(crate) fn list(space: &dyn SpaceRead, tag: u8, after: u64, limit: u32) -> Re
             more = true;
             break;
         }
-        found.push(decode(&key, value)?);
+        let freed = decode(&key, value)?;
+        if freed_by_ms.is_none_or(|by_ms| freed.since_ms > by_ms) {
+            more = true;
+            break;
+        }
+        found.push(freed);
     }
     Ok((found, more))
 }

@@ -129,7 +129,7 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             }
             check_key(key)
         }
-        Query::Older { .. } | Query::Open | Query::Freed { .. } | Query::Due { .. } => Ok(()),
+        Query::Older { .. } | Query::Open | Query::Freed { .. } | Query::Due { .. } | Query::Upkeep => Ok(()),
     }
 }
 

@@ -322,8 +322,8 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
             let (rows, more) = reshard::key_rows(space, &range, &after, STEP_ROWS_MAX as usize, bytes_max)?;
             Ok(Ok(Reply::Rows { rows, more }))
         }
-        Query::Freed { after, limit } => {
-            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit)?;
+        Query::Freed { after, limit, aged_ms } => {
+            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit, now_ms.checked_sub(aged_ms))?;
             Ok(Ok(Reply::Freed { rows, more }))
         }
         Query::Names { epoch, key, after, locations } => {

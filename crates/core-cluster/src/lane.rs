@@ -889,6 +889,12 @@ impl Lane {
         self.replicas.values().map(|replica| view_of(replica)).collect()
     }
 
+    /// Every cluster led here, by cluster id, with what is applied: for who looks at all of them often.
+    pub fn each_led(&self, visit: &mut dyn FnMut(ClusterId, &base_types::ClusterName, LogIndex)) {
+        let led = self.replicas.iter().filter(|(_, replica)| replica.is_leader());
+        led.for_each(|(cluster, replica)| visit(*cluster, &replica.spec.name, replica.meta.applied));
+    }
+
     /// Every replica in short, by cluster id: for who looks often.
     pub fn glances(&self) -> Vec<Glance> {
         let glances = self.replicas.iter().map(|(cluster, replica)| Glance {

@@ -172,6 +172,9 @@ impl LaneFace for Lane {
     fn views(&self) -> Vec<ReplicaView> {
         Lane::views(self)
     }
+    fn each_led(&self, visit: &mut dyn FnMut(ClusterId, &base_types::ClusterName, base_types::LogIndex)) {
+        Lane::each_led(self, visit)
+    }
     fn statistics(&self) -> LaneStatistics {
         Lane::statistics(self)
     }
@@ -219,6 +222,7 @@ pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
     director.on_config_timer(turn);
     director.on_resume_timer(turn);
     director.on_moves_timer(turn);
+    director.on_keeper_timer(turn);
 }
 
 /// An event that is not the lane's own.
@@ -283,6 +287,7 @@ pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
             TimerKey::Resume => director.on_resume_timer(turn),
             TimerKey::Recruits => director.on_recruits_timer(turn),
             TimerKey::Moves => director.on_moves_timer(turn),
+            TimerKey::Keeper => director.on_keeper_timer(turn),
         }
     }
 }

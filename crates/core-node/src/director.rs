@@ -25,6 +25,7 @@ use crate::random::Random;
 use crate::recruits::Recruits;
 use crate::resume::Resumption;
 use crate::s3::cache::S3Cache;
+use crate::s3::keeper::Keeper;
 use crate::status::StatusAsked;
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
@@ -63,6 +64,7 @@ pub enum TimerKey {
     Resume,
     Recruits,
     Moves,
+    Keeper,
 }
 
 /// Where an operation that came from elsewhere is answered.
@@ -144,6 +146,7 @@ pub struct Director {
     pub status_asked: StatusAsked,
     pub statistics: RouterStatistics,
     pub s3: S3Cache,
+    pub keeper: Keeper,
     /// What the wall clock said (Unix milliseconds), and when.
     pub wall_clock: (u64, Tick),
     /// Whether anything was given to the lane since its last `finish_turn`.
@@ -184,6 +187,7 @@ impl Director {
             status_asked: StatusAsked::default(),
             statistics: RouterStatistics::default(),
             s3: S3Cache::default(),
+            keeper: Keeper::default(),
             wall_clock: (0, Tick(0)),
             lane_dirty: true,
             bad_frame_noted: Tick(0),

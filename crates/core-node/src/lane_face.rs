@@ -1,7 +1,7 @@
 //! What the director needs of a lane. One implementation is the real one; tests bring their own, so
 //! that routing and flows are tried without Raft.
 
-use base_types::{ClusterId, Generation, NodeId, Refusal, Tick};
+use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, Tick};
 use bytes::Bytes;
 use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView};
 
@@ -16,5 +16,7 @@ pub trait LaneFace {
     fn finish_turn(&mut self, now: Tick) -> LaneOutput;
     fn view(&self, cluster: ClusterId) -> Option<ReplicaView>;
     fn views(&self) -> Vec<ReplicaView>;
+    /// Every cluster led here, with what is applied.
+    fn each_led(&self, visit: &mut dyn FnMut(ClusterId, &ClusterName, LogIndex));
     fn statistics(&self) -> LaneStatistics;
 }

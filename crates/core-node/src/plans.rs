@@ -49,6 +49,13 @@ pub enum PlanOwner {
     Config,
     /// The sweep over keyspaces that were left unfinished.
     KeyspaceSweep,
+    /// The keeper of buckets looks at this cluster.
+    S3Look(ClusterId),
+    /// The keeper of buckets runs this flow.
+    S3Flow {
+        bucket: u128,
+        flow: u64,
+    },
 }
 
 /// A plan under way.
@@ -304,6 +311,8 @@ impl Director {
             PlanOwner::Move(cluster) => self.on_moved(turn, cluster, response),
             PlanOwner::Config => self.on_config_plan(turn, response),
             PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
+            PlanOwner::S3Look(cluster) => self.on_s3_look(turn, cluster, response),
+            PlanOwner::S3Flow { bucket, flow } => self.on_s3_flow(turn, bucket, flow, response),
         }
     }
 

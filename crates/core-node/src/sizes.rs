@@ -42,6 +42,8 @@ impl Director {
         let (buckets, shards) = self.s3.len();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
+        // A lane leads no more of them than it has replicas.
+        sizes.lasting("buckets and shards kept, a core", self.keeper.len(), usize::MAX);
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.
         sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);

@@ -121,12 +121,14 @@ wire_enum! {
         4 => Older { before_unix_ms: u64, after: u64, limit: u32 },
         /// How many uploads are open.
         5 => Open,
-        /// The oldest freed data behind a sequence.
-        6 => Freed { after: u64, limit: u32 },
+        /// The oldest freed data behind a sequence; only what is `aged_ms` old: a reader may still be at it.
+        6 => Freed { after: u64, limit: u32, aged_ms: u64 },
         /// Which of these places a part of an open (or completing) upload of the key names, behind (upload, part).
         7 => Names { key: Bytes, after: Option<(u64, u32)>, locations: Vec<Bytes> },
         /// Closed uploads that `Collect` takes next, whose tokens the shards may still keep.
         8 => Due { limit: u32 },
+        /// What there is to tidy.
+        9 => Upkeep,
     }
 }
 
@@ -157,6 +159,8 @@ wire_enum! {
         /// `after`: where to go on asking, if not all parts were looked at.
         10 => Named { locations: Vec<Bytes>, after: Option<(u64, u32)> },
         11 => Due { uploads: Vec<Due> },
+        /// Closed uploads may be collected now (`due`), or will be (`waiting`); rows of freed data wait.
+        12 => Upkeep { due: bool, waiting: bool, freed_rows: u64 },
     }
 }
 

@@ -27,10 +27,11 @@ pub(super) fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcom
             list_uploads(space, &prefix, &delimiter, start, limit)
         }
         Query::Older { before_unix_ms, after, limit } => older(space, before_unix_ms, after, limit),
-        Query::Freed { after, limit } => {
-            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit)?;
+        Query::Freed { after, limit, aged_ms } => {
+            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit, now_ms.checked_sub(aged_ms))?;
             Ok(Ok(Reply::Freed { rows, more }))
         }
+        Query::Upkeep => upkeep(now_ms, space),
         Query::Names { key, after, locations } => names(space, &key, after, &locations),
         Query::Due { limit } => due(now_ms, space, limit),
         Query::Open => Ok(Ok(Reply::Open { uploads: crate::rows::number(space, &[keys::OPEN])? })),
@@ -136,6 +137,15 @@ fn list_uploads(space: &dyn SpaceRead, prefix: &[u8], delimiter: &[u8], start: B
         start = next;
     }
     Ok(Ok(Reply::Uploads { items, more }))
+}
+
+fn upkeep(now_ms: u64, space: &dyn SpaceRead) -> Outcome {
+    let any = |end: &[u8]| -> Result<bool, EngineError> {
+        let (rows, _) = page(space, &[keys::CLOSED], Some(end), Direction::Forward, 1)?;
+        Ok(!rows.is_empty())
+    };
+    let (due, waiting) = (any(&keys::closed(now_ms, u64::MAX))?, any(&[keys::CLOSED + 1])?);
+    Ok(Ok(Reply::Upkeep { due, waiting, freed_rows: crate::rows::number(space, &[keys::FREED_COUNT])? }))
 }
 
 /// Which of `locations` are those of a part of an upload of the key that may still become an object.

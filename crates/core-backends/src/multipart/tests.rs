@@ -72,13 +72,18 @@ impl Bed {
     fn freed(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         loop {
-            let Ok(Reply::Freed { rows, more }) = self.ask(Query::Freed { after: 0, limit: 2 }) else { panic!() };
+            let Ok(Reply::Freed { rows, more }) = self.ask(Query::Freed { after: 0, limit: 2, aged_ms: 0 }) else {
+                panic!()
+            };
             let Some(until) = rows.last().map(|row| row.sequence) else { return all };
             let places = rows.into_iter().flat_map(|row| row.locations);
             all.extend(places.map(|place| String::from_utf8(place.to_vec()).unwrap()));
             let told = self.tell(Command::ForgetFreed { until });
             assert_eq!(told.unwrap(), Reply::Removed { more: false });
-            assert!(more || self.ask(Query::Freed { after: 0, limit: 2 }) == Ok(Reply::Freed { rows: vec![], more }));
+            assert!(
+                more || self.ask(Query::Freed { after: 0, limit: 2, aged_ms: 0 })
+                    == Ok(Reply::Freed { rows: vec![], more })
+            );
         }
     }
 }

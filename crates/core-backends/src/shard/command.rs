@@ -290,8 +290,8 @@ wire_enum! {
         7 => Export { epoch: u64, range: Range, after: Bytes, bytes_max: u32 },
         /// What changed in a range since a sequence.
         8 => Feed { epoch: u64, range: Range, after: u64, limit: u32 },
-        /// The oldest freed data behind a sequence, whatever state the shard is in.
-        9 => Freed { after: u64, limit: u32 },
+        /// The oldest freed data behind a sequence, whatever state the shard is in; only what is `aged_ms` old: a reader may still be at it.
+        9 => Freed { after: u64, limit: u32, aged_ms: u64 },
         /// Which of these places a version of the key names, of those behind `after`.
         10 => Names { epoch: u64, key: Bytes, after: Option<VersionStamp>, locations: Vec<Bytes> },
     }

@@ -82,57 +82,67 @@ fn pairs<'a>(flow: &Flow, targets: &'a [ShardInfo]) -> Vec<(usize, usize, &'a Im
 
 /// The next step of a flow. `sources` and `targets` as they are now, in the flow's order.
 pub fn decide(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
-    match flow.phase {
-        Phase::Planned => match targets.iter().position(|seen| *seen == Seen::NoCluster) {
-            Some(target) => Step::MakeCluster { target },
-            None => Step::Map(Command::Advance { flow: flow.flow, from: Phase::Planned, to: Phase::Copying }),
-        },
+    decide_all(flow, sources, targets).into_iter().next().unwrap_or(Step::Done)
+}
+
+/// All steps that may be done next, side by side: none waits for another.
+pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
+    let steps = match flow.phase {
+        Phase::Planned => missing_clusters(targets),
         Phase::Copying => decide_copying(flow, sources, targets),
         Phase::Cutting => decide_cutting(flow, sources, targets),
-        Phase::Switched => Step::Map(Command::Finish { flow: flow.flow }),
+        Phase::Switched => Vec::new(),
         Phase::Aborting => {
             let doubling = |seen: &Seen| seen.info().is_some_and(|info| info.state == ShardState::Splitting);
-            match sources.iter().position(doubling) {
-                Some(source) => {
-                    let command = shard::Command::AbortSplit { epoch: flow.sources[source].epoch };
-                    Step::Source { source, command }
-                }
-                None => Step::Map(Command::Finish { flow: flow.flow }),
-            }
+            let doubling = (0..sources.len()).filter(|source| doubling(&sources[*source]));
+            let command = |source: usize| shard::Command::AbortSplit { epoch: flow.sources[source].epoch };
+            doubling.map(|source| Step::Source { source, command: command(source) }).collect()
         }
+    };
+    if !steps.is_empty() {
+        return steps;
     }
+    vec![Step::Map(match flow.phase {
+        Phase::Planned => Command::Advance { flow: flow.flow, from: Phase::Planned, to: Phase::Copying },
+        Phase::Copying => Command::Advance { flow: flow.flow, from: Phase::Copying, to: Phase::Cutting },
+        Phase::Cutting => Command::Switch { flow: flow.flow },
+        Phase::Switched | Phase::Aborting => Command::Finish { flow: flow.flow },
+    })]
+}
+
+fn missing_clusters(targets: &[Seen]) -> Vec<Step> {
+    let missing = targets.iter().enumerate().filter(|(_, seen)| **seen == Seen::NoCluster);
+    missing.map(|(target, _)| Step::MakeCluster { target }).collect()
 }
 
 fn abort(flow: &Flow) -> Step {
     Step::Map(Command::Advance { flow: flow.flow, from: flow.phase, to: Phase::Aborting })
 }
 
-/// All as shards; else the step that makes the missing one.
-fn all_made(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Result<(Vec<ShardInfo>, Vec<ShardInfo>), Box<Step>> {
+/// All as shards; else the steps that make the missing ones.
+fn all_made(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Result<(Vec<ShardInfo>, Vec<ShardInfo>), Vec<Step>> {
     let known: Option<Vec<ShardInfo>> = sources.iter().map(|seen| seen.info().cloned()).collect();
-    let sources = known.ok_or(Box::new(Step::Stuck { why: "a source's shard is gone" }))?;
-    for (target, seen) in targets.iter().enumerate() {
-        let peer = &flow.targets[target];
-        match seen {
-            Seen::NoCluster => return Err(Box::new(Step::MakeCluster { target })),
-            Seen::Empty => {
-                let (epoch, range) = (peer.epoch, peer.range.clone());
-                let sources = meeting(&flow.sources, &range);
-                let command = shard::Command::PrepareImport { epoch, range, sources };
-                return Err(Box::new(Step::Target { target, command }));
-            }
-            Seen::Shard(_) => {}
-        }
+    let sources = known.ok_or_else(|| vec![Step::Stuck { why: "a source's shard is gone" }])?;
+    let mut missing = missing_clusters(targets);
+    for (target, _) in targets.iter().enumerate().filter(|(_, seen)| **seen == Seen::Empty) {
+        let (epoch, range) = (flow.targets[target].epoch, flow.targets[target].range.clone());
+        let sources = meeting(&flow.sources, &range);
+        let command = shard::Command::PrepareImport { epoch, range, sources };
+        missing.push(Step::Target { target, command });
+    }
+    if !missing.is_empty() {
+        return Err(missing);
     }
     Ok((sources, targets.iter().filter_map(|seen| seen.info().cloned()).collect()))
 }
 
-fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
+fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
     let (sources, targets) = match all_made(flow, sources, targets) {
         Ok(made) => made,
-        Err(step) => return *step,
+        Err(steps) => return steps,
     };
     let pairs = pairs(flow, &targets);
+    let mut begin = Vec::new();
     for (source, info) in sources.iter().enumerate() {
         let begun = pairs.iter().any(|(from, _, cursor)| *from == source && **cursor != ImportCursor::default());
         let epoch = flow.sources[source].epoch;
@@ -140,79 +150,93 @@ fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
         match info.state {
             ShardState::Splitting if info.peers == own => {}
             // The split was ended (its feed grew too long), or is another's; what was copied is of no use.
-            ShardState::Serving | ShardState::Splitting if begun => return abort(flow),
+            ShardState::Serving | ShardState::Splitting if begun => return vec![abort(flow)],
             // Left over from a flow that was given up, by a command that came late.
-            ShardState::Splitting => return Step::Source { source, command: shard::Command::AbortSplit { epoch } },
+            ShardState::Splitting => begin.push(Step::Source { source, command: shard::Command::AbortSplit { epoch } }),
             ShardState::Serving if info.feed > 0 => {
-                return Step::Source { source, command: shard::Command::Sweep { limit: STEP_ROWS_MAX } };
+                begin.push(Step::Source { source, command: shard::Command::Sweep { limit: STEP_ROWS_MAX } });
             }
             ShardState::Serving => {
-                return Step::Source { source, command: shard::Command::BeginSplit { epoch, targets: own } };
+                begin.push(Step::Source { source, command: shard::Command::BeginSplit { epoch, targets: own } });
             }
             // The bucket is being deleted.
-            ShardState::Closed => return abort(flow),
-            _ => return Step::Stuck { why: "a source stopped before it was to be cut over" },
+            ShardState::Closed => return vec![abort(flow)],
+            _ => return vec![Step::Stuck { why: "a source stopped before it was to be cut over" }],
         }
     }
-    for (source, target, cursor) in &pairs {
-        if !cursor.copied || sources[*source].feed.saturating_sub(cursor.feed) > FEED_CLOSE {
-            return Step::Copy { source: *source, target: *target };
-        }
+    if !begin.is_empty() {
+        return begin;
     }
-    if let Some(step) = digest_next(flow, &sources, &targets) {
-        return step;
+    let behind = |source: usize, cursor: &ImportCursor| {
+        !cursor.copied || sources[source].feed.saturating_sub(cursor.feed) > FEED_CLOSE
+    };
+    let copies = pairs.iter().filter(|(source, _, cursor)| behind(*source, cursor));
+    let copies: Vec<Step> = copies.map(|(source, target, _)| Step::Copy { source: *source, target: *target }).collect();
+    if copies.is_empty() {
+        return digests_left(flow, &sources, &targets);
     }
-    Step::Map(Command::Advance { flow: flow.flow, from: Phase::Copying, to: Phase::Cutting })
+    copies
 }
 
-fn digest_next(flow: &Flow, sources: &[ShardInfo], targets: &[ShardInfo]) -> Option<Step> {
+/// Goes on summing up whatever is not summed up yet.
+fn digests_left(flow: &Flow, sources: &[ShardInfo], targets: &[ShardInfo]) -> Vec<Step> {
     let unfinished = |info: &ShardInfo| {
         info.digests.is_none() && matches!(info.state, ShardState::Splitting | ShardState::Importing)
     };
     let limit = STEP_ROWS_MAX;
-    if let Some(source) = sources.iter().position(unfinished) {
-        let command = shard::Command::Digest { epoch: flow.sources[source].epoch, limit };
-        return Some(Step::Source { source, command });
+    let of = |infos: &[ShardInfo]| (0..infos.len()).filter(|at| unfinished(&infos[*at])).collect::<Vec<_>>();
+    let command = |peer: &Peer| shard::Command::Digest { epoch: peer.epoch, limit };
+    let mut steps: Vec<Step> = Vec::new();
+    for source in of(sources) {
+        steps.push(Step::Source { source, command: command(&flow.sources[source]) });
     }
-    let target = targets.iter().position(unfinished)?;
-    let command = shard::Command::Digest { epoch: flow.targets[target].epoch, limit };
-    Some(Step::Target { target, command })
+    for target in of(targets) {
+        steps.push(Step::Target { target, command: command(&flow.targets[target]) });
+    }
+    steps
 }
 
-fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
+fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
     let (sources, targets) = match all_made(flow, sources, targets) {
         Ok(made) => made,
-        Err(_) => return Step::Stuck { why: "a target is gone while the sources are cut over" },
+        Err(_) => return vec![Step::Stuck { why: "a target is gone while the sources are cut over" }],
     };
-    if let Some(source) = sources.iter().position(|info| info.state != ShardState::Retired) {
-        return cut(flow, source, &sources, &targets);
-    }
-    let floor = sources.iter().map(|info| info.last_stamp).max().unwrap_or(0);
-    match targets.iter().position(|info| info.state == ShardState::Importing) {
-        Some(target) => {
-            let epoch = flow.targets[target].epoch;
-            Step::Target { target, command: shard::Command::Activate { epoch, stamp_floor: floor } }
+    let left = (0..sources.len()).filter(|source| sources[*source].state != ShardState::Retired);
+    let mut steps: Vec<Step> = Vec::new();
+    for step in left.flat_map(|source| cut(flow, source, &sources, &targets)) {
+        // Two sources may wait for the same digest.
+        if !steps.contains(&step) {
+            steps.push(step);
         }
-        None => Step::Map(Command::Switch { flow: flow.flow }),
     }
+    if !steps.is_empty() {
+        return steps;
+    }
+    let stamp_floor = sources.iter().map(|info| info.last_stamp).max().unwrap_or(0);
+    let waiting = (0..targets.len()).filter(|target| targets[*target].state == ShardState::Importing);
+    let command = |target: usize| shard::Command::Activate { epoch: flow.targets[target].epoch, stamp_floor };
+    waiting.map(|target| Step::Target { target, command: command(target) }).collect()
 }
 
 /// Brings one source to its end.
-fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo]) -> Step {
+fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo]) -> Vec<Step> {
     let info = &sources[source];
     let epoch = flow.sources[source].epoch;
     if info.state != ShardState::Splitting {
-        return Step::Stuck { why: "a source no longer doubles its writes while it is to be cut over" };
+        return vec![Step::Stuck { why: "a source no longer doubles its writes while it is to be cut over" }];
     }
     let of_source: Vec<_> = pairs(flow, targets).into_iter().filter(|(from, ..)| *from == source).collect();
-    let behind = of_source.iter().find(|(_, _, cursor)| cursor.feed < info.feed);
-    if let Some((_, target, cursor)) = behind {
-        if info.frozen || info.feed - cursor.feed > FEED_CLOSE {
-            return Step::Copy { source, target: *target };
-        }
+    let far = |cursor: &ImportCursor| {
+        let behind = info.feed.saturating_sub(cursor.feed);
+        behind > FEED_CLOSE || (info.frozen && behind > 0)
+    };
+    let copies = of_source.iter().filter(|(_, _, cursor)| far(cursor));
+    let copies: Vec<Step> = copies.map(|(_, target, _)| Step::Copy { source, target: *target }).collect();
+    if !copies.is_empty() {
+        return copies;
     }
     if !info.frozen {
-        return Step::Source { source, command: shard::Command::Freeze { epoch, lease_ms: CUT_FREEZE_MS } };
+        return vec![Step::Source { source, command: shard::Command::Freeze { epoch, lease_ms: CUT_FREEZE_MS } }];
     }
     let digests: Option<Vec<RangeDigest>> = of_source
         .iter()
@@ -221,9 +245,12 @@ fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo])
     match digests {
         Some(digests) => {
             let command = shard::Command::CutOver { epoch, feed: info.feed, digests };
-            Step::Source { source, command }
+            vec![Step::Source { source, command }]
         }
-        None => digest_next(flow, sources, targets).unwrap_or(Step::Stuck { why: "a target has no digests" }),
+        None => match digests_left(flow, sources, targets) {
+            steps if steps.is_empty() => vec![Step::Stuck { why: "a target has no digests" }],
+            steps => steps,
+        },
     }
 }
 

@@ -6,6 +6,8 @@
 
 use super::quota::Leave;
 use super::record::BucketRecord;
+use super::reshard::ReshardCounters;
+use super::snapshot::Snapshot;
 use base_types::Tick;
 use bytes::Bytes;
 use core::time::Duration;
@@ -18,6 +20,8 @@ use std::sync::Arc;
 pub const BUCKETS_MAX: usize = 10_000;
 /// The most map entries of all buckets together; beyond it maps go, first by bucket id.
 pub const ENTRIES_MAX: usize = 200_000;
+/// Snapshots remembered by one core.
+const SNAPSHOTS_MAX: usize = 256;
 /// How old a record may be when a call is made by it. Who changes a record waits for longer before it says so.
 pub const RECORD_AGE_MAX: Duration = Duration::from_millis(1_000);
 /// How old a record is when it is read anew ahead of need, and how long that is left to one who does.
@@ -73,9 +77,27 @@ pub struct S3Cache {
     entries: usize,
     /// What the sweep saw (leftovers.rs).
     pub(crate) sweep: super::leftovers::Seen,
+    snapshots: BTreeMap<(u128, u128), Arc<Snapshot>>,
+    /// Flows of buckets that a look has found; the keeper takes them at its end.
+    pub(crate) found: Vec<(u128, u64)>,
+    /// What splits and merges came to.
+    pub counters: ReshardCounters,
 }
 
 impl S3Cache {
+    /// A snapshot of a bucket, by its pin.
+    pub(crate) fn snapshot(&self, id: u128, pin: u128) -> Option<Arc<Snapshot>> {
+        self.snapshots.get(&(id, pin)).cloned()
+    }
+
+    /// A snapshot was made or read.
+    pub(crate) fn learn_snapshot(&mut self, id: u128, snapshot: Arc<Snapshot>) {
+        if self.snapshots.len() >= SNAPSHOTS_MAX {
+            self.snapshots.pop_first();
+        }
+        self.snapshots.insert((id, snapshot.pin), snapshot);
+    }
+
     /// The id a name had when it was last looked up.
     pub(crate) fn id_of(&self, name: &str) -> Option<u128> {
         self.ids.get(name).copied()

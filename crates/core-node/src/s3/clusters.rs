@@ -3,7 +3,7 @@
 //! Not here: who makes them (buckets.rs, accounts.rs, reshard.rs).
 
 use base_types::s3::S3ErrorCode;
-use base_types::{ClusterName, Refusal};
+use base_types::{BackendKind, ClusterName, Refusal};
 
 /// The world-wide cluster of accounts and access keys.
 pub(crate) const ACCOUNTS_CLUSTER: &str = "metadata@s3-accounts";
@@ -42,6 +42,24 @@ pub(crate) fn shard(id: u128, shard: u64) -> Result<ClusterName, Refusal> {
     parse(&format!("shard@{id:032x}-{shard}"))
 }
 
+/// What the keeper looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    Bucket(u128),
+    Shard(u128, u64),
+}
+
+/// Which bucket or shard a cluster is, if it is one.
+pub(crate) fn kept(name: &ClusterName) -> Option<Kept> {
+    let id = |digits: &str| u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == ID_DIGITS);
+    let tail = name.tail();
+    if let Some(digits) = tail.strip_prefix("bucket-") {
+        return id(digits).map(Kept::Bucket).filter(|_| name.has(BackendKind::ShardReference));
+    }
+    let (digits, number) = tail.split_once('-').filter(|_| name.has(BackendKind::Shard))?;
+    Some(Kept::Shard(id(digits)?, number.parse().ok()?))
+}
+
 /// Whether clients may neither make nor remove a cluster of this name.
 pub(crate) fn is_reserved(name: &ClusterName) -> bool {
     let tail = name.tail();
@@ -63,5 +81,8 @@ mod tests {
             assert!(is_reserved(&name.unwrap()));
         }
         assert!(!is_reserved(&"metadata@orders".parse().unwrap()));
+        assert_eq!(kept(&bucket(7).unwrap()), Some(Kept::Bucket(7)));
+        assert_eq!(kept(&shard(u128::MAX, 9).unwrap()), Some(Kept::Shard(u128::MAX, 9)));
+        assert_eq!((kept(&accounts().unwrap()), kept(&account("a").unwrap())), (None, None));
     }
 }

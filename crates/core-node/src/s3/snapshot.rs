@@ -1,1 +1,351 @@
-//! One instant of a whole bucket: a pin in every shard.
+//! One instant of a whole bucket: a pin in every shard, and a row in the bucket's cluster that tells which.
+//!
+//! ```text
+//!   map ─▶ PinPrepare everywhere (writes wait) ─▶ PinCommit everywhere (writes go on) ─▶ row `snapshot/<pin>`
+//!    ▲          │ refused                              │ refused: a write came between
+//!    └──────────┴──── Unpin everywhere, a new pin ◀────┘
+//! ```
+//!
+//! When every shard has prepared and none was written to until it committed, there was a moment at which all
+//! stood still: behind the last `PinPrepare`, before the first `PinCommit`. The row holds the map of that moment,
+//! so a walk reads the very shards it began with, whatever was split since; those are kept until their pins end.
+//!
+//! Always: a pin that does not stand everywhere is never told to anybody; a snapshot that has ended is refused
+//! `SnapshotExpired`.
+//! Not here: history (core-backends, shard/history.rs), listings (list.rs), retired shards (upkeep.rs).
+
+use super::cache::ShardMap;
+use super::clusters;
+use super::on_bucket::{Place, Trouble};
+use super::request::reply;
+use super::reshard::{odd, shard_tell};
+use crate::keyspace::rounds::{one, only, pause};
+use crate::planner::{Call, CallResult, PlanContext, Step};
+use base_types::action::Failure;
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, WriteConsistency, VALUE_BYTES_MAX};
+use bytes::Bytes;
+use core_backends::metadata::{Command, Query, Reply, ScanScopes};
+use core_backends::shard;
+use core_backends::shard_reference::Entry;
+use std::sync::Arc;
+
+/// How long a walk may take: its pins hold so long.
+pub(crate) const SNAPSHOT_KEEP_MS: u64 = 90 * 60 * 1000;
+/// How long writes wait for a snapshot that its maker does not end.
+const FREEZE_MS: u32 = 3_000;
+/// Pins tried for one snapshot.
+const TRIES_MAX: u32 = 12;
+/// Shards told at a time.
+const CALLS_AT_ONCE: usize = 512;
+/// How much longer than the pins its row is kept, for clocks that do not run alike.
+const ROW_KEEP_MS: u64 = 60 * 60 * 1000;
+/// Rows of snapshots looked at in one look.
+const ROWS_PAGE: u32 = 64;
+const PREFIX: &[u8] = b"snapshot/";
+/// The row's form.
+const FORMAT: u8 = 1;
+
+/// A snapshot that stands: what listings with its pin are asked of.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Snapshot {
+    pub pin: u128,
+    /// The map of that moment.
+    pub map: Arc<ShardMap>,
+}
+
+/// How far it is.
+pub(crate) enum Progress {
+    Step(Step),
+    Ready(Arc<Snapshot>),
+}
+
+/// The snapshot of a token is no more.
+pub(crate) fn expired() -> Refusal {
+    let message = "the snapshot that this listing reads has ended; begin the listing again";
+    Refusal::new(ErrorKind::Conflict, "SnapshotExpired", message)
+}
+
+/// What a failure of a shard that is asked for a pin means: a shard that is no longer there had it last.
+pub(crate) fn pinned_trouble(failure: Failure) -> Trouble {
+    match failure.refusal.code {
+        "WrongShard" | "UnknownCluster" => Trouble::Failed(expired().into()),
+        _ => Trouble::Failed(failure),
+    }
+}
+
+enum State {
+    /// Ask for the row of this pin.
+    Find(u128),
+    Begin,
+    Preparing(usize),
+    Committing(usize),
+    Saving,
+    /// Pins are taken back; then this.
+    TakingBack(usize, Box<Failure>),
+}
+
+/// Makes a snapshot, or finds one: part of a call on a bucket, which gives it answers until it is ready.
+pub(crate) struct Instant {
+    state: State,
+    pin: u128,
+    map: Arc<ShardMap>,
+    tries: u32,
+}
+
+impl Instant {
+    /// A new one.
+    pub(crate) fn make() -> Instant {
+        Instant::with(State::Begin)
+    }
+
+    /// The one of a token.
+    pub(crate) fn find(pin: u128) -> Instant {
+        Instant::with(State::Find(pin))
+    }
+
+    fn with(state: State) -> Instant {
+        Instant { state, pin: 0, map: Arc::new(ShardMap { version: 0, entries: Vec::new() }), tries: 0 }
+    }
+
+    /// The next step. No answers: it begins (again), with the map of `at`.
+    pub(crate) fn next(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        at: &Place,
+        answers: Vec<CallResult>,
+    ) -> Result<Progress, Trouble> {
+        let id = at.bucket.id;
+        let state = core::mem::replace(&mut self.state, State::Begin);
+        match (state, answers.is_empty()) {
+            (State::Find(pin), true) => self.look(context, id, pin),
+            (State::Find(pin), false) => self.found(context, id, pin, only(answers)),
+            (State::Begin, _) | (_, true) => self.begin(context, at),
+            (State::Preparing(told), _) => self.prepared(id, told, answers),
+            (State::Committing(told), _) => self.committed(context, id, told, answers),
+            (State::Saving, _) => {
+                let _: (Reply, _) = reply(only(answers))?;
+                Ok(Progress::Ready(self.ready(context, id)))
+            }
+            (State::TakingBack(told, why), _) => self.taken_back(context, id, told, *why),
+        }
+    }
+
+    fn look(&mut self, context: &mut PlanContext<'_>, id: u128, pin: u128) -> Result<Progress, Trouble> {
+        if let Some(known) = context.s3.snapshot(id, pin) {
+            return Ok(Progress::Ready(known));
+        }
+        self.state = State::Find(pin);
+        let query = Query::Get { scope: None, key: row(pin) };
+        Ok(Progress::Step(one(read(id, &query)?)))
+    }
+
+    fn found(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        id: u128,
+        pin: u128,
+        answer: CallResult,
+    ) -> Result<Progress, Trouble> {
+        let (Reply::Value { value }, _) = reply(answer)? else { return Err(odd("a bucket's cluster").into()) };
+        let Some(body) = value else { return Err(expired().into()) };
+        let (_, map) = decode(body).map_err(|error| {
+            let message = format!("a snapshot's row does not decode (a newer Hive's?): {error}");
+            Refusal::new(ErrorKind::Internal, "Internal", message)
+        })?;
+        (self.pin, self.map) = (pin, Arc::new(map));
+        Ok(Progress::Ready(self.ready(context, id)))
+    }
+
+    fn ready(&self, context: &mut PlanContext<'_>, id: u128) -> Arc<Snapshot> {
+        let snapshot = Arc::new(Snapshot { pin: self.pin, map: self.map.clone() });
+        context.s3.learn_snapshot(id, snapshot.clone());
+        snapshot
+    }
+
+    fn begin(&mut self, context: &mut PlanContext<'_>, at: &Place) -> Result<Progress, Trouble> {
+        self.map = at.map.clone();
+        // Zero is no pin: tokens without one have it.
+        self.pin = context.random.request_id().0.max(1);
+        if encode(0, &self.map).len() > VALUE_BYTES_MAX {
+            let message = format!("the bucket's map of {} shards is too large for a snapshot", self.map.entries.len());
+            return Err(Refusal::new(ErrorKind::TooLarge, "SnapshotTooLarge", message).into());
+        }
+        self.prepare(at.bucket.id, 0)
+    }
+
+    fn tell(&self, id: u128, from: usize, command: impl Fn(&Entry) -> shard::Command) -> Result<Progress, Trouble> {
+        let some = self.map.entries.iter().skip(from).take(CALLS_AT_ONCE);
+        let calls: Result<Vec<Call>, Refusal> =
+            some.map(|entry| shard_tell(id, entry.shard, &command(entry))).collect();
+        Ok(Progress::Step(Step::Calls(calls?)))
+    }
+
+    fn prepare(&mut self, id: u128, from: usize) -> Result<Progress, Trouble> {
+        self.state = State::Preparing(from);
+        let pin = self.pin;
+        self.tell(id, from, |entry| shard::Command::PinPrepare {
+            epoch: entry.epoch,
+            pin,
+            freeze_ms: FREEZE_MS,
+            keep_ms: SNAPSHOT_KEEP_MS,
+        })
+    }
+
+    fn prepared(&mut self, id: u128, told: usize, answers: Vec<CallResult>) -> Result<Progress, Trouble> {
+        let next = told + answers.len();
+        if let Some(why) = first_failure(answers) {
+            return self.take_back(id, 0, why);
+        }
+        if next < self.map.entries.len() {
+            return self.prepare(id, next);
+        }
+        self.commit(id, 0)
+    }
+
+    fn commit(&mut self, id: u128, from: usize) -> Result<Progress, Trouble> {
+        self.state = State::Committing(from);
+        let pin = self.pin;
+        self.tell(id, from, |_| shard::Command::PinCommit { pin })
+    }
+
+    fn committed(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        id: u128,
+        told: usize,
+        answers: Vec<CallResult>,
+    ) -> Result<Progress, Trouble> {
+        let next = told + answers.len();
+        if let Some(why) = first_failure(answers) {
+            return self.take_back(id, 0, why);
+        }
+        if next < self.map.entries.len() {
+            return self.commit(id, next);
+        }
+        self.state = State::Saving;
+        let until_ms = context.unix_ms.saturating_add(SNAPSHOT_KEEP_MS + ROW_KEEP_MS);
+        let command = Command::Put { scope: None, key: row(self.pin), value: encode(until_ms, &self.map) };
+        Ok(Progress::Step(one(write(id, &command)?)))
+    }
+
+    /// Not everywhere: so nowhere. What cannot be told now ends by itself.
+    fn take_back(&mut self, id: u128, from: usize, why: Failure) -> Result<Progress, Trouble> {
+        self.state = State::TakingBack(from, Box::new(why));
+        let pin = self.pin;
+        self.tell(id, from, |_| shard::Command::Unpin { pin })
+    }
+
+    fn taken_back(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        id: u128,
+        told: usize,
+        why: Failure,
+    ) -> Result<Progress, Trouble> {
+        if told + CALLS_AT_ONCE < self.map.entries.len() {
+            return self.take_back(id, told + CALLS_AT_ONCE, why);
+        }
+        self.tries += 1;
+        // The map it began with is of no use; the bucket's wrapper reads it again.
+        let stale = matches!(why.refusal.code, "WrongShard" | "UnknownCluster");
+        if stale && self.tries <= TRIES_MAX {
+            return Err(Trouble::Map(why));
+        }
+        let passing = why.refusal.code == "SnapshotExpired" || why.refusal.kind.retryable();
+        if passing && self.tries <= TRIES_MAX {
+            return Ok(Progress::Step(pause(context, self.tries.min(5))));
+        }
+        Err(Trouble::Failed(why))
+    }
+}
+
+fn first_failure(answers: Vec<CallResult>) -> Option<Failure> {
+    answers.into_iter().find_map(|answer| reply::<shard::Reply>(answer).err())
+}
+
+fn row(pin: u128) -> Bytes {
+    [PREFIX, format!("{pin:032x}").as_bytes()].concat().into()
+}
+
+fn encode(until_ms: u64, map: &ShardMap) -> Bytes {
+    let mut out = Writer::new();
+    out.u8(FORMAT).u64(until_ms).varint(map.version).varint(map.entries.len() as u64);
+    map.entries.iter().for_each(|entry| entry.encode(&mut out));
+    out.finish()
+}
+
+fn decode(body: Bytes) -> Result<(u64, ShardMap), DecodeError> {
+    let mut input = Reader::new(body);
+    if input.u8("format")? != FORMAT {
+        return Err(DecodeError::Unknown("format"));
+    }
+    let (until_ms, version) = (input.u64("time")?, input.varint("version")?);
+    let count = input.count("entries")?;
+    let entries: Result<Vec<Entry>, DecodeError> = (0..count).map(|_| Entry::decode(&mut input)).collect();
+    Ok((until_ms, ShardMap { version, entries: entries? }))
+}
+
+fn read(id: u128, query: &Query) -> Result<Call, Refusal> {
+    Ok(Call::Read {
+        cluster: clusters::bucket(id)?,
+        backend: BackendKind::Metadata,
+        query: query.to_bytes(),
+        consistency: Some(ReadConsistency::Strong),
+    })
+}
+
+fn write(id: u128, command: &Command) -> Result<Call, Refusal> {
+    Ok(Call::Write {
+        cluster: clusters::bucket(id)?,
+        backend: BackendKind::Metadata,
+        command: command.to_bytes(),
+        consistency: Some(WriteConsistency::Strong),
+        request_id: None,
+    })
+}
+
+/// Asks for rows of snapshots.
+pub(crate) fn list(id: u128) -> Result<Call, Refusal> {
+    let end: Vec<u8> = [&PREFIX[..PREFIX.len() - 1], &[PREFIX[PREFIX.len() - 1] + 1]].concat();
+    read(
+        id,
+        &Query::Scan {
+            scopes: ScanScopes::Plain,
+            start: Bytes::from_static(PREFIX),
+            end: Some(end.into()),
+            reverse: false,
+            limit: ROWS_PAGE,
+            bytes_max: VALUE_BYTES_MAX as u32,
+            keys_only: false,
+        },
+    )
+}
+
+/// Of what `list` was answered: whether any snapshot stays, and the calls that forget those that have ended.
+pub(crate) fn old(id: u128, unix_ms: u64, answer: CallResult) -> Result<(bool, Vec<Call>), Failure> {
+    let (Reply::Page { entries, more, .. }, _) = reply(answer)? else { return Err(odd("a bucket's cluster")) };
+    let (mut stays, mut calls) = (more, Vec::new());
+    for (key, body) in entries {
+        match decode(body) {
+            Ok((until_ms, _)) if until_ms < unix_ms => calls.push(write(id, &Command::Delete { scope: None, key })?),
+            // A newer Hive's are a newer Hive's business.
+            _ => stays = true,
+        }
+    }
+    Ok((stays, calls))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core_backends::shard::Range;
+
+    #[test]
+    fn a_row_comes_back_and_rubbish_is_refused() {
+        let range = Range { start: "a".into(), end: None };
+        let map = ShardMap { version: 3, entries: vec![Entry { shard: 7, epoch: 2, range, flow: None }] };
+        assert_eq!(decode(encode(5, &map)).unwrap(), (5, map));
+        assert!(decode(Bytes::from_static(&[2])).is_err() && decode(Bytes::from_static(&[1, 0, 0])).is_err());
+    }
+}

@@ -301,7 +301,9 @@ fn located(bed: &Bed, key: &str, versioning: Versioning, places: &[&str]) -> Put
 }
 
 fn freed(bed: &mut Bed) -> Vec<String> {
-    let Ok(Reply::Freed { rows, more: false }) = bed.ask(Query::Freed { after: 0, limit: 100 }) else { panic!() };
+    let Ok(Reply::Freed { rows, more: false }) = bed.ask(Query::Freed { after: 0, limit: 100, aged_ms: 0 }) else {
+        panic!()
+    };
     assert_eq!(bed.info().freed_rows, rows.len() as u64);
     let until = rows.last().map_or(0, |row| row.sequence);
     let places = rows.into_iter().flat_map(|row| row.locations);
@@ -324,6 +326,8 @@ pub fn what_nothing_names_any_more_is_queued_by_what_frees_it() {
     };
     put(&mut bed, "k", Unversioned, &["one"]);
     put(&mut bed, "k", Unversioned, &["two", "part 1", "part 2"]);
+    let young = Query::Freed { after: 0, limit: 9, aged_ms: 1 };
+    assert_eq!(bed.ask(young), Ok(Reply::Freed { rows: vec![], more: true }));
     assert_eq!(freed(&mut bed), ["one"]);
     // The same bytes again, as a retry has them, are still needed.
     put(&mut bed, "k", Unversioned, &["two", "part 2"]);

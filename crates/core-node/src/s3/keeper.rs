@@ -1,0 +1,111 @@
+//! Looks at the buckets and shards that this lane leads, when something has happened there, and runs the flows
+//! that the looks find.
+//!
+//! Always: nothing is looked at that has not changed since the last look, unless that asked to come back, so an idle
+//! bucket costs nothing and stays asleep; a new leader looks once, so what a crashed one left is taken up;
+//! at most [`LOOKS_OUT_MAX`] looks and [`FLOWS_OUT_MAX`] flows at a time.
+//! Not here: what a look finds and does (upkeep.rs, reshard.rs).
+
+use super::clusters::{kept, Kept};
+use super::{reshard, upkeep};
+use crate::director::{Director, TimerKey, Turn};
+use crate::plans::PlanOwner;
+use base_types::action::Response;
+use base_types::{ClusterId, LogIndex, Tick};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Looks under way at a time in one lane.
+pub const LOOKS_OUT_MAX: usize = 8;
+/// Flows under way at a time in one lane: each copies a shard.
+pub const FLOWS_OUT_MAX: usize = 4;
+/// How often it is seen what has changed.
+const KEEP_EVERY: Duration = Duration::from_secs(1);
+/// The pause between two looks at one cluster; doubled up to the second where a look only found what to wait for.
+const LOOK_PAUSE_MIN: Duration = Duration::from_secs(2);
+const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How long one look, and one run of a flow, may take; the next goes on.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
+const FLOW_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A cluster that is led here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Led {
+    /// What was applied when it was last looked at.
+    looked_at: Option<LogIndex>,
+    next: Tick,
+    pause: Duration,
+    out: bool,
+    /// The last look asked to come back.
+    again: bool,
+}
+
+/// What this lane keeps.
+#[derive(Debug, Default)]
+pub struct Keeper {
+    timer: Tick,
+    led: BTreeMap<ClusterId, Led>,
+    flows: BTreeSet<(u128, u64)>,
+}
+
+impl Keeper {
+    /// Clusters of buckets that are led here.
+    pub fn len(&self) -> usize {
+        self.led.len()
+    }
+}
+
+impl Director {
+    /// Time to see what has changed.
+    pub fn on_keeper_timer(&mut self, turn: &mut Turn<'_>) {
+        let at = turn.now + self.random.jitter(KEEP_EVERY);
+        let old = core::mem::replace(&mut self.keeper.timer, at);
+        self.set_timer(TimerKey::Keeper, old, at);
+        let mut seen: Vec<(ClusterId, LogIndex, Kept)> = Vec::new();
+        turn.lane.each_led(&mut |cluster, name, applied| seen.extend(kept(name).map(|kept| (cluster, applied, kept))));
+        let here: BTreeSet<ClusterId> = seen.iter().map(|(cluster, ..)| *cluster).collect();
+        self.keeper.led.retain(|cluster, led| led.out || here.contains(cluster));
+        let mut out = self.keeper.led.values().filter(|led| led.out).count();
+        for (cluster, applied, kept) in seen {
+            let fresh = Led { looked_at: None, next: turn.now, pause: LOOK_PAUSE_MIN, out: false, again: false };
+            let led = self.keeper.led.entry(cluster).or_insert(fresh);
+            let due = (led.again || led.looked_at != Some(applied)) && !led.out && led.next <= turn.now;
+            if !due || out >= LOOKS_OUT_MAX {
+                continue;
+            }
+            let changed = led.looked_at != Some(applied);
+            led.pause = if changed { LOOK_PAUSE_MIN } else { (led.pause * 2).min(LOOK_PAUSE_MAX) };
+            (led.looked_at, led.out) = (Some(applied), true);
+            out += 1;
+            let look = match kept {
+                Kept::Bucket(id) => upkeep::look_at_bucket(id),
+                Kept::Shard(id, number) => upkeep::look_at_shard(id, number),
+            };
+            self.start_plan(turn, look, PlanOwner::S3Look(cluster), turn.now + LOOK_TIMEOUT);
+        }
+    }
+
+    /// A look ended: the flows it found are run.
+    pub fn on_s3_look(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, response: Response) {
+        if let Some(led) = self.keeper.led.get_mut(&cluster) {
+            (led.out, led.again) = (false, response.is_err());
+            led.next = turn.now + led.pause;
+        }
+        for (id, flow) in core::mem::take(&mut self.s3.found) {
+            // The others are found again.
+            if self.keeper.flows.len() < FLOWS_OUT_MAX && self.keeper.flows.insert((id, flow)) {
+                let owner = PlanOwner::S3Flow { bucket: id, flow };
+                self.start_plan(turn, reshard::run_flow(id, flow), owner, turn.now + FLOW_TIMEOUT);
+            }
+        }
+    }
+
+    /// A run of a flow ended; if the flow has not, the next look finds it.
+    pub fn on_s3_flow(&mut self, turn: &mut Turn<'_>, bucket: u128, flow: u64, response: Response) {
+        self.keeper.flows.remove(&(bucket, flow));
+        if let Err(failure) = response {
+            let text = format!("flow {flow} of bucket {bucket:032x} is run again later: {}", failure.refusal);
+            turn.note(crate::api::NoteLevel::Warning, text);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! What a bucket and its shards need from time to time, found by looking at them: splits and merges planned,
+//! flows found, retired shards dropped, closed uploads collected, freed data handed on, old snapshots forgotten.
+//!
+//! Always: a look may be cut short or come twice; it ends well if nothing is left to come back for, else with
+//! the refusal `NotReady`. Splitting goes by rows (versions and markers), of which one shard should not have many.
+//! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs).
+
+use super::clusters;
+use super::freed::{HandOn, Queue, FREED_AGE_MS};
+use super::request::{map_read, map_write, multipart_read, multipart_write, reply};
+use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
+use super::snapshot;
+use crate::keyspace::rounds::{one, only, InRounds, Rounds};
+use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use base_types::action::Failure;
+use base_types::{ErrorKind, Refusal};
+use bytes::Bytes;
+use core_backends::multipart;
+use core_backends::shard::{self, ShardInfo, ShardState};
+use core_backends::shard_reference::flow::Seen;
+use core_backends::shard_reference::{Command, Entry, Query, Reply, Retired, SOURCES_MAX};
+
+/// A split makes so many of one.
+const SPLIT_PARTS: u32 = 3;
+/// Neighbours merge if they have less than this part of a shard's rows together.
+const MERGE_PART: u64 = 4;
+/// Retired shards looked at in one look.
+const RETIRED_PAGE: u32 = 16;
+/// Entries that are looked at for a merge: one before the shard, itself, and those behind it.
+const NEIGHBOURS: usize = SOURCES_MAX;
+/// Rows removed by one command.
+const STEP_ROWS: u32 = 1_024;
+/// Rounds of one look; what is left the next one finds.
+const ROUNDS_MAX: u32 = 2_000;
+
+/// Looks at a shard.
+pub(crate) fn look_at_shard(id: u128, number: u64) -> Box<dyn Planner> {
+    let state = OfShard::Describe;
+    Box::new(InRounds::new(ShardLook { id, number, state, watch: false }))
+}
+
+/// Looks at a bucket's map and uploads.
+pub(crate) fn look_at_bucket(id: u128) -> Box<dyn Planner> {
+    let (retired, state) = (Vec::new(), OfBucket::Overview);
+    Box::new(InRounds::new(BucketLook { id, retired, state, watch: false, rounds: 0, collect: false, uploads: false }))
+}
+
+/// A key before `start`, with no shard beginning between the two (but for one in a billion; then the shard
+/// before is not found, and nothing is lost by that).
+fn just_before(start: &[u8]) -> Bytes {
+    let mut before = start.to_vec();
+    match before.pop() {
+        None | Some(0) => {}
+        Some(last) => before.extend_from_slice(&[last - 1, 0xf4, 0xf4]),
+    }
+    before.into()
+}
+
+/// The end of a look.
+fn end(watch: bool) -> Step {
+    if !watch {
+        return ended();
+    }
+    let message = "something here is not ready yet and is looked at again";
+    Step::Done(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message).into()))
+}
+
+enum OfShard {
+    Describe,
+    HandOn(HandOn),
+    Cuts(Entry),
+    Map(ShardInfo),
+    /// Neighbours described, and the place of the shard among them.
+    Neighbours(Vec<Entry>, usize),
+    Planned,
+}
+
+struct ShardLook {
+    id: u128,
+    number: u64,
+    state: OfShard,
+    watch: bool,
+}
+
+impl Rounds for ShardLook {
+    fn name(&self) -> &'static str {
+        "upkeep of a shard"
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        match self.step(context, answers) {
+            Ok(step) => step,
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+}
+
+impl ShardLook {
+    fn step(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        if answers.is_empty() {
+            return Ok(one(shard_ask(self.id, self.number, &shard::Query::Describe)?));
+        }
+        match core::mem::replace(&mut self.state, OfShard::Describe) {
+            OfShard::Describe => match seen(only(answers))? {
+                Seen::Shard(info) => self.look(context, *info),
+                _ => Ok(end(self.watch)),
+            },
+            OfShard::HandOn(hand_on) => self.hand_on(context, hand_on, answers),
+            OfShard::Cuts(entry) => self.split(entry, only(answers)),
+            OfShard::Map(info) => self.neighbours(context, &info, only(answers)),
+            OfShard::Neighbours(entries, own) => self.merge(context, &entries, own, answers),
+            OfShard::Planned => match reply::<Reply>(only(answers)) {
+                // Another look was first, or the map has changed.
+                Err(failure) if failure.refusal.kind == ErrorKind::Conflict => Ok(end(self.watch)),
+                told => told.map(|_| end(self.watch)),
+            },
+        }
+    }
+
+    fn look(&mut self, context: &mut PlanContext<'_>, info: ShardInfo) -> Result<Step, Failure> {
+        // Looked at once more behind the hand-over; what is too young then waits.
+        if info.freed_rows > 0 && !self.watch {
+            self.watch = true;
+            let hand_on = HandOn::new(self.id, Queue::Shard(self.number), FREED_AGE_MS);
+            return self.hand_on(context, hand_on, Vec::new());
+        }
+        self.watch = info.freed_rows > 0;
+        let rows = info.totals.rows();
+        if info.state != ShardState::Serving {
+            return Ok(end(self.watch));
+        }
+        if rows > context.s3_config.split_keys {
+            let query = shard::Query::CutPoints { epoch: info.epoch, parts: SPLIT_PARTS, by_rows: true };
+            let entry = Entry { shard: self.number, epoch: info.epoch, range: info.range, flow: None };
+            self.state = OfShard::Cuts(entry);
+            return Ok(one(shard_ask(self.id, self.number, &query)?));
+        }
+        let whole = info.range == shard::Range::default();
+        if whole || rows >= context.s3_config.split_keys / MERGE_PART {
+            return Ok(end(self.watch));
+        }
+        let start = just_before(&info.range.start);
+        self.state = OfShard::Map(info);
+        // The page begins with the neighbour before this shard.
+        Ok(one(map_read(self.id, &Query::Map { start, limit: NEIGHBOURS as u32 })?))
+    }
+
+    fn hand_on(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        mut hand_on: HandOn,
+        answers: Vec<CallResult>,
+    ) -> Result<Step, Failure> {
+        match hand_on.next(context, answers)? {
+            Some(calls) => {
+                self.state = OfShard::HandOn(hand_on);
+                Ok(Step::Calls(calls))
+            }
+            None => Ok(one(shard_ask(self.id, self.number, &shard::Query::Describe)?)),
+        }
+    }
+
+    fn split(&mut self, entry: Entry, answer: CallResult) -> Result<Step, Failure> {
+        let (shard::Reply::CutPoints { keys }, _) = reply(answer)? else { return Err(odd("a shard")) };
+        if keys.is_empty() {
+            return Ok(end(self.watch)); // One key has it all.
+        }
+        self.plan(vec![(entry.shard, entry.epoch)], keys)
+    }
+
+    fn plan(&mut self, sources: Vec<(u64, u64)>, cuts: Vec<Bytes>) -> Result<Step, Failure> {
+        self.state = OfShard::Planned;
+        Ok(one(map_write(self.id, &Command::Plan { sources, cuts })?))
+    }
+
+    /// It and its neighbours are described.
+    fn neighbours(
+        &mut self,
+        _context: &mut PlanContext<'_>,
+        info: &ShardInfo,
+        answer: CallResult,
+    ) -> Result<Step, Failure> {
+        let (Reply::Entries { entries, .. }, _) = reply(answer)? else { return Err(odd("a bucket's map")) };
+        let own = entries.iter().position(|entry| entry.shard == self.number && entry.epoch == info.epoch);
+        let Some(own) = own.filter(|_| entries.len() > 1) else { return Ok(end(self.watch)) };
+        if entries[own].flow.is_some() {
+            return Ok(end(self.watch));
+        }
+        let asks: Result<Vec<Call>, Refusal> =
+            entries.iter().map(|entry| shard_ask(self.id, entry.shard, &shard::Query::Describe)).collect();
+        self.state = OfShard::Neighbours(entries, own);
+        Ok(Step::Calls(asks?))
+    }
+
+    /// The neighbour before it and as many behind it as together stay small.
+    fn merge(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        entries: &[Entry],
+        own: usize,
+        answers: Vec<CallResult>,
+    ) -> Result<Step, Failure> {
+        let free = |(entry, answer): (&Entry, CallResult)| match seen(answer) {
+            Ok(Seen::Shard(info)) if info.state == ShardState::Serving && entry.flow.is_none() => {
+                Some((entry.shard, entry.epoch, info.totals.rows()))
+            }
+            _ => None,
+        };
+        let infos: Vec<Option<(u64, u64, u64)>> = entries.iter().zip(answers).map(free).collect();
+        let most = context.s3_config.split_keys / MERGE_PART;
+        let from = |first: usize| {
+            let (mut sum, mut sources) = (0u64, Vec::new());
+            for (shard, epoch, rows) in infos.iter().skip(first).map_while(|info| *info) {
+                sum = sum.saturating_add(rows);
+                if sum >= most {
+                    break;
+                }
+                sources.push((shard, epoch));
+            }
+            sources
+        };
+        let with_it = |first: usize, sources: &Vec<(u64, u64)>| first + sources.len() > own && sources.len() > 1;
+        let best = (own.saturating_sub(1)..=own).map(|first| (first, from(first)));
+        match best.into_iter().find(|(first, sources)| with_it(*first, sources)) {
+            Some((_, sources)) => self.plan(sources, Vec::new()),
+            None => Ok(end(self.watch)),
+        }
+    }
+}
+
+enum OfBucket {
+    Overview,
+    Collect,
+    HandOn(HandOn),
+    Describe(Retired),
+    /// Freed data of a retired shard.
+    Drain(Retired, HandOn),
+    Drop(Retired),
+    Delete(Retired),
+    Forget,
+    Snapshots,
+}
+
+struct BucketLook {
+    id: u128,
+    retired: Vec<Retired>,
+    state: OfBucket,
+    watch: bool,
+    rounds: u32,
+    collect: bool,
+    uploads: bool,
+}
+
+impl Rounds for BucketLook {
+    fn name(&self) -> &'static str {
+        "upkeep of a bucket"
+    }
+
+    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            return end(true);
+        }
+        match self.step(context, answers) {
+            Ok(step) => step,
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+}
+
+impl BucketLook {
+    fn step(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        if answers.is_empty() {
+            let retired = Query::Retired { after: 0, limit: RETIRED_PAGE };
+            return Ok(Step::Calls(vec![
+                map_read(self.id, &Query::Flows)?,
+                map_read(self.id, &retired)?,
+                multipart_read(self.id, &multipart::Query::Upkeep)?,
+                snapshot::list(self.id)?,
+            ]));
+        }
+        match core::mem::replace(&mut self.state, OfBucket::Overview) {
+            OfBucket::Overview => self.overview(context, answers),
+            OfBucket::Snapshots => self.uploads(context),
+            OfBucket::Collect => {
+                let (multipart::Reply::Removed { more }, _) = reply(only(answers))? else {
+                    return Err(odd("a bucket's uploads"));
+                };
+                self.collect = more;
+                self.uploads(context)
+            }
+            OfBucket::HandOn(hand_on) => self.hand_on(context, hand_on, answers),
+            OfBucket::Describe(retired) => self.described(context, retired, only(answers)),
+            OfBucket::Drain(retired, hand_on) => self.drain(context, retired, hand_on, answers),
+            OfBucket::Drop(retired) => self.dropped(retired, only(answers)),
+            OfBucket::Delete(retired) => match only(answers) {
+                Err(failure) if failure.refusal.code != "UnknownCluster" => Err(failure),
+                _ => {
+                    self.state = OfBucket::Forget;
+                    Ok(one(map_write(self.id, &Command::Forget { shard: retired.peer.shard })?))
+                }
+            },
+            OfBucket::Forget => {
+                let _: (Reply, _) = reply(only(answers))?;
+                self.next_retired()
+            }
+        }
+    }
+
+    fn overview(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        let mut answers = answers.into_iter();
+        let mut answer = || answers.next().unwrap_or_else(|| Err(odd("a bucket")));
+        let flows = match reply(answer()) {
+            Ok((Reply::Flows { flows }, _)) => flows,
+            Ok(_) => return Err(odd("a bucket's map")),
+            // It is just being made, or is gone.
+            Err(failure) if matches!(failure.refusal.code, "NotReady" | "UnknownCluster") => return Ok(end(false)),
+            Err(failure) => return Err(failure),
+        };
+        let (Reply::Retired { shards, more }, _) = reply(answer())? else { return Err(odd("a bucket's map")) };
+        let (multipart::Reply::Upkeep { due, waiting, freed_rows }, _) = reply(answer())? else {
+            return Err(odd("a bucket's uploads"));
+        };
+        let (snapshots, old) = snapshot::old(self.id, context.unix_ms, answer())?;
+        self.watch = more || !flows.is_empty() || waiting || freed_rows > 0 || snapshots;
+        context.s3.found.extend(flows.iter().map(|flow| (self.id, flow.flow)));
+        (self.retired, self.collect, self.uploads) = (shards, due, due || freed_rows > 0);
+        if old.is_empty() {
+            return self.uploads(context);
+        }
+        self.state = OfBucket::Snapshots;
+        Ok(Step::Calls(old))
+    }
+
+    /// Closed uploads are collected, then what they freed is handed on.
+    fn uploads(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
+        if self.collect {
+            self.state = OfBucket::Collect;
+            let command = multipart::Command::Collect { limit: STEP_ROWS };
+            let request_id = context.random.request_id();
+            return Ok(one(multipart_write(self.id, &command, request_id)?));
+        }
+        if !core::mem::take(&mut self.uploads) {
+            return self.next_retired();
+        }
+        self.hand_on(context, HandOn::new(self.id, Queue::Uploads, FREED_AGE_MS), Vec::new())
+    }
+
+    fn hand_on(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        mut hand_on: HandOn,
+        answers: Vec<CallResult>,
+    ) -> Result<Step, Failure> {
+        match hand_on.next(context, answers)? {
+            Some(calls) => {
+                self.state = OfBucket::HandOn(hand_on);
+                Ok(Step::Calls(calls))
+            }
+            None => self.next_retired(),
+        }
+    }
+
+    fn next_retired(&mut self) -> Result<Step, Failure> {
+        let Some(retired) = self.retired.pop() else { return Ok(end(self.watch)) };
+        let call = shard_ask(self.id, retired.peer.shard, &shard::Query::Describe)?;
+        self.state = OfBucket::Describe(retired);
+        Ok(one(call))
+    }
+
+    fn described(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        retired: Retired,
+        answer: CallResult,
+    ) -> Result<Step, Failure> {
+        match seen(answer)? {
+            Seen::Shard(info) if info.freed_rows > 0 => {
+                let hand_on = HandOn::new(self.id, Queue::Shard(retired.peer.shard), FREED_AGE_MS);
+                self.drain(context, retired, hand_on, Vec::new())
+            }
+            Seen::Shard(_) => self.drop_rows(retired),
+            Seen::Empty | Seen::NoCluster => self.delete(retired),
+        }
+    }
+
+    fn drain(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        retired: Retired,
+        mut hand_on: HandOn,
+        answers: Vec<CallResult>,
+    ) -> Result<Step, Failure> {
+        match hand_on.next(context, answers)? {
+            Some(calls) => {
+                self.state = OfBucket::Drain(retired, hand_on);
+                Ok(Step::Calls(calls))
+            }
+            None => self.drop_rows(retired),
+        }
+    }
+
+    fn drop_rows(&mut self, retired: Retired) -> Result<Step, Failure> {
+        let command = shard::Command::Drop { epoch: retired.peer.epoch, limit: STEP_ROWS, force: false };
+        let call = shard_tell(self.id, retired.peer.shard, &command)?;
+        self.state = OfBucket::Drop(retired);
+        Ok(one(call))
+    }
+
+    fn dropped(&mut self, retired: Retired, answer: CallResult) -> Result<Step, Failure> {
+        match reply(answer) {
+            Ok((shard::Reply::Dropped { more: true }, _)) => self.drop_rows(retired),
+            Ok(_) => self.delete(retired),
+            // Snapshots still read it, or freed data in it is too young.
+            Err(failure) if failure.refusal.code == "NotReady" => {
+                self.watch = true;
+                self.next_retired()
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn delete(&mut self, retired: Retired) -> Result<Step, Failure> {
+        let cluster = clusters::shard(self.id, retired.peer.shard)?;
+        self.state = OfBucket::Delete(retired);
+        // A shard's number is given once, so there is no later life to spare.
+        Ok(one(Call::DeleteCluster { cluster, life: None }))
+    }
+}
