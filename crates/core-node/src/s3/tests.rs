@@ -8,5 +8,6 @@ mod figures;
 mod listings;
 mod objects;
 mod settings;
+mod shards;
 mod uploads;
 pub(crate) mod world;

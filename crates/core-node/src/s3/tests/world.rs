@@ -46,6 +46,7 @@ pub(crate) struct World {
     pub late: u64,
     /// Clusters that do not answer.
     pub dead: BTreeSet<ClusterName>,
+    documents: Vec<crate::planner::DocumentNews>,
     underway: Vec<(ClusterName, BackendKind, Bytes, Option<RequestId>)>,
     applied: BTreeMap<(ClusterName, RequestId), Bytes>,
     pub calls: u64,
@@ -82,6 +83,7 @@ impl World {
             lost: 0,
             late: 0,
             dead: BTreeSet::new(),
+            documents: Vec::new(),
             underway: Vec::new(),
             applied: BTreeMap::new(),
             calls: 0,
@@ -144,6 +146,20 @@ impl World {
         panic!("{} does not end", running.planner.name());
     }
 
+    /// Runs work that nobody waits for to its end.
+    pub fn finish_background(&mut self, running: &mut Running) -> Response {
+        for _ in 0..STEPS_MAX {
+            if let Some(response) = running.response.clone() {
+                return response;
+            }
+            if running.queue.is_empty() {
+                self.now_ms = self.now_ms.max(running.wake_ms.unwrap_or(self.now_ms));
+            }
+            self.step(running);
+        }
+        panic!("{} does not end", running.planner.name());
+    }
+
     /// Lets planners take turns in any order until all have ended, or none goes on.
     pub fn race(&mut self, all: &mut [Running]) {
         for _ in 0..STEPS_MAX {
@@ -193,18 +209,23 @@ impl World {
         running: &mut Running,
         enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
     ) -> Step {
-        let mut context = PlanContext {
+        let mut context = self.context(running.core);
+        enter(running.planner.as_mut(), &mut context)
+    }
+
+    /// What a planner on a core may know and use.
+    pub fn context(&mut self, core: usize) -> PlanContext<'_> {
+        PlanContext {
             now: Tick::from_millis(self.now_ms),
             deadline: Tick::NEVER,
-            node: NodeId(running.core as u64 + 1),
-            region: REGIONS[running.core],
+            node: NodeId(core as u64 + 1),
+            region: REGIONS[core],
             random: &mut self.random,
-            documents: &mut Vec::new(),
-            s3: &mut self.caches[running.core],
+            documents: &mut self.documents,
+            s3: &mut self.caches[core],
             s3_config: &self.config,
             unix_ms: UNIX_MS + self.now_ms,
-        };
-        enter(running.planner.as_mut(), &mut context)
+        }
     }
 
     fn chance(&mut self, per_mille: u64) -> bool {

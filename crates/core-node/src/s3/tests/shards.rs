@@ -1,0 +1,446 @@
+//! Splits, merges, snapshots and freed data of a bucket, with answers lost, commands late, runners that die and
+//! two at once, and writes between any two calls.
+
+use super::world::{Running, World};
+use crate::s3::cache::{Bucket, ShardMap};
+use crate::s3::freed::FREED_AGE_MS;
+use crate::s3::on_bucket::Place;
+use crate::s3::record::BucketRecord;
+use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS};
+use crate::s3::{clusters, reshard, upkeep};
+use base_types::codec::Encode;
+use base_types::s3::*;
+use base_types::{BackendKind, Refusal, Tick};
+use bytes::Bytes;
+use core_backends::shard::{self, Item, ListStart, Listing, Reply, Versioning};
+use core_backends::shard_reference::{self, Entry, Flow};
+use core_backends::{decode_reply, multipart};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const NAME: &str = "photos";
+/// Rounds after which a bucket that is looked at again and again is at rest.
+const ROUNDS_MAX: usize = 200;
+
+/// A bucket whose keeper is this test, and what is in it.
+struct Tended {
+    world: World,
+    id: u128,
+    keys: BTreeMap<String, u64>,
+    written: u64,
+}
+
+impl Tended {
+    fn new(seed: u64, split_keys: u64) -> Tended {
+        let mut world = World::new(seed);
+        world.config.split_keys = split_keys;
+        world.call(CreateAccount { account: "ann".into(), display_name: String::new() }).unwrap();
+        let create = CreateBucket { bucket: NAME.into(), account: "ann".into(), ..CreateBucket::default() };
+        world.call(create).unwrap();
+        let named = clusters::shard(0, 1).unwrap();
+        let shard = |name: &String| name.starts_with("shard@") && name.len() == named.as_str().len();
+        let made = world.clusters().into_iter().find(shard).unwrap();
+        let id = u128::from_str_radix(&made["shard@".len()..made.len() - 2], 16).unwrap();
+        Tended { world, id, keys: BTreeMap::new(), written: 0 }
+    }
+
+    fn map(&self) -> Vec<Entry> {
+        let query = shard_reference::Query::Map { start: Bytes::new(), limit: 1000 };
+        let bucket = clusters::bucket(self.id).unwrap();
+        match self.world.look(&bucket, BackendKind::ShardReference, &query).unwrap() {
+            shard_reference::Reply::Entries { entries, more: false, .. } => entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let bucket = clusters::bucket(self.id).unwrap();
+        match self.world.look(&bucket, BackendKind::ShardReference, &shard_reference::Query::Flows).unwrap() {
+            shard_reference::Reply::Flows { flows } => flows,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn ask(&self, number: u64, query: &shard::Query) -> Result<Reply, Refusal> {
+        self.world.look(&clusters::shard(self.id, number).unwrap(), BackendKind::Shard, query)
+    }
+
+    fn tell(&mut self, number: u64, command: &shard::Command) -> Result<Reply, Refusal> {
+        let cluster = clusters::shard(self.id, number).unwrap();
+        let result = self.world.write(&cluster, BackendKind::Shard, &command.to_bytes(), None);
+        decode_reply(result.map_err(|failure| failure.refusal)?.backend().0)
+    }
+
+    fn entry_of(&self, key: &str) -> Entry {
+        self.map().into_iter().rfind(|entry| entry.range.start[..] <= *key.as_bytes()).unwrap()
+    }
+
+    /// Puts a key whose bytes are in a data store; refused while a shard is cut over.
+    fn put(&mut self, key: &str) -> Result<(), Refusal> {
+        let entry = self.entry_of(key);
+        self.written += 1;
+        let mut document = Document::new();
+        document.set_number(field::SIZE, self.written);
+        document.set(field::LOCATION, Some(format!("at {}", self.written).into()));
+        let step = shard::PutStep {
+            epoch: entry.epoch,
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            versioning: Versioning::Unversioned,
+            at_unix_ms: self.world.now_ms,
+            document: document.encode(),
+            inline: None,
+            condition: shard::Condition::default(),
+            once: None,
+            data_expires_ms: None,
+        };
+        self.tell(entry.shard, &shard::Command::Put { step })?;
+        self.keys.insert(key.to_string(), self.written);
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &str) -> Result<(), Refusal> {
+        let entry = self.entry_of(key);
+        let terms = shard::DeleteTerms {
+            epoch: entry.epoch,
+            versioning: Versioning::Unversioned,
+            at_unix_ms: self.world.now_ms,
+            bypass_governance: false,
+            mfa_missing: false,
+            owner: None,
+        };
+        let key_bytes = Bytes::copy_from_slice(key.as_bytes());
+        let condition = shard::Condition::default();
+        let step = shard::DeleteStep { key: key_bytes, version: Version::Current, condition };
+        self.tell(entry.shard, &shard::Command::Delete { terms, step })?;
+        self.keys.remove(key);
+        Ok(())
+    }
+
+    /// Now and then a client writes.
+    fn disturb(&mut self, deletes: bool) {
+        if self.world.random.below(3) > 0 {
+            return;
+        }
+        let key = format!("k{:03}", self.world.random.below(60));
+        let _ = if deletes && self.world.random.below(3) > 0 { self.delete(&key) } else { self.put(&key) };
+    }
+
+    /// Runs background work, writes between its calls; it may die on the way.
+    fn run(&mut self, mut all: Vec<Running>, dies: u64, deletes: bool) {
+        for _ in 0..4_000 {
+            let mut ended = true;
+            for running in &mut all {
+                if running.response.is_some() || self.world.random.below(1000) < dies {
+                    continue;
+                }
+                ended = false;
+                self.world.now_ms += 5;
+                self.world.step(running);
+            }
+            if dies > 0 && self.world.random.below(1000) < dies {
+                return;
+            }
+            self.disturb(deletes);
+            if ended {
+                return;
+            }
+        }
+    }
+
+    /// One round of the keeper: every shard and the bucket are looked at, flows found are run by two at once.
+    fn round(&mut self, dies: u64, deletes: bool) {
+        for entry in self.map() {
+            let look = Running::new(0, upkeep::look_at_shard(self.id, entry.shard));
+            self.run(vec![look], dies, deletes);
+        }
+        self.run(vec![Running::new(0, upkeep::look_at_bucket(self.id))], dies, deletes);
+        let mut found = core::mem::take(&mut self.world.caches[0].found);
+        found.dedup();
+        for (id, flow) in found {
+            let runner = |core| Running::new(core, reshard::run_flow(id, flow));
+            self.run(vec![runner(0), runner(1)], dies, deletes);
+        }
+    }
+
+    /// Without disturbance all comes to rest: no flow, no retired shard, no shard too large.
+    fn rest(&mut self) {
+        (self.world.lost, self.world.late) = (0, 0);
+        self.world.settle();
+        for _ in 0..ROUNDS_MAX {
+            for entry in self.map() {
+                let mut look = Running::new(0, upkeep::look_at_shard(self.id, entry.shard));
+                let _ = self.world.finish_background(&mut look);
+            }
+            let mut look = Running::new(0, upkeep::look_at_bucket(self.id));
+            let looked = self.world.finish_background(&mut look);
+            for (id, flow) in core::mem::take(&mut self.world.caches[0].found) {
+                let mut runner = Running::new(0, reshard::run_flow(id, flow));
+                self.world.finish_background(&mut runner).unwrap();
+            }
+            if looked.is_ok() && self.flows().is_empty() {
+                return;
+            }
+            self.world.now_ms += FREED_AGE_MS;
+        }
+        panic!("the bucket does not come to rest: {:?} {:?}", self.map(), self.flows());
+    }
+
+    fn listed(&self, entries: &[Entry], pin: Option<u128>) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for entry in entries {
+            let listing = Listing {
+                epoch: entry.epoch,
+                prefix: Bytes::new(),
+                delimiter: Bytes::new(),
+                start: ListStart::Beginning,
+                limit: 1000,
+                pin,
+            };
+            let reply = self.ask(entry.shard, &shard::Query::List { listing }).unwrap();
+            let Reply::Page { items, more: false } = reply else { panic!("{reply:?}") };
+            for item in items {
+                let Item::Object { key, fields, .. } = item else { panic!() };
+                let key = String::from_utf8(key.to_vec()).unwrap();
+                let size = Document::decode(fields).unwrap().number(field::SIZE).unwrap();
+                assert!(all.insert(key, size).is_none(), "a key is listed twice");
+            }
+        }
+        all
+    }
+
+    fn freed(&mut self) -> Vec<u64> {
+        let mut all = Vec::new();
+        loop {
+            let page: Locations = self.world.ask(ListFreedData { max: 7 }).unwrap();
+            if page.locations.is_empty() {
+                return all;
+            }
+            all.extend(page.locations.iter().map(|place| place["at ".len()..].parse::<u64>().unwrap()));
+            self.world.call(ForgetFreedData { locations: page.locations }).unwrap();
+        }
+    }
+
+    fn place(&self) -> Place {
+        let bucket = Bucket { id: self.id, record: BucketRecord::default(), body: Bytes::new(), read_at: Tick(0) };
+        Place { bucket: Arc::new(bucket), map: Arc::new(ShardMap { version: 1, entries: self.map() }) }
+    }
+}
+
+/// Fills a bucket while it splits and empties it while it merges; then looks whether all is there, and once.
+fn a_life(seed: u64, lost: u64, late: u64, dies: u64) {
+    let mut bucket = Tended::new(seed, 8);
+    (bucket.world.lost, bucket.world.late) = (lost, late);
+    for _ in 0..12 {
+        bucket.round(dies, false);
+    }
+    bucket.rest();
+    let map = bucket.map();
+    assert!(map.len() > 3, "seed {seed}: {} keys in {} shards", bucket.keys.len(), map.len());
+    assert_eq!(bucket.listed(&map, None), bucket.keys, "seed {seed}");
+    (bucket.world.lost, bucket.world.late) = (lost, late);
+    for _ in 0..10 {
+        bucket.round(dies, true);
+    }
+    bucket.rest();
+    for key in bucket.keys.clone().into_keys().skip(1) {
+        bucket.delete(&key).unwrap();
+    }
+    bucket.rest();
+    let fewer = bucket.map();
+    assert!(fewer.len() < map.len(), "seed {seed}: {} shards are left of {}", fewer.len(), map.len());
+    assert_eq!(bucket.listed(&fewer, None), bucket.keys, "seed {seed}");
+    // Nothing is left behind: shards of the map alone, and every place but that of the last key.
+    let shards = bucket.world.clusters().into_iter().filter(|name| name.starts_with("shard@")).count();
+    assert_eq!(shards, fewer.len(), "seed {seed}: {:?}", bucket.world.clusters());
+    let (mut freed, kept) = (bucket.freed(), bucket.keys.values().next().copied());
+    freed.sort_unstable();
+    freed.dedup();
+    let refused = bucket.written - freed.len() as u64 - u64::from(kept.is_some());
+    assert!(freed.iter().all(|place| Some(*place) != kept), "seed {seed}: what is named was freed");
+    // A put that was refused has written nothing, so its place is a matter of the store's intents.
+    assert!(refused < bucket.written / 2, "seed {seed}: {refused} of {} places are lost", bucket.written);
+}
+
+#[test]
+fn shards_split_and_merge_in_peace() {
+    a_life(1, 0, 0, 0);
+}
+
+#[test]
+fn shards_split_and_merge_whatever_becomes_of_answers_and_runners() {
+    for seed in 2..8 {
+        a_life(seed, 40, 40, 0);
+        a_life(seed, 10, 10, 8);
+    }
+}
+
+#[test]
+fn every_place_of_what_was_overwritten_or_deleted_is_told_until_it_is_forgotten() {
+    let mut bucket = Tended::new(20, 8);
+    for round in 0..3 {
+        for at in 0..20 {
+            bucket.put(&format!("k{at:02}")).unwrap();
+        }
+        if round == 1 {
+            bucket.rest();
+        }
+    }
+    bucket.rest();
+    bucket.world.now_ms += FREED_AGE_MS;
+    bucket.rest();
+    let mut freed = bucket.freed();
+    freed.sort_unstable();
+    freed.dedup();
+    assert_eq!(freed, (1..=40).collect::<Vec<u64>>());
+    let look_up = |places: &[&str]| LookupData {
+        bucket: NAME.into(),
+        key: "k00".into(),
+        locations: places.iter().map(|place| place.to_string()).collect(),
+    };
+    let named: Locations = bucket.world.ask(look_up(&["at 41", "at 1", "at 42"])).unwrap();
+    assert_eq!(named.locations, ["at 41"]);
+    let uploads = clusters::bucket(bucket.id).unwrap();
+    for command in [
+        multipart::Command::Create {
+            key: "k00".into(),
+            at_unix_ms: 1,
+            document: Bytes::new(),
+            initiator: Bytes::new(),
+        },
+        multipart::Command::PutPart {
+            key: "k00".into(),
+            upload: 1,
+            part: multipart::Part {
+                number: 1,
+                etag: "e".into(),
+                size: 1,
+                at_unix_ms: 1,
+                checksums: Bytes::new(),
+                location: "part".into(),
+            },
+            inline: None,
+            data_expires_ms: None,
+        },
+    ] {
+        bucket.world.write(&uploads, BackendKind::Multipart, &command.to_bytes(), None).unwrap();
+    }
+    let named: Locations = bucket.world.ask(look_up(&["at 41", "part"])).unwrap();
+    assert_eq!(named.locations, ["at 41", "part"]);
+    let abort = multipart::Command::Abort { key: "k00".into(), upload: 1 };
+    bucket.world.write(&uploads, BackendKind::Multipart, &abort.to_bytes(), None).unwrap();
+    bucket.rest();
+    let page: Locations = bucket.world.ask(ListFreedData { max: 7 }).unwrap();
+    assert_eq!(page.locations, ["part"]);
+}
+
+/// Drives a snapshot with writes between its calls; `None` where it gave up.
+fn pin(bucket: &mut Tended, mut instant: Instant) -> Option<(u128, Vec<Entry>)> {
+    let mut answers = Vec::new();
+    let mut place = bucket.place();
+    for _ in 0..200 {
+        let mut context = bucket.world.context(0);
+        let progress = instant.next(&mut context, &place, core::mem::take(&mut answers));
+        match progress {
+            Ok(Progress::Ready(snapshot)) => return Some((snapshot.pin, snapshot.map.entries.clone())),
+            Ok(Progress::Step(crate::planner::Step::Calls(calls))) => {
+                for call in calls {
+                    bucket.disturb(true);
+                    let answer = bucket.world.carry_out(call);
+                    answers.push(answer);
+                }
+            }
+            Ok(Progress::Step(_)) => bucket.world.now_ms += 50,
+            Err(crate::s3::on_bucket::Trouble::Map(_)) => place = bucket.place(),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+#[test]
+fn a_snapshot_shows_one_instant_across_splits_until_it_ends() {
+    for seed in 30..36 {
+        let mut bucket = Tended::new(seed, 8);
+        for at in 0..30 {
+            bucket.put(&format!("k{at:02}")).unwrap();
+        }
+        bucket.rest();
+        (bucket.world.lost, bucket.world.late) = (20, 20);
+        let Some((pin_id, entries)) = pin(&mut bucket, Instant::make()) else { continue };
+        let seen = bucket.listed(&entries, Some(pin_id));
+        for _ in 0..6 {
+            bucket.round(0, true);
+            assert_eq!(bucket.listed(&entries, Some(pin_id)), seen, "seed {seed}");
+        }
+        (bucket.world.lost, bucket.world.late) = (0, 0);
+        // Any core finds it again by its pin.
+        bucket.world.caches[0] = Default::default();
+        assert_eq!(pin(&mut bucket, Instant::find(pin_id)), Some((pin_id, entries.clone())));
+        bucket.world.now_ms += 2 * SNAPSHOT_KEEP_MS;
+        bucket.rest();
+        bucket.world.caches[0] = Default::default();
+        assert_eq!(pin(&mut bucket, Instant::find(pin_id)), None);
+        let shards = bucket.world.clusters().into_iter().filter(|name| name.starts_with("shard@")).count();
+        assert_eq!(shards, bucket.map().len(), "retired shards go with the last snapshot that reads them");
+    }
+}
+
+/// Two keys of two shards are only ever written one after the other: no snapshot shows the later without the earlier.
+#[test]
+fn a_snapshot_never_shows_an_effect_without_its_cause() {
+    let mut shown = 0;
+    for seed in 40..60 {
+        let mut bucket = Tended::new(seed, 8);
+        for at in 0..30 {
+            bucket.put(&format!("k{at:02}")).unwrap();
+        }
+        bucket.rest();
+        let mut instant = Instant::make();
+        let place = bucket.place();
+        let mut answers = Vec::new();
+        let (mut cause, mut causes) = (0u64, BTreeMap::new());
+        let snapshot = loop {
+            let mut context = bucket.world.context(0);
+            match instant.next(&mut context, &place, core::mem::take(&mut answers)) {
+                Ok(Progress::Ready(snapshot)) => break Some(snapshot),
+                Ok(Progress::Step(crate::planner::Step::Calls(calls))) => {
+                    for call in calls {
+                        // The cause first; the effect only once that is there.
+                        if bucket.world.random.below(2) == 0 && bucket.put("k00").is_ok() {
+                            cause = bucket.written;
+                            bucket.world.now_ms += bucket.world.random.below(4_000);
+                        }
+                        if cause > 0 && bucket.put("k29").is_ok() {
+                            causes.insert(bucket.written, cause);
+                        }
+                        let answer = bucket.world.carry_out(call);
+                        answers.push(answer);
+                    }
+                }
+                Ok(Progress::Step(_)) => bucket.world.now_ms += 3_100,
+                Err(_) => break None,
+            }
+        };
+        let Some(snapshot) = snapshot else { continue };
+        let seen = bucket.listed(&snapshot.map.entries, Some(snapshot.pin));
+        let cause = causes.get(&seen["k29"]).copied().unwrap_or(0);
+        assert!(seen["k00"] >= cause, "seed {seed}: the effect of {cause}, but {seen:?}");
+        shown += 1;
+    }
+    assert!(shown > 5, "{shown} of 20 snapshots were made");
+}
+
+#[test]
+fn a_bucket_that_is_gone_ends_its_upkeep() {
+    let mut bucket = Tended::new(70, 8);
+    for at in 0..10 {
+        bucket.put(&format!("k{at}")).unwrap();
+    }
+    bucket.world.spaces.clear();
+    for planner in
+        [upkeep::look_at_bucket(bucket.id), upkeep::look_at_shard(bucket.id, 1), reshard::run_flow(bucket.id, 1)]
+    {
+        let mut running = Running::new(0, planner);
+        assert!(bucket.world.finish_background(&mut running).is_ok());
+    }
+}
