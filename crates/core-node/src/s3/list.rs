@@ -4,11 +4,12 @@
 //! nothing and asks nobody; a token goes on where its page ended, whatever became of the shards since.
 //! Not here: the walk over shards (walk.rs), lines (lines.rs), counts (counts.rs).
 
-use super::cache::Bucket;
+use super::cache::{Bucket, ShardMap};
 use super::document::{read_version_id, version_text};
 use super::lines::{key_text, object_entry, version_entry, Encoding};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::request::{done, Terms};
+use super::snapshot::{self, Instant, Progress};
 use super::token::{self, Behind, Bound, Token};
 use super::walk::Walk;
 use super::{counts, Offered};
@@ -21,6 +22,7 @@ use base_types::s3::{
 use base_types::Refusal;
 use bytes::Bytes;
 use core_backends::shard::{Item, ListStart};
+use std::sync::Arc;
 
 /// The planner of a call, if it is one of these.
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
@@ -54,6 +56,14 @@ struct UnderWay {
     max: usize,
     encoding: Encoding,
     pin: Option<u128>,
+    /// The snapshot it reads is made or looked for.
+    instant: Option<Instant>,
+    /// The snapshot's shards; else those of the bucket's map as it is.
+    map: Option<Arc<ShardMap>>,
+    /// This call made the snapshot.
+    fresh: bool,
+    /// The answer, while a snapshot that nobody will read again is given back.
+    answer: Option<Step>,
 }
 
 fn or_empty(text: &Option<String>) -> &str {
@@ -150,17 +160,44 @@ impl BucketWork for Listing {
         self.call.bucket()
     }
 
-    fn next(&mut self, _: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+    fn next(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        at: &Place,
+        mut answers: Vec<CallResult>,
+    ) -> Result<Step, Trouble> {
         if self.under_way.as_ref().is_none_or(|under_way| under_way.bucket != at.bucket.id) {
             self.under_way = Some(self.begin(&at.bucket)?);
         }
         let Some(under_way) = &mut self.under_way else { return Ok(done(S3Answer::Done, None)) };
-        under_way.walk.take(answers)?;
-        if under_way.walk.is_done() {
-            let Some(under_way) = self.under_way.take() else { return Ok(done(S3Answer::Done, None)) };
-            return Ok(self.finish(&at.bucket, under_way)?);
+        if let Some(answer) = under_way.answer.take() {
+            return Ok(answer);
         }
-        Ok(under_way.walk.ask(at, &self.terms, under_way.pin)?)
+        if let Some(instant) = &mut under_way.instant {
+            match instant.next(context, at, core::mem::take(&mut answers))? {
+                Progress::Step(step) => return Ok(step),
+                Progress::Ready(found) => {
+                    (under_way.pin, under_way.map) = (Some(found.pin), Some(found.map.clone()));
+                    under_way.instant = None;
+                }
+            }
+        }
+        under_way.walk.take(answers).map_err(|trouble| under_way.trouble(trouble))?;
+        if under_way.walk.is_done() {
+            return self.end(at);
+        }
+        let place = under_way.map.clone().map(|map| Place { bucket: at.bucket.clone(), map });
+        Ok(under_way.walk.ask(place.as_ref().unwrap_or(at), &self.terms, under_way.pin)?)
+    }
+}
+
+impl UnderWay {
+    /// A shard that a snapshot reads does not come back: only the snapshot can have ended.
+    fn trouble(&self, trouble: Trouble) -> Trouble {
+        match trouble {
+            Trouble::Map(failure) | Trouble::Bucket(failure) if self.pin.is_some() => snapshot::pinned_trouble(failure),
+            other => other,
+        }
     }
 }
 
@@ -174,18 +211,33 @@ impl Listing {
         let wanted = if max == 0 { 0 } else { max + 1 };
         let versions = matches!(self.call, List::Versions(_));
         let walk = Walk::new(versions, prefix, delimiter, start, wanted)?;
-        Ok(UnderWay { bucket: bucket.id, walk, max, encoding, pin })
+        let fresh = matches!(&self.call, List::ObjectsV2(call) if call.snapshot) && pin.is_none() && max > 0;
+        let instant = pin.map(Instant::find).or_else(|| fresh.then(Instant::make));
+        Ok(UnderWay { bucket: bucket.id, walk, max, encoding, pin, instant, map: None, fresh, answer: None })
     }
 
-    fn finish(&self, bucket: &Bucket, mut under_way: UnderWay) -> Result<Step, Refusal> {
+    /// The page is whole. A snapshot that this very page shows to its end is given back: no token names it.
+    fn end(&mut self, at: &Place) -> Result<Step, Trouble> {
+        let Some(mut under_way) = self.under_way.take() else { return Ok(done(S3Answer::Done, None)) };
+        let unread = under_way.fresh && under_way.walk.items.len() <= under_way.max;
+        let pinned = under_way.pin.zip(under_way.map.clone()).filter(|_| unread);
+        let items = core::mem::take(&mut under_way.walk.items);
+        let answer = self.finish(&at.bucket, &under_way, items)?;
+        let Some((pin, map)) = pinned else { return Ok(answer) };
+        let calls = snapshot::give_back(at.bucket.id, pin, &map)?;
+        under_way.answer = Some(answer);
+        self.under_way = Some(under_way);
+        Ok(Step::Calls(calls))
+    }
+
+    fn finish(&self, bucket: &Bucket, under_way: &UnderWay, mut items: Vec<Item>) -> Result<Step, Refusal> {
         let (level, at) = (under_way.walk.level, under_way.walk.at);
-        let mut items = core::mem::take(&mut under_way.walk.items);
         let more = items.len() > under_way.max;
         items.truncate(under_way.max);
         let answer: S3Answer = match &self.call {
             List::Versions(_) => version_page(bucket, &items, more, under_way.encoding)?.into(),
-            List::Objects(_) => self.object_page(bucket, &items, more, &under_way, true)?.into(),
-            List::ObjectsV2(call) => self.object_page(bucket, &items, more, &under_way, call.fetch_owner)?.into(),
+            List::Objects(_) => self.object_page(bucket, &items, more, under_way, true)?.into(),
+            List::ObjectsV2(call) => self.object_page(bucket, &items, more, under_way, call.fetch_owner)?.into(),
         };
         let mut step = done(answer, at);
         if let Step::Done(Ok(Answer { level: reached, .. })) = &mut step {

@@ -74,6 +74,13 @@ pub(crate) fn pinned_trouble(failure: Failure) -> Trouble {
     }
 }
 
+/// Takes the pins of a snapshot back that nobody will read (some of them, in a large bucket: the others end by
+/// themselves).
+pub(crate) fn give_back(id: u128, pin: u128, map: &ShardMap) -> Result<Vec<Call>, Refusal> {
+    let some = map.entries.iter().take(CALLS_AT_ONCE);
+    some.map(|entry| shard_tell(id, entry.shard, &shard::Command::Unpin { pin })).collect()
+}
+
 enum State {
     /// Ask for the row of this pin.
     Find(u128),

@@ -385,6 +385,52 @@ fn a_snapshot_shows_one_instant_across_splits_until_it_ends() {
     }
 }
 
+#[test]
+fn pages_of_a_snapshot_show_one_instant_and_a_whole_one_is_given_back() {
+    let mut bucket = Tended::new(36, 8);
+    for at in 0..30 {
+        bucket.put(&format!("k{at:02}")).unwrap();
+    }
+    bucket.rest();
+    let page = |bucket: &mut Tended, token: Option<String>, max: u32| -> Result<ObjectPage, Refusal> {
+        let (continuation_token, snapshot, max_keys) = (token, true, Some(max));
+        bucket.world.ask(ListObjectsV2 {
+            bucket: NAME.into(),
+            continuation_token,
+            snapshot,
+            max_keys,
+            ..Default::default()
+        })
+    };
+    let whole = page(&mut bucket, None, 100).unwrap();
+    assert_eq!((whole.contents.len(), whole.is_truncated), (30, false));
+    for entry in bucket.map() {
+        let Ok(Reply::Shard { info }) = bucket.ask(entry.shard, &shard::Query::Describe) else { panic!() };
+        assert!(info.pins.is_empty(), "no token names the snapshot");
+    }
+    let sizes = |page: &ObjectPage| -> BTreeMap<String, u64> {
+        page.contents.iter().map(|entry| (entry.key.clone(), entry.size)).collect()
+    };
+    let expected = sizes(&whole);
+    let first = page(&mut bucket, None, 4).unwrap();
+    let (mut seen, mut token) = (sizes(&first), first.next_continuation_token.clone());
+    while token.is_some() {
+        bucket.round(0, true);
+        for key in ["k00", "k15", "k29", "k155"] {
+            let _ = bucket.put(key);
+        }
+        let next = page(&mut bucket, token, 4).unwrap();
+        seen.extend(sizes(&next));
+        token = next.next_continuation_token;
+    }
+    assert_eq!(seen, expected);
+    bucket.world.now_ms += 2 * SNAPSHOT_KEEP_MS;
+    bucket.rest();
+    bucket.world.caches = (0..3).map(|_| Default::default()).collect();
+    let late = page(&mut bucket, first.next_continuation_token, 4);
+    assert_eq!(late.unwrap_err().code, "SnapshotExpired");
+}
+
 /// Two keys of two shards are only ever written one after the other: no snapshot shows the later without the earlier.
 #[test]
 fn a_snapshot_never_shows_an_effect_without_its_cause() {
