@@ -66,7 +66,7 @@ pub fn describe_failure(report: &Report, plan: &Plan, replay: &str) -> String {
     text += &format!(
         "plan: {:?}, {} clients, {} hazards\n",
         plan.shape,
-        plan.load.mixed + plan.load.ledger + plan.load.counters + plan.load.lifecycle,
+        plan.load.mixed + plan.load.ledger + plan.load.counters + plan.load.lifecycle + plan.load.s3,
         plan.hazards.len()
     );
     for hazard in &plan.hazards {

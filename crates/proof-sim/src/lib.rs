@@ -27,6 +27,7 @@ pub mod plan;
 pub mod random;
 pub mod real;
 pub mod run;
+pub mod s3_load;
 pub mod segment;
 pub mod shrink;
 pub mod swarm;

@@ -9,6 +9,7 @@
 
 use crate::plan::Load as LoadPlan;
 use crate::random::Random;
+use crate::s3_load;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request};
 use base_types::{ClusterName, ErrorKind, OrderedAt, Outcome, ReadConsistency, RequestId, Ticket, WriteConsistency};
@@ -29,6 +30,7 @@ pub const ANSWER_GRACE_US: u64 = 2_000_000;
 pub struct Targets {
     pub clusters: Vec<ClusterName>,
     pub keyspaces: Vec<String>,
+    pub buckets: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +43,8 @@ enum Kind {
     Reader,
     /// Strong writes through a node of its own.
     Writer,
+    /// Objects and listings of a bucket.
+    S3,
 }
 
 /// An operation under way.
@@ -76,6 +80,8 @@ pub struct Load {
     tickets: BTreeMap<Ticket, usize>,
     /// No new operations are begun.
     pub draining: bool,
+    /// Records of listings that are snapshots.
+    pub instants: Vec<u64>,
     request_ids: Random,
 }
 
@@ -89,6 +95,7 @@ impl Load {
             (Kind::Lifecycle, plan.lifecycle),
             (Kind::Reader, plan.readers),
             (Kind::Writer, plan.writers),
+            (Kind::S3, if targets.buckets.is_empty() { 0 } else { plan.s3 }),
         ];
         let mut clients = Vec::new();
         for (kind, count) in kinds {
@@ -104,7 +111,8 @@ impl Load {
             }
         }
         let first_keyspace = targets.clusters.len() as u32;
-        let moving = (0..targets.keyspaces.len() as u32).map(|number| Place(first_keyspace + number)).collect();
+        let keyspaces = (0..targets.keyspaces.len() as u32).map(|number| Place(first_keyspace + number));
+        let moving = keyspaces.chain((0..targets.buckets.len()).map(s3_load::place_of)).collect();
         Load {
             plan,
             targets,
@@ -112,6 +120,7 @@ impl Load {
             clients,
             tickets: BTreeMap::new(),
             draining: false,
+            instants: Vec::new(),
             request_ids: Random::stream(seed, "request ids"),
         }
     }
@@ -305,7 +314,19 @@ impl Load {
         let refusal = &failure.refusal;
         world.trace.say(world.now, || format!("client {client}: {} ({})", refusal.code, refusal.message));
         let lifecycle = self.clients[client].kind == Kind::Lifecycle;
+        let of_bucket = self.clients[client].kind == Kind::S3;
         let Some(open) = self.clients[client].open.as_mut() else { return };
+        if of_bucket {
+            if s3_load::is_broken(refusal.code) {
+                let message = format!("client {client}, {:?}: {refusal}", open.action);
+                world.violate(Violation::new("bucket", message, vec![]));
+            }
+            let operation = self.history.records.get(open.record).map(|record| &record.operation);
+            let observed = operation.and_then(|operation| s3_load::observe_refusal(operation, refusal.code));
+            if observed.is_some() {
+                return self.finish(world, client, Ending::Ok, observed, failure.at, None);
+            }
+        }
         let is_swap = matches!(open.action, Action::KvCompareAndSet { .. });
         let is_delete_cluster = matches!(open.action, Action::DeleteCluster { .. });
         match refusal.code {
@@ -389,8 +410,12 @@ impl Load {
         let (clusters, keyspaces) = (self.targets.clusters.len() as u64, self.targets.keyspaces.len() as u64);
         let name = self.life_cluster(client);
         let plan = self.plan.clone();
+        if self.clients[client].kind == Kind::S3 {
+            return self.draw_of_bucket(client);
+        }
         let this = &mut self.clients[client];
         let (place, target) = match this.kind {
+            Kind::S3 => return None,
             Kind::Lifecycle => (Place((clusters + keyspaces) as u32 + client as u32), KvTarget::Cluster(name.clone())),
             Kind::Counter => {
                 let number = this.random.below(clusters.max(1));
@@ -421,7 +446,7 @@ impl Load {
             Kind::Counter => draw.count(),
             Kind::Reader => Operation::Get { key: draw.key() },
             Kind::Writer => Operation::Put { key: draw.key(), value: draw.value(0) },
-            Kind::Mixed | Kind::Lifecycle => draw.mixed(matches!(target, KvTarget::Cluster(_))),
+            Kind::Mixed | Kind::Lifecycle | Kind::S3 => draw.mixed(matches!(target, KvTarget::Cluster(_))),
         };
         let level = match this_kind {
             Kind::Reader => STRONG_READ,
@@ -429,6 +454,22 @@ impl Load {
             _ => draw.level(&operation),
         };
         let action = action_of(&operation, target)?;
+        Some((place, operation, level, action))
+    }
+}
+
+impl Load {
+    /// What a client of buckets asks next.
+    fn draw_of_bucket(&mut self, client: usize) -> Option<(Place, Operation, Level, Action)> {
+        let this = &mut self.clients[client];
+        this.written += 1;
+        let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
+        let (place, operation, level, instant) = s3_load::draw(&mut this.random, client, this.written, bucket);
+        let action = s3_load::action_of(&operation, &self.targets.buckets[bucket], instant)?;
+        if instant {
+            // The record that is begun with it is the next.
+            self.instants.push(self.history.records.len() as u64);
+        }
         Some((place, operation, level, action))
     }
 }
@@ -570,6 +611,7 @@ pub fn observe(result: &ActionResult, level: Level) -> Option<Observed> {
         ActionResult::Value { value } => Observed::Value(value.clone()),
         ActionResult::Deleted { existed } => Observed::Deleted(applied.then_some(*existed)),
         ActionResult::Page { entries, next } => Observed::Page { entries: entries.clone(), next: next.clone() },
+        ActionResult::S3(answer) => return s3_load::observe(answer),
         ActionResult::Redis { reply: RedisReply::Integer(value) } => Observed::Integer(*value),
         ActionResult::Redis { reply: RedisReply::Nil } => Observed::Integer(0),
         ActionResult::Redis { reply: RedisReply::Bulk(text) } => {

@@ -215,7 +215,16 @@ fn command_hash(words: &[String]) -> Ran {
 fn command_speed(words: &[String]) -> Ran {
     known(words, &["--layer"])?;
     let layer = layer(words)?;
-    let shape = Shape { nodes: 5, lanes: 1, regions: 3, world_members: 5, clusters: 16, cluster_size: 5, keyspaces: 0 };
+    let shape = Shape {
+        nodes: 5,
+        lanes: 1,
+        regions: 3,
+        world_members: 5,
+        clusters: 16,
+        cluster_size: 5,
+        keyspaces: 0,
+        buckets: 0,
+    };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {
         version: PLAN_VERSION,

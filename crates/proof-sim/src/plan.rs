@@ -71,6 +71,9 @@ pub struct Shape {
     /// Members of each.
     pub cluster_size: u64,
     pub keyspaces: u64,
+    /// Buckets of S3 (only with the whole core).
+    #[serde(default)]
+    pub buckets: u64,
 }
 
 /// Constants of the core, mostly tiny, so that rare paths are walked often.
@@ -98,6 +101,8 @@ pub struct SimTuning {
     pub turn_events_max: usize,
     /// The core makes rare orders common.
     pub buggify: bool,
+    /// Rows of a bucket's shard beyond which it is split.
+    pub split_keys: u64,
 }
 
 impl Default for SimTuning {
@@ -121,6 +126,7 @@ impl Default for SimTuning {
             seal_after_ms: 200,
             turn_events_max: 64,
             buggify: false,
+            split_keys: 40_000,
         }
     }
 }
@@ -142,6 +148,8 @@ pub struct Load {
     pub readers: u64,
     /// Clients that write few keys, each through a node of its own.
     pub writers: u64,
+    /// Clients of buckets.
+    pub s3: u64,
     /// These think so many times longer than others.
     pub writers_rest: u64,
     pub think_ms: u64,
@@ -164,6 +172,7 @@ impl Default for Load {
             lifecycle: 0,
             readers: 0,
             writers: 0,
+            s3: 0,
             writers_rest: 1,
             think_ms: 50,
             deadline_ms: 3_000,
@@ -298,6 +307,8 @@ impl Plan {
         within("shape.clusters", shape.clusters, 0, 1_000)?;
         within("shape.cluster_size", shape.cluster_size, 1, shape.nodes)?;
         within("shape.keyspaces", shape.keyspaces, 0, 8)?;
+        within("shape.buckets", shape.buckets, 0, 4)?;
+        within("tuning.split_keys", self.tuning.split_keys, 4, 1 << 40)?;
         within("tuning.tick_ms", self.tuning.tick_ms, 1, 1_000)?;
         within("tuning.turn_events_max", self.tuning.turn_events_max as u64, 1, 4_096)?;
         within("tuning.segment_bytes", self.tuning.segment_bytes, 16 << 10, 64 << 20)?;

@@ -10,8 +10,10 @@ use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
+use crate::s3_load;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
+use base_types::s3::{CountObjects, CreateAccount, CreateBucket, S3Action};
 use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
 use proof_check::invariants::named_twice;
@@ -131,6 +133,7 @@ fn targets(plan: &Plan) -> Targets {
             .filter_map(|number| format!("metadata/redis@t{number}").parse().ok())
             .collect(),
         keyspaces: (0..plan.shape.keyspaces).map(|number| format!("ks{number}")).collect(),
+        buckets: (0..plan.shape.buckets).map(|number| format!("bucket{number}")).collect(),
     }
 }
 
@@ -273,6 +276,64 @@ impl Run {
                 return self.violate("set-up", format!("keyspace {keyspace} is not made in time: {last}"));
             }
         }
+        self.make_buckets();
+    }
+
+    fn make_buckets(&mut self) {
+        let (account, display_name) = (s3_load::ACCOUNT.to_string(), String::new());
+        let mut calls: Vec<S3Action> = vec![CreateAccount { account: account.clone(), display_name }.into()];
+        for bucket in self.load.targets.buckets.clone() {
+            calls.push(CreateBucket { bucket, account: account.clone(), ..CreateBucket::default() }.into());
+        }
+        if calls.len() == 1 {
+            return;
+        }
+        for call in calls {
+            let name = call.name();
+            let made = self.insist(Action::S3(call), None, MAKE_US, |response| match response {
+                Ok(_) => true,
+                Err(failure) => failure.refusal.code == "BucketAlreadyOwnedByYou",
+            });
+            if let Err(last) = made {
+                return self.violate("set-up", format!("{name} is not done in time: {last}"));
+            }
+        }
+    }
+
+    /// Every key of the buckets is read once more; listings, snapshots and counts agree.
+    fn audit_buckets(&mut self) {
+        let mut keys: Vec<(Place, Bytes)> = self.load.keys().into_iter().map(|(place, key, _)| (place, key)).collect();
+        keys.dedup();
+        for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
+            let place = s3_load::place_of(number);
+            for (_, key) in keys.iter().filter(|(of, _)| *of == place) {
+                self.audit_bucket_one(place, Operation::Get { key: key.clone() }, &bucket, false);
+            }
+            let listing = s3_load::listing(None, s3_load::ALL_KEYS);
+            self.audit_bucket_one(place, listing.clone(), &bucket, true);
+            self.audit_bucket_one(place, listing, &bucket, false);
+            let listed = match self.load.history.records.last().and_then(|record| record.observed.clone()) {
+                Some(Observed::Page { entries, .. }) => entries.len() as u64,
+                _ => return,
+            };
+            let count = CountObjects { bucket: bucket.clone(), prefix: String::new() };
+            match self.insist(Action::S3(count.into()), Some(ReadConsistency::Strong), AUDIT_US, |told| told.is_ok()) {
+                Ok(Ok(answer)) if s3_load::counted(&answer.result) != Some(listed) => {
+                    let counted = s3_load::counted(&answer.result);
+                    self.violate("count", format!("{bucket} lists {listed} keys and counts {counted:?}"));
+                }
+                Ok(Ok(_)) => {}
+                other => self.violate("liveness", format!("the audit cannot count {bucket}: {other:?}")),
+            }
+        }
+    }
+
+    fn audit_bucket_one(&mut self, place: Place, operation: Operation, bucket: &str, instant: bool) {
+        let Some(action) = s3_load::action_of(&operation, bucket, instant) else { return };
+        if instant {
+            self.load.instants.push(self.load.history.records.len() as u64);
+        }
+        self.audit_one(place, operation, action);
     }
 
     /// Makes a cluster and waits until it serves. A flow that was rolled back is begun again.
@@ -495,6 +556,7 @@ impl Run {
 
     /// Reads every key once more, strongly, into the history.
     fn audit(&mut self) {
+        self.audit_buckets();
         for (place, key, counter) in self.load.keys() {
             let Some(target) = self.load.address(place) else { continue };
             let (operation, action) = match (&target, counter) {
@@ -534,31 +596,46 @@ impl Run {
             return;
         }
         let invoked = self.world.now;
-        match self.insist(action, Some(ReadConsistency::Strong), AUDIT_US, |response| response.is_ok()) {
+        let absent = |response: &Response| matches!(response, Err(failure) if s3_load::observe_refusal(&operation, failure.refusal.code).is_some());
+        let pleases = |response: &Response| response.is_ok() || absent(response);
+        match self.insist(action, Some(ReadConsistency::Strong), AUDIT_US, pleases) {
+            Ok(Err(failure)) if s3_load::observe_refusal(&operation, failure.refusal.code).is_some() => {
+                let observed = s3_load::observe_refusal(&operation, failure.refusal.code);
+                self.audited(place, operation, invoked, observed, failure.at);
+            }
             Ok(Ok(answer)) => {
                 let level = Level::Read(ReadConsistency::Strong);
                 let observed: Option<Observed> = observe(&answer.result, level);
-                let id = self.load.history.records.len() as u64;
-                self.world
-                    .trace
-                    .say(self.world.now, || format!("audit: {operation:?} {observed:?} at {:?}", answer.at));
-                self.load.history.records.push(Record {
-                    id,
-                    client: AUDITOR,
-                    place,
-                    operation,
-                    request_id: RequestId(0),
-                    level,
-                    invoked,
-                    returned: Some(self.world.now),
-                    ending: Ending::Ok,
-                    observed,
-                    at: answer.at,
-                });
+                self.audited(place, operation, invoked, observed, answer.at);
             }
             Ok(Err(_)) | Err(_) if !self.world.violations.is_empty() => {}
             other => self.violate("liveness", format!("the audit cannot read {operation:?}: {other:?}")),
         }
+    }
+
+    fn audited(
+        &mut self,
+        place: Place,
+        operation: Operation,
+        invoked: u64,
+        observed: Option<Observed>,
+        at: Option<base_types::OrderedAt>,
+    ) {
+        let id = self.load.history.records.len() as u64;
+        self.world.trace.say(self.world.now, || format!("audit: {operation:?} {observed:?} at {at:?}"));
+        self.load.history.records.push(Record {
+            id,
+            client: AUDITOR,
+            place,
+            operation,
+            request_id: RequestId(0),
+            level: Level::Read(ReadConsistency::Strong),
+            invoked,
+            returned: Some(self.world.now),
+            ending: Ending::Ok,
+            observed,
+            at,
+        });
     }
 
     /// Everything that is work under way is seen to be empty at least once.
@@ -583,6 +660,7 @@ impl Run {
         let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);
+        violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
         let (world, history) = (&self.world, &self.load.history);
         violations.extend(proof_check::ledger::check_unmoved(history, |cluster, generation, from, to| {
             let harmed = |node: &NodeId| {

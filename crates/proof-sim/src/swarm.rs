@@ -23,9 +23,22 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     if !calm && layer == Layer::Core {
         draw_moves(seed, &shape, &load, &mut tuning, &mut hazards);
     }
+    if layer == Layer::Core {
+        draw_buckets(seed, &mut shape, &mut load, &mut tuning);
+    }
     let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
     emphasis::of(seed, layer).bend(&mut plan);
     plan
+}
+
+/// Some worlds have a bucket, whose shards split at few keys. Its own stream: the others stay as they were.
+fn draw_buckets(seed: u64, shape: &mut Shape, load: &mut Load, tuning: &mut SimTuning) {
+    let mut random = Random::stream(seed, "buckets");
+    if random.per_mille(150) {
+        shape.buckets = random.between(1, 2);
+        load.s3 = random.between(2, 6);
+        tuning.split_keys = *random.pick(&[8, 8, 16]);
+    }
 }
 
 fn draw_shape(random: &mut Random) -> Shape {
@@ -40,6 +53,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         clusters: random.between(1, 3),
         cluster_size: *random.pick(&sizes),
         keyspaces: random.below(2),
+        buckets: 0,
     }
 }
 
@@ -59,6 +73,7 @@ fn draw_load(random: &mut Random) -> Load {
         absolute: *random.pick(&[0, 20, 100]),
         readers: 0,
         writers: 0,
+        s3: 0,
         writers_rest: 1,
     }
 }
@@ -84,6 +99,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         seal_after_ms: *random.pick(&[20, 200]),
         turn_events_max: *random.pick(&[1, 1, 4, 64]),
         buggify: random.per_mille(400),
+        split_keys: SimTuning::default().split_keys,
     }
 }
 
@@ -149,7 +165,16 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
 
 /// Whether any seed of a layer draws the kind: then a large run in which it never fired is a hole.
 pub fn draws(kind: FaultKind, layer: Layer) -> bool {
-    let widest = Shape { nodes: 7, lanes: 2, regions: 3, world_members: 5, clusters: 3, cluster_size: 7, keyspaces: 1 };
+    let widest = Shape {
+        nodes: 7,
+        lanes: 2,
+        regions: 3,
+        world_members: 5,
+        clusters: 3,
+        cluster_size: 7,
+        keyspaces: 1,
+        buckets: 0,
+    };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     moves || eligible(kind, layer, &widest)
 }

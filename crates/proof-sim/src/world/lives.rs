@@ -177,7 +177,10 @@ impl World {
             version: "sim".to_string(),
             tuning: core_tuning(&self.plan.tuning, self.buggify_until(node)),
             seed: seed ^ (lane as u64).wrapping_mul(0x9e37_79b9),
-            s3: S3Config::for_world(self.plan.shape.world_members as usize),
+            s3: S3Config {
+                split_keys: self.plan.tuning.split_keys,
+                ..S3Config::for_world(self.plan.shape.world_members as usize)
+            },
         }
     }
 }
