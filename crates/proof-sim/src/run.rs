@@ -304,6 +304,7 @@ impl Run {
     fn audit_buckets(&mut self) {
         let mut keys: Vec<(Place, Bytes)> = self.load.keys().into_iter().map(|(place, key, _)| (place, key)).collect();
         keys.dedup();
+        self.probe_shards();
         for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
             let place = s3_load::place_of(number);
             for (_, key) in keys.iter().filter(|(of, _)| *of == place) {
@@ -325,6 +326,26 @@ impl Run {
                 Ok(Ok(_)) => {}
                 other => self.violate("liveness", format!("the audit cannot count {bucket}: {other:?}")),
             }
+        }
+    }
+
+    /// How many flows of buckets came to their end, as the numbers of shards that were given tell.
+    fn probe_shards(&mut self) {
+        let machines = self.world.nodes.iter().flat_map(|node| node.lanes.iter().filter_map(|lane| lane.machine.as_ref()));
+        let mut numbers = std::collections::BTreeSet::new();
+        for view in machines.flat_map(|machine| machine.views()) {
+            let number = view.name.as_str().strip_prefix("shard@").and_then(|name| name.rsplit_once('-'));
+            numbers.extend(number.and_then(|(_, number)| number.parse::<u64>().ok()));
+        }
+        self.world.trace.say(self.world.now, || format!("shards of buckets: {numbers:?}"));
+        if numbers.len() > 1 {
+            self.world.probe("bucket_of_many_shards");
+        }
+        if numbers.last().is_some_and(|last| *last > 4) {
+            self.world.probe("bucket_split_more_than_once");
+        }
+        if numbers.first().is_some_and(|first| *first > 1) {
+            self.world.probe("bucket_lost_its_first_shard_to_a_split");
         }
     }
 
