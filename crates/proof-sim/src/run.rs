@@ -331,7 +331,8 @@ impl Run {
 
     /// How many flows of buckets came to their end, as the numbers of shards that were given tell.
     fn probe_shards(&mut self) {
-        let machines = self.world.nodes.iter().flat_map(|node| node.lanes.iter().filter_map(|lane| lane.machine.as_ref()));
+        let machines =
+            self.world.nodes.iter().flat_map(|node| node.lanes.iter().filter_map(|lane| lane.machine.as_ref()));
         let mut numbers = std::collections::BTreeSet::new();
         for view in machines.flat_map(|machine| machine.views()) {
             let number = view.name.as_str().strip_prefix("shard@").and_then(|name| name.rsplit_once('-'));

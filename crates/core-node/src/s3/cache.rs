@@ -80,6 +80,8 @@ pub struct S3Cache {
     snapshots: BTreeMap<(u128, u128), Arc<Snapshot>>,
     /// Flows of buckets that a look has found; the keeper takes them at its end.
     pub(crate) found: Vec<(u128, u64)>,
+    /// Buckets with closed uploads to be swept, found likewise.
+    pub(crate) sweeps: Vec<String>,
     /// What splits and merges came to.
     pub counters: ReshardCounters,
 }

@@ -7,7 +7,7 @@
 //! Not here: what a look finds and does (upkeep.rs, reshard.rs).
 
 use super::clusters::{kept, Kept};
-use super::{reshard, upkeep};
+use super::{reshard, sweep, upkeep};
 use crate::director::{Director, TimerKey, Turn};
 use crate::plans::PlanOwner;
 use base_types::action::Response;
@@ -90,6 +90,9 @@ impl Director {
         if let Some(led) = self.keeper.led.get_mut(&cluster) {
             (led.out, led.again) = (false, response.is_err());
             led.next = turn.now + led.pause;
+        }
+        for bucket in core::mem::take(&mut self.s3.sweeps) {
+            self.start_plan(turn, sweep::sweep(bucket), PlanOwner::Silent, turn.now + LOOK_TIMEOUT);
         }
         for (id, flow) in core::mem::take(&mut self.s3.found) {
             // The others are found again.

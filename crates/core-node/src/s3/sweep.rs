@@ -33,7 +33,12 @@ pub(crate) fn follow_up(call: &S3Action) -> Option<Box<dyn Planner>> {
         S3Action::AbortMultipartUpload(call) => &call.bucket,
         _ => return None,
     };
-    Some(on_bucket(Sweep { bucket: bucket.clone(), stage: Stage::Due, due: Vec::new(), rounds: 0 }))
+    Some(sweep(bucket.clone()))
+}
+
+/// One sweep of a bucket's uploads.
+pub(crate) fn sweep(bucket: String) -> Box<dyn Planner> {
+    on_bucket(Sweep { bucket, stage: Stage::Due, due: Vec::new(), rounds: 0 })
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -7,7 +7,8 @@
 
 use super::clusters;
 use super::freed::{HandOn, Queue, FREED_AGE_MS};
-use super::request::{map_read, map_write, multipart_read, multipart_write, reply};
+use super::record::{read_record, BucketRecord, BucketState};
+use super::request::{map_read, map_write, multipart_read, reply};
 use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
 use super::snapshot;
 use crate::keyspace::rounds::{one, only, InRounds, Rounds};
@@ -15,10 +16,10 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
-use core_backends::multipart;
 use core_backends::shard::{self, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::Seen;
 use core_backends::shard_reference::{Command, Entry, Query, Reply, Retired, SOURCES_MAX};
+use core_backends::{metadata, multipart};
 
 /// A split makes so many of one.
 const SPLIT_PARTS: u32 = 3;
@@ -42,7 +43,7 @@ pub(crate) fn look_at_shard(id: u128, number: u64) -> Box<dyn Planner> {
 /// Looks at a bucket's map and uploads.
 pub(crate) fn look_at_bucket(id: u128) -> Box<dyn Planner> {
     let (retired, state) = (Vec::new(), OfBucket::Overview);
-    Box::new(InRounds::new(BucketLook { id, retired, state, watch: false, rounds: 0, collect: false, uploads: false }))
+    Box::new(InRounds::new(BucketLook { id, retired, state, watch: false, rounds: 0, uploads: false }))
 }
 
 /// A key before `start`, with no shard beginning between the two (but for one in a billion; then the shard
@@ -230,7 +231,6 @@ impl ShardLook {
 
 enum OfBucket {
     Overview,
-    Collect,
     HandOn(HandOn),
     Describe(Retired),
     /// Freed data of a retired shard.
@@ -247,7 +247,6 @@ struct BucketLook {
     state: OfBucket,
     watch: bool,
     rounds: u32,
-    collect: bool,
     uploads: bool,
 }
 
@@ -277,18 +276,12 @@ impl BucketLook {
                 map_read(self.id, &retired)?,
                 multipart_read(self.id, &multipart::Query::Upkeep)?,
                 snapshot::list(self.id)?,
+                read_record(self.id)?,
             ]));
         }
         match core::mem::replace(&mut self.state, OfBucket::Overview) {
             OfBucket::Overview => self.overview(context, answers),
             OfBucket::Snapshots => self.uploads(context),
-            OfBucket::Collect => {
-                let (multipart::Reply::Removed { more }, _) = reply(only(answers))? else {
-                    return Err(odd("a bucket's uploads"));
-                };
-                self.collect = more;
-                self.uploads(context)
-            }
             OfBucket::HandOn(hand_on) => self.hand_on(context, hand_on, answers),
             OfBucket::Describe(retired) => self.described(context, retired, only(answers)),
             OfBucket::Drain(retired, hand_on) => self.drain(context, retired, hand_on, answers),
@@ -322,9 +315,16 @@ impl BucketLook {
             return Err(odd("a bucket's uploads"));
         };
         let (snapshots, old) = snapshot::old(self.id, context.unix_ms, answer())?;
+        if due {
+            let (metadata::Reply::Value { value }, _) = reply(answer())? else { return Err(odd("a bucket's record")) };
+            let record = value.map(|body| BucketRecord::from_body(&body)).transpose()?;
+            // A bucket that is going ends its uploads by itself.
+            let record = record.filter(|record| record.state == BucketState::Active);
+            context.s3.sweeps.extend(record.map(|record| record.info.bucket));
+        }
         self.watch = more || !flows.is_empty() || waiting || freed_rows > 0 || snapshots;
         context.s3.found.extend(flows.iter().map(|flow| (self.id, flow.flow)));
-        (self.retired, self.collect, self.uploads) = (shards, due, due || freed_rows > 0);
+        (self.retired, self.uploads) = (shards, freed_rows > 0);
         if old.is_empty() {
             return self.uploads(context);
         }
@@ -332,14 +332,8 @@ impl BucketLook {
         Ok(Step::Calls(old))
     }
 
-    /// Closed uploads are collected, then what they freed is handed on.
+    /// What uploads freed is handed on.
     fn uploads(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
-        if self.collect {
-            self.state = OfBucket::Collect;
-            let command = multipart::Command::Collect { limit: STEP_ROWS };
-            let request_id = context.random.request_id();
-            return Ok(one(multipart_write(self.id, &command, request_id)?));
-        }
         if !core::mem::take(&mut self.uploads) {
             return self.next_retired();
         }

@@ -173,6 +173,10 @@ impl Tended {
             }
             let mut look = Running::new(0, upkeep::look_at_bucket(self.id));
             let looked = self.world.finish_background(&mut look);
+            for bucket in core::mem::take(&mut self.world.caches[0].sweeps) {
+                let mut sweep = Running::new(0, crate::s3::sweep::sweep(bucket));
+                self.world.finish_background(&mut sweep).unwrap();
+            }
             for (id, flow) in core::mem::take(&mut self.world.caches[0].found) {
                 let mut runner = Running::new(0, reshard::run_flow(id, flow));
                 self.world.finish_background(&mut runner).unwrap();

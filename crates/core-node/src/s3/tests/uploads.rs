@@ -60,7 +60,7 @@ fn abort_call(key: &str, upload_id: &str) -> AbortMultipartUpload {
 /// Places that wait to be removed.
 fn freed(world: &mut World) -> Vec<String> {
     let cluster = clusters::bucket(bed::id(world)).unwrap();
-    match world.look(&cluster, BackendKind::Multipart, &Query::Freed { after: 0, limit: 200 }).unwrap() {
+    match world.look(&cluster, BackendKind::Multipart, &Query::Freed { after: 0, limit: 200, aged_ms: 0 }).unwrap() {
         Reply::Freed { rows, .. } => {
             let places = rows.into_iter().flat_map(|row| row.locations);
             places.map(|place| String::from_utf8(place.to_vec()).unwrap()).collect()
