@@ -315,6 +315,11 @@ pub enum AccountCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Accounts by name
+    List {
+        #[command(flatten)]
+        world: World,
+    },
     /// Remove an account that owns no bucket
     Delete {
         account: String,

@@ -1,5 +1,6 @@
 //! Accounts and their access keys.
 
+use super::Owner;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,26 @@ pub struct CreateAccount {
 pub struct DeleteAccount {
     /// Its name.
     pub account: String,
+}
+
+/// Lists accounts by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListAccounts {
+    /// How many at most; as many as one answer takes where absent.
+    pub max_accounts: Option<u32>,
+    /// Where the last page ended.
+    pub continuation_token: Option<String>,
+}
+
+/// A page of accounts.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accounts {
+    /// By name.
+    pub accounts: Vec<Owner>,
+    /// Where the next page begins.
+    pub continuation_token: Option<String>,
 }
 
 /// Makes an access key; one is drawn where none is given.

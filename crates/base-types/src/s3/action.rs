@@ -54,6 +54,7 @@ macro_rules! actions {
 actions! {
     CreateAccount write;
     DeleteAccount write;
+    ListAccounts read;
     CreateAccessKey write;
     GetAccessKey read;
     DeleteAccessKey write;
@@ -171,6 +172,7 @@ macro_rules! answers {
 struct Nothing {}
 
 answers! {
+    Accounts;
     AccessKey;
     AccessKeys;
     Buckets;

@@ -12,7 +12,7 @@
 //! Not here: drawing secrets (the edge does it, for what is drawn here follows from the core's seed).
 
 use super::clusters;
-use super::directory::{self, AccountRow, AccountState, KeyRow};
+use super::directory::{self, AccountRow, AccountState, KeyRow, ACCOUNT_PREFIX};
 use super::entries;
 use super::request::{done, Terms};
 use super::work::{all_well, planner, Work};
@@ -20,10 +20,14 @@ use super::Offered;
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{Call, CallResult, PlanContext, Step};
 use base_types::action::Failure;
-use base_types::s3::{AccessKey, AccessKeys, CreateAccessKey, CreateAccount, S3Action, S3Answer, S3ErrorCode};
+use base_types::s3::{
+    AccessKey, AccessKeys, Accounts, CreateAccessKey, CreateAccount, ListAccounts, S3Action, S3Answer, S3ErrorCode,
+};
 use base_types::Refusal;
 use bytes::Bytes;
 
+/// The most accounts of one answer.
+const ACCOUNTS_PAGE_MAX: u32 = 1_000;
 /// The most access keys of an account.
 const KEYS_MAX: usize = 1_000;
 /// Keys removed in one round when an account goes.
@@ -39,6 +43,7 @@ pub(crate) fn planner_for(call: S3Action, _terms: &Terms) -> Offered {
     Ok(match call {
         S3Action::CreateAccount(call) => planner("CreateAccount", Create { call: *call, stage: CreateStage::Look }),
         S3Action::DeleteAccount(call) => planner("DeleteAccount", Delete::new(call.account)),
+        S3Action::ListAccounts(call) => planner("ListAccounts", List { call: *call }),
         S3Action::CreateAccessKey(call) => {
             planner("CreateAccessKey", CreateKey { call: *call, stage: KeyStage::Look, tried: None, expected: None })
         }
@@ -295,6 +300,36 @@ fn owns_buckets(account: &str) -> Refusal {
 /// The access key that a place in an account's list names.
 fn access_key_in(place: &[u8], prefix: &str) -> Option<String> {
     Some(std::str::from_utf8(place).ok()?.strip_prefix(prefix)?.to_string())
+}
+
+/// Lists accounts.
+struct List {
+    call: ListAccounts,
+}
+
+impl Work for List {
+    fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
+        if answers.is_empty() {
+            let most = self.call.max_accounts.unwrap_or(ACCOUNTS_PAGE_MAX);
+            if most == 0 {
+                return Err(S3ErrorCode::InvalidArgument.because("max_accounts is 0; ask for at least one").into());
+            }
+            let behind = self.call.continuation_token.as_deref().map(directory::account_key);
+            let call = directory::scan_behind(ACCOUNT_PREFIX, behind.as_ref(), most.min(ACCOUNTS_PAGE_MAX));
+            return Ok(one(call?));
+        }
+        let (rows, more) = directory::scanned(only(answers))?;
+        let mut accounts = Vec::with_capacity(rows.len());
+        for (key, body) in rows {
+            let name = String::from_utf8_lossy(&key).into_owned();
+            let name = name.strip_prefix(ACCOUNT_PREFIX).unwrap_or(&name);
+            accounts.push(directory::row::<AccountRow>(&body)?.owner(name));
+        }
+        let continuation_token = accounts.last().filter(|_| more).map(|last| last.id.clone());
+        Ok(done(Accounts { accounts, continuation_token }, None))
+    }
+
+    fn begin_again(&mut self) {}
 }
 
 #[derive(Clone, Copy)]

@@ -85,12 +85,14 @@ impl WorkRow {
     }
 }
 
+/// The prefix of all accounts.
+pub(crate) const ACCOUNT_PREFIX: &str = "account/";
 /// The prefix of all work.
 pub(crate) const WORK_PREFIX: &str = "work/";
 
 /// An account's key.
 pub(crate) fn account_key(account: &str) -> Bytes {
-    format!("account/{account}").into()
+    format!("{ACCOUNT_PREFIX}{account}").into()
 }
 
 /// An access key's key.

@@ -24,6 +24,7 @@ pub async fn run(command: S3Command) -> Result<(), Failure> {
             })
             .await
         }
+        S3Command::Account(AccountCommand::List { world }) => accounts(&world).await,
         S3Command::Account(AccountCommand::Delete { account, world }) => {
             let body = json!({"action": "DeleteAccount", "account": account});
             once(&world, body, |_| println!("account {account} is removed")).await
@@ -75,20 +76,8 @@ pub async fn bucket(command: BucketCommand) -> Result<(), Failure> {
 }
 
 async fn list(account: &str, world: &World) -> Result<(), Failure> {
-    let client = client(world, &Levels::default())?;
-    let (mut all, mut token): (Vec<Value>, Value) = (Vec::new(), Value::Null);
-    for _ in 0..PAGES_MAX {
-        let body =
-            json!({"action": "ListBuckets", "account": account, "max_buckets": PAGE, "continuation_token": token});
-        let mut page = ask(&client, world, body).await?;
-        if let Some(Value::Array(buckets)) = page.get_mut("buckets").map(Value::take) {
-            all.extend(buckets);
-        }
-        token = page["continuation_token"].take();
-        if token.is_null() {
-            break;
-        }
-    }
+    let body = json!({"action": "ListBuckets", "account": account, "max_buckets": PAGE});
+    let all = pages(world, body, "buckets").await?;
     if world.json {
         println!("{}", json!({"ok": true, "buckets": all}));
         return Ok(());
@@ -99,6 +88,38 @@ async fn list(account: &str, world: &World) -> Result<(), Failure> {
     }
     println!("{out}");
     Ok(())
+}
+
+async fn accounts(world: &World) -> Result<(), Failure> {
+    let all = pages(world, json!({"action": "ListAccounts", "max_accounts": PAGE}), "accounts").await?;
+    if world.json {
+        println!("{}", json!({"ok": true, "accounts": all}));
+        return Ok(());
+    }
+    let mut out = table(["ACCOUNT", "NAME"]);
+    for account in &all {
+        out.add_row([cell(&account["id"]), cell(&account["display_name"])]);
+    }
+    println!("{out}");
+    Ok(())
+}
+
+/// All items of a list that comes in pages.
+async fn pages(world: &World, mut body: Value, items: &str) -> Result<Vec<Value>, Failure> {
+    let client = client(world, &Levels::default())?;
+    let mut all: Vec<Value> = Vec::new();
+    for _ in 0..PAGES_MAX {
+        let mut page = ask(&client, world, body.clone()).await?;
+        if let Some(Value::Array(found)) = page.get_mut(items).map(Value::take) {
+            all.extend(found);
+        }
+        let token = page["continuation_token"].take();
+        if token.is_null() {
+            break;
+        }
+        body["continuation_token"] = token;
+    }
+    Ok(all)
 }
 
 async fn describe(bucket: &str, world: &World) -> Result<(), Failure> {

@@ -45,6 +45,21 @@ fn keys_are_made_found_listed_and_removed() {
 }
 
 #[test]
+fn accounts_are_listed_in_pages() {
+    let mut world = World::new(3);
+    let list = |token: Option<String>| ListAccounts { max_accounts: Some(2), continuation_token: token };
+    assert_eq!(world.ask(list(None)), Ok(Accounts::default()), "none was ever made");
+    for name in ["ann", "ann-b", "bob"] {
+        account(&mut world, name);
+    }
+    let names = |page: &Accounts| page.accounts.iter().map(|owner| owner.id.clone()).collect::<Vec<_>>();
+    let page: Accounts = world.ask(list(None)).unwrap();
+    assert_eq!(names(&page), ["ann", "ann-b"]);
+    let page: Accounts = world.ask(list(page.continuation_token)).unwrap();
+    assert_eq!((names(&page), page.continuation_token), (vec!["bob".to_string()], None));
+}
+
+#[test]
 fn an_account_goes_with_its_keys_and_comes_back_without_them() {
     let mut world = World::new(2);
     account(&mut world, "ann");
