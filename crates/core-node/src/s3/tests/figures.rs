@@ -19,14 +19,14 @@ fn filled(shards: usize) -> World {
     let mut world = bed::world(1);
     let mut keys: Vec<String> = (0..KEYS).map(key).collect();
     keys.sort();
-    for key in &keys {
-        world.call(put_call(key, "")).unwrap();
-    }
     // A flow makes eight at most; so several, from the end on.
     let mut cuts: Vec<&str> = (1..shards).map(|at| &keys[at * KEYS / shards][..]).collect();
     while !cuts.is_empty() {
         let few = cuts.split_off(cuts.len().saturating_sub(7));
         bed::split(&mut world, &few, Old::Gone);
+    }
+    for key in &keys {
+        world.call(put_call(key, "")).unwrap();
     }
     world
 }
