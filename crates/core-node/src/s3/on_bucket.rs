@@ -17,12 +17,13 @@ use super::cache::{Bucket, ShardMap};
 use super::names;
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, reply};
-use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
+use crate::keyspace::rounds::{one, only, InRounds, Rounds};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
 use base_types::s3::S3ErrorCode;
 use base_types::{Refusal, Tick};
 use bytes::Bytes;
+use core::time::Duration;
 use core_backends::bucket_names::Name;
 use core_backends::metadata;
 use core_backends::shard_reference::{Entry, Query, Reply, MAP_PAGE_MAX};
@@ -30,6 +31,10 @@ use std::sync::Arc;
 
 /// Troubles of one call after which it gives up; its deadline usually ends it before.
 pub(crate) const TRIES_MAX: u32 = 100;
+/// Half of the first pause, doubled for each further one up to the second. Short, for what is waited for is mostly
+/// a shard that stands still for some round trips while it is switched, and clients feel all of it.
+const PAUSE_MS_MIN: u64 = 2;
+const PAUSE_MS_MAX: u64 = 500;
 /// Shards of one bucket beyond which its map is not read.
 pub(crate) const SHARDS_MAX: usize = 100_000;
 
@@ -278,8 +283,14 @@ impl<W: BucketWork> OnBucket<W> {
         if first && failure.refusal.code != "ShardFrozen" {
             return self.go(context).unwrap_or_else(|trouble| self.trouble(context, trouble));
         }
-        pause(context, self.tries)
+        brief_pause(context, self.tries)
     }
+}
+
+/// A jittered pause before try number `tries` (from 1).
+fn brief_pause(context: &mut PlanContext<'_>, tries: u32) -> Step {
+    let most = PAUSE_MS_MIN.saturating_mul(1 << tries.min(16)).min(PAUSE_MS_MAX);
+    Step::Wait(Duration::from_millis(most / 2 + context.random.below(most / 2 + 1)))
 }
 
 /// A bucket by its record as it was read; `None` where it is gone, or going.

@@ -6,7 +6,7 @@
 //!
 //! Always: an upload is taken an hour after its end at the earliest, when no completion of it can be under way; a sweep
 //! that dies leaves what the next one takes (a token at most stays: a few bytes). Begun behind each upload
-//! that ends, so a bucket without uploads costs nothing.
+//! that ends, and now and then by the bucket's keeper.
 //! Not here: the bytes freed (freed.rs).
 
 use super::multipart::{other_reply, uploads_trouble};

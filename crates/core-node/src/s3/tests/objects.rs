@@ -438,3 +438,18 @@ fn puts_one_after_the_other_do_not_pass_a_quota() {
         assert_eq!(taken, 14);
     }
 }
+
+#[test]
+fn a_shard_that_stands_still_is_waited_for_briefly() {
+    let mut longest = 0;
+    for seed in 0..50 {
+        let mut world = bed::world(seed);
+        put(&mut world, "k", "1");
+        let lease_ms = 1 + (seed as u32 * 7) % 30;
+        bed::tell_shard(&mut world, 1, &core_backends::shard::Command::Freeze { epoch: 1, lease_ms });
+        let before = world.now_ms;
+        put(&mut world, "k", "2");
+        longest = longest.max((world.now_ms - before).saturating_sub(u64::from(lease_ms)));
+    }
+    assert!(longest <= 32, "{longest} ms longer than it stood still");
+}
