@@ -49,6 +49,8 @@ pub struct S3Config {
     pub rule: String,
     /// A shard with more keys than this is split in three; neighbours that have less than a quarter together merge.
     pub split_keys: u64,
+    /// The region that a bucket says it is in which was asked for no other; this node's own where absent.
+    pub region: Option<String>,
 }
 
 impl S3Config {
@@ -56,7 +58,11 @@ impl S3Config {
     pub fn for_world(nodes: usize) -> S3Config {
         let size = nodes.clamp(1, 5);
         let size = if size.is_multiple_of(2) { size - 1 } else { size };
-        S3Config { rule: format!("size={size} location=world failure_domain=chassis"), split_keys: SPLIT_KEYS }
+        S3Config {
+            rule: format!("size={size} location=world failure_domain=chassis"),
+            split_keys: SPLIT_KEYS,
+            region: None,
+        }
     }
 }
 

@@ -531,8 +531,10 @@ pub enum KeyspaceCommand {
 
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
-    /// kv-put, kv-get, levels, failover, simple-kv, or all
-    #[arg(value_parser = ["kv-put", "kv-get", "levels", "failover", "simple-kv", "all"])]
+    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, split, or all
+    #[arg(value_parser = [
+        "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "split", "all",
+    ])]
     pub workload: String,
     /// Measure this world; a fresh one is started where absent
     #[arg(long = "endpoint", value_delimiter = ',')]
@@ -567,6 +569,9 @@ pub struct BenchArguments {
     /// simple-kv: measure these engines, each in a world of one node (comma-separated)
     #[arg(long = "engine", value_delimiter = ',')]
     pub engines: Vec<String>,
+    /// listing: over buckets of about so many shards (comma-separated)
+    #[arg(long, value_delimiter = ',', default_values_t = [1u64, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub shards: Vec<u64>,
     /// Ports of a world started for the measurement, as in `hive dev`
     #[arg(long, default_value_t = 17000)]
     pub base_port: u16,
@@ -632,6 +637,7 @@ mod tests {
             "hive load --keyspace k data.tsv",
             "hive bench kv-put --endpoint http://a:1 --clients 8 --seconds 2 --json",
             "hive bench all --out target/bench",
+            "hive bench listing --shards 1,100,1000",
             "hive completions bash",
         ] {
             if let Err(error) = parse(line) {

@@ -22,6 +22,8 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         nodes: arguments.nodes,
         engines: arguments.engines,
         base_port: arguments.base_port,
+        shards: arguments.shards,
+        dev_arguments: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let report = proof_bench::run(&arguments.workload, &options)

@@ -289,13 +289,14 @@ impl TuningSection {
 }
 
 impl TuningSection {
-    /// How S3 metadata is laid out, in a world of so many level-zero members.
-    pub fn s3(&self, members: usize) -> core_node::api::S3Config {
+    /// How S3 metadata is laid out, in a world of so many level-zero members, by a node with this gateway.
+    pub fn s3(&self, members: usize, gateway: Option<&S3Config>) -> core_node::api::S3Config {
         let mut config = core_node::api::S3Config::for_world(members);
         if !self.s3_rule.is_empty() {
             config.rule.clone_from(&self.s3_rule);
         }
         config.split_keys = self.s3_split_keys;
+        config.region = gateway.map(|gateway| gateway.region.clone());
         config
     }
 }

@@ -370,7 +370,7 @@ impl Shared {
             version: env!("CARGO_PKG_VERSION").into(),
             tuning: config.tuning.to_core(),
             seed: chance::draw()?,
-            s3: config.tuning.s3(config.world_members.len()),
+            s3: config.tuning.s3(config.world_members.len(), config.s3.as_ref()),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Benchmarks and their report: one command measures Hive and, where it is installed, etcd beside it.
 //!
 //!   workloads.rs ──▶ load.rs (clients) ──▶ measure.rs (percentiles, CPU) ──▶ report.rs (text, JSON, HTML) + plot.rs
-//!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader)
+//!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs (S3 metadata)
 //!
 //! Always: every figure says how many errors came with it and what it did not measure.
 //! Not here: correctness (proof-check, proof-sim). Ships in the program as `hive bench`.
@@ -11,6 +11,7 @@ mod etcd;
 mod failover;
 mod load;
 mod measure;
+mod objects;
 mod plot;
 mod report;
 mod request;
@@ -52,6 +53,10 @@ pub struct Options {
     pub engines: Vec<String>,
     /// Ports of a fresh world.
     pub base_port: u16,
+    /// listing: over buckets of about so many shards each.
+    pub shards: Vec<u64>,
+    /// More words for the `hive dev` of a fresh world.
+    pub dev_arguments: Vec<String>,
     /// The program's version, for the report.
     pub version: String,
 }

@@ -167,6 +167,26 @@ impl Shared {
         self.errors.borrow().clone()
     }
 
+    /// The longest time between two acknowledged operations, in microseconds.
+    pub(crate) fn longest_gap(&self) -> u64 {
+        let mut times = self.acknowledged();
+        times.sort_unstable();
+        times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    }
+
+    /// What was counted so far, without CPU time.
+    pub(crate) fn run_so_far(&self) -> Run {
+        let latency = self.latency.borrow().clone();
+        Run {
+            operations: latency.len(),
+            errors: self.errors(),
+            seconds: self.elapsed().as_secs_f64(),
+            latency,
+            server_cpu: None,
+            client_cpu: Duration::ZERO,
+        }
+    }
+
     pub(crate) fn acknowledged(&self) -> Vec<u64> {
         self.acknowledged.as_ref().map(|list| list.borrow().clone()).unwrap_or_default()
     }

@@ -6,6 +6,9 @@ use base64::Engine as _;
 /// `bench-` and twelve digits: 18 bytes, so that base64 (24) needs no padding and keeps its length.
 const KEY_BYTES: usize = 18;
 
+/// The bucket of the object workloads.
+pub const BUCKET: &str = "hive-bench";
+
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
@@ -19,6 +22,12 @@ pub enum Operation {
     PlainPutAt(&'static str),
     /// `GET /get`
     PlainGet,
+    /// JSON `PutObject`, strong, into the bucket [`BUCKET`].
+    ObjectPut,
+    /// JSON `GetObject`, strong.
+    ObjectGet,
+    /// JSON `ListObjectsV2`: a page of 1,000 keys behind a key.
+    ObjectList,
     /// etcd's JSON gateway, `/v3/kv/put`.
     EtcdPut,
     /// etcd's JSON gateway, `/v3/kv/range`; `true`: serializable.
@@ -28,7 +37,8 @@ pub enum Operation {
 impl Operation {
     /// Whether it only reads.
     pub fn reads(self) -> bool {
-        matches!(self, Operation::Get(_) | Operation::PlainGet | Operation::EtcdGet(_))
+        use Operation::{EtcdGet, Get, ObjectGet, ObjectList, PlainGet};
+        matches!(self, Get(_) | PlainGet | EtcdGet(_) | ObjectGet | ObjectList)
     }
 
     /// Whether an answer with status 200 is what was asked for: a read must have found its key.
@@ -38,7 +48,10 @@ impl Operation {
             Operation::Get(_) => contains(head, b"\"found\":true"),
             Operation::PlainGet => !body.is_empty(),
             Operation::EtcdGet(_) => contains(body, b"\"kvs\""),
+            // What is not there is a 404.
+            Operation::ObjectGet | Operation::ObjectList => true,
             Operation::Put(_) | Operation::PlainPut | Operation::PlainPutAt(_) | Operation::EtcdPut => true,
+            Operation::ObjectPut => true,
         }
     }
 }
@@ -99,6 +112,25 @@ impl Template {
                 ("POST", format!("/put?key={slot}&consistency={level}"), value(value_bytes))
             }
             Operation::PlainGet => ("GET", format!("/get?key={slot}"), String::new()),
+            Operation::ObjectPut => {
+                let value = STANDARD.encode(value(value_bytes));
+                let body = format!(
+                    r#"{{"action":"PutObject","bucket":"{BUCKET}","key":"{slot}","consistency":"strong","body_base64":"{value}"}}"#
+                );
+                ("POST", "/".into(), body)
+            }
+            Operation::ObjectGet => {
+                let body = format!(
+                    r#"{{"action":"GetObject","bucket":"{BUCKET}","key":"{slot}","read_consistency":"strong"}}"#
+                );
+                ("POST", "/".into(), body)
+            }
+            Operation::ObjectList => {
+                let body = format!(
+                    r#"{{"action":"ListObjectsV2","bucket":"{BUCKET}","start_after":"{slot}","max_keys":1000}}"#
+                );
+                ("POST", "/".into(), body)
+            }
             Operation::EtcdPut => {
                 let value = STANDARD.encode(value(value_bytes));
                 ("POST", "/v3/kv/put".into(), format!(r#"{{"key":"{encoded}","value":"{value}"}}"#))
@@ -141,6 +173,9 @@ mod tests {
             Operation::PlainPut,
             Operation::PlainPutAt("hopeful"),
             Operation::PlainGet,
+            Operation::ObjectPut,
+            Operation::ObjectGet,
+            Operation::ObjectList,
             Operation::EtcdPut,
             Operation::EtcdGet(true),
         ];
@@ -154,7 +189,8 @@ mod tests {
             assert!(text.contains(&wanted), "{text}");
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(head.contains(&format!("content-length: {}", body.len())));
-            if matches!(operation, Operation::Put(_) | Operation::Get(_) | Operation::EtcdPut | Operation::EtcdGet(_)) {
+            let plain = [Operation::PlainPut, Operation::PlainPutAt("hopeful"), Operation::PlainGet];
+            if !plain.contains(&operation) {
                 serde_json::from_str::<serde_json::Value>(body).unwrap();
             }
         }

@@ -9,7 +9,7 @@ use crate::measure::Run;
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Template};
 use crate::world::World;
-use crate::{failover, simple_kv, BenchError, Options};
+use crate::{failover, objects, simple_kv, BenchError, Options};
 use std::time::Duration;
 
 /// Not counted, before each run.
@@ -37,7 +37,18 @@ pub async fn run(workload: &str, options: &Options) -> Result<Report, BenchError
         suite(workload, options, &mut report).await?;
         return Ok(report);
     }
-    for name in ["kv-put", "kv-get", "levels", "failover", "simple-kv", "etcd"] {
+    for name in [
+        "kv-put",
+        "kv-get",
+        "levels",
+        "failover",
+        "simple-kv",
+        "s3-object-put",
+        "s3-object-get",
+        "listing",
+        "split",
+        "etcd",
+    ] {
         say(name);
         if let Err(error) = suite(name, options, &mut report).await {
             report.note(format!("{name} was not measured: {error}"));
@@ -57,6 +68,9 @@ async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(),
     }
     if name == "simple-kv" && !options.engines.is_empty() {
         return simple_kv::run(options, report).await;
+    }
+    if objects::SUITES.contains(&name) {
+        return objects::run(name, options, report).await;
     }
     let world = World::open(options, name == "failover").await?;
     let target = Target { system: "hive", endpoints: &world.endpoints, pids: world.process_ids() };
@@ -125,7 +139,7 @@ async fn etcd_suite(options: &Options, report: &mut Report) -> Result<(), BenchE
 }
 
 /// Writes every key once.
-async fn fill(options: &Options, target: &Target<'_>, operation: Operation) -> Result<(), BenchError> {
+pub async fn fill(options: &Options, target: &Target<'_>, operation: Operation) -> Result<(), BenchError> {
     let template = Template::new(operation, options.value_bytes);
     let job = Job {
         endpoints: target.endpoints,
@@ -208,6 +222,9 @@ fn name_of(operation: Operation) -> String {
         Operation::PlainPut => "POST /put".into(),
         Operation::PlainPutAt(level) => format!("POST /put {level}"),
         Operation::PlainGet => "GET /get".into(),
+        Operation::ObjectPut => "PutObject strong".into(),
+        Operation::ObjectGet => "GetObject strong".into(),
+        Operation::ObjectList => "ListObjectsV2, 1,000 keys".into(),
         Operation::EtcdPut => "put".into(),
         Operation::EtcdGet(false) => "get linearizable".into(),
         Operation::EtcdGet(true) => "get serializable".into(),

@@ -101,6 +101,7 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
     if let [engine] = &options.engines[..] {
         command.args(["--engine", engine]);
     }
+    command.args(&options.dev_arguments);
     command.arg("--data").arg(&directory).arg("--ready-file").arg(&ready_file);
     if !restart {
         command.arg("--no-restart");

@@ -170,7 +170,7 @@ impl Create {
         }
         self.account = Some(account);
         let region = match self.call.location_constraint.clone().filter(|region| !region.is_empty()) {
-            None => context.region.to_string(),
+            None => context.s3_config.region.clone().unwrap_or_else(|| context.region.to_string()),
             Some(region) => {
                 can_be_in(&region, next(), next())?;
                 region

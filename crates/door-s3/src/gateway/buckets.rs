@@ -33,13 +33,11 @@ impl Gateway {
         let input = request.input;
         validate::bucket_name(&input.bucket).map_err(to_s3)?;
         let constraint = input.create_bucket_configuration.and_then(|configuration| configuration.location_constraint);
-        let location_constraint = constraint.map(|constraint| constraint.as_str().to_owned());
-        if let Some(region) = location_constraint.as_deref().filter(|region| !region.is_empty()) {
-            if region != self.region {
-                let message = format!("this endpoint makes buckets in {} only, not in {region}", self.region);
-                return Err(because(S3ErrorCode::IllegalLocationConstraintException, message));
-            }
-        }
+        // Its own region is what every client asks for that is set to it: that is where buckets are anyway. Another
+        // is a wish for a place, which the metadata service grants or refuses.
+        let location_constraint = constraint
+            .map(|constraint| constraint.as_str().to_owned())
+            .filter(|region| !region.is_empty() && *region != self.region);
         let object_ownership =
             input.object_ownership.map(|word| ownership_of(word.as_str())).transpose()?.unwrap_or_default();
         let acl = asked.is_given().then(|| asked.build(owner.clone(), &owner.id)).transpose()?;

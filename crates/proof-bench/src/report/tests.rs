@@ -17,6 +17,8 @@ fn options() -> Options {
         nodes: 5,
         engines: Vec::new(),
         base_port: 17000,
+        shards: vec![1],
+        dev_arguments: Vec::new(),
         version: "0.1.0".into(),
     }
 }
