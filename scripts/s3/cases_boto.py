@@ -34,7 +34,7 @@ def buckets(w):
     equal(w.s3.get_bucket_location(Bucket=name)["LocationConstraint"], w.region)
     refused("BucketAlreadyOwnedByYou", w.s3.create_bucket, Bucket=name, status=409)
     refused("BucketAlreadyExists", w.other.create_bucket, Bucket=name, status=409)
-    refused("IllegalLocationConstraintException", w.s3.create_bucket, Bucket=w.name(),
+    refused("InvalidLocationConstraint", w.s3.create_bucket, Bucket=w.name(),
             CreateBucketConfiguration={"LocationConstraint": "mars-1"})
     w.put(name, "k")
     refused("BucketNotEmpty", w.s3.delete_bucket, Bucket=name, status=409)

@@ -14,6 +14,7 @@ import time
 import boto3
 import botocore.exceptions
 
+import dev
 from cases_boto import MIB, keys
 from cases_tools import aws_env, run, same
 from world import case, equal
@@ -82,7 +83,7 @@ def every_node_is_a_way_in(w):
     equal(clients[1].get_object(Bucket=name, Key="json")["Body"].read(), b"by json")
     clients[2].put_object(Bucket=name, Key="by s3", Body=b"hello")
     got = door.done("GetObject", bucket=name, key="by s3")
-    equal(base64.b64decode(got["data"]["body_base64"]), b"hello")
+    equal(base64.b64decode(got["body_base64"]), b"hello")
     count = door.done("CountObjects", bucket=name)
     equal((count["keys"], count["versions"]), (12, 12))
     equal(door.ask("GetObject", bucket=name, key="none")["error"]["code"], "NoSuchKey")
@@ -122,6 +123,30 @@ def a_real_tree_up_and_down(w):
     run(["aws", "s3", "sync", "--no-progress", f"s3://{name}/tree", down], other)
     same(up, down, files)
     equal(run(["aws", "s3", "sync", "--no-progress", "--delete", down, f"s3://{name}/tree"], other).strip(), "")
+
+
+@case("boto3")
+def data_in_another_store(w):
+    """A second world keeps its objects' data in a bucket of the first: any S3 will do, this one too."""
+    store, folder = w.bucket(), os.path.join(w.folder, "second")
+    os.makedirs(folder)
+    env = {"AWS_ENDPOINT": w.at(0), "AWS_ALLOW_HTTP": "true", "AWS_REGION": w.region,
+           "AWS_ACCESS_KEY_ID": w.key, "AWS_SECRET_ACCESS_KEY": w.secret}
+    second = dev.Dev(w.nodes.hive, folder, w.nodes.base_port + 1000, nodes=1,
+                     more=["--s3-data", f"s3://{store}/data"], env=env)
+    try:
+        client = boto3.client("s3", endpoint_url=second.endpoints[0], aws_access_key_id="demo-access-key",
+                              aws_secret_access_key="demo-secret-key", region_name=w.region)
+        client.create_bucket(Bucket="mine", CreateBucketConfiguration={"LocationConstraint": w.region})
+        body = os.urandom(9 * MIB)
+        client.put_object(Bucket="mine", Key="k", Body=body)
+        equal(client.get_object(Bucket="mine", Key="k", Range="bytes=1000000-1000009")["Body"].read(), body[1000000:1000010])
+        equal(client.get_object(Bucket="mine", Key="k")["Body"].read(), body)
+        stored = w.s3.list_objects_v2(Bucket=store, Prefix="data/")["Contents"]
+        equal(sorted(entry["Size"] for entry in stored)[-1], len(body))
+        assert "data/store-id" in [entry["Key"] for entry in stored]
+    finally:
+        second.stop()
 
 
 @case("boto3")
@@ -180,6 +205,9 @@ def twenty_thousand_keys_while_shards_split_and_a_node_dies(w):
         puts = [pool.submit(fill, w, name, known, number, LISTED_KEYS) for number in range(5)]
         killed = None
         while not ended.is_set():
+            # A walk for each eighth of the keys: more would only slow the puts down.
+            while len(known) < min(walks * LISTED_KEYS // 8, LISTED_KEYS) and not all(put.done() for put in puts):
+                time.sleep(0.05)
             if all(put.done() for put in puts):
                 ended.set()
             before = set(known)

@@ -12,14 +12,15 @@ SPLIT_KEYS = 2000
 
 
 class Dev:
-    def __init__(self, hive, folder, base_port):
-        self.hive, self.folder = os.path.abspath(hive), folder
+    def __init__(self, hive, folder, base_port, nodes=5, more=(), env=None):
+        self.hive, self.folder, self.base_port = os.path.abspath(hive), folder, base_port
         self.ready_file = os.path.join(folder, "ready.json")
         self.log_path = os.path.join(folder, "dev.log")
-        command = [self.hive, "dev", "--fresh", "--nodes", "5", "--data", os.path.join(folder, "world"),
-                   "--base-port", str(base_port), "--ready-file", self.ready_file, "--s3-split-keys", str(SPLIT_KEYS)]
+        command = [self.hive, "dev", "--fresh", "--nodes", str(nodes), "--data", os.path.join(folder, "world"),
+                   "--base-port", str(base_port), "--ready-file", self.ready_file, "--s3-split-keys", str(SPLIT_KEYS), *more]
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env={**os.environ, **(env or {})})
         try:
             self.ready = self.wait_ready()
             self.make_accounts()

@@ -59,6 +59,10 @@ pub struct DevArguments {
     /// Keys of a bucket's shard beyond which it is split in three
     #[arg(long, default_value_t = 40_000, value_parser = clap::value_parser!(u64).range(8..=10_000_000))]
     pub s3_split_keys: u64,
+    /// Where objects over 64 KiB go: a directory, or the URL of an object store (s3://bucket/prefix; its keys by
+    /// AWS_ACCESS_KEY_ID and the like); a directory beside the nodes' where absent
+    #[arg(long)]
+    pub s3_data: Option<String>,
     /// Write ports and process ids here once every door serves
     #[arg(long)]
     pub ready_file: Option<PathBuf>,

@@ -62,8 +62,14 @@ async fn open_url(
     url: &str,
     options: &std::collections::BTreeMap<String, String>,
 ) -> Result<Arc<dyn DataStore>, String> {
+    // Of several threads one installs it: the others find it there.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let parsed = url::Url::parse(url).map_err(|error| format!("{url}: {error}"))?;
-    let (store, prefix) = object_store::parse_url_opts(&parsed, options).map_err(|error| format!("{url}: {error}"))?;
+    // As with every client of such stores: what is not said here is taken from the environment.
+    let known = ["AWS_", "AZURE_", "GOOGLE_"];
+    let environment = std::env::vars().filter(|(name, _)| known.iter().any(|prefix| name.starts_with(prefix)));
+    let all = environment.map(|(name, value)| (name.to_lowercase(), value)).chain(options.clone());
+    let (store, prefix) = object_store::parse_url_opts(&parsed, all).map_err(|error| format!("{url}: {error}"))?;
     let store: Arc<dyn object_store::ObjectStore> = Arc::new(object_store::prefix::PrefixStore::new(store, prefix));
     let store = door_s3::store::ObjectsStore::open(store).await.map_err(|error| error.to_string())?;
     Ok(Arc::new(store))

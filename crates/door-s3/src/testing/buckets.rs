@@ -56,7 +56,7 @@ impl State {
     fn create_bucket(&mut self, call: CreateBucket) -> Answered {
         if let Some(region) = call.location_constraint.as_deref().filter(|region| *region != self.region) {
             let message = format!("no bucket can be in {region}");
-            return Err(S3ErrorCode::IllegalLocationConstraintException.because(message));
+            return Err(S3ErrorCode::InvalidLocationConstraint.because(message));
         }
         let owner = self.accounts.get(&call.account).cloned().ok_or_else(or(S3ErrorCode::NoSuchAccount))?;
         if let Some(there) = self.buckets.get(&call.bucket) {

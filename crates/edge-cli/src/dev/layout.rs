@@ -45,6 +45,7 @@ pub struct Plan {
     engine: String,
     cores: usize,
     s3_split_keys: u64,
+    s3_data: String,
     /// Known once the data directory is written.
     pub keys: Keys,
 }
@@ -112,7 +113,16 @@ impl Plan {
         let places = (1..=arguments.nodes).map(|id| Place::new(id, arguments.base_port, &data)).collect();
         let (engine, cores) = (arguments.engine.clone(), usize::from(arguments.cores));
         let (base_port, s3_split_keys) = (arguments.base_port, arguments.s3_split_keys);
-        Ok(Plan { world: WORLD, data, base_port, places, engine, cores, s3_split_keys, keys: Keys::default() })
+        let s3_data = match &arguments.s3_data {
+            None => data.join("s3-data").display().to_string(),
+            Some(url) if url.contains("://") => url.clone(),
+            Some(path) => std::path::absolute(path)
+                .map_err(|error| Failure::usage(format!("{path}: {error}")))?
+                .display()
+                .to_string(),
+        };
+        let keys = Keys::default();
+        Ok(Plan { world: WORLD, data, base_port, places, engine, cores, s3_split_keys, s3_data, keys })
     }
 
     /// Refuses ports that something else has, before anything is started.
@@ -171,7 +181,7 @@ impl Plan {
                 // One endpoint each, but one region for clients: what they make is wherever the rule puts it.
                 region: Some(REGION.into()),
                 domains: vec!["localhost".into(), format!("localhost:{}", place.s3_port)],
-                data: self.data.join("s3-data").display().to_string(),
+                data: self.s3_data.clone(),
                 threads: None,
                 data_options: Default::default(),
             }),
@@ -235,6 +245,7 @@ mod tests {
             engine: "lmdb".into(),
             cores: 1,
             s3_split_keys: 40_000,
+            s3_data: None,
             ready_file: None,
             fresh: false,
             no_restart: false,
