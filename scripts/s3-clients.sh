@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Drives an S3 gateway with unmodified clients: boto3, raw signed requests, aws, s3cmd, rclone.
-#   scripts/s3-clients.sh                      builds and starts the gateway over memory (example s3_memory)
+#   scripts/s3-clients.sh                      builds `hive` and starts a world of five nodes, clients at different nodes
+#   HIVE=PROGRAM scripts/s3-clients.sh         with that program      … --base-port N   (as in `hive dev`; 29000 where absent)
+#   scripts/s3-clients.sh --memory             the gateway alone, over metadata in memory (example s3_memory)
 #   scripts/s3-clients.sh --endpoint URL       uses one that runs; keys by S3_KEY, S3_SECRET, S3_OTHER_KEY, S3_OTHER_SECRET
-#   S3_SERVER=PROGRAM scripts/s3-clients.sh    starts that, already built, instead
 #   … --only PATTERN                           only cases whose name has it      --write-guide  docs/guides/s3.md anew
 # What was tested by which client goes to target/s3-clients.json.
 set -euo pipefail
@@ -28,6 +29,14 @@ fi
 case " $* " in
   *" --endpoint "*) exec "$python" scripts/s3/main.py "$@" ;;
 esac
-server="${S3_SERVER:-$target/debug/examples/s3_memory}"
-[ -n "${S3_SERVER:-}" ] || cargo build --quiet --package door-s3 --features testing --example s3_memory
-exec "$python" scripts/s3/main.py --server "$server" "$@"
+case " $* " in
+  *" --memory "*)
+    cargo build --quiet --package door-s3 --features testing --example s3_memory
+    arguments=(); for word in "$@"; do [ "$word" = --memory ] || arguments+=("$word"); done
+    exec "$python" scripts/s3/main.py --server "$target/debug/examples/s3_memory" "${arguments[@]}" ;;
+esac
+if [ -z "${HIVE:-}" ]; then
+  cargo build --quiet --locked --package edge-cli
+  HIVE="$target/debug/hive"
+fi
+exec "$python" scripts/s3/main.py --hive "$HIVE" "$@"

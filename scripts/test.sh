@@ -6,5 +6,5 @@ export RUST_BACKTRACE=1
 cargo test --workspace --locked
 scripts/sim.sh "" "${TEST_SEEDS:-500}"
 scripts/first-hour.sh
-# `cargo test` has built the example: the S3 gateway over metadata in memory, driven by real clients.
-S3_SERVER="${CARGO_TARGET_DIR:-$PWD/target}/debug/examples/s3_memory" scripts/s3-clients.sh
+# The S3 gateway driven by real clients: in a world of five nodes.
+HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/s3-clients.sh
