@@ -287,7 +287,9 @@ def versions(w):
     equal((page["DeleteMarkers"][0]["VersionId"], page["DeleteMarkers"][0]["IsLatest"]), (marker["VersionId"], True))
     equal(w.s3.delete_object(Bucket=name, Key="k", VersionId=marker["VersionId"])["DeleteMarker"], True)
     equal(get(), b"2")
-    refused("NoSuchVersion", get, VersionId="0" * 20, status=404)
+    gone = w.s3.put_object(Bucket=name, Key="gone", Body=b"")["VersionId"]
+    w.s3.delete_object(Bucket=name, Key="gone", VersionId=gone)
+    refused("NoSuchVersion", get, VersionId=gone, status=404)
     refused("InvalidArgument", get, VersionId="no version", status=400)
     found, more = [], {}
     while True:

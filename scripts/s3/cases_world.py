@@ -58,7 +58,7 @@ def patient(function, *arguments, **named):
     while True:
         try:
             return function(*arguments, **named)
-        except (botocore.exceptions.ClientError, botocore.exceptions.HTTPClientError) as error:
+        except (botocore.exceptions.ClientError, botocore.exceptions.BotoCoreError) as error:
             status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
             if status < 500 or time.monotonic() > patience:
                 raise
