@@ -9,6 +9,7 @@
 
 use super::create::mark;
 use super::entries::{self, EntryDocument};
+use super::freed::{HandOn, Queue};
 use super::request::{multipart_write, reply};
 use super::{clusters, names};
 use crate::keyspace::rounds::only;
@@ -20,6 +21,7 @@ use base_types::{BackendKind, ClusterName, Generation, ReadConsistency, Refusal}
 use core_backends::bucket_names::{sweep_next, Claim, EntryState, Name, Step as Commit};
 use core_backends::multipart;
 use core_backends::reference::{ClusterState, Query, Reply};
+use std::collections::BTreeSet;
 
 /// Clusters dropped in one round.
 const DROPS_AT_A_TIME: usize = 8;
@@ -49,11 +51,13 @@ pub(crate) enum Progress {
 }
 
 /// What is awaited.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     View,
     Act,
+    /// Uploads are being ended.
     Uploads,
+    /// What a cluster knows of freed data is being handed on.
+    HandOn(HandOn, ClusterName),
 }
 
 /// See the file's header.
@@ -63,6 +67,8 @@ pub(crate) struct Ending {
     at: At,
     /// Every upload was ended.
     uploads_ended: bool,
+    /// Clusters whose freed data was handed on: those may be dropped.
+    handed_on: BTreeSet<ClusterName>,
     rounds: u32,
     /// The bucket's clusters as last seen, those of shards first.
     pub clusters: Vec<(ClusterName, Generation)>,
@@ -72,7 +78,16 @@ pub(crate) struct Ending {
 
 impl Ending {
     pub fn new(claim: Claim, elapsed: Elapsed) -> Ending {
-        Ending { claim, elapsed, at: At::View, uploads_ended: false, rounds: 0, clusters: Vec::new(), entry: None }
+        Ending {
+            claim,
+            elapsed,
+            at: At::View,
+            uploads_ended: false,
+            handed_on: BTreeSet::new(),
+            rounds: 0,
+            clusters: Vec::new(),
+            entry: None,
+        }
     }
 
     /// A creator takes back what it did; `surely`: it has no call out.
@@ -102,7 +117,7 @@ impl Ending {
         if answers.is_empty() {
             return Ok(Progress::Calls(self.view()?));
         }
-        match self.at {
+        match core::mem::replace(&mut self.at, At::Act) {
             At::View => self.viewed(context, answers),
             At::Act => {
                 let gone = |failure: &Failure| failure.refusal.code == "UnknownCluster";
@@ -111,6 +126,7 @@ impl Ending {
                     None => Ok(Progress::Calls(self.view()?)),
                 }
             }
+            At::HandOn(hand_on, cluster) => self.hand_on(context, hand_on, cluster, answers),
             At::Uploads => match reply::<multipart::Reply>(only(answers)) {
                 Ok((multipart::Reply::Removed { more: true }, _)) => self.end_uploads(context),
                 Err(failure) if failure.refusal.code != "UnknownCluster" => Err(failure),
@@ -120,6 +136,37 @@ impl Ending {
                 }
             },
         }
+    }
+
+    /// The next cluster that may not be dropped yet, and what is to be handed on there.
+    fn queue(&self) -> Option<(ClusterName, Queue)> {
+        let (cluster, _) = self.clusters.iter().find(|(cluster, _)| !self.handed_on.contains(cluster))?;
+        let number = cluster.tail().rsplit_once('-').and_then(|(_, number)| number.parse().ok());
+        let queue = if cluster.has(BackendKind::Shard) { Queue::Shard(number?) } else { Queue::Uploads };
+        Some((cluster.clone(), queue))
+    }
+
+    /// What deleted objects and ended uploads left in a data store is told to who removes it, before the only place
+    /// that knows of it goes.
+    fn hand_on(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        mut hand_on: HandOn,
+        cluster: ClusterName,
+        answers: Vec<CallResult>,
+    ) -> Result<Progress, Failure> {
+        match hand_on.next(context, answers) {
+            Ok(Some(calls)) => {
+                self.at = At::HandOn(hand_on, cluster);
+                return Ok(Progress::Calls(calls));
+            }
+            // Dropped by another runner, who has done this; or never filled.
+            Err(failure) if matches!(failure.refusal.code, "UnknownCluster" | "WrongShard") => {}
+            Err(failure) => return Err(failure),
+            Ok(None) => {}
+        }
+        self.handed_on.insert(cluster);
+        Ok(Progress::Calls(self.view()?))
     }
 
     /// The data of uploads that nobody will complete is freed.
@@ -147,7 +194,13 @@ impl Ending {
                 _ => Progress::Wait,
             },
             Commit::DropCluster if self.is_removal() && !self.uploads_ended => return self.end_uploads(context),
-            Commit::DropCluster => Progress::Calls(self.drops()),
+            Commit::DropCluster => match self.queue().filter(|_| self.is_removal()) {
+                Some((cluster, queue)) => {
+                    let hand_on = HandOn::new(self.claim.id, queue, 0);
+                    return self.hand_on(context, hand_on, cluster, Vec::new());
+                }
+                None => Progress::Calls(self.drops()),
+            },
             Commit::DeleteEntry => match &self.entry {
                 Some((version, _)) => Progress::Calls(vec![entries::delete(account, bucket, *version)?]),
                 None => Progress::Over,

@@ -384,6 +384,63 @@ fn an_upload_under_way_does_not_keep_a_bucket_and_goes_on_in_one_that_stays() {
     check(&world, &["photos"]);
 }
 
+/// Makes a bucket whose object was deleted and whose upload nobody ends, both with bytes in a data store.
+fn with_freed_data(world: &mut World) {
+    account(world, "ann");
+    world.call(create("photos", "ann")).unwrap();
+    let (bucket, etag) = ("photos".to_string(), etag::hex(&etag::md5(b"x")));
+    let data = |place: &str| Data::Location(place.into());
+    let size = PART_BYTES_MIN;
+    let object = PutObject {
+        bucket: bucket.clone(),
+        key: "a".into(),
+        data: data("of the object"),
+        size,
+        etag: etag.clone(),
+        ..Default::default()
+    };
+    world.call(object).unwrap();
+    world.call(DeleteObject { bucket: bucket.clone(), key: "a".into(), ..Default::default() }).unwrap();
+    let begun = CreateMultipartUpload { bucket: bucket.clone(), key: "b".into(), ..Default::default() };
+    let upload: UploadCreated = world.ask(begun).unwrap();
+    let part = UploadPart {
+        bucket,
+        key: "b".into(),
+        upload_id: upload.upload_id,
+        part_number: 1,
+        data: data("of the part"),
+        size,
+        etag,
+        ..Default::default()
+    };
+    world.call(part).unwrap();
+}
+
+#[test]
+fn bytes_of_a_bucket_that_goes_are_told_to_who_removes_them_wherever_it_stops() {
+    for steps in 1.. {
+        let mut world = World::new(steps);
+        with_freed_data(&mut world);
+        let mut running = world.begin(1, delete("photos")).unwrap();
+        for _ in 0..steps {
+            if running.waits_until().is_some() {
+                world.now_ms += 2_000;
+            }
+            world.step(&mut running);
+        }
+        sweep(&mut world);
+        if owner(&world, "photos").is_some() {
+            world.call(delete("photos")).unwrap();
+        }
+        let freed: Locations = world.ask(ListFreedData { max: 10 }).unwrap();
+        assert_eq!(freed.locations.iter().collect::<BTreeSet<_>>().len(), 2, "after {steps} steps: {freed:?}");
+        if running.response.is_some() {
+            assert_eq!(running.code(), "");
+            break;
+        }
+    }
+}
+
 #[test]
 fn two_removals_and_a_creation_at_once_leave_nothing_half() {
     let mut codes = BTreeSet::new();
