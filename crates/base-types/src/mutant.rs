@@ -71,6 +71,14 @@ mutants! {
     PrefixSkipEatsKey = "a listing's skip over a common prefix passes over the key behind it",
     MarkerHidesWrongVersion = "removing a delete marker does not bring the version behind it forward",
     FreedDataLost = "what an overwrite or a delete frees is not queued for collection",
+    PinCommitsPastWrite = "a snapshot is committed although a write broke the freeze of a shard",
+    OnceTokenLeftBehind = "a split does not copy the tokens of what was put once",
+    ListSkipsBoundary = "a listing passes over the first key of a shard that is not the first",
+    StampFloorForgotten = "a shard made by a split gives version ids that were given before it",
+    CloseIgnoresVersions = "a bucket counts as empty although markers and old versions are left",
+    FreedDroppedWithShard = "a retired shard is dropped with the freed data that it still holds",
+    ReservationNeverReleased = "a bucket's name is given up under another value than it has",
+    ImportNotCompared = "rows that come late or twice to a new shard are taken whatever came since",
     SnapshotSeesLater = "what a row was is not kept for a snapshot",
 }
 

@@ -25,9 +25,10 @@
 //! Not here: sending, building the cluster (core-node). Proved by `tests.rs`: every crash point and interleaving.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::redis;
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::S3ErrorCode;
 use base_types::Refusal;
 use bytes::Bytes;
@@ -122,6 +123,7 @@ impl Claim {
 
     /// Gives a name up that is in this state.
     fn release(&self, state: &str) -> redis::Command {
+        let state = if planted(Mutant::ReservationNeverReleased) { "gone" } else { state };
         redis::Command(vec!["DELEX".into(), self.key(), "IFEQ".into(), self.value(state)])
     }
 }

@@ -17,7 +17,7 @@
 mod command;
 pub mod flow;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use command::{
     Command, Entry, Flow, Head, Phase, Query, Reply, Retired, FLOWS_MAX, MAP_PAGE_MAX, SOURCES_MAX, TARGETS_MAX,

@@ -41,6 +41,15 @@ pub const HUNTED_ELSEWHERE: &[Mutant] = &[
     Mutant::PrefixSkipEatsKey,
     Mutant::MarkerHidesWrongVersion,
     Mutant::SnapshotSeesLater,
+    Mutant::FreedDataLost,
+    Mutant::PinCommitsPastWrite,
+    Mutant::OnceTokenLeftBehind,
+    Mutant::ListSkipsBoundary,
+    Mutant::StampFloorForgotten,
+    Mutant::CloseIgnoresVersions,
+    Mutant::FreedDroppedWithShard,
+    Mutant::ReservationNeverReleased,
+    Mutant::ImportNotCompared,
 ];
 
 /// Where a bug lives: the layer that has it, and the stories that lead to it.

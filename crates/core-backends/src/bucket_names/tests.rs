@@ -200,7 +200,7 @@ fn check_settled(world: &World, creators: &[Creator]) {
 }
 
 #[test]
-fn no_name_is_owned_twice_or_stuck() {
+pub fn no_name_is_owned_twice_or_stuck() {
     let (mut created, mut crashed) = (0, 0);
     for seed in 0..16 {
         let (more_created, more_crashed) = run(seed);

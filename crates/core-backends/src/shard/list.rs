@@ -65,6 +65,9 @@ impl<'a> Walk<'a> {
         let (prefix, delimiter) = (raise(&listing.prefix), raise(&listing.delimiter));
         let tagged = [&[table][..], &prefix].concat();
         let mut start = tagged.clone().max(keys::bound(table, &range.start).to_vec());
+        if planted(Mutant::ListSkipsBoundary) && !range.start.is_empty() {
+            start = start.max(keys::versions_of(table, &close(&range.start)).1);
+        }
         let mut last_key = Vec::new();
         let from = match &listing.start {
             ListStart::Beginning => None,

@@ -165,7 +165,9 @@ impl Shard {
         }
         if until > 0 {
             self.frozen_until_ms = 0;
-            self.drop_pins(Pin::stands);
+            if !planted(Mutant::PinCommitsPastWrite) {
+                self.drop_pins(Pin::stands);
+            }
         }
         Ok(())
     }

@@ -213,7 +213,7 @@ pub fn split_split_and_merge(seed: u64, versioning: Versioning) {
 }
 
 #[test]
-fn flows_come_to_their_end_whatever_their_runners_do() {
+pub fn flows_come_to_their_end_whatever_their_runners_do() {
     for seed in 0..6 {
         let versioning = [Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended][seed as usize % 3];
         split_split_and_merge(seed, versioning);

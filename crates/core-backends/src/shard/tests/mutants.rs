@@ -13,7 +13,7 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 9] = [
+    let tests: [fn(); 15] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
@@ -23,6 +23,12 @@ fn every_planted_bug_is_noticed() {
         split::a_split_at_any_point_loses_and_doubles_nothing,
         model::a_bucket_that_never_had_versions,
         model::a_bucket_with_versions_on_and_off,
+        split::tokens_stamps_and_freed_data_outlive_a_split,
+        split::an_import_that_comes_late_brings_nothing_back,
+        snapshot::writes_wait_between_the_halves_and_a_late_one_ends_the_snapshot,
+        objects::only_an_empty_shard_closes_and_it_can_open_again,
+        crate::shard_reference::tests::flows_come_to_their_end_whatever_their_runners_do,
+        crate::bucket_names::tests::no_name_is_owned_twice_or_stuck,
     ];
     assert!(!noticed(&tests), "the tests pass without a bug");
     let here = [
@@ -34,6 +40,14 @@ fn every_planted_bug_is_noticed() {
         Mutant::MarkerHidesWrongVersion,
         Mutant::SnapshotSeesLater,
         Mutant::FreedDataLost,
+        Mutant::PinCommitsPastWrite,
+        Mutant::OnceTokenLeftBehind,
+        Mutant::ListSkipsBoundary,
+        Mutant::StampFloorForgotten,
+        Mutant::CloseIgnoresVersions,
+        Mutant::FreedDroppedWithShard,
+        Mutant::ReservationNeverReleased,
+        Mutant::ImportNotCompared,
     ];
     for mutant in here {
         plant(mutant);

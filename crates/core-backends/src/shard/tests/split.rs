@@ -292,3 +292,61 @@ pub fn rows_that_could_not_be_here_are_not_imported() {
         assert_eq!(bed.tell(import).unwrap_err().code, "Malformed", "{key:?}");
     }
 }
+
+#[test]
+pub fn tokens_stamps_and_freed_data_outlive_a_split() {
+    let mut source = Bed::serving();
+    source.now_ms = 9_000;
+    for at in 0..20 {
+        source.put(&format!("k{at:02}"), Versioning::Enabled, at).unwrap();
+    }
+    let step = PutStep { once: Some(7), ..source.put_step("k15", Versioning::Enabled, 3) };
+    let told = source.tell(Command::Put { step: step.clone() }).unwrap();
+    let gone = source.put("k16", Versioning::Enabled, 3).unwrap();
+    let place = Some(Bytes::from_static(b"place"));
+    for (key, location) in [("k17", place), ("k17", None)] {
+        let mut document = base_types::s3::Document::new();
+        document.set(base_types::s3::field::LOCATION, location);
+        let step = PutStep { document: document.encode(), ..source.put_step(key, Versioning::Suspended, 1) };
+        source.tell(Command::Put { step }).unwrap();
+    }
+    source.delete("k16", Versioning::Enabled, Version::Stamp(gone)).unwrap();
+    let ranges = ranges(&["k10"]);
+    let whole = [Peer { shard: 0, epoch: 1, range: Range::default() }];
+    let mut targets: Vec<Bed> = ranges.iter().map(|range| target(2, range, &whole)).collect();
+    source.tell(Command::BeginSplit { epoch: 1, targets: peers(&ranges, 2) }).unwrap();
+    for target in &mut targets {
+        while !copy_step(&source, target, 0) {}
+    }
+    let last = source.info().last_stamp;
+    cut_over(&mut source, &mut targets).unwrap();
+    let step = PutStep { epoch: 2, ..step };
+    assert_eq!(targets[1].tell(Command::Put { step }).unwrap(), told, "put once, on either side of the split");
+    targets[0].now_ms = 1;
+    assert!(targets[0].put("k00", Versioning::Enabled, 1).unwrap().0 > last, "an id comes back");
+    let listed = targets[1].walk(targets[1].listing("k1", ""), false, 3);
+    assert_eq!(listed.len(), 10, "the first key of the shard is listed");
+    let drop_it = Command::Drop { epoch: 1, limit: 9, force: false };
+    assert_eq!(source.tell(drop_it).unwrap_err().code, "NotReady", "freed data is not collected yet");
+    let Ok(Reply::Freed { rows, .. }) = source.ask(Query::Freed { after: 0, limit: 9, aged_ms: 0 }) else { panic!() };
+    assert_eq!(rows[0].locations, ["place"]);
+}
+
+#[test]
+pub fn an_import_that_comes_late_brings_nothing_back() {
+    let mut source = Bed::serving();
+    source.put("k", Versioning::Unversioned, 3).unwrap();
+    let whole = [Peer { shard: 0, epoch: 1, range: Range::default() }];
+    let mut bed = target(2, &Range::default(), &whole);
+    source.tell(Command::BeginSplit { epoch: 1, targets: peers(&[Range::default()], 2) }).unwrap();
+    let export = Query::Export { epoch: 1, range: Range::default(), after: Bytes::new(), bytes_max: 400 };
+    let Ok(Reply::Rows { rows, more: false }) = source.ask(export) else { panic!() };
+    let rows = rows.into_iter().map(|(key, row)| (key, Some(row))).collect();
+    let (expected, cursor) = (ImportCursor::default(), ImportCursor { copied: true, ..ImportCursor::default() });
+    let import = Command::Import { epoch: 2, source: 0, expected, cursor, rows };
+    bed.tell(import.clone()).unwrap();
+    source.delete("k", Versioning::Unversioned, Version::Current).unwrap();
+    while !copy_step(&source, &mut bed, 0) {}
+    bed.tell(import).unwrap();
+    assert!(bed.content().is_empty(), "{:?}", bed.content());
+}

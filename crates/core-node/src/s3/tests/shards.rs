@@ -481,6 +481,23 @@ fn a_snapshot_never_shows_an_effect_without_its_cause() {
 }
 
 #[test]
+fn a_bucket_that_is_removed_leaves_no_place_untold() {
+    let mut bucket = Tended::new(71, 8);
+    for at in 0..20 {
+        bucket.put(&format!("k{at:02}")).unwrap();
+    }
+    bucket.rest();
+    for key in bucket.keys.clone().into_keys() {
+        bucket.delete(&key).unwrap();
+    }
+    bucket.world.call(DeleteBucket { bucket: NAME.into() }).unwrap();
+    let mut freed = bucket.freed();
+    freed.sort_unstable();
+    freed.dedup();
+    assert_eq!(freed, (1..=20).collect::<Vec<u64>>());
+}
+
+#[test]
 fn a_bucket_that_is_gone_ends_its_upkeep() {
     let mut bucket = Tended::new(70, 8);
     for at in 0..10 {
