@@ -55,6 +55,7 @@ pub(crate) struct Snapshot {
 }
 
 /// How far it is.
+#[allow(clippy::large_enum_variant)] // It lives from one return to the match behind it.
 pub(crate) enum Progress {
     Step(Step),
     Ready(Arc<Snapshot>),
