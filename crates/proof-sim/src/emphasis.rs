@@ -143,16 +143,12 @@ impl Bend<'_> {
     /// Isolates one node after another, each for one to two and a half election timeouts.
     fn rotate(&mut self) {
         let least = self.election_ms();
-        self.rotate_every(least, least * 5 / 2);
-    }
-
-    fn rotate_every(&mut self, least: u64, most: u64) {
         let mut at = self.random.below(500);
         let mut last = 0;
         let kind = *self.random.pick(&[FaultKind::BlackHole, FaultKind::BlackHole, FaultKind::Isolate]);
         while at < self.plan.load.run_ms {
             let node = self.node();
-            let for_ms = self.random.between(least, most);
+            let for_ms = self.random.between(least, least * 5 / 2);
             if node != last || self.plan.shape.nodes == 1 {
                 self.add(at, kind, node, for_ms, 0);
                 at += for_ms + self.random.below(30);
@@ -290,17 +286,18 @@ impl Bend<'_> {
         }
     }
 
-    /// Messages take so long that whoever is elected is cut off half-way through its first ones (Raft
-    /// paper, figure 8).
+    /// Whoever is elected is cut off, half-way through its first messages or with the first it commits, and
+    /// who was cut off before comes back with what nobody else has (Raft paper, figure 8).
     fn figure_eight(&mut self) {
-        (self.plan.tuning.tick_ms, self.plan.tuning.buggify) = (60, true);
-        self.plan.load.run_ms = 15_000;
-        let election = self.election_ms();
-        let slow = election / 4;
-        self.add(0, FaultKind::SlowLinks, 1, 15_000, slow);
-        // Timeout, pre-vote and vote; then the window in which the first entries are under way.
-        let least = election + 4 * slow;
-        self.rotate_every(least, least * 8 / 5);
+        self.plan.tuning.buggify = true;
+        let (run_ms, election) = (self.plan.load.run_ms, self.election_ms());
+        let mut at = self.random.below(election);
+        while at < run_ms {
+            let for_ms = self.random.between(election * 6, election * 30);
+            self.add(at, FaultKind::SeeSaw, 1, for_ms, 0);
+            // Now and then all is well for a while.
+            at += for_ms + self.random.between(1, election * 3);
+        }
     }
 
     fn power(&mut self) {

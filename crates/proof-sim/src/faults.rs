@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// How long an operator waits.
 const OPERATOR_DEADLINE: Duration = Duration::from_secs(10);
+/// A restart takes so long.
+const RESTART_US: u64 = 200_000;
 /// A crash this far behind a lost or misdirected write: later writes (a seal at least) lie between.
 const LYING_DISK_CRASH_US: u64 = 1_500_000;
 
@@ -46,6 +48,11 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.nodes[node].slow_disk_us = hazard.amount * 1_000;
             true
         }
+        FaultKind::SeeSaw => {
+            // Counted each time it tips.
+            world.begin_see_saw();
+            false
+        }
         FaultKind::Reset => reset(world, node),
         FaultKind::SwizzleClog => swizzle(world, number, &hazard),
         FaultKind::Crash | FaultKind::PowerLoss | FaultKind::CrashAll => crash(world, &hazard, node),
@@ -68,6 +75,11 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             true
         }
         FaultKind::BitRot | FaultKind::MisdirectedWrite | FaultKind::LostWrite => disk_lies(world, &hazard, node),
+        FaultKind::FewerCores => {
+            world.nodes[node].cores = vec![0; hazard.amount.max(1) as usize];
+            world.kill(node, Some(RESTART_US), true);
+            hazard.amount < world.nodes[node].lanes.len() as u64
+        }
         FaultKind::DiskLost => {
             world.kill(node, Some(hazard.for_ms * 1_000), false);
             world.wipe(node);
@@ -119,6 +131,11 @@ pub fn end(world: &mut World, number: usize) {
                 world.network.mend(from, to);
             }
         }
+        FaultKind::SeeSaw => world.end_see_saw(),
+        FaultKind::FewerCores => {
+            world.nodes[node].cores = vec![0; world.nodes[node].lanes.len()];
+            world.kill(node, Some(RESTART_US), true);
+        }
         FaultKind::ReadOnly => read_only(world, node, false),
         FaultKind::DiskFull => full(world, node, false),
         FaultKind::Drift => {
@@ -136,6 +153,7 @@ pub fn end(world: &mut World, number: usize) {
 
 /// Everything works again and every node runs.
 pub fn heal(world: &mut World) {
+    world.end_see_saw();
     world.network.heal();
     world.trace.say(world.now, || "HEAL".to_string());
     for node in 0..world.nodes.len() {
@@ -144,6 +162,7 @@ pub fn heal(world: &mut World) {
         world.nodes[node].held_down = 0;
         world.nodes[node].stalled_until = 0;
         world.nodes[node].slow_disk_us = 0;
+        world.nodes[node].cores = vec![0; world.nodes[node].lanes.len()];
         world.nodes[node].clock.set_drift(now, 0);
         world.clock_changed(node);
         if world.nodes[node].paused_until > now {

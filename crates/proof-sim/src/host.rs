@@ -83,6 +83,8 @@ pub struct Node {
     pub disturbed_at: u64,
     pub clock: Clock,
     pub lanes: Vec<LaneHost>,
+    /// When each core ends the turn it is in. Fewer than lanes: those share a core by turns.
+    pub cores: Vec<u64>,
     pub armed: Option<Armed>,
     pub stalled_until: u64,
     /// Every log write takes up to so much longer.
@@ -99,6 +101,22 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether a lane may have its turn now: none of its core's other lanes has one. Otherwise when.
+    pub fn take_core(&mut self, lane: usize, now: u64, turn_us: u64) -> Result<(), u64> {
+        if self.cores.len() >= self.lanes.len() {
+            return Ok(());
+        }
+        let core = lane % self.cores.len().max(1);
+        match self.cores.get_mut(core) {
+            Some(busy_until) if *busy_until > now => Err(*busy_until),
+            Some(busy_until) => {
+                *busy_until = now + turn_us;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Everything its disk holds, now.
     pub fn take_image(&mut self, now: u64) {
         let lanes = self

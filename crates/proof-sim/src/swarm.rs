@@ -23,6 +23,9 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     if !calm && layer == Layer::Core {
         draw_moves(seed, &shape, &load, &mut tuning, &mut hazards);
     }
+    if !calm {
+        draw_more(seed, &mut shape, &load, &mut hazards);
+    }
     if layer == Layer::Core {
         draw_buckets(seed, &mut shape, &mut load, &mut tuning);
     }
@@ -143,6 +146,7 @@ fn needs_peers(kind: FaultKind) -> bool {
             | Deaf
             | Partition
             | SwizzleClog
+            | SeeSaw
             | Transfer
             | AddMember
             | RemoveMember
@@ -158,6 +162,7 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
     }
     let damage_ok = shape.world_members >= 3 && shape.cluster_size >= 3;
     !matches!(kind, FaultKind::OldImage | FaultKind::MoveMember | FaultKind::Decommission)
+        && !MORE.contains(&kind)
         && (damage_ok || !damages(kind))
         && (shape.nodes >= 3 || !needs_peers(kind))
         && (shape.keyspaces > 0 || kind != FaultKind::Reshard)
@@ -176,7 +181,35 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         buckets: 0,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
-    moves || eligible(kind, layer, &widest)
+    moves || MORE.contains(&kind) || eligible(kind, layer, &widest)
+}
+
+/// Kinds with a stream of their own (`draw_more`), so that the other draws stay what they were.
+const MORE: &[FaultKind] = &[FaultKind::SeeSaw, FaultKind::FewerCores];
+
+/// Leaders that are cut off one after the other, and nodes that come back with fewer cores than lanes.
+fn draw_more(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard>) {
+    let mut random = Random::stream(seed, "more");
+    let add = |random: &mut Random, hazards: &mut Vec<Hazard>, kind, node, for_ms, amount| {
+        hazards.push(Hazard { at_ms: random.below(load.run_ms), kind, node, peer: 0, for_ms, amount });
+    };
+    if shape.nodes >= 3 && random.per_mille(60) {
+        for _ in 0..random.between(1, 3) {
+            let for_ms = *random.pick(&[500, 2_000, 5_000]);
+            add(&mut random, hazards, FaultKind::SeeSaw, 0, for_ms, 0);
+        }
+    }
+    // A disk that lies must not die of something else: what it lost could not be told.
+    let lies = |hazard: &Hazard| matches!(hazard.kind, FaultKind::LostWrite | FaultKind::MisdirectedWrite);
+    if !hazards.iter().any(lies) && random.per_mille(50) {
+        shape.lanes = random.between(2, 4) as u16;
+        for _ in 0..random.between(1, 3) {
+            let (node, for_ms) = (random.between(1, shape.nodes), *random.pick(&[500, 2_000, 8_000]));
+            let amount = random.between(1, u64::from(shape.lanes) - 1);
+            add(&mut random, hazards, FaultKind::FewerCores, node, for_ms, amount);
+        }
+    }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
 }
 
 /// Members that move, in some seeds with room for it: by an operator's wish, because a node is taken out of

@@ -13,6 +13,7 @@ mod disks;
 mod links;
 mod lives;
 mod queue;
+mod see_saw;
 mod sizes;
 mod turns;
 
@@ -33,6 +34,7 @@ use lives::new_node;
 use proof_check::invariants::{LeaderBook, StateBook, TimeBook};
 use proof_check::Violation;
 use queue::Queue;
+use see_saw::SeeSaw;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many violations are kept; a run stops at the first turn behind it.
@@ -142,6 +144,8 @@ pub struct World {
     pub times: TimeBook,
     /// What operators wish of members, until they are answered.
     pub wishes: BTreeMap<Ticket, Wish>,
+    /// Who leads is cut off, in turns, while there is one.
+    see_saw: Option<SeeSaw>,
     /// When the load ends; before it has begun, a guess.
     pub load_ends_at: u64,
     /// Turns in a thousand behind which somebody looks inside.
@@ -169,7 +173,8 @@ pub struct Streams {
 
 /// Who leads is looked for oftener where leaders die of being elected.
 fn sample_per_mille(plan: &Plan) -> u64 {
-    let deadly = |kind| matches!(kind, FaultKind::CrashAtVote | FaultKind::CrashAll | FaultKind::Deaf);
+    let deadly =
+        |kind| matches!(kind, FaultKind::CrashAtVote | FaultKind::CrashAll | FaultKind::Deaf | FaultKind::SeeSaw);
     match plan.shape.clusters <= 2 && plan.hazards.iter().any(|hazard| deadly(hazard.kind)) {
         true => 400,
         false => 60,
@@ -201,6 +206,7 @@ impl World {
             turns: 0,
             times: TimeBook::default(),
             wishes: BTreeMap::new(),
+            see_saw: None,
             load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,
             sample_per_mille: sample_per_mille(&plan),
             answers: VecDeque::new(),

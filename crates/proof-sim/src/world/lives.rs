@@ -202,6 +202,7 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
         disturbed_at: 0,
         clock: Clock::new(0, 1_000_000 + random.below(1 << 40)),
         lanes: (0..lanes).map(|_| LaneHost::new()).collect(),
+        cores: vec![0; usize::from(lanes)],
         armed: None,
         stalled_until: 0,
         slow_disk_us: 0,

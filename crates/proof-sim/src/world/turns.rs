@@ -41,6 +41,12 @@ impl World {
             let at = self.nodes[node].paused_until;
             return self.schedule(at, Due::Turn { node, lane, life });
         }
+        if self.nodes[node].cores.len() < self.nodes[node].lanes.len() {
+            let turn_us = self.random.host.between(10, 300);
+            if let Err(at) = self.nodes[node].take_core(lane, self.now, turn_us) {
+                return self.schedule(at, Due::Turn { node, lane, life });
+            }
+        }
         let local = self.nodes[node].clock.local_at(self.now);
         let watch_terms = matches!(self.nodes[node].armed, Some(Armed::AtVote { .. }));
         let events_max = self.plan.tuning.turn_events_max;
@@ -48,6 +54,8 @@ impl World {
         host.turn_due = false;
         let Some(mut machine) = host.machine.take() else { return };
         let terms_before = if watch_terms { term_sum(machine.as_ref()) } else { 0 };
+        let led = self.see_saw.as_ref().and_then(|_| self.lead_of(machine.as_ref()));
+        let host = &mut self.nodes[node].lanes[lane];
         let mut effects = Effects { list: std::mem::take(&mut self.effects) };
         for _ in 0..events_max {
             let Some(event) = host.inbox.pop_front() else { break };
@@ -56,6 +64,7 @@ impl World {
             machine.step(local, event, &mut effects);
         }
         machine.finish_turn(local, &mut effects);
+        self.weigh(node, led, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
         if self.random.sample.per_mille(self.sample_per_mille) {
