@@ -4,7 +4,7 @@
 //! is that of one of them.
 //! Not here: who looks (proof-sim after every few turns), what happens at a bound (the part refuses).
 
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 /// Whether a queue empties when nothing is asked of the world any more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,9 +26,9 @@ pub struct Size {
     pub stay: Stay,
 }
 
-/// The sizes of a part, by name.
+/// The sizes of a part. Few names, noted often: a list, searched by where the name lies in memory first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sizes(BTreeMap<&'static str, Size>);
+pub struct Sizes(Vec<(&'static str, Size)>);
 
 impl Sizes {
     /// Notes work under way.
@@ -43,13 +43,17 @@ impl Sizes {
 
     /// Notes a size; the longest of one name is kept.
     pub fn note(&mut self, name: &'static str, size: Size) {
-        let kept = self.0.entry(name).or_insert(size);
+        let same = self.0.iter().position(|(known, _)| core::ptr::eq(*known, name));
+        let Some(place) = same.or_else(|| self.0.iter().position(|(known, _)| *known == name)) else {
+            return self.0.push((name, size));
+        };
+        let kept = &mut self.0[place].1;
         if (size.length, size.bound) > (kept.length, kept.bound) {
             *kept = size;
         }
     }
 
-    /// All of them, by name.
+    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Size)> + '_ {
         self.0.iter().map(|(name, size)| (*name, *size))
     }

@@ -131,6 +131,8 @@ pub struct Lane {
     /// The same by age. An entry whose replica is dirty since another time counts no more.
     dirty_order: BTreeSet<(Tick, ClusterId)>,
     next_tick: Tick,
+    /// Ticks so far.
+    ticks: usize,
 }
 
 impl Lane {
@@ -173,6 +175,7 @@ impl Lane {
             dirty: BTreeSet::new(),
             dirty_order: BTreeSet::new(),
             next_tick: Tick::NEVER,
+            ticks: 0,
         };
         if planted(Mutant::VoteAfterRestart) {
             lane.shared.no_vote_until = now;
@@ -442,10 +445,10 @@ impl Lane {
         if self.shared.storage_failed {
             return;
         }
-        let known = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
         if self.on_message_for_lost(from, cluster, generation, &payload) {
             return;
         }
+        let known = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
         if !known {
             self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
             return;
@@ -491,11 +494,14 @@ impl Lane {
 
     /// Answers to a quiet leader's last heartbeats do not wake it.
     fn is_late_answer(&self, cluster: ClusterId, payload: &Payload) -> bool {
-        let quiet = self.replicas.get(&cluster).is_some_and(|replica| replica.quiesced && replica.is_leader());
         let Payload::Raft(message) = payload else { return false };
         let answer = matches!(message.kind(), MessageKind::HeartbeatResponse | MessageKind::AppendResponse);
-        let term = self.replicas.get(&cluster).map(|replica| replica.term());
-        quiet && answer && !message.is_reject() && term == Some(message.term())
+        answer
+            && !message.is_reject()
+            && self
+                .replicas
+                .get(&cluster)
+                .is_some_and(|replica| replica.quiesced && replica.is_leader() && replica.term() == message.term())
     }
 
     fn on_raft(shared: &mut Shared, replica: &mut Replica, now: Tick, from: NodeId, message: core_raft::Message) {
@@ -720,6 +726,8 @@ impl Lane {
 
     fn tick_all(&mut self, now: Tick) {
         let awake: Vec<ClusterId> = self.awake.iter().copied().collect();
+        let phase = self.ticks % self.shared.config.heartbeat_ticks.max(1);
+        self.ticks = self.ticks.wrapping_add(1);
         for cluster in awake {
             let Some(replica) = self.replicas.get_mut(&cluster) else { continue };
             let shared = &mut self.shared;
@@ -728,6 +736,7 @@ impl Lane {
                 continue;
             }
             if let Some(group) = replica.group.as_mut() {
+                group.align_heartbeats(phase);
                 group.tick();
             }
             replica.silent_ticks = replica.silent_ticks.saturating_add(1);
@@ -744,7 +753,7 @@ impl Lane {
     }
 
     /// A leader whose members all have everything falls silent and tells them.
-    fn maybe_quiesce(shared: &mut Shared, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
+    fn maybe_quiesce(shared: &mut Shared, now: Tick, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
         if replica.quiesced || replica.leading.is_none() || replica.idle_ticks < shared.config.quiesce_after_ticks {
             return;
         }
@@ -767,6 +776,7 @@ impl Lane {
             return;
         }
         let (own, term) = (replica.spec.replica, group.term());
+        replica.tell_commit(shared, now);
         let others: Vec<Member> = replica.meta.members.iter().copied().filter(|m| m.replica != own).collect();
         for member in others {
             let payload = Payload::Quiesce { from: own, to: member.replica, term, commit };
@@ -796,7 +806,7 @@ impl Lane {
             replica.process(&mut self.shared, now);
         }
         // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
-        Lane::maybe_quiesce(&mut self.shared, replica, &mut self.awake);
+        Lane::maybe_quiesce(&mut self.shared, now, replica, &mut self.awake);
         replica.rest();
         let bytes = replica.overlay.bytes();
         let total = &mut self.shared.statistics.overlay_bytes;

@@ -178,16 +178,16 @@ impl Replica {
         }
     }
 
-    /// Asks for a round if reads wait, answers what may be answered.
-    pub fn advance_reads(&mut self, shared: &mut Shared, now: Tick) {
+    /// Answers what may be answered, asks for a round if reads wait; whether it has asked.
+    pub fn advance_reads(&mut self, shared: &mut Shared, now: Tick) -> bool {
         if !self.is_leader() {
             if !self.reads.is_idle() {
                 self.fail_reads(shared);
             }
-            return;
+            return false;
         }
         if self.reads.is_idle() {
-            return;
+            return false;
         }
         let applied = self.meta.applied;
         let (ready, later): (Vec<_>, Vec<_>) = std::mem::take(&mut self.reads.confirmed)
@@ -213,6 +213,7 @@ impl Replica {
             let reads = std::mem::take(&mut self.reads.waiting);
             self.ask_read_index(now, reads);
         }
+        may_ask
     }
 
     pub fn answer_read(&self, shared: &mut Shared, now: Tick, read: WaitingRead, level: ReadConsistency) {

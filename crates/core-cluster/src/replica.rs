@@ -737,19 +737,30 @@ impl Replica {
     /// Everything this turn led to: ready after ready until there is none.
     pub fn process(&mut self, shared: &mut Shared, now: Tick) {
         self.apply_late(shared, now);
-        for _ in 0..READY_ROUNDS_MAX {
-            let Some(ready) = self.next_ready(shared) else { break };
-            self.handle_ready(shared, now, ready);
-        }
+        self.take_readies(shared, now);
+        let proposes = !self.staged.is_empty();
         self.propose_staged(shared, now);
-        for _ in 0..READY_ROUNDS_MAX {
-            let Some(ready) = self.next_ready(shared) else { break };
-            self.handle_ready(shared, now, ready);
+        // What reads and proposals have the library say leaves with this turn.
+        if self.advance_reads(shared, now) || proposes {
+            self.take_readies(shared, now);
+            self.advance_reads(shared, now);
         }
         self.complete_absolute(shared, now);
-        self.advance_reads(shared, now);
         self.advance_admin(shared, now);
         self.tell_changes(shared);
+    }
+
+    /// Heartbeats now: members learn the commit index before the quiet, which they else refuse.
+    pub fn tell_commit(&mut self, shared: &mut Shared, now: Tick) {
+        self.group.as_mut().into_iter().for_each(Group::ping);
+        self.take_readies(shared, now);
+    }
+
+    fn take_readies(&mut self, shared: &mut Shared, now: Tick) {
+        for _ in 0..READY_ROUNDS_MAX {
+            let Some(ready) = self.next_ready(shared) else { return };
+            self.handle_ready(shared, now, ready);
+        }
     }
 
     pub fn has_more(&self) -> bool {

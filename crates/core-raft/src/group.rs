@@ -294,6 +294,21 @@ impl Group {
         }
     }
 
+    /// A leader's heartbeats fall on ticks of which `phase` is the count since: the same for all groups of a
+    /// lane, so that what goes to one node goes in one frame. Nothing but the count is changed.
+    pub fn align_heartbeats(&mut self, phase: usize) {
+        let Node::Awake(node) = &mut self.node else { return };
+        let raft = &mut node.raft;
+        for _ in 0..self.config.heartbeat_ticks {
+            if raft.state != StateRole::Leader || raft.heartbeat_elapsed() == phase {
+                return;
+            }
+            let elapsed = std::mem::take(&mut raft.election_elapsed);
+            raft.tick();
+            raft.election_elapsed = elapsed;
+        }
+    }
+
     /// A message from a peer. Messages that could not have come from a correct member are dropped.
     pub fn step(&mut self, message: Message) {
         self.awake();

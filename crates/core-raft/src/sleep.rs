@@ -43,6 +43,9 @@ pub(crate) fn library_node(
         check_quorum: true,
         pre_vote: true,
         batch_append: true,
+        // Followers learn of a commit with the next append or heartbeat: a message for it alone, and its
+        // answer, would be a fifth of all.
+        skip_bcast_commit: true,
         max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
         max_committed_size_per_ready: COMMITTED_BYTES_MAX,
         ..Config::default()

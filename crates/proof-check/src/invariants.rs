@@ -86,7 +86,8 @@ pub fn named_twice<'a>(led: impl Iterator<Item = (&'a str, ClusterId)>) -> Optio
 /// A cluster's own time, by applied index.
 #[derive(Default, Debug)]
 pub struct TimeBook {
-    times: BTreeMap<(ClusterId, Generation, LogIndex), u64>,
+    /// By index. Replicas are seen near their end: most notes are found or added there.
+    times: BTreeMap<(ClusterId, Generation), Vec<(LogIndex, u64)>>,
 }
 
 impl TimeBook {
@@ -98,10 +99,15 @@ impl TimeBook {
         applied: LogIndex,
         time_ms: u64,
     ) -> Option<Violation> {
-        let at = |index| (cluster, generation, index);
-        let before = self.times.range(at(LogIndex(0))..=at(applied)).next_back().map(|(_, time)| *time);
-        let behind = self.times.range(at(applied)..=at(LogIndex(u64::MAX))).next().map(|(_, time)| *time);
-        self.times.insert(at(applied), time_ms);
+        let times = self.times.entry((cluster, generation)).or_default();
+        let place = times.partition_point(|(index, _)| *index < applied);
+        let known = times.get(place).filter(|(index, _)| *index == applied).map(|(_, time)| *time);
+        let before = known.or_else(|| place.checked_sub(1).map(|before| times[before].1));
+        let behind = times.get(place).map(|(_, time)| *time);
+        match known {
+            Some(_) => times[place].1 = time_ms,
+            None => times.insert(place, (applied, time_ms)),
+        }
         let steps_back = before.is_some_and(|before| before > time_ms) || behind.is_some_and(|behind| behind < time_ms);
         steps_back.then(|| {
             let message = format!("the time of {cluster:?} {generation:?} steps back: {time_ms} ms at {applied:?}, between {before:?} and {behind:?}");
