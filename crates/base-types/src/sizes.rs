@@ -26,9 +26,13 @@ pub struct Size {
     pub stay: Stay,
 }
 
-/// The sizes of a part. Few names, noted often: a list, searched by where the name lies in memory first.
+/// The sizes of a part. Few names, noted often, by many parts in one order: a list, searched from behind
+/// the one noted last, by where the name lies in memory first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sizes(Vec<(&'static str, Size)>);
+pub struct Sizes {
+    list: Vec<(&'static str, Size)>,
+    next: usize,
+}
 
 impl Sizes {
     /// Notes work under way.
@@ -43,11 +47,15 @@ impl Sizes {
 
     /// Notes a size; the longest of one name is kept.
     pub fn note(&mut self, name: &'static str, size: Size) {
-        let same = self.0.iter().position(|(known, _)| core::ptr::eq(*known, name));
-        let Some(place) = same.or_else(|| self.0.iter().position(|(known, _)| *known == name)) else {
-            return self.0.push((name, size));
+        let (before, behind) = self.list.split_at(self.next.min(self.list.len()));
+        let lies = |(known, _): &(&'static str, Size)| core::ptr::eq(*known, name);
+        let found = behind.iter().position(lies).map(|place| before.len() + place);
+        let found = found.or_else(|| before.iter().position(lies));
+        let Some(place) = found.or_else(|| self.list.iter().position(|(known, _)| *known == name)) else {
+            return self.list.push((name, size));
         };
-        let kept = &mut self.0[place].1;
+        self.next = place + 1;
+        let kept = &mut self.list[place].1;
         if (size.length, size.bound) > (kept.length, kept.bound) {
             *kept = size;
         }
@@ -55,6 +63,6 @@ impl Sizes {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Size)> + '_ {
-        self.0.iter().map(|(name, size)| (*name, *size))
+        self.list.iter().map(|(name, size)| (*name, *size))
     }
 }

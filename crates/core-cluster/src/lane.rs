@@ -747,8 +747,12 @@ impl Lane {
             replica.holds_back = false;
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
-            self.touched.insert(cluster);
-            replica.idle_ticks = if replica.is_busy() { 0 } else { replica.idle_ticks.saturating_add(1) };
+            let busy = replica.is_busy();
+            replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
+            // A tick alone gives most replicas nothing to do.
+            if busy || replica.wants_a_look() || replica.idle_ticks >= shared.config.quiesce_after_ticks {
+                self.touched.insert(cluster);
+            }
         }
     }
 
@@ -887,6 +891,11 @@ impl Lane {
     /// Whether an engine found no room for a flush.
     pub fn is_starved(&self) -> bool {
         self.shared.jobs.is_starved()
+    }
+
+    /// The last batch of the log that is durable: never less in a later life on the same disk.
+    pub fn durable_batch(&self) -> u64 {
+        self.shared.log.borrow().synced().0
     }
 
     /// A replica at a glance.

@@ -763,6 +763,16 @@ impl Replica {
         }
     }
 
+    /// Whether a tick has left it something: to say, to be destroyed, or members to be told of.
+    pub fn wants_a_look(&self) -> bool {
+        self.removed || self.has_more() || !self.is_told_durably()
+    }
+
+    /// Whether the change that made its members is durable here.
+    fn is_told_durably(&self) -> bool {
+        self.membership_at <= self.durable.index.max(FIRST_INDEX) || self.blank
+    }
+
     pub fn has_more(&self) -> bool {
         self.group.as_ref().is_some_and(Group::has_ready) || !self.staged.is_empty()
     }
@@ -961,7 +971,7 @@ impl Replica {
         let leader = self.leader_node();
         // Members are told once the change that made them is durable here: who hears of it may destroy a
         // removed replica, whose vote this one needs if it comes back from before the change (simulator, 414).
-        let settled = self.membership_at <= self.durable.index.max(FIRST_INDEX) || self.blank;
+        let settled = self.is_told_durably();
         if !settled {
             shared.flush_soon = true;
         }

@@ -72,6 +72,7 @@ impl Core {
         effects.list.extend(notes.into_iter().map(note));
         let mut core = Core { lane, director: Director::new(config), unfinished: false };
         let Core { lane, director, .. } = &mut core;
+        director.outbox.note_opened(lane.durable_batch());
         start(director, &mut Turn { now, lane, effects: &mut effects });
         core.finish_turn(now, &mut effects);
         Ok((core, effects))
@@ -83,6 +84,7 @@ impl Core {
         match event {
             Event::LogWritten { batch } => {
                 lane.on_log_written(now, batch);
+                director.outbox.note_durable(lane.durable_batch());
                 director.lane_dirty = true;
                 on_durable(director);
             }
@@ -334,8 +336,7 @@ fn take_output(director: &mut Director, turn: &mut Turn<'_>, output: LaneOutput)
 }
 
 fn deliver_own(director: &mut Director, turn: &mut Turn<'_>) {
-    let config = &director.config;
-    let own = Sender { node: config.node, boot: config.boot, lane: config.lane, lanes: config.lane_count };
+    let own = director.outbox.sender();
     while let Some(item) = director.outbox.next_own() {
         on_item(director, turn, own, item);
     }
@@ -354,6 +355,9 @@ fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, 
     }
     if frame.from.node != director.config.node {
         director.lanes.insert(frame.from.node, frame.from.lanes.max(1));
+        if from.is_some() && director.refuses_memory(turn, &frame.from) {
+            return;
+        }
     }
     let outside = from.is_some();
     for item in frame.items {
@@ -448,6 +452,7 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         Item::UnknownCluster { cluster, generation, disk } => {
             director.on_unknown_cluster(turn, from.node, cluster, generation, disk);
         }
+        Item::DiskForgot { boot, disk, batch } => director.on_disk_forgot(turn, from.node, (boot, disk, batch)),
         Item::MapNews { delta } => director.on_map_news(turn, &delta),
         Item::ReplicaNews { cluster, generation, name, replica, leader, members } => {
             let known = ReplicaKnown { name, generation, replica, leader, members };

@@ -15,6 +15,7 @@ use crate::frame::{Item, Sender};
 use crate::keyspaces::KeyspaceTable;
 use crate::lane_face::LaneFace;
 use crate::lives::Lives;
+use crate::memory::DiskMemory;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::operation::Operation;
@@ -132,6 +133,7 @@ pub struct Director {
     pub durable: DurableQueue,
     pub keyspaces: KeyspaceTable,
     pub outbox: Outbox,
+    pub disk_memory: DiskMemory,
     pub lanes: BTreeMap<NodeId, u16>,
     pub unreachable: BTreeSet<NodeId>,
     pub level_zero: Vec<LevelZero>,
@@ -157,7 +159,15 @@ pub struct Director {
 impl Director {
     /// A core's state at start.
     pub fn new(config: NodeConfig) -> Director {
-        let sender = Sender { node: config.node, boot: config.boot, lane: config.lane, lanes: config.lane_count };
+        let sender = Sender {
+            node: config.node,
+            boot: config.boot,
+            lane: config.lane,
+            lanes: config.lane_count,
+            disk: config.disk,
+            batch_at_boot: 0,
+            batch: 0,
+        };
         let level_zero = level_zero(&config);
         let mut director = Director {
             random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
@@ -174,6 +184,7 @@ impl Director {
             durable: DurableQueue::default(),
             keyspaces: KeyspaceTable::default(),
             outbox: Outbox::new(sender),
+            disk_memory: DiskMemory::default(),
             lanes: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             world: Arc::new(ClusterName::world()),

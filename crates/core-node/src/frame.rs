@@ -1,6 +1,7 @@
 //! What nodes (and cores of one node) say to each other: frames of items, with a codec of our own.
 //!
 //!   magic u32 | version u8 | to lane u16 | from node u64 | from boot u64 | from lane u16 | from lanes u16
+//!   from disk u64 | its log at boot u64 | its log now u64
 //!   then, until the end:  kind u8 | length varint | body
 //!
 //! One frame for a (node, lane) and turn; more where it would grow beyond `FRAME_BYTES_SOFT`.
@@ -21,7 +22,7 @@ use core_placement::{MapDelta, MapVersion, NodeRecord};
 /// `HIVE` in little-endian.
 pub const FRAME_MAGIC: u32 = 0x4556_4948;
 /// The version of this format. A frame of another is refused.
-pub const FRAME_VERSION: u8 = 1;
+pub const FRAME_VERSION: u8 = 2;
 /// A frame is closed when it has grown to this size.
 pub const FRAME_BYTES_SOFT: usize = 1 << 20;
 /// The largest frame there is: one item of the largest command or snapshot chunk, and room around it.
@@ -31,7 +32,7 @@ pub const FRAME_ITEMS_MAX: usize = 65_536;
 /// The most clusters a list in an item may name.
 pub const LIST_MAX: usize = 65_536;
 
-const HEADER_BYTES: usize = 4 + 1 + 2 + 8 + 8 + 2 + 2;
+const HEADER_BYTES: usize = 4 + 1 + 2 + 8 + 8 + 2 + 2 + 8 + 8 + 8;
 
 /// Who sends a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +42,11 @@ pub struct Sender {
     pub lane: LaneId,
     /// How many lanes the node has: what `lane_of` needs to address it.
     pub lanes: u16,
+    /// Its disk, the last durable batch of the lane's log there when it booted, and a later one by now
+    /// (`memory.rs`).
+    pub disk: DiskId,
+    pub batch_at_boot: u64,
+    pub batch: u64,
 }
 
 /// A decoded frame.
@@ -96,6 +102,8 @@ pub enum Item {
     FormationAnswer { cluster: ClusterId, nonce: u64, state: FormationState },
     /// A replica was addressed that is not here; this node's disk tells whether it was lost.
     UnknownCluster { cluster: ClusterId, generation: Generation, disk: DiskId },
+    /// The lane of this boot sends from a disk that has forgotten: the sender has seen this batch of it.
+    DiskForgot { boot: BootId, disk: DiskId, batch: u64 },
     /// Between lanes of one node: the node map, as it changes.
     MapNews { delta: Box<MapDelta> },
     /// Between lanes of one node: what is known of replicas here.
@@ -135,6 +143,7 @@ mod kind {
     pub const LANE_NEWS: u8 = 15;
     pub const STATUS_ASKED: u8 = 16;
     pub const STATUS_TOLD: u8 = 17;
+    pub const DISK_FORGOT: u8 = 18;
 }
 
 /// A frame being filled.
@@ -150,6 +159,7 @@ impl FrameBuilder {
         let mut out = Writer::with_capacity(512);
         out.u32(FRAME_MAGIC).u8(FRAME_VERSION).u16(to.0);
         out.u64(from.node.0).u64(from.boot.0).u16(from.lane.0).u16(from.lanes);
+        out.u64(from.disk.0).u64(from.batch_at_boot).u64(from.batch);
         FrameBuilder { out, items: 0 }
     }
 
@@ -242,6 +252,10 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             out.u64(cluster.0).u32(generation.0).u64(disk.0);
             kind::UNKNOWN_CLUSTER
         }
+        Item::DiskForgot { boot, disk, batch } => {
+            out.u64(boot.0).u64(disk.0).u64(*batch);
+            kind::DISK_FORGOT
+        }
         Item::MapNews { delta } => {
             delta.encode(out);
             kind::MAP_NEWS
@@ -331,6 +345,9 @@ pub fn decode(bytes: Bytes) -> Result<Frame, DecodeError> {
         boot: BootId(input.u64("sender boot")?),
         lane: LaneId(input.u16("sender lane")?),
         lanes: input.u16("sender lanes")?,
+        disk: DiskId(input.u64("sender disk")?),
+        batch_at_boot: input.u64("sender batch at boot")?,
+        batch: input.u64("sender batch")?,
     };
     let mut items = Vec::new();
     while input.remaining() > 0 {
@@ -418,6 +435,11 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             cluster: ClusterId(input.u64("cluster")?),
             generation: Generation(input.u32("generation")?),
             disk: DiskId(input.u64("disk")?),
+        },
+        kind::DISK_FORGOT => Item::DiskForgot {
+            boot: BootId(input.u64("boot")?),
+            disk: DiskId(input.u64("disk")?),
+            batch: input.u64("batch")?,
         },
         kind::MAP_NEWS => Item::MapNews { delta: Box::new(MapDelta::decode(input)?) },
         kind::REPLICA_NEWS => Item::ReplicaNews {

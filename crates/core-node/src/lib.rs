@@ -19,6 +19,7 @@ pub mod keyspace;
 mod keyspaces;
 pub mod lane_face;
 mod lives;
+mod memory;
 mod moves;
 mod nodes;
 mod operation;

@@ -38,6 +38,21 @@ impl Outbox {
         builder.push(item);
     }
 
+    /// The last durable batch of the lane's log as it was opened.
+    pub fn note_opened(&mut self, batch: u64) {
+        (self.sender.batch_at_boot, self.sender.batch) = (batch, batch);
+    }
+
+    /// A batch of the lane's log is durable: frames begun from now on tell it.
+    pub fn note_durable(&mut self, batch: u64) {
+        self.sender.batch = batch;
+    }
+
+    /// Who sends.
+    pub fn sender(&self) -> Sender {
+        self.sender
+    }
+
     /// The next item this lane has said to itself.
     pub fn next_own(&mut self) -> Option<Item> {
         self.own.pop_front()

@@ -25,6 +25,8 @@ const DEFERRED_MAX: usize = ORDERS_MAX;
 impl Director {
     /// Adds this part's sizes.
     pub(crate) fn sizes(&self, sizes: &mut Sizes) {
+        let (heard, heard_max) = self.disk_memory.size();
+        sizes.lasting("lanes of others heard, a core", heard, heard_max);
         sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations of other nodes, a core", self.served.len(), SERVED_MAX);

@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// A core's inbox beyond this is a bug of the core (or of the simulator).
 pub const INBOX_EVENTS_MAX: usize = 200_000;
 
+/// Images of a disk that are kept; they share what did not change.
+const IMAGES_MAX: usize = 12;
+
 /// One core of a node and what belongs to it.
 pub struct LaneHost {
     pub machine: Option<Box<dyn Machine>>,
@@ -128,7 +131,7 @@ impl Node {
             })
             .collect();
         self.images.push_back(DiskImage { taken_at: now, disk: self.disk_id, lanes });
-        if self.images.len() > 8 {
+        if self.images.len() > IMAGES_MAX {
             self.images.pop_front();
         }
     }

@@ -25,6 +25,9 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     }
     if !calm {
         draw_more(seed, &mut shape, &load, &mut hazards);
+        if layer == Layer::Core {
+            draw_old_image(seed, &shape, &load, &mut tuning, &mut hazards);
+        }
     }
     if layer == Layer::Core {
         draw_buckets(seed, &mut shape, &mut load, &mut tuning);
@@ -121,6 +124,7 @@ fn needs_router(kind: FaultKind) -> bool {
             | BitRot
             | MisdirectedWrite
             | LostWrite
+            | OldImage
             | AddMember
             | RemoveMember
             | MoveMember
@@ -155,13 +159,13 @@ fn needs_peers(kind: FaultKind) -> bool {
     )
 }
 
-/// Kinds drawn for a seed with the others (moves come by `draw_moves`). An old image needs an epoch outside the disk to be told; scenarios only, until the core has one.
+/// Kinds drawn for a seed with the others (moves come by `draw_moves`, some by `draw_more`).
 fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
     if layer == Layer::Lane && needs_router(kind) {
         return false;
     }
     let damage_ok = shape.world_members >= 3 && shape.cluster_size >= 3;
-    !matches!(kind, FaultKind::OldImage | FaultKind::MoveMember | FaultKind::Decommission)
+    !matches!(kind, FaultKind::MoveMember | FaultKind::Decommission)
         && !MORE.contains(&kind)
         && (damage_ok || !damages(kind))
         && (shape.nodes >= 3 || !needs_peers(kind))
@@ -181,11 +185,12 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         buckets: 0,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
-    moves || MORE.contains(&kind) || eligible(kind, layer, &widest)
+    let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
+    moves || more || eligible(kind, layer, &widest)
 }
 
 /// Kinds with a stream of their own (`draw_more`), so that the other draws stay what they were.
-const MORE: &[FaultKind] = &[FaultKind::SeeSaw, FaultKind::FewerCores];
+const MORE: &[FaultKind] = &[FaultKind::SeeSaw, FaultKind::FewerCores, FaultKind::OldImage];
 
 /// Leaders that are cut off one after the other, and nodes that come back with fewer cores than lanes.
 fn draw_more(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard>) {
@@ -240,6 +245,24 @@ fn draw_moves(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning, haz
         };
         hazards.push(Hazard { at_ms, kind, node, peer, for_ms, amount: random.below(2) });
     }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
+}
+
+/// A node comes back with its disk as it was. Its peers can tell where they have heard of what it has
+/// forgotten and are there to say so: nothing else befalls such a world but what slows it.
+fn draw_old_image(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning, hazards: &mut Vec<Hazard>) {
+    use FaultKind::*;
+    let mut random = Random::stream(seed, "old image");
+    if shape.world_members < 3 || shape.cluster_size < 3 || !random.per_mille(100) {
+        return;
+    }
+    hazards.retain(|hazard| matches!(hazard.kind, SlowDisk | Duplicate | Reorder | Reshard | EngineError));
+    (tuning.buggify, tuning.replace_after_ms) = (false, 0);
+    // Older than what its peers hear at the latest, and not so old that there is no image of it.
+    let amount = random.between(2_500, 3_500);
+    let at_ms = random.between(amount.min(load.run_ms), load.run_ms);
+    let (node, for_ms) = (random.between(1, shape.nodes), random.between(100, 2_000));
+    hazards.push(Hazard { at_ms, kind: OldImage, node, peer: 0, for_ms, amount });
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }
 

@@ -6,7 +6,15 @@ use base_types::{BackendKind, ErrorKind, LogIndex, OrderedAt, ReadConsistency, R
 use core_cluster::api::{AdminCommand, ClusterDescription};
 
 fn sender() -> Sender {
-    Sender { node: NodeId(3), boot: BootId(99), lane: LaneId(1), lanes: 2 }
+    Sender {
+        node: NodeId(3),
+        boot: BootId(99),
+        lane: LaneId(1),
+        lanes: 2,
+        disk: DiskId(21),
+        batch_at_boot: 5,
+        batch: 17,
+    }
 }
 
 fn member(id: u64) -> Member {
@@ -139,6 +147,7 @@ fn node_items() -> Vec<Item> {
         Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Pending },
         Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Formed(document) },
         Item::UnknownCluster { cluster: ClusterId(1), generation: Generation(2), disk: DiskId(3) },
+        Item::DiskForgot { boot: BootId(1), disk: DiskId(2), batch: 3 },
         Item::MapNews { delta: Box::new(delta) },
         Item::ReplicaNews {
             cluster: ClusterId(1),

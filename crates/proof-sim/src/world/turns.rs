@@ -213,6 +213,11 @@ impl World {
         }
         let down = self.random.fault.between(100_000, 1_000_000);
         self.kill(node, Some(down), false);
+        // Its operator does not let it come back with a disk that lied.
+        if self.nodes[node].disk_lied {
+            self.probe("lying_disk_replaced");
+            self.wipe(node);
+        }
     }
 }
 
