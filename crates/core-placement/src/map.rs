@@ -323,6 +323,9 @@ impl NodeMap {
         self.authority = false;
         if delta.restart {
             self.filling = Some(Filling { reached: delta.since, confirmed: BTreeSet::new() });
+            // Numbers of another epoch; the pages give each node its own.
+            self.order.clear();
+            self.floor = 0;
         }
         let mut changes = Vec::new();
         for item in &delta.records {
@@ -333,7 +336,10 @@ impl NodeMap {
             gone.extend(self.nodes.keys().filter(|node| !filling.confirmed.contains(node)));
         }
         for node in gone {
-            if self.nodes.remove(&node).is_some() {
+            if let Some(entry) = self.nodes.remove(&node) {
+                self.take_from_order(node, entry.number);
+                // Whoever copies from here is sent everything, and misses the node.
+                self.floor = delta.until.number;
                 changes.push(MapChange::Forgotten(node));
             }
         }
@@ -367,7 +373,16 @@ impl NodeMap {
         }
         let heard = now - Duration::from_millis(item.heard_ms_ago);
         let entry = Entry { record: item.record.clone(), number: item.number, heard, published: now, quiet: false };
-        self.nodes.insert(node, entry);
+        if let Some(old) = self.nodes.insert(node, entry) {
+            self.take_from_order(node, old.number);
+        }
+        self.order.insert(item.number, node);
+    }
+
+    fn take_from_order(&mut self, node: NodeId, number: u64) {
+        if self.order.get(&number) == Some(&node) {
+            self.order.remove(&number);
+        }
     }
 }
 

@@ -253,8 +253,7 @@ fn draw_moves(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning, haz
 fn draw_old_image(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning, hazards: &mut Vec<Hazard>) {
     use FaultKind::*;
     let mut random = Random::stream(seed, "old image");
-    // Open: with two lanes a member may not be replaced (docs/proof/open/).
-    if shape.lanes > 1 || shape.world_members < 3 || shape.cluster_size < 3 || !random.per_mille(100) {
+    if shape.world_members < 3 || shape.cluster_size < 3 || !random.per_mille(100) {
         return;
     }
     hazards.retain(|hazard| matches!(hazard.kind, SlowDisk | Duplicate | Reorder | Reshard | EngineError));

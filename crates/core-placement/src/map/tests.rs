@@ -178,3 +178,31 @@ fn draining_is_the_authoritys_word_and_reaches_every_copy() {
     copy.become_authority(at(4), 2, &[node(1), node(2)]);
     assert!(!copy.get(NodeId(2)).unwrap().draining);
 }
+
+/// Lane zero's map is a copy, and the other lanes' maps are copies of that one.
+#[test]
+fn a_copy_of_a_copy_hears_of_lost_disks_and_forgotten_nodes() {
+    let (mut authority, mut copy, mut second) = (NodeMap::new(), NodeMap::new(), NodeMap::new());
+    authority.become_authority(at(0), 1, &[]);
+    for id in 1..=3 {
+        authority.note_heartbeat(at(0), &node(id)).unwrap();
+    }
+    let pass_on = |authority: &NodeMap, copy: &mut NodeMap, second: &mut NodeMap| {
+        sync(authority, copy, at(1), 10);
+        sync(copy, second, at(2), 10).0
+    };
+    assert_eq!(pass_on(&authority, &mut copy, &mut second).len(), 3);
+    let other = NodeRecord { disk: base_types::DiskId(999), ..node(2) };
+    authority.note_heartbeat(at(3), &other).unwrap();
+    assert_eq!(pass_on(&authority, &mut copy, &mut second), [MapChange::DiskLost(NodeId(2))]);
+    authority.forget(NodeId(3));
+    assert_eq!(pass_on(&authority, &mut copy, &mut second), [MapChange::Forgotten(NodeId(3))]);
+    // Another authority, another epoch.
+    let records: Vec<NodeRecord> = copy.records().cloned().collect();
+    copy.become_authority(at(4), 2, &records);
+    sync(&copy, &mut authority, at(5), 10);
+    sync(&authority, &mut second, at(6), 10);
+    copy.note_heartbeat(at(7), &node(2)).unwrap();
+    sync(&copy, &mut authority, at(8), 10);
+    assert_eq!(sync(&authority, &mut second, at(9), 10).0, [MapChange::DiskLost(NodeId(2))]);
+}
