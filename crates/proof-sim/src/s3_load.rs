@@ -154,6 +154,9 @@ pub fn check_instants(history: &History, instants: &[u64]) -> Vec<Violation> {
 
 type Writes<'a> = BTreeMap<(Place, &'a Bytes), Vec<&'a Record>>;
 
+/// A moment, and the operation that makes it.
+type Moment = Option<(u64, u64)>;
+
 fn writes_of(history: &History) -> Writes<'_> {
     let mut writes = Writes::new();
     for record in &history.records {
@@ -167,7 +170,7 @@ fn writes_of(history: &History) -> Writes<'_> {
 fn check_instant(record: &Record, writes: &Writes<'_>) -> Option<Violation> {
     let (Some(Observed::Page { entries, .. }), Ending::Ok) = (&record.observed, record.ending) else { return None };
     // The instant lies behind the latest beginning, and before the earliest end of what is not seen yet.
-    let (mut latest_begin, mut earliest_end): (Option<(u64, u64)>, Option<(u64, u64)>) = (None, None);
+    let (mut latest_begin, mut earliest_end): (Moment, Moment) = (None, None);
     for (key, shown) in entries {
         let Some(of_key) = writes.get(&(record.place, key)) else { continue };
         let wrote = |write: &&&Record| write.effects().iter().any(|(_, value)| value.as_ref() == Some(&shown));
