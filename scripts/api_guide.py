@@ -112,6 +112,7 @@ def errors_of_source():
 MEANINGS = {
     "AlreadyAMember": "the node has a replica of this cluster already",
     "BatchCrossesClusters": "the keys of a `KvBatch` live in more than one cluster; a batch is atomic in one only",
+    "BucketClosing": "the bucket is being deleted; nodes handle this among themselves",
     "BodyTooLarge": "the body is longer than `limits.body_bytes_max` (4 MiB)",
     "ClusterExists": "a cluster of that name exists",
     "CommittedNotAbsolute": "an absolute write is committed, but a member had not synced it at the deadline; see [Levels](#levels)",
@@ -154,6 +155,7 @@ MEANINGS = {
     "ShardFrozen": "a bucket's shard is being switched; nodes handle this among themselves",
     "ShuttingDown": "the node is stopping: ask another",
     "SnapshotExpired": "the instant a listing was pinned to is gone; begin the listing anew",
+    "SnapshotTooLarge": "the bucket has more shards than one snapshot of a listing may pin; list without `snapshot`",
     "StaleRoute": "a route was out of date; nodes handle this among themselves",
     "Syntax": "a Redis command has wrong arguments",
     "TooManyMembers": "a cluster has at most 15 members",
