@@ -480,6 +480,8 @@ The node map. `score` is load, disk and occupancy; placement takes the lowest fi
     show({"action": "DecommissionNode", "node": 1, "deadline_ms": 20000}, status=409)
     say("### RecommissionNode")
     show({"action": "RecommissionNode", "node": 1})
+    say("### ForgetNode\n\nStrikes a node off the list that is gone for good. Refused while it is up, or a member of any cluster.")
+    show({"action": "ForgetNode", "node": 1}, status=409)
     say("### Status\n\nThe world as this node sees it; `warnings` is what an operator should look at.")
     show({"action": "Status"})
 

@@ -149,6 +149,8 @@ pub enum Action {
     DecommissionNode { node: NodeId },
     /// Takes a node back into service.
     RecommissionNode { node: NodeId },
+    /// Strikes a node off the list that is gone for good: it is down and no cluster's member.
+    ForgetNode { node: NodeId },
     /// The health of the world as this node sees it.
     Status,
 }
@@ -183,6 +185,7 @@ impl Action {
             Action::ListNodes => "ListNodes",
             Action::DecommissionNode { .. } => "DecommissionNode",
             Action::RecommissionNode { .. } => "RecommissionNode",
+            Action::ForgetNode { .. } => "ForgetNode",
             Action::Status => "Status",
         }
     }

@@ -9,6 +9,7 @@
 pub mod allocator;
 pub mod bucket_names;
 pub mod freed;
+pub mod memory;
 pub mod metadata;
 pub mod multipart;
 pub mod redis;
@@ -125,6 +126,12 @@ pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
         Err(refusal) => refusal.encode(out.u8(1)),
     }
     out.finish()
+}
+
+/// Whether a refusal is no answer to a request but a way on: what it is told is "later", or "not here (any more)". It is not
+/// remembered, for the retry with the same id must be able to succeed, here or where the key has gone.
+pub fn is_no_answer(reply: &[u8]) -> bool {
+    is_retryable_refusal(reply) || metadata::is_elsewhere(reply)
 }
 
 /// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.

@@ -21,11 +21,12 @@ pub use command::{
     FREEZE_LEASE_MS_MAX, KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
 
+use crate::memory::{Carried, MemoryAsked, Part};
 use crate::{encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
 use base_types::action::BatchStep;
 use base_types::codec::Encode;
-use base_types::{ErrorKind, Refusal, COMMAND_BYTES_MAX, KEY_BYTES_MAX, SCAN_LIMIT_MAX, VALUE_BYTES_MAX};
+use base_types::{ErrorKind, PartitionId, Refusal, COMMAND_BYTES_MAX, KEY_BYTES_MAX, SCAN_LIMIT_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 
 /// Refuses a command that could not be applied, before it reaches the log.
@@ -77,6 +78,49 @@ pub fn changes_partitions(command: &Bytes) -> bool {
         Command::from_bytes(command.clone()),
         Ok(Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. })
     )
+}
+
+/// The refusal of a key whose partition this cluster does not own (any more), as it stands in a reply: kind and code.
+pub(crate) fn is_elsewhere(reply: &[u8]) -> bool {
+    const CODE: &[u8] = partition::ELSEWHERE.as_bytes();
+    let code = reply.get(3..3 + CODE.len());
+    reply.first() == Some(&1) && reply.get(2) == Some(&(CODE.len() as u8)) && code == Some(CODE)
+}
+
+/// Which partition a command writes to.
+pub(crate) fn part_of(command: &Bytes) -> Part {
+    let scope = |at: usize| match command.get(at..at + 3) {
+        Some([1, low, high]) => Part::one(PartitionId(u16::from_le_bytes([*low, *high]))),
+        _ => Part::WHOLE,
+    };
+    match command.first() {
+        Some(1 | 2 | 4) => scope(1),
+        // Its steps are behind their number, a varint.
+        Some(3) => {
+            let digits = command.iter().skip(1).take_while(|byte| **byte >= 0x80).count();
+            match scope(2 + digits) {
+                Part::WHOLE => Part::WHOLE,
+                _ => Part::SEVERAL,
+            }
+        }
+        _ => Part::WHOLE,
+    }
+}
+
+/// The memory a query asks for.
+pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
+    match query.first().filter(|tag| **tag == command::REMEMBERED).and_then(|_| decode_query(query).ok()) {
+        Some(Query::Remembered { partition, after }) => Some(MemoryAsked { part: Part::one(partition), after }),
+        _ => None,
+    }
+}
+
+/// The memory a command brings.
+pub(crate) fn memory_brought(command: &Bytes) -> Vec<Carried> {
+    match command.first().filter(|tag| **tag == command::REMEMBER).and_then(|_| decode_checked(command).ok()) {
+        Some(Command::Remember { ids, .. }) => ids,
+        _ => Vec::new(),
+    }
 }
 
 fn decode_checked(bytes: &Bytes) -> Result<Command, Refusal> {

@@ -13,6 +13,7 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ReadConsistency, Refusal, Tick, WriteConsistency};
 use bytes::Bytes;
+use core_backends::memory::{self, Carried};
 use core_backends::{encode_reply, ApplyContext};
 use core_log::LogEntry;
 use core_raft::{entry_kind, MembershipChange};
@@ -118,15 +119,29 @@ impl Replica {
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
             let reply = self.apply_command(context, &command)?;
             shared.statistics.commands_applied += 1;
-            let applied = Applied { index: entry.index, term: entry.term, position: position as u32, reply };
+            let part = BackendKind::from_byte(command.backend).map(|kind| memory::part_of(kind, &command.command));
+            let part = part.unwrap_or_default();
+            let applied = Applied { index: entry.index, term: entry.term, position: position as u32, part, reply };
+            self.take_memory(&mut row, &command, &applied);
             // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
-            if !core_backends::is_retryable_refusal(&applied.reply) {
+            if !core_backends::is_no_answer(&applied.reply) {
                 row.remember(command.request_id, &applied, id_time.saturating_add(command.keep_ms));
             }
             answers[position] = applied;
         }
         self.request_ids.remember(entry.index, row.finish(), &mut self.overlay);
         Ok(answers)
+    }
+
+    /// A part of another cluster's keys comes here: so does what was applied there, as if by this very entry.
+    fn take_memory(&self, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
+        let Some(backend) = BackendKind::from_byte(command.backend) else { return };
+        for Carried { id, keep_ms, part, reply } in memory::memory_brought(backend, &command.command, &applied.reply) {
+            if self.request_ids.get(id).is_none() && row.get(id).is_none() {
+                let carried = Applied { part, reply, ..applied.clone() };
+                row.remember(id, &carried, self.meta.id_time_ms.saturating_add(keep_ms));
+            }
+        }
     }
 
     fn apply_command(&mut self, context: ApplyContext, command: &EntryCommand) -> Result<Bytes, EngineError> {
@@ -205,7 +220,7 @@ impl Replica {
             for write in proposed.writes {
                 match answers.next().filter(|_| ours) {
                     // A repeated request is answered from where it was applied the first time.
-                    Some(Applied { index, term, position, reply }) => {
+                    Some(Applied { index, term, position, reply, .. }) => {
                         let at = self.at(term, index, position);
                         self.complete_applied(shared, write, at, reply, time);
                     }

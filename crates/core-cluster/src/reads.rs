@@ -18,6 +18,7 @@ use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{BackendKind, ErrorKind, LogIndex, ReadConsistency, Refusal, Term, Tick, Ticket};
 use bytes::Bytes;
+use core_backends::memory;
 use core_raft::Group;
 use std::time::Duration;
 
@@ -219,7 +220,14 @@ impl Replica {
     pub fn answer_read(&self, shared: &mut Shared, now: Tick, read: WaitingRead, level: ReadConsistency) {
         let space = BackendView { view: self.view(), backend: read.backend as u8 };
         let time = self.cluster_time(now);
-        let outcome = match core_backends::query(read.backend, time, &space, &read.query) {
+        let answer = match memory::memory_asked(read.backend, &read.query) {
+            Some(asked) => {
+                let page = self.request_ids.carried(asked, self.meta.id_time_ms, self.meta.applied);
+                Ok(memory::tell_memory(page))
+            }
+            None => core_backends::query(read.backend, time, &space, &read.query),
+        };
+        let outcome = match answer {
             Ok(reply) => {
                 let at = self.at(self.term(), self.meta.applied, u32::MAX);
                 LocalOutcome::Read { reply, at, level, cluster_time_ms: time }

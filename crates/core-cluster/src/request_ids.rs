@@ -12,6 +12,7 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
+use core_backends::memory::{Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
@@ -25,14 +26,23 @@ const REPLY_BYTES_MAX: usize = 256 << 20;
 /// The most bytes of replies one row keeps: a row is one value of the engine.
 pub const ROW_REPLY_BYTES_MAX: usize = 8 << 20;
 
+/// Where a page of ids for another cluster ends.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+const LOOKED_AT_MAX: usize = 16 << 10;
+
 /// How a request was answered the first time.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Applied {
     pub index: LogIndex,
     pub term: Term,
     pub position: u32,
+    /// The part of the keys it was about: it goes along when that moves to another cluster.
+    pub part: Part,
     pub reply: Bytes,
 }
+
+/// An id, its place in the entry, the part of the keys it was about, and the reply.
+pub type RowId = (RequestId, u32, Part, Bytes);
 
 /// One entry's ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,14 +50,20 @@ pub struct Row {
     pub term: Term,
     /// Cluster time after which the row is forgotten.
     pub expires_ms: u64,
-    pub ids: Vec<(RequestId, u32, Bytes)>,
+    pub ids: Vec<RowId>,
 }
 
 impl Encode for Row {
     fn encode(&self, out: &mut Writer) {
         out.varint(self.term.0).varint(self.expires_ms).varint(self.ids.len() as u64);
-        for (id, position, reply) in &self.ids {
+        for (id, position, _, reply) in &self.ids {
             out.u128(id.0).varint(u64::from(*position)).bytes(reply);
+        }
+        // Left out where nothing can move.
+        if self.ids.iter().any(|(_, _, part, _)| *part != Part::WHOLE) {
+            for (_, _, part, _) in &self.ids {
+                out.varint(u64::from(part.number()));
+            }
         }
     }
 
@@ -59,7 +75,13 @@ impl Encode for Row {
         for _ in 0..count {
             let id = RequestId(input.u128("request id")?);
             let position = u32::try_from(input.varint("position")?).map_err(|_| DecodeError::TooLarge("position"))?;
-            ids.push((id, position, input.bytes("reply")?));
+            ids.push((id, position, Part::WHOLE, input.bytes("reply")?));
+        }
+        if input.remaining() > 0 {
+            for (_, _, part, _) in &mut ids {
+                let number = u16::try_from(input.varint("part")?).map_err(|_| DecodeError::TooLarge("part"))?;
+                *part = Part::from_number(number);
+            }
         }
         Ok(Row { term, expires_ms, ids })
     }
@@ -88,7 +110,7 @@ impl RowBuilder {
         let fits = self.reply_bytes + applied.reply.len() <= ROW_REPLY_BYTES_MAX;
         let reply = if fits { applied.reply.clone() } else { reply_gone() };
         self.reply_bytes += reply.len();
-        self.row.ids.push((id, applied.position, reply.clone()));
+        self.row.ids.push((id, applied.position, applied.part, reply.clone()));
         self.seen.insert(id, Applied { reply, ..applied.clone() });
     }
 
@@ -161,9 +183,9 @@ impl RequestIds {
 
     fn insert(&mut self, index: LogIndex, row: Row) {
         let mut ids = Vec::with_capacity(row.ids.len());
-        for (id, position, reply) in row.ids {
+        for (id, position, part, reply) in row.ids {
             self.reply_bytes += reply.len();
-            self.applied.insert(id, Applied { index, term: row.term, position, reply });
+            self.applied.insert(id, Applied { index, term: row.term, position, part, reply });
             ids.push(id);
         }
         self.rows.push_back((index, row.expires_ms, ids));
@@ -171,6 +193,35 @@ impl RequestIds {
 
     pub fn get(&self, id: RequestId) -> Option<&Applied> {
         self.applied.get(&id)
+    }
+
+    /// What goes along when a part of the keys moves, from entries behind `asked.after`. A page ends after `CARRIED_MAX`
+    /// ids or `PAGE_BYTES_MAX` bytes, or when it has looked at `LOOKED_AT_MAX`, always with a whole entry.
+    pub fn carried(&self, asked: MemoryAsked, id_time_ms: u64, applied: LogIndex) -> MemoryPage {
+        let mut page = MemoryPage { ids: Vec::new(), reached: asked.after, more: false };
+        let (mut bytes, mut looked_at) = (0, 0);
+        let first = self.rows.partition_point(|(index, ..)| index.0 <= asked.after);
+        for (index, expires_ms, ids) in self.rows.range(first..) {
+            let mut found: Vec<Carried> = Vec::new();
+            for id in ids {
+                let Some(applied) = self.applied.get(id).filter(|applied| applied.part.goes_with(asked.part)) else {
+                    continue;
+                };
+                let keep_ms = expires_ms.saturating_sub(id_time_ms);
+                found.push(Carried { id: *id, keep_ms, part: applied.part, reply: applied.reply.clone() });
+            }
+            let found_bytes: usize = found.iter().map(|carried| carried.reply.len()).sum();
+            let full = page.ids.len() + found.len() > CARRIED_MAX || bytes + found_bytes > PAGE_BYTES_MAX;
+            if looked_at >= LOOKED_AT_MAX || full && !page.ids.is_empty() {
+                page.more = true;
+                return page;
+            }
+            (bytes, looked_at) = (bytes + found_bytes, looked_at + ids.len());
+            page.reached = index.0;
+            page.ids.extend(found);
+        }
+        page.reached = page.reached.max(applied.0);
+        page
     }
 
     /// Whether no more can be remembered for now.

@@ -196,7 +196,7 @@ pub enum Effect {
         lane: LaneId,
         frame: Bytes,
     },
-    /// To another core of this node. The host may drop it only when stopping.
+    /// To another core of this node, behind what was sent there before. The host may drop it only when stopping.
     Mail {
         to: LaneId,
         mail: Mail,

@@ -10,6 +10,7 @@ use crate::failures;
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
+use crate::flows::forget::ForgetFlow;
 use crate::flows::levels::LevelsFlow;
 use crate::flows::moving::MoveFlow;
 use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
@@ -278,6 +279,9 @@ impl Director {
             Action::RecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, false);
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
+            Action::ForgetNode { node } => {
+                self.start_client_plan(turn, ticket, Box::new(ForgetFlow::new(node)), deadline, AfterPlan::default());
             }
             Action::RemoveMember { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline)

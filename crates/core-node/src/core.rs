@@ -353,6 +353,11 @@ fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, 
     if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == director.config.node {
         return director.refuse_frame(turn, claimed, "it names another sender than its certificate");
     }
+    // The news that an old connection is gone may come behind the news of the next: whoever speaks is there.
+    if from.is_some() && director.unreachable.remove(&frame.from.node) {
+        turn.lane.on_peer_up(turn.now, frame.from.node);
+        director.lane_dirty = true;
+    }
     if frame.from.node != director.config.node {
         director.lanes.insert(frame.from.node, frame.from.lanes.max(1));
         if from.is_some() && director.refuses_memory(turn, &frame.from) {

@@ -217,7 +217,9 @@ impl Director {
                 if let Some(formation) = self.formations.of.get_mut(&zero.cluster) {
                     formation.document = Some(document);
                 }
-                self.durable.hold(Deferred::Formed(zero.cluster));
+                self.durable.stage(zero.cluster);
+                let early = self.durable.hold(zero.cluster, Deferred::Formed(zero.cluster));
+                assert!(early.is_none(), "what was staged just now cannot be durable");
             }
             Err(refusal) => turn
                 .note(crate::api::NoteLevel::Error, format!("cluster {} cannot be formed here: {refusal}", zero.name)),

@@ -1,8 +1,8 @@
 //! The cached keyspace documents, and requests on keys while partitions move under them.
 //!
-//! Always: a request keeps its id at one cluster until that cluster has definitely refused it; only
-//! then is it sent elsewhere, or sent anew under an id derived from the first (the refused one is
-//! remembered there as refused). At most `KEYSPACES_MAX` documents.
+//! Always: a request keeps its id wherever it goes; it is sent elsewhere only when a cluster has definitely
+//! refused it, and then that cluster never takes it: an epoch that was given up does not come back. What was applied
+//! is remembered by the cluster, and goes along when the partition moves. At most `KEYSPACES_MAX` documents.
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
 use crate::director::{ClientWork, Director, TimerKey, Turn};
@@ -57,14 +57,7 @@ impl Director {
         };
         let owner = Owner::Client { ticket: Some(ticket), shape: Shape::Metadata };
         let mut operation = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
-        let work = KeyspaceWork {
-            keyspace,
-            action: request.action,
-            request_id,
-            refusals: BTreeMap::new(),
-            place: true,
-            avoid: None,
-        };
+        let work = KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None };
         operation.keyspace = Some(Box::new(work));
         self.start_client_operation(turn, ticket, operation);
     }
@@ -104,8 +97,7 @@ impl Director {
             Some((name, _)) => name.clone(),
             None => Arc::new(routed.cluster.clone()),
         };
-        let refusals = work.refusals.get(&operation.name).copied().unwrap_or(0);
-        fill(&mut operation.kind, routed.payload, derived_id(work.request_id, refusals));
+        fill(&mut operation.kind, routed.payload, work.request_id);
         operation.tried.clear();
         self.attempt(turn, number);
     }
@@ -225,7 +217,6 @@ impl Director {
         if turn.now >= operation.deadline || operation.attempt >= crate::operation::ATTEMPTS_MAX {
             return Some((operation, Err(Failure { refusal, at, cluster: None })));
         }
-        *work.refusals.entry(operation.name.clone()).or_insert(0) += 1;
         work.place = true;
         if retry == Retry::Later {
             work.avoid = None;
@@ -269,18 +260,6 @@ fn fill(kind: &mut LocalKind, payload: Payload, id: RequestId) {
             *kind = LocalKind::Read { backend: BackendKind::Metadata, query, consistency: None }
         }
     }
-}
-
-/// The id of a write at a cluster that has definitely refused it `refusals` times: the refused ids are
-/// remembered there. A client's retry through another node walks the same ids and so meets what was applied.
-fn derived_id(id: RequestId, refusals: u32) -> RequestId {
-    if refusals == 0 {
-        return id;
-    }
-    let mut bytes = [0u8; 20];
-    bytes[..16].copy_from_slice(&id.0.to_le_bytes());
-    bytes[16..].copy_from_slice(&refusals.to_le_bytes());
-    RequestId(xxhash_rust::xxh3::xxh3_128(&bytes))
 }
 
 fn refusal_in(reply: &Bytes) -> Option<Refusal> {

@@ -11,7 +11,6 @@
 use base_types::action::Action;
 use base_types::{ClusterId, ClusterName, Generation, NodeId, ReadConsistency, Refusal, RequestId, Tick, Ticket};
 use core_cluster::api::LocalKind;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most operations a core has under way.
@@ -53,6 +52,7 @@ pub enum Owner {
 pub enum RegistryWork {
     Load,
     Draining,
+    Changes,
     Register(NodeId),
     Report(Vec<NodeId>),
 }
@@ -92,10 +92,8 @@ pub enum Phase {
 pub struct KeyspaceWork {
     pub keyspace: String,
     pub action: Action,
-    /// The client's (or the drawn) request id; each attempt's is derived from it.
+    /// The client's (or the drawn) request id.
     pub request_id: RequestId,
-    /// How often each cluster refused it because the partition was moving or had moved.
-    pub refusals: BTreeMap<Arc<ClusterName>, u32>,
     /// Whether the cluster must be found (anew) before the next attempt.
     pub place: bool,
     /// The document version that proved wrong: only a newer one will do.

@@ -387,13 +387,20 @@ impl Director {
         disk: DiskId,
         spec: ReplicaSpec,
     ) {
+        let cluster = spec.cluster;
         let result = self.create_replica(turn, disk, spec);
-        let made = result == Ok(true);
-        let item = Item::ReplicaDone { ticket, boot: from.boot, result };
-        if made {
-            self.durable.hold(Deferred::Say { node: from.node, lane: from.lane, item: Box::new(item) });
-        } else {
-            self.outbox.push(from.node, from.lane, &item);
+        if result == Ok(true) {
+            self.durable.stage(cluster);
+        }
+        self.say_once_durable(from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
+    }
+
+    /// Answers an order. Also one that was carried out before: the first may not be durable yet, and who counts a
+    /// majority of answers would count a replica that a crash still takes away.
+    fn say_once_durable(&mut self, to: Sender, cluster: ClusterId, item: Item) {
+        let say = Deferred::Say { node: to.node, lane: to.lane, item: Box::new(item) };
+        if let Some(Deferred::Say { node, lane, item }) = self.durable.hold(cluster, say) {
+            self.outbox.push(node, lane, &item);
         }
     }
 
@@ -445,12 +452,7 @@ impl Director {
         let (cluster, generation, replica) = target;
         let other = turn.lane.view(cluster).is_some_and(|view| replica != ReplicaId(0) && view.replica != replica);
         let done = !other && self.destroy_replica(turn, cluster, generation);
-        let item = Item::ReplicaDone { ticket, boot: from.boot, result: Ok(done) };
-        if done {
-            self.durable.hold(Deferred::Say { node: from.node, lane: from.lane, item: Box::new(item) });
-        } else {
-            self.outbox.push(from.node, from.lane, &item);
-        }
+        self.say_once_durable(from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result: Ok(done) });
     }
 
     /// Removes a replica here and remembers that it is gone.
@@ -462,6 +464,7 @@ impl Director {
         self.lane_dirty = true;
         let done = turn.lane.destroy_replica(turn.now, cluster, generation);
         if done {
+            self.durable.stage(cluster);
             self.recruits.note_gone(cluster, view.replica);
         }
         done

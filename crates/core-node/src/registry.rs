@@ -31,6 +31,7 @@ pub struct Authority {
     pub loading: Option<Vec<NodeRecord>>,
     asking: bool,
     asking_draining: bool,
+    asking_changes: bool,
     loaded_until: u64,
     registering: BTreeSet<NodeId>,
     to_register: BTreeSet<NodeId>,
@@ -56,6 +57,26 @@ impl Director {
         self.on_map_changes(turn, changes);
         self.write_registry(turn);
         self.ask_who_drains(turn);
+        self.ask_who_is_forgotten(turn);
+    }
+
+    /// Nodes are struck off by any node, too; the record of changes tells.
+    fn ask_who_is_forgotten(&mut self, turn: &mut Turn<'_>) {
+        let Some(authority) = self.nodes.authority.as_mut() else { return };
+        if core::mem::replace(&mut authority.asking_changes, true) {
+            return;
+        }
+        let query = Query::NodesSince { version: authority.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
+        let kind =
+            LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Eventual) };
+        self.registry_operation(turn, RegistryWork::Changes, kind);
+    }
+
+    fn on_forgotten(&mut self, turn: &mut Turn<'_>, forgotten: &[NodeId]) {
+        let own = self.config.node;
+        let gone: Vec<NodeId> = forgotten.iter().copied().filter(|node| *node != own).collect();
+        let gone = gone.into_iter().filter(|node| self.nodes.map.forget(*node)).collect::<Vec<_>>();
+        self.on_map_changes(turn, gone.into_iter().map(MapChange::Forgotten).collect());
     }
 
     /// Decommissioning is written to the allocator by any node. This one holds the world's leader, so its own
@@ -175,6 +196,14 @@ impl Director {
                 let loaded = authority.loading.is_none();
                 if let (Ok((Reply::Draining { nodes }, _)), true) = (reply, loaded) {
                     self.on_who_drains(turn, nodes);
+                }
+            }
+            (RegistryWork::Changes, reply) => {
+                authority.asking_changes = false;
+                let loaded = authority.loading.is_none();
+                if let (Ok((Reply::Nodes { forgotten, version, .. }, _)), true) = (reply, loaded) {
+                    authority.loaded_until = version;
+                    self.on_forgotten(turn, &forgotten);
                 }
             }
             (RegistryWork::Register(node), reply) => {

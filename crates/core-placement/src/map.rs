@@ -438,7 +438,9 @@ fn bounded_count(input: &mut Reader, what: &'static str, most: usize) -> Result<
 
 /// Whether a report may wait for `MAP_REPUBLISH`.
 fn is_small(old: &NodeRecord, new: &NodeRecord) -> bool {
-    old.score.abs_diff(new.score) < crate::SCORE_STEP
+    // Whether a node that is decommissioned holds anything is what its operator waits for.
+    let emptied = (old.clusters == 0) != (new.clusters == 0);
+    old.score.abs_diff(new.score) < crate::SCORE_STEP && !emptied
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("ListNodes", &[]),
     ("DecommissionNode", &["node"]),
     ("RecommissionNode", &["node"]),
+    ("ForgetNode", &["node"]),
     ("Status", &[]),
 ];
 
@@ -168,6 +169,7 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         "ListNodes" => Ok(Action::ListNodes),
         "DecommissionNode" => Ok(Action::DecommissionNode { node: fields.node_needed("node")? }),
         "RecommissionNode" => Ok(Action::RecommissionNode { node: fields.node_needed("node")? }),
+        "ForgetNode" => Ok(Action::ForgetNode { node: fields.node_needed("node")? }),
         "Status" => Ok(Action::Status),
         "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => {
             keyspace_action(name, fields)

@@ -276,6 +276,12 @@ pub enum CtlCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Strike a node off the list that is gone for good: stopped, and emptied before
+    Forget {
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
     /// The clusters
     Clusters {
         /// Only names that begin with this

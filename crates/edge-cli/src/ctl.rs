@@ -27,6 +27,10 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
             let done = |_: &Value| println!("node {node} is in service again");
             once(&world, json!({"action": "RecommissionNode", "node": node}), done).await
         }
+        CtlCommand::Forget { node, world } => {
+            let done = |_: &Value| println!("node {node} is forgotten");
+            once(&world, json!({"action": "ForgetNode", "node": node}), done).await
+        }
         CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
         CtlCommand::Cluster(command) => cluster(command).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,

@@ -421,6 +421,21 @@ impl Bend<'_> {
             self.add(at, FaultKind::Reshard, 1, 0, drawn);
             at += self.random.between(300, 2_500);
         }
+        if self.random.per_mille(500) {
+            self.hasty_clients();
+        }
+    }
+
+    /// Clients that give up waiting and ask another node, with the same request id, while the key moves: answers are late.
+    fn hasty_clients(&mut self) {
+        let load = &mut self.plan.load;
+        (load.mixed, load.ledger, load.swappers) = (1, 0, 8);
+        load.deadline_ms = *self.random.pick(&[20, 40, 80]);
+        load.think_ms = 1;
+        for at in (0..8_000).step_by(500) {
+            let (node, late) = (self.node(), *self.random.pick(&[5, 20, 50]));
+            self.add(at, FaultKind::Delay, node, 300, late);
+        }
     }
 
     fn members(&mut self) {

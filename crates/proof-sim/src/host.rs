@@ -29,6 +29,8 @@ pub struct LaneHost {
     pub wake_at: u64,
     pub disk: SimDisk,
     pub engine: Arc<MemoryEngine>,
+    /// When the last mail this core sent arrives: a host keeps the order of what one core sends.
+    pub mailed_until: u64,
     pub jobs: VecDeque<EngineJob>,
     pub job_running: Option<EngineJob>,
 }
@@ -42,6 +44,7 @@ impl LaneHost {
             wake_at: u64::MAX,
             disk: SimDisk::default(),
             engine: Arc::new(MemoryEngine::new()),
+            mailed_until: 0,
             jobs: VecDeque::new(),
             job_running: None,
         }

@@ -25,6 +25,9 @@ const TRIES_US_MAX: u64 = 25_000_000;
 /// An answer may come this long behind its deadline (clocks drift); later is a broken promise.
 pub const ANSWER_GRACE_US: u64 = 2_000_000;
 
+/// Keys of one swapper.
+const SWAPPED_KEYS: u64 = 4;
+
 /// What clients and operators may name.
 #[derive(Clone, Default, Debug)]
 pub struct Targets {
@@ -45,6 +48,8 @@ enum Kind {
     Writer,
     /// Objects and listings of a bucket.
     S3,
+    /// Compare-and-set, one after the other, on keys that nobody else writes: one that applies twice fails the second time.
+    Swapper,
 }
 
 /// An operation under way.
@@ -67,6 +72,8 @@ struct Client {
     written: u64,
     /// Times the plan's time to think.
     slowness: u64,
+    /// Of a swapper: what its keys hold, where it knows.
+    held: BTreeMap<Bytes, Option<Bytes>>,
     /// Of a lifecycle client: steps left in this life of its cluster; `None`: it does not exist.
     life_left: Option<u64>,
 }
@@ -96,6 +103,7 @@ impl Load {
             (Kind::Reader, plan.readers),
             (Kind::Writer, plan.writers),
             (Kind::S3, if targets.buckets.is_empty() { 0 } else { plan.s3 }),
+            (Kind::Swapper, plan.swappers),
         ];
         let mut clients = Vec::new();
         for (kind, count) in kinds {
@@ -107,7 +115,15 @@ impl Load {
                     Kind::Writer => plan.writers_rest.max(1),
                     _ => 1,
                 };
-                clients.push(Client { kind, random, open: None, written: 0, slowness, life_left: None });
+                clients.push(Client {
+                    kind,
+                    random,
+                    open: None,
+                    written: 0,
+                    slowness,
+                    held: BTreeMap::new(),
+                    life_left: None,
+                });
             }
         }
         let first_keyspace = targets.clusters.len() as u32;
@@ -381,6 +397,7 @@ impl Load {
             world.trace.say(world.now, || told(client, record));
         }
         self.after_life_step(client, open.record, ending);
+        self.after_swap(client, open.record);
         let think = self.plan.think_ms * 1_000 * self.clients[client].slowness;
         let wait = self.clients[client].random.between(1, think * 2 + 1);
         world.schedule(world.now + wait, Due::Client(client));
@@ -399,6 +416,21 @@ impl Load {
             (_, _) if deleted => None,
             (_, left) => left.map(|left| left.saturating_sub(1)),
         };
+    }
+
+    /// What a swapper's key holds now, if its answer leaves no doubt.
+    fn after_swap(&mut self, client: usize, record: usize) {
+        let this = &mut self.clients[client];
+        let Some(record) = self.history.records.get(record).filter(|_| this.kind == Kind::Swapper) else { return };
+        match (&record.operation, &record.observed) {
+            (Operation::CompareAndSet { key, value, .. }, Some(Observed::Done)) => {
+                this.held.insert(key.clone(), value.clone());
+            }
+            (Operation::Get { key }, Some(Observed::Value(value))) => {
+                this.held.insert(key.clone(), value.clone());
+            }
+            _ => {}
+        }
     }
 
     fn life_cluster(&self, client: usize) -> ClusterName {
@@ -421,8 +453,10 @@ impl Load {
                 let number = this.random.below(clusters.max(1));
                 (Place(number as u32), KvTarget::Cluster(self.targets.clusters.get(number as usize)?.clone()))
             }
-            Kind::Mixed | Kind::Ledger | Kind::Reader | Kind::Writer => {
-                let number = this.random.below(clusters + keyspaces);
+            Kind::Mixed | Kind::Ledger | Kind::Reader | Kind::Writer | Kind::Swapper => {
+                // Swappers are there for keys that move.
+                let first = if this.kind == Kind::Swapper && keyspaces > 0 { clusters } else { 0 };
+                let number = first + this.random.below(clusters + keyspaces - first);
                 match number.checked_sub(clusters) {
                     None => (Place(number as u32), KvTarget::Cluster(self.targets.clusters[number as usize].clone())),
                     Some(keyspace) => {
@@ -446,11 +480,14 @@ impl Load {
             Kind::Counter => draw.count(),
             Kind::Reader => Operation::Get { key: draw.key() },
             Kind::Writer => Operation::Put { key: draw.key(), value: draw.value(0) },
+            Kind::Swapper => draw.swap(&mut this.held, place),
             Kind::Mixed | Kind::Lifecycle | Kind::S3 => draw.mixed(matches!(target, KvTarget::Cluster(_))),
         };
         let level = match this_kind {
             Kind::Reader => STRONG_READ,
             Kind::Writer => STRONG_WRITE,
+            Kind::Swapper if matches!(operation, Operation::Get { .. }) => STRONG_READ,
+            Kind::Swapper => STRONG_WRITE,
             _ => draw.level(&operation),
         };
         let action = action_of(&operation, target)?;
@@ -495,6 +532,17 @@ impl Draw<'_> {
         // Spread over the first byte, so that range partitions all get some.
         let number = self.random.below(self.plan.keys);
         Bytes::from(vec![(number * 251 / self.plan.keys.max(1)) as u8 + 1, b'k', (number >> 8) as u8, number as u8])
+    }
+
+    /// The next value for a key of this client's own, or a read where it does not know what is there.
+    fn swap(&mut self, held: &mut BTreeMap<Bytes, Option<Bytes>>, place: Place) -> Operation {
+        let number = self.random.below(SWAPPED_KEYS);
+        let first = (self.client as u64 * 67 + number * 61) as u8;
+        let key = Bytes::from(vec![first | 1, b's', place.0 as u8, self.client as u8, number as u8]);
+        match held.remove(&key) {
+            Some(expected) => Operation::CompareAndSet { key, expected, value: Some(self.value(0)) },
+            None => Operation::Get { key },
+        }
     }
 
     fn write_once(&mut self) -> Operation {

@@ -72,7 +72,10 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::SnapshotSkipsSync | Mutant::SnapshotTorn | Mutant::SnapshotWrongIndex => (Lane, Snapshots),
         Mutant::QuiesceWhileBehind => (Lane, Quiet),
         Mutant::StaleRouteAccepted => (Core, Retries),
-        Mutant::MoveLosesDirty | Mutant::MoveWithoutFreeze | Mutant::StaleEpochAccepted => (Core, Moves),
+        Mutant::MoveLosesDirty
+        | Mutant::MoveWithoutFreeze
+        | Mutant::StaleEpochAccepted
+        | Mutant::MoveForgetsRequests => (Core, Moves),
         Mutant::LearnerCounts | Mutant::BlankVotes | Mutant::ReplicaIdReused | Mutant::ConfChangeUnapplied => {
             (Core, Members)
         }

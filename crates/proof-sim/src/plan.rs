@@ -150,6 +150,8 @@ pub struct Load {
     pub writers: u64,
     /// Clients of buckets.
     pub s3: u64,
+    /// Clients that swap values of keys nobody else writes, in keyspaces where there are any.
+    pub swappers: u64,
     /// These think so many times longer than others.
     pub writers_rest: u64,
     pub think_ms: u64,
@@ -173,6 +175,7 @@ impl Default for Load {
             readers: 0,
             writers: 0,
             s3: 0,
+            swappers: 0,
             writers_rest: 1,
             think_ms: 50,
             deadline_ms: 3_000,

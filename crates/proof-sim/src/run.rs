@@ -533,15 +533,14 @@ impl Run {
         }
         let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
         let mut unequal = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
-        let disk_lost = self.world.plan.hazards.iter().any(|hazard| hazard.kind == FaultKind::DiskLost);
         for (cluster, held) in clusters {
-            // A configuration cluster of two nodes does not survive the loss of a disk: nobody promised it.
+            // A configuration cluster need not survive its majority (it is made anew): what is left of it is not compared.
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));
             let members = held.iter().map(|(_, view, _)| view.members.len()).max().unwrap_or(0);
             let whole = held.iter().filter(|(_, view, _)| !view.damaged && !view.blank).count();
             // Nor does any of a single node survive rot of its only copy: it halts and says so.
             let promised = !config && members > 1;
-            if config && disk_lost || !promised && whole <= members / 2 {
+            if !promised && whole <= members / 2 {
                 continue;
             }
             for (node, view, hash) in &held {

@@ -80,6 +80,7 @@ fn draw_load(random: &mut Random) -> Load {
         readers: 0,
         writers: 0,
         s3: 0,
+        swappers: 0,
         writers_rest: 1,
     }
 }

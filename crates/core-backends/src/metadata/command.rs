@@ -4,6 +4,7 @@
 //! the bytes that are there before anything is allocated.
 //! Not here: what a command does (`write.rs`, `partition.rs`), what a query finds (`scan.rs`).
 
+use crate::memory::{Carried, MemoryPage, CARRIED_MAX, PAGE_IDS_MAX};
 use base_types::action::BatchStep;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{PartitionId, BATCH_OPERATIONS_MAX};
@@ -82,7 +83,13 @@ pub enum Command {
     AbortImport { scope: Scope },
     /// Removes up to `limit` pairs of a partition that was handed over or aborted.
     Release { scope: Scope, limit: u32 },
+    /// The new owner remembers requests that the old one has applied, before it takes clients.
+    Remember { scope: Scope, ids: Vec<Carried> },
 }
+
+/// The first byte of `Remember`, and of the query `Remembered`.
+pub(super) const REMEMBER: u8 = 26;
+pub(super) const REMEMBERED: u8 = 7;
 
 /// Which keys a scan covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,6 +127,8 @@ pub enum Query {
     Partitions,
     /// One partition.
     Partition { partition: PartitionId },
+    /// Which requests on a partition's keys were applied, in entries behind `after`. The cluster itself answers it.
+    Remembered { partition: PartitionId, after: u64 },
 }
 
 /// Where a partition stands in one cluster.
@@ -177,6 +186,8 @@ pub enum Reply {
     Export { pairs: Vec<(Bytes, Bytes)>, more: bool },
     /// Of the queries `Partitions` and `Partition` (none or one then).
     Partitions(Vec<PartitionInfo>),
+    /// Of `Remembered`.
+    Remembered(MemoryPage),
 }
 
 impl Encode for Scope {
@@ -270,6 +281,15 @@ fn take_pairs(input: &mut Reader) -> Result<Vec<(Bytes, Bytes)>, DecodeError> {
     take_list(input, "pairs", base_types::SCAN_LIMIT_MAX as usize, |r| Ok((r.bytes("key")?, r.bytes("value")?)))
 }
 
+fn put_carried(out: &mut Writer, ids: &[Carried]) {
+    out.varint(ids.len() as u64);
+    ids.iter().for_each(|carried| carried.encode(out));
+}
+
+fn take_carried(input: &mut Reader, most: usize) -> Result<Vec<Carried>, DecodeError> {
+    take_list(input, "request ids", most, Carried::decode)
+}
+
 impl Encode for ScopedStep {
     fn encode(&self, out: &mut Writer) {
         put_scope(out, &self.scope);
@@ -346,6 +366,10 @@ impl Encode for Command {
                 scope.encode(out.u8(25));
                 out.u32(*limit);
             }
+            Command::Remember { scope, ids } => {
+                scope.encode(out.u8(REMEMBER));
+                put_carried(out, ids);
+            }
         }
     }
 
@@ -375,6 +399,7 @@ impl Encode for Command {
             23 => Command::Activate { scope: Scope::decode(input)? },
             24 => Command::AbortImport { scope: Scope::decode(input)? },
             25 => Command::Release { scope: Scope::decode(input)?, limit: input.u32("limit")? },
+            REMEMBER => Command::Remember { scope: Scope::decode(input)?, ids: take_carried(input, CARRIED_MAX)? },
             _ => return Err(DecodeError::Unknown("metadata command")),
         })
     }
@@ -439,6 +464,9 @@ impl Encode for Query {
             Query::Partition { partition } => {
                 out.u8(6).u16(partition.0);
             }
+            Query::Remembered { partition, after } => {
+                out.u8(REMEMBERED).u16(partition.0).varint(*after);
+            }
         }
     }
 
@@ -464,6 +492,9 @@ impl Encode for Query {
             },
             5 => Query::Partitions,
             6 => Query::Partition { partition: PartitionId(input.u16("partition")?) },
+            REMEMBERED => {
+                Query::Remembered { partition: PartitionId(input.u16("partition")?), after: input.varint("after")? }
+            }
             _ => return Err(DecodeError::Unknown("metadata query")),
         })
     }
@@ -544,6 +575,10 @@ impl Encode for Reply {
                 out.u8(8).varint(list.len() as u64);
                 list.iter().for_each(|info| info.encode(out));
             }
+            Reply::Remembered(page) => {
+                put_carried(out.u8(9), &page.ids);
+                out.varint(page.reached).bool(page.more);
+            }
         }
     }
 
@@ -567,6 +602,11 @@ impl Encode for Reply {
                 usize::from(KEYSPACE_PARTITIONS_MAX),
                 PartitionInfo::decode,
             )?),
+            9 => Reply::Remembered(MemoryPage {
+                ids: take_carried(input, PAGE_IDS_MAX)?,
+                reached: input.varint("reached")?,
+                more: input.bool("more")?,
+            }),
             _ => return Err(DecodeError::Unknown("metadata reply")),
         })
     }

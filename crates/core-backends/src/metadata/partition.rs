@@ -23,6 +23,9 @@ use base_types::{ErrorKind, PartitionId, Refusal};
 /// The form of the record below.
 const RECORD_VERSION: u8 = 1;
 
+/// The code of a refusal that sends the request elsewhere.
+pub(super) const ELSEWHERE: &str = "WrongPartition";
+
 /// What is kept of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
@@ -100,7 +103,7 @@ pub(super) fn wrong_partition(scope: Scope, record: Option<&Record>) -> Refusal 
     };
     Refusal::new(
         ErrorKind::Conflict,
-        "WrongPartition",
+        ELSEWHERE,
         format!(
             "partition {} at epoch {} is not served: it {here}; read the keyspace again and retry",
             scope.partition, scope.epoch

@@ -11,7 +11,7 @@ use super::keys;
 use super::partition::{self, Record};
 use crate::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
-use base_types::{PartitionId, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
+use base_types::{ErrorKind, PartitionId, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 use std::collections::BTreeMap;
@@ -44,6 +44,10 @@ pub(super) fn query(space: &dyn SpaceRead, query: Query) -> Answered {
         Query::Dirty { scope, after, limit } => dirty(space, scope, after, limit as usize),
         Query::ExportPage { scope, after, bytes_max } => export(space, scope, after, bytes_max as usize),
         Query::Partitions => Ok(Ok(Reply::Partitions(partitions(space)?))),
+        Query::Remembered { .. } => {
+            let message = "what a cluster remembers is told by the cluster, not by its metadata";
+            Ok(Err(Refusal::new(ErrorKind::Internal, "Internal", message)))
+        }
         Query::Partition { partition } => {
             let record = Record::load(space, partition)?;
             Ok(Ok(Reply::Partitions(record.map(|record| record.info(partition)).into_iter().collect())))

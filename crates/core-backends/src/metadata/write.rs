@@ -68,6 +68,16 @@ pub(super) fn apply(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -
         Command::PrepareImport { scope } => admit!(work.change(scope, Change::PrepareImport)?),
         Command::Activate { scope } => admit!(work.change(scope, Change::Activate)?),
         Command::AbortImport { scope } => admit!(work.change(scope, Change::AbortImport)?),
+        // The cluster takes the ids; here is told only whether the partition may still be given any.
+        Command::Remember { scope, .. } => match work.record(scope.partition)? {
+            Some(record) if record.epoch == scope.epoch && record.state == PartitionState::Importing => {
+                Reply::Partition(record.info(scope.partition))
+            }
+            record => {
+                let refusal = partition::wrong_partition(scope, record.as_deref());
+                return Ok(Err(refusal));
+            }
+        },
     };
     work.store_records();
     Ok(Ok(reply))

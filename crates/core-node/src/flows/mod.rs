@@ -5,6 +5,7 @@ pub mod config;
 pub mod create;
 pub mod decommission;
 pub mod delete;
+pub mod forget;
 pub mod levels;
 pub mod moving;
 pub mod orphan;

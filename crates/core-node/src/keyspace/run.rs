@@ -7,8 +7,13 @@
 //!   again until few ─▶ old owner: Freeze ─▶ last changed keys ─▶ old owner: Handover (only if nothing
 //!   changed since) ─▶ new owner: Activate ─▶ document: owner and epoch ─▶ old owner: Release
 //!
+//! What the old owner remembers of requests on the partition is copied too: once before the freeze, and the rest
+//! between Handover and Activate, when nothing more can be applied there. Each runner does so itself, from the
+//! beginning (bringing an id twice is harmless), so nothing is kept of how far it came.
+//!
 //! Always: the old owner has given the partition up before the new one takes it, so at no moment do two
-//! serve it; `Handover` is refused if one change was not copied; clients see at most `PartitionMoving`
+//! serve it; `Handover` is refused if one change was not copied; a client's retry finds what its request came to
+//! wherever the partition is; clients see at most `PartitionMoving`
 //! between Freeze and Handover, and `WrongPartition` until the document is switched.
 //! Not here: the plan (`reshard.rs`), what each command does to a cluster (core-backends, metadata).
 
@@ -23,6 +28,7 @@ use base_types::action::{ActionResult, Failure};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, ReadConsistency, Refusal};
 use bytes::Bytes;
+use core_backends::memory::{Carried, MemoryPage, CARRIED_MAX};
 use core_backends::metadata::{
     Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, Scope, FREEZE_LEASE_MS_MAX,
     MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
@@ -60,6 +66,9 @@ impl ReshardRun {
             dirty_rounds: 0,
             freeze_now: false,
             freezes: 0,
+            memory: 0,
+            memory_early: false,
+            memory_whole: false,
             tries: 0,
         }))
     }
@@ -89,6 +98,13 @@ enum Asked {
     Page(ImportCursor),
     /// A page of changed keys.
     Changes(ImportCursor),
+    /// What the old owner remembers of requests.
+    Memory,
+    /// The new owner remembering it, up to this index of the old owner's log; `more`: there is another page.
+    Bring {
+        reached: u64,
+        more: bool,
+    },
     /// The removal of what was moved.
     Release,
     /// The removal of what an earlier, broken move left at the new owner.
@@ -108,6 +124,11 @@ struct Run {
     /// Few changed keys are left (or it has been tried often enough).
     freeze_now: bool,
     freezes: u32,
+    /// Up to which index of the old owner's log the new one remembers requests.
+    memory: u64,
+    /// The memory was copied to its end since the freeze was due, and since the old owner gave the partition up.
+    memory_early: bool,
+    memory_whole: bool,
     tries: u32,
 }
 
@@ -274,6 +295,16 @@ impl Run {
                 Reply::Dirty { pairs, reached, more } => self.import_changes(cursor, pairs, reached, more),
                 other => Err(odd(&other)),
             },
+            Asked::Memory => match store::backend_reply(only(answers))? {
+                Reply::Remembered(page) => self.bring(page),
+                other => Err(odd(&other)),
+            },
+            Asked::Bring { reached, more } => {
+                for result in answers {
+                    partition_reply(result)?;
+                }
+                self.brought(reached, more)
+            }
             Asked::Release => self.released(only(answers)),
             Asked::Sweep => {
                 let _: Reply = store::backend_reply(only(answers))?;
@@ -288,6 +319,7 @@ impl Run {
         self.version = version;
         (self.old, self.new) = (None, None);
         (self.dirty_rounds, self.freeze_now, self.freezes) = (0, false, 0);
+        (self.memory, self.memory_early, self.memory_whole) = (0, false, false);
         let Some(reshard) = document.reshard.clone().filter(|_| document.state == KeyspaceState::Ready) else {
             return Ok(document.info().map_or_else(refuse, |info| answer(ActionResult::Keyspace(info), None)));
         };
@@ -394,6 +426,8 @@ impl Run {
         let scope = Scope { partition: step.partition, epoch: step.epoch };
         let strong = Some(ReadConsistency::Strong);
         Ok(match decide(&step, old.as_ref(), new.as_ref(), lease_ms, self.freeze_now) {
+            Next::ToOld(Command::Freeze { .. }) if !self.memory_early => return self.ask_memory(step),
+            Next::ToNew(Command::Activate { .. }) if !self.memory_whole => return self.ask_memory(step),
             Next::ToOld(command) => {
                 if matches!(command, Command::Freeze { .. }) {
                     self.freezes += 1;
@@ -476,6 +510,44 @@ impl Run {
         }
         let cursor = ImportCursor { dirty: reached, ..expected.clone() };
         self.import(expected, cursor, pairs)
+    }
+
+    fn ask_memory(&mut self, step: Move) -> Result<Step, Failure> {
+        if planted(Mutant::MoveForgetsRequests) {
+            return self.brought(0, false);
+        }
+        self.asked = Asked::Memory;
+        let query = Query::Remembered { partition: step.partition, after: self.memory };
+        let from = cluster_name(&self.keyspace, step.from)?;
+        Ok(one(store::metadata_read(from, &query, Some(ReadConsistency::Strong))))
+    }
+
+    fn bring(&mut self, page: MemoryPage) -> Result<Step, Failure> {
+        let step = self.first_move()?;
+        let (reached, more) = (page.reached, page.more);
+        if page.ids.is_empty() {
+            return self.brought(reached, more);
+        }
+        let scope = Scope { partition: step.partition, epoch: step.epoch + 1 };
+        let to = cluster_name(&self.keyspace, step.to)?;
+        let remember =
+            |ids: &[Carried]| store::metadata_write(to.clone(), &Command::Remember { scope, ids: ids.to_vec() });
+        self.asked = Asked::Bring { reached, more };
+        self.tries = 0;
+        Ok(Step::Calls(page.ids.chunks(CARRIED_MAX).map(remember).collect()))
+    }
+
+    /// The new owner remembers what the old one does up to this index. Whether that is all is told by where the old
+    /// owner stood when it was asked.
+    fn brought(&mut self, reached: u64, more: bool) -> Result<Step, Failure> {
+        self.memory = reached;
+        if more {
+            let step = self.first_move()?;
+            return self.ask_memory(step);
+        }
+        let given_up = matches!(&self.old, Some(Some(old)) if !old.state.serves());
+        (self.memory_early, self.memory_whole) = (true, given_up);
+        self.go_on()
     }
 
     fn release(&mut self, step: Move) -> Result<Step, Failure> {

@@ -60,6 +60,16 @@ impl World {
 
     fn query(&self, cluster: &ClusterName, backend: BackendKind, query: &Bytes) -> CallResult {
         let space = self.clusters.get(cluster).ok_or_else(|| failure(ErrorKind::NotFound, "UnknownCluster"))?;
+        if core_backends::memory::memory_asked(backend, query).is_some() {
+            // These clusters remember nothing; the simulator's do.
+            let page = core_backends::memory::MemoryPage { ids: Vec::new(), reached: 0, more: false };
+            let reply = core_backends::memory::tell_memory(page);
+            return Ok(CallReply::Backend {
+                reply,
+                at: OrderedAt::default(),
+                level: Level::Read(ReadConsistency::Strong),
+            });
+        }
         let reply = core_backends::query(backend, self.now_ms, space, query).expect("whole space");
         Ok(CallReply::Backend { reply, at: OrderedAt::default(), level: Level::Read(ReadConsistency::Strong) })
     }

@@ -180,3 +180,57 @@ fn configured_members_are_not_moved() {
         assert!(refusal.code == "PlacementRefused" && refusal.message.contains("configured"), "{refusal:?}");
     }
 }
+
+#[test]
+fn a_node_is_forgotten_once_it_is_down_and_nobodys_member() {
+    let (mut world, names) = five();
+    settle_on(&mut world, &names, 5);
+    let forget = |world: &mut World, node: u64| {
+        let answer = world.act(1, Action::ForgetNode { node: NodeId(node) });
+        answer.map(|_| ()).map_err(|failure| failure.refusal.message)
+    };
+    let known = |world: &mut World, asked: u64| {
+        let ActionResult::Nodes { nodes } = world.done(asked, Action::ListNodes).result else { panic!() };
+        nodes.iter().map(|node| node.node.0).collect::<Vec<u64>>()
+    };
+    assert!(forget(&mut world, 9).unwrap_err().contains("node 9 is not known"));
+    assert!(forget(&mut world, 5).unwrap_err().contains("node 5 cannot be forgotten: it is up"));
+    decommission(&mut world, 2, 5).unwrap();
+    world.until("emptied", 60_000, |world| left(world, &names, 5));
+    world.until("and told", 20_000, |world| decommission(world, 3, 5).unwrap().replicas == 0);
+    world.kill(5);
+    world.until("forgotten", 30_000, |world| match forget(world, 5) {
+        Ok(()) => true,
+        Err(why) => {
+            assert!(why.contains("it is up"), "{why}");
+            false
+        }
+    });
+    for asked in 1..=4 {
+        world.until("everywhere", 20_000, |world| known(world, asked) == [1, 2, 3, 4]);
+    }
+    // The others of the world's leader know it, too; and a node of that number is a new one.
+    world.start(5);
+    world.until("new", 30_000, |world| known(world, 2).contains(&5));
+    let ActionResult::Nodes { nodes } = world.done(1, Action::ListNodes).result else { panic!() };
+    assert!(nodes.iter().all(|node| !node.draining));
+}
+
+#[test]
+fn a_member_that_is_down_is_not_forgotten() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    world.create(1, "metadata@all", "size=4");
+    for (node, why) in [(4, "it is a member of metadata@"), (3, "it is a member of allocator/reference@")] {
+        world.kill(node);
+        let mut told = String::new();
+        world.until("down", 30_000, |world| {
+            let answer = world.act(1, Action::ForgetNode { node: NodeId(node) });
+            told = answer.map_or_else(|failure| failure.refusal.message, |_| panic!("forgotten"));
+            !told.contains("it is up")
+        });
+        assert!(told.contains(why), "{told}");
+        world.start(node);
+        world.run(2_000);
+    }
+}

@@ -172,7 +172,9 @@ impl World {
         match effect {
             Effect::Send { to, lane: to_lane, frame } => self.send(node, to, to_lane, frame),
             Effect::Mail { to, mail } => {
-                let (life, at) = (self.nodes[node].life, self.now + self.random.host.between(1, 20));
+                let (life, early) = (self.nodes[node].life, self.now + self.random.host.between(1, 20));
+                let at = early.max(self.nodes[node].lanes[lane].mailed_until + 1);
+                self.nodes[node].lanes[lane].mailed_until = at;
                 let due = Due::Mail { node, lane: usize::from(to.0), life, from: LaneId(lane as u16), mail };
                 if usize::from(to.0) < self.nodes[node].lanes.len() {
                     self.schedule(at, due);
