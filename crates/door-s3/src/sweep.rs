@@ -18,7 +18,8 @@ const PAGE: usize = 256;
 /// How many pages one sweep takes at most; the next one goes on.
 const PAGES_MAX: usize = 4096;
 /// How many freed names are looked at, at most, to find one that is this store's behind others' ones.
-const FREED_LOOK_MAX: u32 = 16_384;
+/// (The node lists no more at a time.)
+const FREED_LOOK_MAX: u32 = 1_000;
 
 /// What a sweep did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,7 +89,7 @@ pub async fn drain_freed(metadata: &dyn MetadataService, store: &dyn DataStore) 
             if !full || max >= FREED_LOOK_MAX {
                 break;
             }
-            max *= 4;
+            max = FREED_LOOK_MAX;
             continue;
         }
         for location in &own {
