@@ -45,6 +45,7 @@ pub enum StartError {
 pub struct CoreMetrics {
     pub lane: LaneStatistics,
     pub router: RouterStatistics,
+    pub reshards: crate::s3::reshard::ReshardCounters,
 }
 
 /// One core of a node.
@@ -130,7 +131,8 @@ impl Core {
 
     /// Counters.
     pub fn metrics(&self) -> CoreMetrics {
-        CoreMetrics { lane: self.lane.statistics(), router: self.director.router_statistics() }
+        let reshards = self.director.s3.counters;
+        CoreMetrics { lane: self.lane.statistics(), router: self.director.router_statistics(), reshards }
     }
 
     /// How long every queue and table of the core is, each beside its bound.

@@ -39,6 +39,7 @@ mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};
 pub use director::RouterStatistics;
+pub use s3::reshard::ReshardCounters;
 
 #[cfg(test)]
 mod tests;

@@ -38,5 +38,6 @@ impl Machine for Core {
         let metrics = self.metrics();
         counters::lane_counters(&metrics.lane, out);
         counters::router_counters(&metrics.router, out);
+        counters::reshard_counters(&metrics.reshards, out);
     }
 }

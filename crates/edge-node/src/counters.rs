@@ -2,7 +2,7 @@
 
 use crate::machine::Counter;
 use core_cluster::api::LaneStatistics;
-use core_node::RouterStatistics;
+use core_node::{ReshardCounters, RouterStatistics};
 
 /// Of a lane's replicas and log.
 pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
@@ -30,6 +30,19 @@ pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
         count("entries_repaired", "log entries mended from a peer", numbers.entries_repaired),
         count("raft_messages_sent", "messages of clusters to peers", numbers.messages_sent),
         count("flushes", "overlays written out", numbers.flushes),
+    ]);
+}
+
+/// Of splits and merges of buckets' shards.
+pub fn reshard_counters(numbers: &ReshardCounters, out: &mut Vec<Counter>) {
+    let gauge = |name, help, value| Counter { name, help, gauge: true, value };
+    let count = |name, help, value| Counter { name, help, gauge: false, value };
+    out.extend([
+        count("s3_reshards", "splits and merges of buckets' shards run here", numbers.finished),
+        count("s3_rows_copied", "rows copied to new shards", numbers.rows_copied),
+        count("s3_copying_ms", "milliseconds of copying, flows added up", numbers.copying_ms),
+        count("s3_frozen_ms", "milliseconds that writers of a shard waited for its switch", numbers.frozen_ms),
+        gauge("s3_frozen_ms_max", "the longest of them", numbers.frozen_ms_max),
     ]);
 }
 
