@@ -134,6 +134,7 @@ impl Director {
         if !name.has(BackendKind::Metadata) {
             return Err(failures::no_backend(name, "metadata"));
         }
+        refuse_s3_cluster(name)?;
         let kind = match plain_payload(&request.action)? {
             Payload::Write(command) => self.write_kind(BackendKind::Metadata, command, request),
             Payload::Read(query) => {
@@ -186,6 +187,7 @@ impl Director {
         };
         let bytes = redis::Command(argv.to_vec()).to_bytes();
         if !read {
+            refuse_s3_cluster(cluster)?;
             core_backends::validate(BackendKind::Redis, &bytes)?;
         }
         let kind = if read {
@@ -541,6 +543,15 @@ fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
         return Err(Refusal::invalid("InvalidClusterName", message).into());
     }
     Ok(())
+}
+
+/// What S3 metadata is kept in is changed by S3's calls alone, and accounts' secrets are read by none but them.
+fn refuse_s3_cluster(name: &ClusterName) -> Result<(), Failure> {
+    if !crate::s3::clusters::is_reserved(name) {
+        return Ok(());
+    }
+    let message = format!("cluster {name} holds S3 metadata; use the S3 actions (docs/guides/s3.md)");
+    Err(Refusal::invalid("InvalidClusterName", message).into())
 }
 
 fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Response {
