@@ -79,7 +79,7 @@ mod tests {
     fn nothing_is_released_by_a_write_that_was_already_out() {
         let mut queue = DurableQueue::default();
         let formed = |cluster| Deferred::Formed(ClusterId(cluster));
-        let mut hold = |queue: &mut DurableQueue, cluster| queue.hold(ClusterId(cluster), formed(cluster));
+        let hold = |queue: &mut DurableQueue, cluster| queue.hold(ClusterId(cluster), formed(cluster));
         queue.on_write_out();
         queue.stage(ClusterId(1));
         assert_eq!(hold(&mut queue, 1), None);

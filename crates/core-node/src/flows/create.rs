@@ -130,22 +130,7 @@ impl CreateFlow {
         let Some(record) = self.record.clone() else { return Step::Done(confused("create cluster")) };
         self.rounds += 1;
         self.stage = Stage::Order { first: self.asked, acknowledged: 0, answered: 0, majority_at: None };
-        let initial_members = members_of(&record);
-        let calls = record.members.iter().map(|member| {
-            let spec = ReplicaSpec {
-                cluster: record.cluster,
-                generation: record.generation,
-                name: record.name.clone(),
-                rule: record.rule.clone(),
-                engine: record.engine.clone(),
-                consistency: record.consistency,
-                read_consistency: record.read_consistency,
-                replica: member.replica,
-                initial_members: initial_members.clone(),
-            };
-            Call::Replica { node: member.node, order: ReplicaOrder::Create { spec: Box::new(spec), disk: member.disk } }
-        });
-        let calls = calls.collect();
+        let calls = record.members.iter().map(|member| first_order(&record, member)).collect();
         self.ask(calls)
     }
 
@@ -207,6 +192,22 @@ impl CreateFlow {
         self.stage = Stage::GiveUp(refusal.into());
         self.ask(vec![reference_write(&command)])
     }
+}
+
+/// The order to a first member to make its replica.
+pub(super) fn first_order(record: &ClusterRecord, member: &ClusterMember) -> Call {
+    let spec = ReplicaSpec {
+        cluster: record.cluster,
+        generation: record.generation,
+        name: record.name.clone(),
+        rule: record.rule.clone(),
+        engine: record.engine.clone(),
+        consistency: record.consistency,
+        read_consistency: record.read_consistency,
+        replica: member.replica,
+        initial_members: members_of(record),
+    };
+    Call::Replica { node: member.node, order: ReplicaOrder::Create { spec: Box::new(spec), disk: member.disk } }
 }
 
 /// `taken` where the cluster of that name serves; else what is to be awaited.

@@ -1,14 +1,17 @@
-//! A replica here that nobody leads: has its cluster been deleted, or gone on without it?
+//! A replica here that nobody leads: has its cluster been deleted, or gone on without it, or was it never whole?
 //!
 //! Always: removed only if `reference` has no such life of the cluster, or if its leader, asked now,
-//! lists other members. Not here: whom to suspect (recruits.rs).
+//! lists other members. Members that never got their first order (the cluster was made by a majority, and that
+//! lost one at once) get it from here, as late as if the network had held it back: refused where the replica is,
+//! was, or is on another disk. Not here: whom to suspect (recruits.rs).
 
+use super::create::first_order;
 use super::{confused, reference_query};
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
-use base_types::{ClusterId, ClusterName, Generation, NodeId, ReplicaId};
-use core_backends::reference::{Query, Reply};
+use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, ReplicaId, Term};
+use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
 use core_cluster::api::{AdminCommand, ReplicaView};
 
 /// See the file's header.
@@ -18,6 +21,8 @@ pub struct OrphanFlow {
     cluster: ClusterId,
     generation: Generation,
     replica: ReplicaId,
+    /// It can vote: blank and damaged ones have others to help them.
+    whole: bool,
 }
 
 impl OrphanFlow {
@@ -29,7 +34,19 @@ impl OrphanFlow {
             cluster: view.cluster,
             generation: view.generation,
             replica: view.replica,
+            whole: !view.blank && !view.damaged,
         }
+    }
+
+    /// Tells the other first members again to make their replicas, if the membership is still the first.
+    fn complete(&self, record: &ClusterRecord) -> Step {
+        let first = record.members_at == (Term(0), LogIndex(0)) && record.state == ClusterState::Active;
+        let others = record.members.iter().filter(|member| member.node != self.node);
+        let orders: Vec<Call> = others.map(|member| first_order(record, member)).collect();
+        if !first || !self.whole || orders.is_empty() {
+            return self.stays();
+        }
+        Step::Calls(orders)
     }
 
     fn destroy(&self) -> Step {
@@ -53,6 +70,7 @@ impl Planner for OrphanFlow {
 
     fn on_result(&mut self, _: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step {
         match (index, result) {
+            // A member that has its replica, or is not there, is as good as told.
             (_, Err(failure)) => Step::Done(Err(failure)),
             (0, result) => match decode_call::<Reply>(result) {
                 Ok((Reply::Resolved { record: Some(record), .. }, _))
@@ -61,7 +79,7 @@ impl Planner for OrphanFlow {
                     let member =
                         record.members.iter().any(|member| member.node == self.node && member.replica == self.replica);
                     if member {
-                        return self.stays();
+                        return self.complete(&record);
                     }
                     Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command: AdminCommand::Describe }])
                 }

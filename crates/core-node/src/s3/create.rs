@@ -64,6 +64,8 @@ enum Stage {
     /// It cannot be made for this reason.
     Ending(Box<Ending>, Failure),
     Clear,
+    /// Another's is the name: the note goes, then this is the answer. Else every try would leave one to the sweeps.
+    Refused(Failure),
 }
 
 /// One attempt, under an id of its own.
@@ -76,6 +78,8 @@ struct Attempt {
     built: bool,
     /// Some of it may have been built, or may yet be.
     doubtful: bool,
+    /// Every step of it was answered: none can come late.
+    certain: bool,
     /// How often it was looked at.
     views: u32,
 }
@@ -131,11 +135,16 @@ impl Work for Create {
                 directory::changed(only(answers))?;
                 Ok(done(S3Answer::Done, None))
             }
+            // Where the note stays, a sweep finds nothing of it and removes it.
+            Stage::Refused(why) => Err(why),
         }
     }
 
     fn begin_again(&mut self) {
         self.stage = Stage::Begin;
+        if let Some(attempt) = &mut self.attempt {
+            attempt.certain = false;
+        }
     }
 }
 
@@ -200,6 +209,7 @@ impl Create {
             account_checked: false,
             built: false,
             doubtful: false,
+            certain: true,
             views: 0,
         });
         self.stage = Stage::Note;
@@ -264,7 +274,14 @@ impl Create {
                 self.stage = Stage::Clear;
                 Ok(one(directory::remove(vec![work_of(&claim).key()])?))
             }
-            Commit::Done(Err(refusal)) => Err(refusal.into()),
+            Commit::Done(Err(refusal)) => {
+                let ours = seen.is_some_and(|entry| entry.id == claim.id);
+                if ours || !attempt.certain {
+                    return Err(refusal.into());
+                }
+                self.stage = Stage::Refused(refusal.into());
+                Ok(one(directory::remove(vec![work_of(&claim).key()])?))
+            }
             Commit::DropCluster | Commit::DeleteEntry | Commit::WaitUntil(_) => Err(confused()),
         }
     }
