@@ -69,6 +69,7 @@ fn small_reports_wait_and_large_ones_do_not() {
     let mut map = NodeMap::new();
     map.become_authority(at(0), 1, &[]);
     let mut record = node(1);
+    record.clusters = 2;
     map.note_heartbeat(at(0), &record).unwrap();
     let published = map.version();
     record.score = 10;
@@ -86,6 +87,9 @@ fn small_reports_wait_and_large_ones_do_not() {
     record.score = 31;
     assert_eq!(map.note_heartbeat(at(4 * SECOND), &record), Ok(None));
     assert_eq!(map.note_heartbeat(at(14 * SECOND), &record), Ok(Some(MapChange::Report(NodeId(1)))));
+    record.clusters = 0;
+    let told = map.note_heartbeat(at(15 * SECOND), &record);
+    assert_eq!(told, Ok(Some(MapChange::Report(NodeId(1)))), "that it is empty now is waited for");
 }
 
 #[test]
