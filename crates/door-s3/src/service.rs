@@ -7,7 +7,8 @@ use crate::error::because;
 use crate::gateway::{Gateway, Peer};
 use crate::validate;
 use base_types::s3::{CorsRule, S3ErrorCode};
-use hyper::header::{HeaderMap, HeaderValue, CONNECTION, HOST, ORIGIN};
+use hyper::body::Body as _;
+use hyper::header::{HeaderMap, HeaderValue, CONNECTION, EXPECT, HOST, ORIGIN};
 use hyper::{Method, Request, Response, Uri};
 use s3s::host::{DomainError, MultiDomain};
 use s3s::service::{S3Service, S3ServiceBuilder};
@@ -67,11 +68,14 @@ impl Service {
         };
         request.extensions_mut().insert(peer);
         let may_have_body = matches!(*request.method(), Method::PUT | Method::POST);
+        let waits = text(request.headers(), EXPECT.as_str()).is_some_and(|it| it.eq_ignore_ascii_case("100-continue"));
+        let says_no_continue = waits && request.body().is_end_stream();
         let mut response = self.inner.call(request).await?;
         response.headers_mut().extend(cors.unwrap_or_default());
-        if may_have_body && !response.status().is_success() {
+        if says_no_continue || may_have_body && !response.status().is_success() {
             // A refusal can come before the body was read. The client that waits for `100 Continue` will
-            // never send it, and its next request on this connection would be taken for it.
+            // never send it, and its next request on this connection would be taken for it. Nor is it said where
+            // there is no body: botocore then takes this answer's status for that of its next request, too.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok(response)
