@@ -278,7 +278,14 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
             create(space, record)
         }
         Command::SetState { name, generation, state } => {
-            change(space, &name, generation, |record| set_state(record, state))
+            change(space, &name, generation, |record| {
+                // Who gives a creation up must not end what another has finished: that takes a `Delete`.
+                if record.state == ClusterState::Active && state == ClusterState::Deleting {
+                    let message = format!("cluster '{}' serves; it is ended by Delete alone", record.name);
+                    return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+                }
+                set_state(record, state)
+            })
         }
         Command::UpdateMembers { name, generation, members, term, index } => {
             change(space, &name, generation, |record| {

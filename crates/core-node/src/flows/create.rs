@@ -180,10 +180,15 @@ impl CreateFlow {
         self.ask(vec![reference_write(&command)])
     }
 
-    /// No majority: the record is put to `Deleting`, and the resumption removes what was made.
+    /// No majority: the record is put to `Deleting`, and the resumption removes what was made. Not by `Delete`, which
+    /// would also end a cluster that another runner of this creation has brought to serve meanwhile (seed 1175).
     fn give_up(&mut self, failure: Failure) -> Step {
         let Some(record) = &self.record else { return Step::Done(Err(failure)) };
-        let command = reference::Command::Delete { name: record.name.clone(), generation: record.generation };
+        let command = reference::Command::SetState {
+            name: record.name.clone(),
+            generation: record.generation,
+            state: ClusterState::Deleting,
+        };
         let refusal = Refusal::new(
             ErrorKind::Unavailable,
             "NotReady",
