@@ -257,3 +257,18 @@ fn lives_that_are_over_are_told_and_a_member_that_is_behind_tells_none() {
     end(&mut space, 2);
     assert_eq!(over(&space), [0, 1]);
 }
+
+#[test]
+fn who_gives_a_creation_up_does_not_end_what_another_has_brought_to_serve() {
+    let set = |state| Command::SetState { name: name("metadata@a"), generation: Generation(1), state };
+    let mut served = MapSpace::default();
+    run(&mut served, create("metadata@a")).unwrap();
+    run(&mut served, set(ClusterState::Active)).unwrap();
+    assert_eq!(run(&mut served, set(ClusterState::Deleting)).unwrap_err().code, "Conflict");
+    assert_eq!(resolve(&served, "metadata@a").0.unwrap().state, ClusterState::Active);
+    let delete = Command::Delete { name: name("metadata@a"), generation: Generation(1) };
+    assert_eq!(record(run(&mut served, delete)).state, ClusterState::Deleting, "that is what Delete is for");
+    let mut unmade = MapSpace::default();
+    run(&mut unmade, create("metadata@a")).unwrap();
+    assert_eq!(record(run(&mut unmade, set(ClusterState::Deleting))).state, ClusterState::Deleting);
+}
