@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo fmt --all --check
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace $(scripts/rocksdb.sh) --all-targets --locked -- -D warnings
 # The determinism wall: what a core crate may not name (lints/core/clippy.toml tells why, line by line).
 core=$(ls -d crates/core-* | xargs -n 1 basename | sed 's/^/--package /')
 CLIPPY_CONF_DIR="$PWD/lints/core" cargo clippy $core --lib --locked -- \

@@ -10,7 +10,7 @@ memory_mb=2048
 
 plain() {
   echo "fuzz: $1; running the plain tests over fuzz/seeds instead"
-  exec cargo test --locked --workspace --test fuzz_corpus
+  exec cargo test --locked --workspace $(scripts/rocksdb.sh) --test fuzz_corpus
 }
 
 command -v rustup >/dev/null || plain "rustup is missing"

@@ -50,7 +50,7 @@ pub struct DevArguments {
     /// Node i's HTTP port is this plus 100 plus i, its S3 port plus 400, its peer port plus 600
     #[arg(long, default_value_t = 7000, value_parser = clap::value_parser!(u16).range(1..=64000))]
     pub base_port: u16,
-    /// The engine of rules that name none: lmdb, redb, fjall, sqlite or memory
+    /// The engine of rules that name none: lmdb, redb, fjall, sqlite, rocksdb or memory
     #[arg(long, default_value = "lmdb")]
     pub engine: String,
     /// Core threads of each node
@@ -504,7 +504,7 @@ pub enum KeyspaceCommand {
         /// Lower bounds of partitions 1… (range only)
         #[arg(long = "split-key", value_delimiter = ',')]
         split_keys: Vec<String>,
-        /// lmdb, redb, fjall, sqlite or memory; the nodes' default where absent
+        /// lmdb, redb, fjall, sqlite, rocksdb or memory; the nodes' default where absent
         #[arg(long)]
         engine: Option<String>,
         #[command(flatten)]

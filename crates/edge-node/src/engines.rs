@@ -26,10 +26,12 @@ pub const NAMES: &[&str] = &[
     engine_fjall::NAME,
     #[cfg(feature = "engine-sqlite")]
     engine_sqlite::NAME,
+    #[cfg(feature = "engine-rocksdb")]
+    engine_rocksdb::NAME,
 ];
 
 /// Names that other builds know.
-const OPTIONAL: [&str; 3] = ["redb", "fjall", "sqlite"];
+const OPTIONAL: [&str; 4] = ["redb", "fjall", "sqlite", "rocksdb"];
 
 /// What to do about a name that is none here.
 pub fn remedy(name: &str) -> String {
@@ -98,6 +100,18 @@ fn optional(identity: &str, section: &EngineSection) -> Vec<(&'static str, Open)
         engines.push((
             engine_sqlite::NAME,
             Box::new(move |path| Ok(Box::new(engine_sqlite::open(path, config.clone())?))),
+        ));
+    }
+    #[cfg(feature = "engine-rocksdb")]
+    {
+        let config = engine_rocksdb::RocksConfig {
+            cache_bytes: section.cache_bytes,
+            identity: identity.into(),
+            ..Default::default()
+        };
+        engines.push((
+            engine_rocksdb::NAME,
+            Box::new(move |path| Ok(Box::new(engine_rocksdb::open(path, config.clone())?))),
         ));
     }
     engines

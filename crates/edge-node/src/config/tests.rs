@@ -94,7 +94,7 @@ fn each_mistake_is_named_with_line_and_remedy() {
         ("listen = \"127.0.0.1:7101\"", "listen = \"0.0.0.0:7101\"", "~/node.toml: http.listen is 0.0.0.0:7101, which nobody else can connect to, and http.advertise is absent; set advertise to the host:port other nodes and clients reach this node at"),
         ("cores = 1", "cores = 0", "~/node.toml: line 3: cores is 0; use 1 to 256, or leave it out for all cores"),
         ("az = \"1\"", "az = \"\"", "~/node.toml: line 20: place.az is \"\"; use 1 to 63 letters, digits, hyphens, underscores and dots"),
-        ("[region]", "[engine]\ndefault = \"rocksdb\"\n[region]", "~/node.toml: line 17: engine.default is \"rocksdb\"; use one of <engines>"),
+        ("[region]", "[engine]\ndefault = \"btrieve\"\n[region]", "~/node.toml: line 17: engine.default is \"btrieve\"; use one of <engines>"),
         ("[region]", "[limits]\nbody_bytes_max = 1\n[region]", "~/node.toml: line 17: body_bytes_max is 1; use 1024 to 67108864"),
         ("[region]", "[tuning]\nlog_segment_bytes = 8388609\n[region]", "~/node.toml: line 17: log_segment_bytes is 8388609; use a multiple of 4096"),
     ];

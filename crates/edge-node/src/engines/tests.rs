@@ -51,7 +51,7 @@ fn a_foreign_directory_stops_the_start_with_its_name() {
 
 #[test]
 fn an_unknown_name_comes_with_those_that_are_there() {
-    assert_eq!(remedy("rocksdb"), format!("use one of {}", NAMES.join(", ")));
+    assert_eq!(remedy("btrieve"), format!("use one of {}", NAMES.join(", ")));
     assert!(remedy("redb").contains("cargo feature engine-redb"));
     let lazy = Lazy::new("x", "/proc/no/such".into(), Box::new(|_| Err(EngineError::Io("never".into())))).unwrap();
     assert!(lazy.write(&put()).unwrap_err().to_string().contains("/proc/no/such"));

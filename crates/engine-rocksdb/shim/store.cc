@@ -1,0 +1,210 @@
+// RocksDB as one ordered map with an atomic, synced write.
+//
+// Always: the write-ahead log is synced once a write; every file the manifest names is opened when the
+// database is (`max_open_files = -1`), so that a lost one is found then.
+// Not here: what keys and values mean (Rust), metadata entries (metahive.h).
+#include "store.h"
+
+#include <memory>
+
+#include "rocksdb/cache.h"
+#include "rocksdb/db.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/options.h"
+#include "rocksdb/table.h"
+#include "rocksdb/write_batch.h"
+
+using namespace rocksdb;
+
+namespace {
+
+constexpr int kFilterBitsPerKey = 10;
+constexpr size_t kLogFileBytesMax = 1 << 20;
+constexpr size_t kLogFilesKept = 2;
+// What Debian's RocksDB 7.8 and all since read.
+constexpr uint32_t kFormatVersion = 5;
+
+inline Slice S(HiveSlice slice) { return Slice(slice.bytes, slice.length); }
+inline HiveSlice H(const Slice& slice) { return HiveSlice{slice.data(), slice.size()}; }
+
+}  // namespace
+
+struct HiveRocks {
+  std::shared_ptr<TableFactory> factory;
+  std::unique_ptr<DB> db;
+};
+
+struct HiveBatch {
+  WriteBatch batch;
+};
+
+struct HivePinned {
+  PinnableSlice value;
+};
+
+struct HiveCursor {
+  std::unique_ptr<Iterator> iterator;
+  std::string start, end;
+  Slice lower, upper;
+  bool backward;
+  bool begun = false;
+};
+
+namespace {
+
+BlockBasedTableOptions TableOptionsOf(const HiveOptions& options) {
+  BlockBasedTableOptions table;
+  table.format_version = kFormatVersion;
+  table.filter_policy.reset(NewBloomFilterPolicy(kFilterBitsPerKey));
+  table.block_cache = NewLRUCache(options.cache_bytes);
+  table.checksum = options.block_checksums ? kXXH3 : kNoChecksum;
+  return table;
+}
+
+Options OptionsOf(const HiveOptions& options) {
+  Options out;
+  out.create_if_missing = options.make != 0;
+  out.error_if_exists = false;
+  out.max_open_files = -1;
+  out.max_background_jobs = options.threads < 1 ? 1 : options.threads;
+  out.write_buffer_size = options.memtable_bytes;
+  out.target_file_size_base = options.file_bytes;
+  out.max_total_wal_size = options.wal_bytes_max;
+  out.max_bytes_for_level_base = options.memtable_bytes * 4;
+  out.level_compaction_dynamic_level_bytes = true;
+  out.compression = kLZ4Compression;
+  out.wal_recovery_mode = WALRecoveryMode::kPointInTimeRecovery;
+  out.track_and_verify_wals_in_manifest = true;
+  out.verify_sst_unique_id_in_manifest = true;
+  out.info_log_level = WARN_LEVEL;
+  out.max_log_file_size = kLogFileBytesMax;
+  out.keep_log_file_num = kLogFilesKept;
+  out.stats_dump_period_sec = 0;
+  out.stats_persist_period_sec = 0;
+  return out;
+}
+
+}  // namespace
+
+extern "C" {
+
+HiveRocks* hive_rocks_open(HiveSlice path, const HiveOptions* options, HiveError* error) {
+  auto rocks = std::make_unique<HiveRocks>();
+  Options all = OptionsOf(*options);
+  rocks->factory.reset(NewBlockBasedTableFactory(TableOptionsOf(*options)));
+  all.table_factory = rocks->factory;
+  DB* db = nullptr;
+  const Status status = DB::Open(all, S(path).ToString(), &db);
+  rocks->db.reset(db);
+  return hive::Tell(status, error) ? rocks.release() : nullptr;
+}
+
+void hive_rocks_close(HiveRocks* rocks) {
+  if (rocks == nullptr) return;
+  rocks->db->Close().PermitUncheckedError();
+  delete rocks;
+}
+
+void hive_rocks_free(char* text) { free(text); }
+
+HivePinned* hive_rocks_get(HiveRocks* rocks, const void* snapshot, HiveSlice key, HiveSlice* value, HiveError* error) {
+  ReadOptions read;
+  read.snapshot = static_cast<const Snapshot*>(snapshot);
+  auto pinned = std::make_unique<HivePinned>();
+  const Status status = rocks->db->Get(read, rocks->db->DefaultColumnFamily(), S(key), &pinned->value);
+  if (status.IsNotFound()) {
+    hive::Tell(Status::OK(), error);
+    return nullptr;
+  }
+  if (!hive::Tell(status, error)) return nullptr;
+  *value = H(pinned->value);
+  return pinned.release();
+}
+
+void hive_rocks_unpin(HivePinned* pinned) { delete pinned; }
+
+const void* hive_rocks_snapshot(HiveRocks* rocks) { return rocks->db->GetSnapshot(); }
+
+void hive_rocks_release(HiveRocks* rocks, const void* snapshot) {
+  rocks->db->ReleaseSnapshot(static_cast<const Snapshot*>(snapshot));
+}
+
+HiveBatch* hive_rocks_batch(void) { return new HiveBatch(); }
+
+void hive_rocks_batch_put(HiveBatch* batch, HiveSlice key, HiveSlice value) {
+  batch->batch.Put(S(key), S(value)).PermitUncheckedError();
+}
+
+void hive_rocks_batch_delete(HiveBatch* batch, HiveSlice key) {
+  batch->batch.Delete(S(key)).PermitUncheckedError();
+}
+
+void hive_rocks_batch_free(HiveBatch* batch) { delete batch; }
+
+void hive_rocks_write(HiveRocks* rocks, HiveBatch* batch, HiveError* error) {
+  WriteOptions write;
+  write.sync = true;
+  hive::Tell(rocks->db->Write(write, &batch->batch), error);
+}
+
+HiveCursor* hive_rocks_cursor(HiveRocks* rocks, const void* snapshot, HiveSlice start, HiveSlice end, int backward) {
+  auto cursor = std::make_unique<HiveCursor>();
+  cursor->start = S(start).ToString();
+  cursor->end = S(end).ToString();
+  cursor->lower = cursor->start;
+  cursor->upper = cursor->end;
+  cursor->backward = backward != 0;
+  ReadOptions read;
+  read.snapshot = static_cast<const Snapshot*>(snapshot);
+  // The slices lie in the cursor, which does not move.
+  read.iterate_lower_bound = &cursor->lower;
+  read.iterate_upper_bound = &cursor->upper;
+  cursor->iterator.reset(rocks->db->NewIterator(read));
+  return cursor.release();
+}
+
+int hive_rocks_next(HiveCursor* cursor, HiveSlice* key, HiveSlice* value, HiveError* error) {
+  Iterator* iterator = cursor->iterator.get();
+  if (!cursor->begun) {
+    cursor->begun = true;
+    cursor->backward ? iterator->SeekToLast() : iterator->SeekToFirst();
+  } else if (iterator->Valid()) {
+    cursor->backward ? iterator->Prev() : iterator->Next();
+  }
+  if (!hive::Tell(iterator->status(), error) || !iterator->Valid()) return 0;
+  *key = H(iterator->key());
+  *value = H(iterator->value());
+  return 1;
+}
+
+void hive_rocks_cursor_free(HiveCursor* cursor) { delete cursor; }
+
+void hive_rocks_flush(HiveRocks* rocks, HiveError* error) { hive::Tell(rocks->db->Flush(FlushOptions()), error); }
+
+void hive_rocks_compact(HiveRocks* rocks, HiveError* error) {
+  CompactRangeOptions compact;
+  // Also what lies at the bottom already: it is to be verified, and to get metadata.
+  compact.bottommost_level_compaction = BottommostLevelCompaction::kForceOptimized;
+  hive::Tell(rocks->db->CompactRange(compact, nullptr, nullptr), error);
+}
+
+void hive_rocks_pause(HiveRocks* rocks, HiveError* error) {
+  Status status = rocks->db->PauseBackgroundWork();
+  if (status.ok()) status = rocks->db->DisableFileDeletions();
+  hive::Tell(status, error);
+}
+
+void hive_rocks_go_on(HiveRocks* rocks, HiveError* error) {
+  Status status = rocks->db->EnableFileDeletions(/*force=*/false);
+  const Status resumed = rocks->db->ContinueBackgroundWork();
+  hive::Tell(status.ok() ? resumed : status, error);
+}
+
+uint64_t hive_rocks_bytes(HiveRocks* rocks) {
+  uint64_t tables = 0, memory = 0;
+  rocks->db->GetIntProperty(DB::Properties::kTotalSstFilesSize, &tables);
+  rocks->db->GetIntProperty(DB::Properties::kCurSizeAllMemTables, &memory);
+  return tables + memory;
+}
+
+}  // extern "C"

@@ -1,0 +1,66 @@
+// The C interface of the shim; `src/ffi.rs` declares the same.
+//
+// Always: a handle is used by any thread until it is freed; slices given back live until the next call
+// on the handle they came from. Nothing throws through here: RocksDB and this shim are compiled so that
+// lack of memory ends the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "status.h"
+
+extern "C" {
+
+struct HiveRocks;
+struct HiveBatch;
+struct HiveCursor;
+struct HivePinned;
+
+struct HiveSlice {
+  const char* bytes;
+  size_t length;
+};
+
+struct HiveOptions {
+  uint64_t cache_bytes;
+  uint64_t memtable_bytes;
+  uint64_t file_bytes;
+  uint64_t wal_bytes_max;
+  int32_t threads;
+  uint8_t make;              // 1: the directory is empty and a database is made in it
+  uint8_t block_checksums;   // 0: none, for tests of what metadata entries find without them
+};
+
+HiveRocks* hive_rocks_open(HiveSlice path, const HiveOptions* options, HiveError* error);
+void hive_rocks_close(HiveRocks* rocks);
+void hive_rocks_free(char* text);
+
+// The value of a key at a snapshot (null: now); null without error: not there.
+HivePinned* hive_rocks_get(HiveRocks* rocks, const void* snapshot, HiveSlice key, HiveSlice* value, HiveError* error);
+void hive_rocks_unpin(HivePinned* pinned);
+
+const void* hive_rocks_snapshot(HiveRocks* rocks);
+void hive_rocks_release(HiveRocks* rocks, const void* snapshot);
+
+HiveBatch* hive_rocks_batch(void);
+void hive_rocks_batch_put(HiveBatch* batch, HiveSlice key, HiveSlice value);
+void hive_rocks_batch_delete(HiveBatch* batch, HiveSlice key);
+void hive_rocks_batch_free(HiveBatch* batch);
+// Atomic; synced when it returns.
+void hive_rocks_write(HiveRocks* rocks, HiveBatch* batch, HiveError* error);
+
+// From `start` up to before `end`, or backwards.
+HiveCursor* hive_rocks_cursor(HiveRocks* rocks, const void* snapshot, HiveSlice start, HiveSlice end, int backward);
+// 1: a pair; 0: the end, or an error.
+int hive_rocks_next(HiveCursor* cursor, HiveSlice* key, HiveSlice* value, HiveError* error);
+void hive_rocks_cursor_free(HiveCursor* cursor);
+
+void hive_rocks_flush(HiveRocks* rocks, HiveError* error);
+void hive_rocks_compact(HiveRocks* rocks, HiveError* error);
+// Nothing is written out, merged or deleted in the background until `go_on`: for copies of the files.
+void hive_rocks_pause(HiveRocks* rocks, HiveError* error);
+void hive_rocks_go_on(HiveRocks* rocks, HiveError* error);
+// Bytes of tables on disk and in memory.
+uint64_t hive_rocks_bytes(HiveRocks* rocks);
+}

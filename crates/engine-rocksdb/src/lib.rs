@@ -1,0 +1,76 @@
+//! RocksDB, unmodified, as an engine: a C++ shim of our own (`shim/`) around Debian's library.
+//!
+//! Writes go to a journal (synced once a batch) and a table in memory; full tables become sorted files,
+//! which threads of its own merge.
+//!
+//! It opens its own files, so it is proved by the contract, images of torn journals and damaged files,
+//! not by the simulator.
+//!
+//! Always: `write` is synced when it returns; what stands under a key is sealed (`base_engine::stored`);
+//! a journal that rotted leaves a state that was, or is refused.
+//! Not here: spaces, seals, snapshots' age (`base_engine::stored`). Bytes: docs/formats/engine-stored.md;
+//! limits and figures: docs/engines/rocksdb.md.
+#![deny(missing_docs)]
+// An engine that opens its own files; the wall these lints build is around core-*.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod failure;
+#[allow(missing_docs, reason = "shim/store.h says what each does")]
+mod ffi;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use base_engine::stored::{Directory, RawStore, SnapshotLimits, StoredEngine};
+use base_engine::EngineError;
+use std::path::Path;
+pub use store::{RocksStore, RocksView};
+
+/// The engine.
+pub type RocksEngine = StoredEngine<RocksStore>;
+
+/// The name in rules.
+pub const NAME: &str = RocksStore::NAME;
+/// The directory RocksDB keeps its files in.
+const DATA_DIRECTORY: &str = "data";
+/// Everything that may lie in the directory besides what `Directory` keeps there.
+const FILES: [&str; 1] = [DATA_DIRECTORY];
+
+/// How an engine is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RocksConfig {
+    /// Memory for blocks read.
+    pub cache_bytes: u64,
+    /// A table in memory of this size is written out.
+    pub memtable_bytes: u64,
+    /// Threads that write tables out and merge files.
+    pub threads: usize,
+    /// RocksDB's own checksums of blocks. Off only where tests ask what is found without them.
+    pub block_checksums: bool,
+    /// When snapshots expire.
+    pub snapshots: SnapshotLimits,
+    /// Whose data it is (for example world, disk and lane): written when the directory is made and
+    /// compared when it is opened. Empty: not compared.
+    pub identity: String,
+}
+
+impl Default for RocksConfig {
+    fn default() -> RocksConfig {
+        RocksConfig {
+            cache_bytes: 64 << 20,
+            memtable_bytes: 32 << 20,
+            threads: 2,
+            block_checksums: true,
+            snapshots: SnapshotLimits::default(),
+            identity: String::new(),
+        }
+    }
+}
+
+/// Opens a directory, or makes it. A directory of something else, of a newer format or of another
+/// identity is refused untouched (`WrongFormat`); a damaged one is `Corrupt`.
+pub fn open(directory: impl AsRef<Path>, config: RocksConfig) -> Result<RocksEngine, EngineError> {
+    let directory = Directory::take(directory.as_ref(), NAME, &FILES, &config.identity)?;
+    let store = RocksStore::open(&directory.path().join(DATA_DIRECTORY), directory.is_made(), &config)?;
+    StoredEngine::attach(store, directory, &config.identity, config.snapshots)
+}
