@@ -12,7 +12,7 @@ use std::process::exit;
 
 const VERSION_HEADER: &str = "/usr/include/rocksdb/version.h";
 const WANTED: &str = "7.8.3";
-const SOURCES: [&str; 1] = ["store.cc"];
+const SOURCES: [&str; 6] = ["store.cc", "context.cc", "builder.cc", "blocks.cc", "reader.cc", "verify.cc"];
 
 fn main() {
     println!("cargo:rerun-if-changed=shim");

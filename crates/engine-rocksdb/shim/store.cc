@@ -2,16 +2,19 @@
 //
 // Always: the write-ahead log is synced once a write; every file the manifest names is opened when the
 // database is (`max_open_files = -1`), so that a lost one is found then.
+// A key known to be damaged is not read, nor a range it lies in, until it has been written anew.
 // Not here: what keys and values mean (Rust), metadata entries (metahive.h).
 #include "store.h"
 
 #include <memory>
 
+#include "metahive.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
+#include "rocksdb/utilities/debug.h"
 #include "rocksdb/write_batch.h"
 
 using namespace rocksdb;
@@ -21,6 +24,8 @@ namespace {
 constexpr int kFilterBitsPerKey = 10;
 constexpr size_t kLogFileBytesMax = 1 << 20;
 constexpr size_t kLogFilesKept = 2;
+// Metadata entries of one key that are looked at.
+constexpr size_t kMetadataShownMax = 64;
 // What Debian's RocksDB 7.8 and all since read.
 constexpr uint32_t kFormatVersion = 5;
 
@@ -30,6 +35,7 @@ inline HiveSlice H(const Slice& slice) { return HiveSlice{slice.data(), slice.si
 }  // namespace
 
 struct HiveRocks {
+  std::shared_ptr<hive::Context> context;
   std::shared_ptr<TableFactory> factory;
   std::unique_ptr<DB> db;
 };
@@ -43,6 +49,7 @@ struct HivePinned {
 };
 
 struct HiveCursor {
+  HiveRocks* rocks;
   std::unique_ptr<Iterator> iterator;
   std::string start, end;
   Slice lower, upper;
@@ -84,6 +91,56 @@ Options OptionsOf(const HiveOptions& options) {
   return out;
 }
 
+// Whether what was found damaged is still what a reader of now would get.
+Status StillDamaged(HiveRocks* rocks, const hive::Damage& damage) {
+  std::vector<KeyVersion> versions;
+  const Slice key(damage.user_key);
+  const Status status = GetAllKeyVersions(rocks->db.get(), key, key, 1, &versions);
+  if (!status.ok()) return status;
+  if (!versions.empty()) {
+    const KeyVersion& newest = versions.front();
+    // At the lowest level all numbers are zero: then it is told by what it holds.
+    const bool other = damage.type == kTypeValue && hive::ContentHash(key, newest.value) != damage.found;
+    if (newest.sequence > damage.sequence || other) {
+      rocks->context->Forget(damage.user_key);
+      return Status::OK();
+    }
+  }
+  return Status::Corruption("MetaHive: an entry does not match its checksum; write the key anew from a healthy replica",
+                            key.ToString(true));
+}
+
+Status CheckRange(HiveRocks* rocks, const Slice& start, const Slice& end) {
+  if (!rocks->context->AnyDamage()) return Status::OK();
+  if (rocks->context->Overflowed()) return Status::Corruption("MetaHive: more damaged keys than are told apart");
+  for (const auto& damage : rocks->context->DamageWithin(start, end)) {
+    const Status status = StillDamaged(rocks, damage);
+    if (!status.ok()) return status;
+  }
+  return Status::OK();
+}
+
+// Tells which keys a batch wrote.
+class Healer : public WriteBatch::Handler {
+ public:
+  explicit Healer(HiveRocks* rocks) : rocks_(rocks), newest_(rocks->db->GetLatestSequenceNumber()) {}
+  Status PutCF(uint32_t, const Slice& key, const Slice&) override { return Heal(key); }
+  Status DeleteCF(uint32_t, const Slice& key) override { return Heal(key); }
+
+ private:
+  Status Heal(const Slice& key) {
+    rocks_->context->Heal(key, newest_);
+    return Status::OK();
+  }
+  HiveRocks* const rocks_;
+  const SequenceNumber newest_;
+};
+
+Status CheckKey(HiveRocks* rocks, const Slice& key) {
+  if (!rocks->context->AnyDamage()) return Status::OK();
+  return CheckRange(rocks, key, key.ToString() + '\0');
+}
+
 }  // namespace
 
 extern "C" {
@@ -91,7 +148,13 @@ extern "C" {
 HiveRocks* hive_rocks_open(HiveSlice path, const HiveOptions* options, HiveError* error) {
   auto rocks = std::make_unique<HiveRocks>();
   Options all = OptionsOf(*options);
-  rocks->factory.reset(NewBlockBasedTableFactory(TableOptionsOf(*options)));
+  rocks->context = std::make_shared<hive::Context>(options->provider);
+  const BlockBasedTableOptions table = TableOptionsOf(*options);
+  if (options->metahive) {
+    rocks->factory = std::make_shared<hive::Factory>(table, rocks->context);
+  } else {
+    rocks->factory.reset(NewBlockBasedTableFactory(table));
+  }
   all.table_factory = rocks->factory;
   DB* db = nullptr;
   const Status status = DB::Open(all, S(path).ToString(), &db);
@@ -111,6 +174,7 @@ HivePinned* hive_rocks_get(HiveRocks* rocks, const void* snapshot, HiveSlice key
   ReadOptions read;
   read.snapshot = static_cast<const Snapshot*>(snapshot);
   auto pinned = std::make_unique<HivePinned>();
+  if (!hive::Tell(CheckKey(rocks, S(key)), error)) return nullptr;
   const Status status = rocks->db->Get(read, rocks->db->DefaultColumnFamily(), S(key), &pinned->value);
   if (status.IsNotFound()) {
     hive::Tell(Status::OK(), error);
@@ -144,11 +208,16 @@ void hive_rocks_batch_free(HiveBatch* batch) { delete batch; }
 void hive_rocks_write(HiveRocks* rocks, HiveBatch* batch, HiveError* error) {
   WriteOptions write;
   write.sync = true;
-  hive::Tell(rocks->db->Write(write, &batch->batch), error);
+  const bool written = hive::Tell(rocks->db->Write(write, &batch->batch), error);
+  if (written && rocks->context->AnyDamage()) {
+    Healer healer(rocks);
+    batch->batch.Iterate(&healer).PermitUncheckedError();
+  }
 }
 
 HiveCursor* hive_rocks_cursor(HiveRocks* rocks, const void* snapshot, HiveSlice start, HiveSlice end, int backward) {
   auto cursor = std::make_unique<HiveCursor>();
+  cursor->rocks = rocks;
   cursor->start = S(start).ToString();
   cursor->end = S(end).ToString();
   cursor->lower = cursor->start;
@@ -167,6 +236,7 @@ int hive_rocks_next(HiveCursor* cursor, HiveSlice* key, HiveSlice* value, HiveEr
   Iterator* iterator = cursor->iterator.get();
   if (!cursor->begun) {
     cursor->begun = true;
+    if (!hive::Tell(CheckRange(cursor->rocks, cursor->lower, cursor->upper), error)) return 0;
     cursor->backward ? iterator->SeekToLast() : iterator->SeekToFirst();
   } else if (iterator->Valid()) {
     cursor->backward ? iterator->Prev() : iterator->Next();
@@ -186,6 +256,58 @@ void hive_rocks_compact(HiveRocks* rocks, HiveError* error) {
   // Also what lies at the bottom already: it is to be verified, and to get metadata.
   compact.bottommost_level_compaction = BottommostLevelCompaction::kForceOptimized;
   hive::Tell(rocks->db->CompactRange(compact, nullptr, nullptr), error);
+}
+
+void hive_rocks_delete_range(HiveRocks* rocks, HiveSlice start, HiveSlice end, HiveError* error) {
+  WriteOptions write;
+  write.sync = true;
+  hive::Tell(rocks->db->DeleteRange(write, rocks->db->DefaultColumnFamily(), S(start), S(end)), error);
+}
+
+void hive_rocks_counters(HiveRocks* rocks, uint64_t out[kHiveCounters]) {
+  const hive::Counters& counters = rocks->context->counters;
+  const std::atomic<uint64_t>* all[kHiveCounters] = {
+      &counters.written, &counters.verified, &counters.adopted, &counters.orphans, &counters.recreated,
+      &counters.mismatches, &counters.retries, &counters.repaired, &counters.damaged, &counters.injected};
+  for (size_t i = 0; i < kHiveCounters; i++) out[i] = all[i]->load();
+}
+
+void hive_rocks_damage(HiveRocks* rocks, void* self, void (*take)(void* self, const HiveDamage* damage)) {
+  for (const auto& one : rocks->context->AllDamage()) {
+    const HiveDamage damage{H(one.user_key), one.sequence, one.file, one.type, static_cast<uint8_t>(one.verdict)};
+    take(self, &damage);
+  }
+}
+
+uint64_t hive_rocks_verify(HiveRocks* rocks, uint64_t after, uint64_t* entries, uint64_t* bytes, HiveError* error) {
+  *entries = *bytes = 0;
+  hive::Tell(Status::OK(), error);
+  const auto file = rocks->context->FileAfter(after);
+  if (file == nullptr) return 0;
+  *bytes = file->size;
+  const Status status = hive::VerifyFile(file, entries);
+  // Merged into another meanwhile, which verified it.
+  const bool gone = !status.ok() && rocks->context->FileAfter(file->number - 1) != file;
+  if (!gone) hive::Tell(status, error);
+  return file->number;
+}
+
+void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,
+                         void (*take)(void* self, uint64_t sequence, uint64_t checksum, HiveSlice payload),
+                         HiveError* error) {
+  const hive::ShowMetadata show;
+  const std::string mark_key = S(key).ToString() + hive::kMark;
+  std::vector<KeyVersion> versions;
+  const Status status = GetAllKeyVersions(rocks->db.get(), mark_key, mark_key, kMetadataShownMax, &versions);
+  for (const auto& version : versions) {
+    hive::Metadata metadata;
+    if (hive::Decode(version.value, &metadata)) take(self, metadata.sequence, metadata.checksum, H(metadata.payload));
+  }
+  hive::Tell(status, error);
+}
+
+void hive_rocks_inject(HiveRocks* rocks, uint32_t read_per_million, uint32_t write_per_million, uint64_t seed) {
+  rocks->context->Inject(read_per_million, write_per_million, seed);
 }
 
 void hive_rocks_pause(HiveRocks* rocks, HiveError* error) {

@@ -22,13 +22,31 @@ struct HiveSlice {
   size_t length;
 };
 
+// General metadata: says in `out` (at most `capacity` bytes) what is to be kept beside an entry;
+// `previous` is what was said of it before. Called from RocksDB's threads.
+struct HiveProvider {
+  void* self;
+  size_t (*describe)(void* self, HiveSlice key, HiveSlice value, uint64_t sequence, uint8_t type, HiveSlice previous,
+                     char* out, size_t capacity);
+};
+
+struct HiveDamage {
+  HiveSlice key;
+  uint64_t sequence;
+  uint64_t file;
+  uint8_t type;
+  uint8_t verdict;
+};
+
 struct HiveOptions {
+  HiveProvider provider;
   uint64_t cache_bytes;
   uint64_t memtable_bytes;
   uint64_t file_bytes;
   uint64_t wal_bytes_max;
   int32_t threads;
   uint8_t make;              // 1: the directory is empty and a database is made in it
+  uint8_t metahive;          // 0: plain RocksDB, for comparisons
   uint8_t block_checksums;   // 0: none, for tests of what metadata entries find without them
 };
 
@@ -58,6 +76,21 @@ void hive_rocks_cursor_free(HiveCursor* cursor);
 
 void hive_rocks_flush(HiveRocks* rocks, HiveError* error);
 void hive_rocks_compact(HiveRocks* rocks, HiveError* error);
+// Removes [start, end): for tests; the engine has no use for it.
+void hive_rocks_delete_range(HiveRocks* rocks, HiveSlice start, HiveSlice end, HiveError* error);
+
+// Counters in the order of `Counters` (context.h).
+constexpr size_t kHiveCounters = 10;
+void hive_rocks_counters(HiveRocks* rocks, uint64_t out[kHiveCounters]);
+// Every key known to be damaged.
+void hive_rocks_damage(HiveRocks* rocks, void* self, void (*take)(void* self, const HiveDamage* damage));
+// Verifies the next table file behind number `after`, read anew; 0: there is none.
+uint64_t hive_rocks_verify(HiveRocks* rocks, uint64_t after, uint64_t* entries, uint64_t* bytes, HiveError* error);
+// Metadata entries of a key, newest first: the entry's sequence number, checksum, payload.
+void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,
+                         void (*take)(void* self, uint64_t sequence, uint64_t checksum, HiveSlice payload),
+                         HiveError* error);
+void hive_rocks_inject(HiveRocks* rocks, uint32_t read_per_million, uint32_t write_per_million, uint64_t seed);
 // Nothing is written out, merged or deleted in the background until `go_on`: for copies of the files.
 void hive_rocks_pause(HiveRocks* rocks, HiveError* error);
 void hive_rocks_go_on(HiveRocks* rocks, HiveError* error);

@@ -70,15 +70,49 @@ pub struct HiveError {
     pub length: usize,
 }
 
+/// Called by the shim for each entry that is written into a table.
+pub type Describe = unsafe extern "C" fn(
+    this: *mut c_void,
+    key: HiveSlice<'_>,
+    value: HiveSlice<'_>,
+    sequence: u64,
+    kind: u8,
+    previous: HiveSlice<'_>,
+    out: *mut c_char,
+    capacity: usize,
+) -> usize;
+
+/// Who says what is kept beside an entry.
+#[repr(C)]
+pub struct HiveProvider {
+    pub this: *mut c_void,
+    pub describe: Option<Describe>,
+}
+
+/// A key that is damaged; lives for the call it is given to.
+#[repr(C)]
+pub struct HiveDamage<'a> {
+    pub key: HiveSlice<'a>,
+    pub sequence: u64,
+    pub file: u64,
+    pub kind: u8,
+    pub verdict: u8,
+}
+
+/// As many counters as the shim has.
+pub const COUNTERS: usize = 10;
+
 /// How a database is opened.
 #[repr(C)]
 pub struct HiveOptions {
+    pub provider: HiveProvider,
     pub cache_bytes: u64,
     pub memtable_bytes: u64,
     pub file_bytes: u64,
     pub wal_bytes_max: u64,
     pub threads: i32,
     pub make: u8,
+    pub metahive: u8,
     pub block_checksums: u8,
 }
 
@@ -117,6 +151,35 @@ extern "C" {
     pub fn hive_rocks_cursor_free(cursor: *mut HiveCursor);
     pub fn hive_rocks_flush(rocks: *mut HiveRocks, error: *mut HiveError);
     pub fn hive_rocks_compact(rocks: *mut HiveRocks, error: *mut HiveError);
+    pub fn hive_rocks_counters(rocks: *mut HiveRocks, out: *mut [u64; COUNTERS]);
+    pub fn hive_rocks_damage(
+        rocks: *mut HiveRocks,
+        this: *mut c_void,
+        take: unsafe extern "C" fn(*mut c_void, *const HiveDamage<'_>),
+    );
+    pub fn hive_rocks_verify(
+        rocks: *mut HiveRocks,
+        after: u64,
+        entries: *mut u64,
+        bytes: *mut u64,
+        error: *mut HiveError,
+    ) -> u64;
+    pub fn hive_rocks_metadata(
+        rocks: *mut HiveRocks,
+        key: HiveSlice<'_>,
+        this: *mut c_void,
+        take: unsafe extern "C" fn(*mut c_void, u64, u64, HiveSlice<'_>),
+        error: *mut HiveError,
+    );
+    #[cfg(test)]
+    pub fn hive_rocks_delete_range(
+        rocks: *mut HiveRocks,
+        start: HiveSlice<'_>,
+        end: HiveSlice<'_>,
+        error: *mut HiveError,
+    );
+    #[cfg(test)]
+    pub fn hive_rocks_inject(rocks: *mut HiveRocks, read_per_million: u32, write_per_million: u32, seed: u64);
     pub fn hive_rocks_pause(rocks: *mut HiveRocks, error: *mut HiveError);
     pub fn hive_rocks_go_on(rocks: *mut HiveRocks, error: *mut HiveError);
     pub fn hive_rocks_bytes(rocks: *mut HiveRocks) -> u64;

@@ -1,4 +1,7 @@
-//! RocksDB, unmodified, as an engine: a C++ shim of our own (`shim/`) around Debian's library.
+//! RocksDB, unmodified, as an engine, with MetaHive: every key's checksum stands beside it.
+//!
+//!   lib.rs, store.rs   the contract over RocksDB          shim/store.cc
+//!   metahive.rs        counters, damage, verifying        shim/{builder,reader,verify,blocks,context}.cc
 //!
 //! Writes go to a journal (synced once a batch) and a table in memory; full tables become sorted files,
 //! which threads of its own merge.
@@ -7,7 +10,8 @@
 //! not by the simulator.
 //!
 //! Always: `write` is synced when it returns; what stands under a key is sealed (`base_engine::stored`);
-//! a journal that rotted leaves a state that was, or is refused.
+//! a journal that rotted leaves a state that was, or is refused; what does not match its checksum is read
+//! anew, and then reported and read no more until it is written again.
 //! Not here: spaces, seals, snapshots' age (`base_engine::stored`). Bytes: docs/formats/engine-stored.md;
 //! limits and figures: docs/engines/rocksdb.md.
 #![deny(missing_docs)]
@@ -17,13 +21,18 @@
 mod failure;
 #[allow(missing_docs, reason = "shim/store.h says what each does")]
 mod ffi;
+mod metahive;
 mod store;
 #[cfg(test)]
 mod tests;
 
 use base_engine::stored::{Directory, RawStore, SnapshotLimits, StoredEngine};
 use base_engine::EngineError;
+pub use metahive::{
+    Counters, Damage, Described, Kept, MetadataProvider, SizeAndAge, Verdict, VerifiedFile, PAYLOAD_BYTES_MAX,
+};
 use std::path::Path;
+use std::sync::Arc;
 pub use store::{RocksStore, RocksView};
 
 /// The engine.
@@ -37,7 +46,7 @@ const DATA_DIRECTORY: &str = "data";
 const FILES: [&str; 1] = [DATA_DIRECTORY];
 
 /// How an engine is opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone)]
 pub struct RocksConfig {
     /// Memory for blocks read.
     pub cache_bytes: u64,
@@ -45,6 +54,11 @@ pub struct RocksConfig {
     pub memtable_bytes: u64,
     /// Threads that write tables out and merge files.
     pub threads: usize,
+    /// Metadata beside every key. Off, it is RocksDB as everybody has it: for comparisons, and to clean
+    /// files of metadata (by merging them).
+    pub metahive: bool,
+    /// What else is kept beside every key, on this node alone.
+    pub providers: Vec<Arc<dyn MetadataProvider>>,
     /// RocksDB's own checksums of blocks. Off only where tests ask what is found without them.
     pub block_checksums: bool,
     /// When snapshots expire.
@@ -60,6 +74,8 @@ impl Default for RocksConfig {
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
             threads: 2,
+            metahive: true,
+            providers: Vec::new(),
             block_checksums: true,
             snapshots: SnapshotLimits::default(),
             identity: String::new(),

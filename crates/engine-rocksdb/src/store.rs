@@ -6,6 +6,7 @@
 
 use crate::failure::write_failure;
 use crate::ffi::*;
+use crate::metahive::Providers;
 use crate::RocksConfig;
 use base_engine::stored::{Changes, RawStore, RawView, RawVisit};
 use base_engine::{Direction, EngineError};
@@ -25,7 +26,11 @@ const WAL_BYTES_MAX: u64 = 256 << 20;
 const FILE_BYTES: u64 = 16 << 20;
 
 /// An open database; closed with the last of its views.
-pub(crate) struct Database(NonNull<HiveRocks>);
+pub(crate) struct Database {
+    handle: NonNull<HiveRocks>,
+    /// RocksDB's threads call it until the database is closed.
+    _providers: Box<Providers>,
+}
 
 // SAFETY: RocksDB's database, and the shim's handle around it, may be used by any number of threads.
 unsafe impl Send for Database {}
@@ -34,7 +39,7 @@ unsafe impl Sync for Database {}
 
 impl Database {
     pub(crate) fn handle(&self) -> *mut HiveRocks {
-        self.0.as_ptr()
+        self.handle.as_ptr()
     }
 }
 
@@ -74,13 +79,16 @@ impl RocksStore {
     /// Opens the database; `made`: it must be there.
     pub(crate) fn open(path: &Path, made: bool, config: &RocksConfig) -> Result<RocksStore, EngineError> {
         use std::os::unix::ffi::OsStrExt;
+        let providers = Box::new(Providers::new(config.providers.clone()));
         let options = HiveOptions {
+            provider: providers.for_shim(),
             cache_bytes: config.cache_bytes,
             memtable_bytes: config.memtable_bytes,
             file_bytes: FILE_BYTES,
             wal_bytes_max: WAL_BYTES_MAX,
             threads: i32::try_from(config.threads).unwrap_or(i32::MAX),
             make: u8::from(!made),
+            metahive: u8::from(config.metahive),
             block_checksums: u8::from(config.block_checksums),
         };
         let what = format!("opening {}", path.display());
@@ -88,7 +96,7 @@ impl RocksStore {
         // SAFETY: all arguments outlive the call.
         let opened = unsafe { hive_rocks_open(HiveSlice::of(path.as_os_str().as_bytes()), &options, &mut error) };
         match NonNull::new(opened) {
-            Some(handle) => Ok(RocksStore { database: Arc::new(Database(handle)) }),
+            Some(handle) => Ok(RocksStore { database: Arc::new(Database { handle, _providers: providers }) }),
             None => Err(missing_is_damage(made, error.judge(&what).err(), &what)),
         }
     }

@@ -111,7 +111,8 @@ fn flipped_bits_never_give_a_wrong_answer() {
     let image = images::of(&engine);
     let expected: Vec<_> = (0..300).map(|i| engine.get(A, format!("key {i:04}").as_bytes()).unwrap()).collect();
     drop(engine);
-    let tables = image.keys().filter(|path| path.extension().is_some_and(|name| name == "sst")).cloned().collect::<Vec<_>>();
+    let tables =
+        image.keys().filter(|path| path.extension().is_some_and(|name| name == "sst")).cloned().collect::<Vec<_>>();
     let (mut found, mut harmless) = (0, 0);
     for path in tables {
         let length = image[&path].0.len();

@@ -32,7 +32,8 @@ pub fn read(root: &Path) -> Image {
             let path = relative.join(entry.file_name());
             match entry.file_type().unwrap().is_dir() {
                 true => waiting.push(path),
-                false if entry.file_name() == LOCK_FILE || entry.file_name().as_encoded_bytes().starts_with(b"LOG") => {}
+                false if entry.file_name() == LOCK_FILE || entry.file_name().as_encoded_bytes().starts_with(b"LOG") => {
+                }
                 false => {
                     let file = read_file(&entry.path());
                     image.insert(path, file);

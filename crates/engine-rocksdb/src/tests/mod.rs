@@ -3,6 +3,7 @@
 mod damage;
 mod images;
 mod limits;
+mod metahive;
 
 use crate::{RocksConfig, RocksEngine};
 use base_engine::conformance::EngineFactory;
