@@ -1,6 +1,8 @@
 // What the tables of one database share. See context.h.
 #include "context.h"
 
+#include <algorithm>
+
 #include "metahive.h"
 
 namespace hive {
@@ -28,16 +30,37 @@ bool Registry::Find(const Slice& value, Carried* out) {
   return true;
 }
 
+namespace {
+
+bool Same(const Damage& one, const Damage& other) {
+  return one.found == other.found && one.verdict == other.verdict;
+}
+
+}  // namespace
+
 void Context::Report(Damage damage) {
   counters.damaged++;
   std::lock_guard<std::mutex> lock(mutex_);
   const auto healed = healed_.find(damage.user_key);
-  if (healed != healed_.end() && damage.sequence <= healed->second) return;
+  if (healed != healed_.end()) {
+    for (const Damage& before : healed->second) {
+      // A lost key leaves nothing to know it by but its number.
+      const bool known = damage.verdict != Verdict::kKeyLost || damage.sequence == before.sequence;
+      if (known && damage.sequence <= before.sequence && Same(before, damage)) return;
+    }
+  }
   if (damage_.size() >= kDamagedKeysMax && damage_.count(damage.user_key) == 0) {
     overflowed_.store(true, std::memory_order_release);
   } else {
-    Damage& known = damage_[damage.user_key];
-    if (damage.sequence >= known.sequence) known = std::move(damage);
+    std::vector<Damage>& versions = damage_[damage.user_key];
+    for (Damage& known : versions) {
+      if (!Same(known, damage)) continue;
+      known.file = damage.file;
+      known.sequence = std::max(known.sequence, damage.sequence);
+      return;
+    }
+    if (versions.size() >= kDamagedVersionsMax) versions.erase(versions.begin());
+    versions.push_back(std::move(damage));
   }
   any_damage_.store(true, std::memory_order_release);
 }
@@ -46,7 +69,11 @@ bool Context::IsDamaged(const Slice& user_key, SequenceNumber sequence) {
   if (!AnyDamage()) return false;
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = damage_.find(user_key.ToString());
-  return found != damage_.end() && found->second.sequence == sequence;
+  if (found == damage_.end()) return false;
+  for (const Damage& one : found->second) {
+    if (one.sequence == sequence) return true;
+  }
+  return false;
 }
 
 std::vector<Damage> Context::DamageWithin(const Slice& start, const Slice& end) {
@@ -54,7 +81,7 @@ std::vector<Damage> Context::DamageWithin(const Slice& start, const Slice& end) 
   std::lock_guard<std::mutex> lock(mutex_);
   for (auto at = damage_.lower_bound(start.ToString()); at != damage_.end(); ++at) {
     if (Slice(at->first).compare(end) >= 0) break;
-    out.push_back(at->second);
+    out.insert(out.end(), at->second.begin(), at->second.end());
   }
   return out;
 }
@@ -62,24 +89,39 @@ std::vector<Damage> Context::DamageWithin(const Slice& start, const Slice& end) 
 std::vector<Damage> Context::AllDamage() {
   std::vector<Damage> out;
   std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& one : damage_) out.push_back(one.second);
+  for (const auto& key : damage_) out.insert(out.end(), key.second.begin(), key.second.end());
   return out;
 }
 
-void Context::Forget(const std::string& user_key) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  damage_.erase(user_key);
+void Context::EraseIfEmpty(std::map<std::string, std::vector<Damage>>::iterator at) {
+  if (at->second.empty()) damage_.erase(at);
   any_damage_.store(!damage_.empty() || Overflowed(), std::memory_order_release);
+}
+
+void Context::Forget(const Damage& damage) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto at = damage_.find(damage.user_key);
+  if (at == damage_.end()) return;
+  auto& versions = at->second;
+  versions.erase(std::remove_if(versions.begin(), versions.end(),
+                                [&](const Damage& one) { return one.sequence == damage.sequence && Same(one, damage); }),
+                 versions.end());
+  EraseIfEmpty(at);
 }
 
 void Context::Heal(const Slice& user_key, SequenceNumber sequence) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = damage_.find(user_key.ToString());
-  if (found == damage_.end()) return;
+  const auto at = damage_.find(user_key.ToString());
+  if (at == damage_.end()) return;
   if (healed_.size() >= kDamagedKeysMax) healed_.clear();
-  healed_[found->first] = sequence;
-  damage_.erase(found);
-  any_damage_.store(!damage_.empty() || Overflowed(), std::memory_order_release);
+  std::vector<Damage>& healed = healed_[at->first];
+  for (Damage& one : at->second) {
+    if (one.sequence > sequence) continue;
+    if (healed.size() >= kDamagedVersionsMax) healed.erase(healed.begin());
+    healed.push_back(std::move(one));
+  }
+  at->second.clear();
+  EraseIfEmpty(at);
 }
 
 void Context::Describe(const Slice& user_key, const Slice& value, SequenceNumber sequence, ValueType type,

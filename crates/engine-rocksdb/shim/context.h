@@ -22,6 +22,8 @@ struct FileInfo;
 
 // Damaged keys that are told apart; beyond, the whole database counts as damaged.
 constexpr size_t kDamagedKeysMax = 65536;
+// Damaged versions of one key that are told apart; beyond, the oldest report goes.
+constexpr size_t kDamagedVersionsMax = 16;
 
 struct Damage {
   std::string user_key;
@@ -80,7 +82,8 @@ class Context {
   // Those with start <= key, and key < end.
   std::vector<Damage> DamageWithin(const Slice& start, const Slice& end);
   std::vector<Damage> AllDamage();
-  void Forget(const std::string& user_key);
+  // What was found is not what a reader gets any more.
+  void Forget(const Damage& damage);
   // The key was written anew: versions up to `sequence` are of no interest any more.
   void Heal(const Slice& user_key, SequenceNumber sequence);
 
@@ -103,10 +106,12 @@ class Context {
 
   const HiveProvider provider_;
   std::mutex mutex_;
-  std::map<std::string, Damage> damage_;
-  // Keys that were damaged and written anew, with the number up to which old versions are superseded.
-  // RocksDB sets numbers to zero at the lowest level, so numbers alone do not always tell.
-  std::map<std::string, SequenceNumber> healed_;
+  void EraseIfEmpty(std::map<std::string, std::vector<Damage>>::iterator at);
+
+  std::map<std::string, std::vector<Damage>> damage_;
+  // What keys were damaged with before they were written anew: it may be met again until it is merged
+  // away. RocksDB sets sequence numbers to zero at the lowest level, so they alone do not tell.
+  std::map<std::string, std::vector<Damage>> healed_;
   std::map<uint64_t, std::shared_ptr<const FileInfo>> files_;
   std::atomic<bool> any_damage_{false};
   std::atomic<bool> overflowed_{false};

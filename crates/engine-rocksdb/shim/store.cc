@@ -97,12 +97,17 @@ Status StillDamaged(HiveRocks* rocks, const hive::Damage& damage) {
   const Slice key(damage.user_key);
   const Status status = GetAllKeyVersions(rocks->db.get(), key, key, 1, &versions);
   if (!status.ok()) return status;
+  const bool value = damage.type == kTypeValue && damage.verdict != hive::Verdict::kKeyLost;
+  if (versions.empty() && value) {
+    rocks->context->Forget(damage);
+    return Status::OK();
+  }
   if (!versions.empty()) {
     const KeyVersion& newest = versions.front();
     // At the lowest level all numbers are zero: then it is told by what it holds.
-    const bool other = damage.type == kTypeValue && hive::ContentHash(key, newest.value) != damage.found;
+    const bool other = value && hive::ContentHash(key, newest.value) != damage.found;
     if (newest.sequence > damage.sequence || other) {
-      rocks->context->Forget(damage.user_key);
+      rocks->context->Forget(damage);
       return Status::OK();
     }
   }
@@ -274,22 +279,27 @@ void hive_rocks_counters(HiveRocks* rocks, uint64_t out[kHiveCounters]) {
 
 void hive_rocks_damage(HiveRocks* rocks, void* self, void (*take)(void* self, const HiveDamage* damage)) {
   for (const auto& one : rocks->context->AllDamage()) {
+    if (StillDamaged(rocks, one).ok()) continue;
     const HiveDamage damage{H(one.user_key), one.sequence, one.file, one.type, static_cast<uint8_t>(one.verdict)};
     take(self, &damage);
   }
 }
 
-uint64_t hive_rocks_verify(HiveRocks* rocks, uint64_t after, uint64_t* entries, uint64_t* bytes, HiveError* error) {
+uint64_t hive_rocks_file_after(HiveRocks* rocks, uint64_t number) {
+  const auto file = rocks->context->FileAfter(number);
+  return file == nullptr ? 0 : file->number;
+}
+
+void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uint64_t* bytes, HiveError* error) {
   *entries = *bytes = 0;
   hive::Tell(Status::OK(), error);
-  const auto file = rocks->context->FileAfter(after);
-  if (file == nullptr) return 0;
+  const auto file = rocks->context->FileAfter(number - 1);
+  if (file == nullptr || file->number != number) return;
   *bytes = file->size;
   const Status status = hive::VerifyFile(file, entries);
   // Merged into another meanwhile, which verified it.
   const bool gone = !status.ok() && rocks->context->FileAfter(file->number - 1) != file;
   if (!gone) hive::Tell(status, error);
-  return file->number;
 }
 
 void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,

@@ -82,10 +82,12 @@ void hive_rocks_delete_range(HiveRocks* rocks, HiveSlice start, HiveSlice end, H
 // Counters in the order of `Counters` (context.h).
 constexpr size_t kHiveCounters = 10;
 void hive_rocks_counters(HiveRocks* rocks, uint64_t out[kHiveCounters]);
-// Every key known to be damaged.
+// Every version that is damaged and would be read now.
 void hive_rocks_damage(HiveRocks* rocks, void* self, void (*take)(void* self, const HiveDamage* damage));
-// Verifies the next table file behind number `after`, read anew; 0: there is none.
-uint64_t hive_rocks_verify(HiveRocks* rocks, uint64_t after, uint64_t* entries, uint64_t* bytes, HiveError* error);
+// The number of the next table file behind one; 0: there is none.
+uint64_t hive_rocks_file_after(HiveRocks* rocks, uint64_t number);
+// Verifies a table file, read anew; one that is gone has no entries.
+void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uint64_t* bytes, HiveError* error);
 // Metadata entries of a key, newest first: the entry's sequence number, checksum, payload.
 void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,
                          void (*take)(void* self, uint64_t sequence, uint64_t checksum, HiveSlice payload),

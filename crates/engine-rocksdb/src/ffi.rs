@@ -157,13 +157,14 @@ extern "C" {
         this: *mut c_void,
         take: unsafe extern "C" fn(*mut c_void, *const HiveDamage<'_>),
     );
+    pub fn hive_rocks_file_after(rocks: *mut HiveRocks, number: u64) -> u64;
     pub fn hive_rocks_verify(
         rocks: *mut HiveRocks,
-        after: u64,
+        number: u64,
         entries: *mut u64,
         bytes: *mut u64,
         error: *mut HiveError,
-    ) -> u64;
+    );
     pub fn hive_rocks_metadata(
         rocks: *mut HiveRocks,
         key: HiveSlice<'_>,

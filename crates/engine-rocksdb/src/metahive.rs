@@ -13,6 +13,7 @@
 use crate::ffi::*;
 use crate::store::{mapped, unmapped, RocksStore};
 use base_engine::EngineError;
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::from_mut;
@@ -279,7 +280,7 @@ impl RocksStore {
         Counters { written, verified, adopted, orphans, recreated, mismatches, retries, repaired, damaged, injected }
     }
 
-    /// Every key known to be damaged, in order. Each is refused by reads, with the ranges it lies in,
+    /// Every key known to be damaged whose damaged version is the newest, in order. Each is refused by reads, with the ranges it lies in,
     /// until it is put or deleted anew: with what a healthy replica has.
     pub fn damage(&self) -> Vec<Damage> {
         let mut found: Vec<Damage> = Vec::new();
@@ -292,20 +293,36 @@ impl RocksStore {
     /// `None`: there is none. What is wrong is in [`RocksStore::damage`] then. A scrub calls it again and
     /// again, and waits in between as its rate allows.
     pub fn verify_file(&self, after: u64) -> Result<Option<VerifiedFile>, EngineError> {
+        // SAFETY: the handle is open.
+        let file = unsafe { hive_rocks_file_after(self.database.handle(), after) };
+        if file == 0 {
+            return Ok(None);
+        }
         let (mut entries, mut bytes, mut error) = (0, 0, HiveError::none());
         // SAFETY: the handle is open, the numbers and the error outlive the call.
-        let file = unsafe { hive_rocks_verify(self.database.handle(), after, &mut entries, &mut bytes, &mut error) };
+        unsafe { hive_rocks_verify(self.database.handle(), file, &mut entries, &mut bytes, &mut error) };
         error.judge(&format!("verifying table {file}"))?;
-        Ok((file != 0).then_some(VerifiedFile { file, entries, bytes }))
+        Ok(Some(VerifiedFile { file, entries, bytes }))
     }
 
-    /// Verifies every table file; the entries met.
+    /// Verifies every table file; the entries met. A merge that began before may add files with lower
+    /// numbers meanwhile, so the list is gone through until there is none that was not looked at.
     pub fn verify_files(&self) -> Result<u64, EngineError> {
-        let (mut after, mut entries) = (0, 0);
-        while let Some(verified) = self.verify_file(after)? {
-            (after, entries) = (verified.file, entries + verified.entries);
+        let (mut seen, mut entries) = (BTreeSet::new(), 0);
+        loop {
+            let (mut after, mut new) = (0, false);
+            // SAFETY: the handle is open.
+            while let file @ 1.. = unsafe { hive_rocks_file_after(self.database.handle(), after) } {
+                if seen.insert(file) {
+                    let verified = self.verify_file(file - 1)?;
+                    (new, entries) = (true, entries + verified.map_or(0, |verified| verified.entries));
+                }
+                after = file;
+            }
+            if !new {
+                return Ok(entries);
+            }
         }
-        Ok(entries)
     }
 
     /// The metadata beside a key, newest first: for operators and tests. Empty for what has not reached a

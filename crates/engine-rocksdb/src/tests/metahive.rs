@@ -2,6 +2,7 @@
 
 mod flips;
 mod model;
+mod others;
 
 use super::RocksFactory;
 use crate::ffi::*;
@@ -10,7 +11,7 @@ use base_engine::stored::RawView;
 use base_engine::{Direction, EngineError};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A store without the contract around it: keys and values as they are given.
 pub fn open(factory: &RocksFactory, path: &Path, made: bool, change: impl FnOnce(&mut RocksConfig)) -> RocksStore {
@@ -78,4 +79,10 @@ pub fn same(view: &impl RawView, model: &BTreeMap<Vec<u8>, Vec<u8>>, when: &str)
             assert_eq!(view.get(&beside), Ok(None), "{when}");
         }
     }
+}
+
+/// The table files of a database.
+pub fn tables(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|name| name == "sst")).collect()
 }

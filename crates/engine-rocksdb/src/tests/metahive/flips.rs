@@ -1,7 +1,7 @@
 //! Flipped bits: those that pass are mended by reading anew, those that stay are found before they are
 //! merged, served or sealed anew, and a write of the right value repairs them.
 
-use super::{everything, inject, open, same, write};
+use super::{everything, inject, open, same, tables, write};
 use crate::tests::RocksFactory;
 use crate::{RocksStore, Verdict};
 use base_engine::stored::{RawStore, RawView};
@@ -96,11 +96,6 @@ fn flips_that_stay_are_refused_until_written_anew() {
     store.compact().unwrap();
     assert_eq!(store.counters().mismatches, found, "the damaged versions are gone");
     same(&view, &expected, "after merging");
-}
-
-fn tables(path: &Path) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.extension().is_some_and(|name| name == "sst")).collect()
 }
 
 fn place_of(bytes: &[u8], what: &[u8]) -> Option<usize> {
