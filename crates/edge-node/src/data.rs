@@ -15,10 +15,9 @@
 
 use crate::chance;
 use base_types::{DiskId, NodeId};
+pub use edge_disk::files::make_directory;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -160,54 +159,18 @@ fn has_foreign_files(path: &Path) -> std::io::Result<bool> {
 }
 
 fn lock(path: &Path) -> Result<File, DataError> {
-    let io = |error: std::io::Error| DataError::Io {
-        path: path.display().to_string(),
-        reason: format!("hive-node.lock: {error}"),
-    };
-    let file =
-        File::options().create(true).truncate(false).write(true).open(path.join("hive-node.lock")).map_err(io)?;
-    // SAFETY: flock on a descriptor we own; it has no memory effects.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        let error = std::io::Error::last_os_error();
-        return match error.kind() {
-            std::io::ErrorKind::WouldBlock => Err(DataError::InUse { path: path.display().to_string() }),
-            _ => Err(io(error)),
-        };
+    let name = path.display().to_string();
+    match edge_disk::files::lock(&path.join("hive-node.lock")) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(DataError::InUse { path: name }),
+        Err(error) => Err(DataError::Io { path: name, reason: format!("hive-node.lock: {error}") }),
     }
-    Ok(file)
 }
 
 fn write_marker(path: &Path, marker: &Marker) -> std::io::Result<()> {
-    let new = path.join("hive-node.json.new");
-    let mut file = File::create(&new)?;
     let mut text = serde_json::to_vec(marker)?;
     text.push(b'\n');
-    file.write_all(&text)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path.join("hive-node.json"))?;
-    sync_directory(path)?;
-    // The directory's own name, too.
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
-        _ => Ok(()),
-    }
-}
-
-/// Makes a directory if it is not there, and its name durable.
-pub fn make_directory(path: &Path) -> std::io::Result<()> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    std::fs::DirBuilder::new().mode(0o700).create(path)?;
-    match path.parent() {
-        Some(parent) => sync_directory(parent),
-        None => Ok(()),
-    }
-}
-
-/// Makes the names in a directory durable.
-pub fn sync_directory(path: &Path) -> std::io::Result<()> {
-    File::open(path)?.sync_all()
+    edge_disk::files::write_whole(path, "hive-node.json", &text)
 }
 
 #[cfg(test)]

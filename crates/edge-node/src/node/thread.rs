@@ -3,7 +3,7 @@
 //! Always: everything on it is single-threaded (a LocalSet); it ends when all its lanes have.
 
 use super::{Shared, StartError};
-use crate::disk::{LogDirectory, LogDiskOptions, LogWriter, Report};
+use crate::disk::{self, LogDirectory, LogDiskOptions, LogWriter, Report};
 use crate::http::{HttpDoor, HttpState};
 use crate::lane::door::LaneDoor;
 use crate::lane::engine::EngineThread;
@@ -146,7 +146,11 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
     let name = format!("hive-{lane}");
     let options = LogDiskOptions { segment_bytes, direct: true };
     let io = |error: std::io::Error| error.to_string();
-    let log = LogWriter::start(&name, &log_directory, options, report, spawn).map_err(io)?;
+    let of_disk = || -> edge_disk::Report {
+        let report = report();
+        Box::new(move |event| report(disk::event(event)))
+    };
+    let log = LogWriter::start(&name, &log_directory, options, of_disk, spawn).map_err(io)?;
     let engine = EngineThread::start(&name, &engines, report(), spawn).map_err(io)?;
     let door = LaneDoor::new(lane);
     let peers = PeerSet::new(shared.own.clone(), lane, shared.identities.clone(), door.clone());

@@ -13,10 +13,10 @@
 //! writes are refused.
 //! Not here: watching free space before it has run out (monitor.rs).
 
-use super::{segment_path, Report};
-use crate::data::sync_directory;
+use crate::files::sync_directory;
+use crate::{segment_path, DiskEvent, Report};
 use core_log::{LogAction, SegmentId};
-use core_node::api::Event;
+
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -46,7 +46,7 @@ impl Segments {
 
     /// The disk has another size now (tests of a full disk).
     #[cfg(test)]
-    pub(super) fn set_segment_bytes(&mut self, bytes: u64) {
+    pub(crate) fn set_segment_bytes(&mut self, bytes: u64) {
         self.segment_bytes = bytes;
     }
 
@@ -75,7 +75,7 @@ impl Segments {
     }
 
     /// One action; what to report.
-    pub fn carry_out(&mut self, action: LogAction) -> Vec<Event> {
+    pub fn carry_out(&mut self, action: LogAction) -> Vec<DiskEvent> {
         match action {
             LogAction::Prepare { segment, recycle } => self.prepare(segment, recycle),
             LogAction::Remove { segment } => {
@@ -92,7 +92,7 @@ impl Segments {
         }
     }
 
-    fn prepare(&mut self, segment: SegmentId, recycle: Option<SegmentId>) -> Vec<Event> {
+    fn prepare(&mut self, segment: SegmentId, recycle: Option<SegmentId>) -> Vec<DiskEvent> {
         let made = match recycle {
             Some(old) => self.recycle(old, segment),
             None => self.prewrite(&segment_path(&self.directory, segment)),
@@ -100,31 +100,31 @@ impl Segments {
         match made {
             Ok(()) => {
                 self.started = true;
-                vec![Event::LogSegmentReady { segment }]
+                vec![DiskEvent::SegmentReady { segment }]
             }
             Err(error) if is_full(&error) => self.prepare_when_full(segment),
-            Err(error) => vec![Event::LogFailed {
+            Err(error) => vec![DiskEvent::Failed {
                 message: format!("making segment {} in {}: {error}", segment.0, self.directory.display()),
             }],
         }
     }
 
-    fn prepare_when_full(&mut self, segment: SegmentId) -> Vec<Event> {
+    fn prepare_when_full(&mut self, segment: SegmentId) -> Vec<DiskEvent> {
         let mut events = Vec::new();
         if !self.full {
             self.full = true;
             tracing::error!(directory = %self.directory.display(), "the disk is full: writes are refused until there is room for a log segment");
-            events.push(Event::DiskFull { full: true });
+            events.push(DiskEvent::Full { full: true });
         }
         match self.rename(&self.reserve_path(), &segment_path(&self.directory, segment)) {
-            Ok(()) => events.push(Event::LogSegmentReady { segment }),
-            Err(_) => events.push(Event::LogSegmentFailed { segment }),
+            Ok(()) => events.push(DiskEvent::SegmentReady { segment }),
+            Err(_) => events.push(DiskEvent::SegmentFailed { segment }),
         }
         events
     }
 
     /// The reserve, if it is missing; room for it ends the full state.
-    pub fn retry(&mut self) -> Vec<Event> {
+    pub fn retry(&mut self) -> Vec<DiskEvent> {
         let mut events = Vec::new();
         let reserve = self.reserve_path();
         let made = if reserve.exists() { Ok(()) } else { self.prewrite(&reserve) };
@@ -132,7 +132,7 @@ impl Segments {
             Ok(()) if self.full => {
                 self.full = false;
                 tracing::info!(directory = %self.directory.display(), "the disk has room again");
-                events.push(Event::DiskFull { full: false });
+                events.push(DiskEvent::Full { full: false });
             }
             Ok(()) => {}
             Err(error) => tracing::debug!(%error, "no room for the log's reserve segment"),

@@ -1,12 +1,12 @@
 //! The real log over real files: what was reported written is there after a restart.
 
-use super::segments::Segments;
-use super::writer::Writer;
-use super::LogDirectory;
+use crate::segments::Segments;
+use crate::writer::Writer;
+use crate::{DiskEvent, LogDirectory};
 use base_types::{ClusterId, LogIndex, Term, Tick};
 use bytes::Bytes;
 use core_log::{Log, LogAction, LogConfig, LogEntry};
-use core_node::api::Event;
+
 use std::path::Path;
 
 const IDENTITY: u64 = 42;
@@ -36,8 +36,8 @@ fn settle(log: &mut Log, path: &Path, torn: bool) {
             };
             for event in events {
                 match event {
-                    Event::LogWritten { batch } => log.on_written(batch),
-                    Event::LogSegmentReady { segment } => log.on_segment_ready(segment),
+                    DiskEvent::Written { batch } => log.on_written(batch),
+                    DiskEvent::SegmentReady { segment } => log.on_segment_ready(segment),
                     other => panic!("{other:?}"),
                 }
             }

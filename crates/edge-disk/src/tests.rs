@@ -24,13 +24,16 @@ fn what_is_written_is_read_back_direct_and_not() {
     for direct in [true, false] {
         let home = tempfile::tempdir().unwrap();
         let mut segments = Segments::new(home.path(), SEGMENT);
-        assert!(matches!(segments.carry_out(prepare(7, None))[..], [Event::LogSegmentReady { segment: SegmentId(7) }]));
+        assert!(matches!(
+            segments.carry_out(prepare(7, None))[..],
+            [DiskEvent::SegmentReady { segment: SegmentId(7) }]
+        ));
         let mut writer = Writer::new(home.path(), direct);
         assert!(matches!(
             writer.carry_out(write(1, 7, 0, blocks(1, 2))),
-            Some(Event::LogWritten { batch: BatchNumber(1) })
+            Some(DiskEvent::Written { batch: BatchNumber(1) })
         ));
-        assert!(matches!(writer.carry_out(write(2, 7, 8192, blocks(2, 600 / 4))), Some(Event::LogWritten { .. })));
+        assert!(matches!(writer.carry_out(write(2, 7, 8192, blocks(2, 600 / 4))), Some(DiskEvent::Written { .. })));
         let mut disk = LogDirectory::new(home.path());
         assert_eq!(disk.segments().unwrap(), [(SegmentId(7), SEGMENT)]);
         assert_eq!(disk.read(SegmentId(7), 4096, 8192).unwrap(), [vec![1; 4096], vec![2; 4096]].concat());
@@ -48,12 +51,12 @@ fn a_failed_write_is_final() {
     segments.carry_out(prepare(1, None));
     let mut writer = Writer::new(home.path(), true);
     // Segment 2 was never made: the write must fail and not create it.
-    let Some(Event::LogFailed { message }) = writer.carry_out(write(1, 2, 0, blocks(1, 1))) else {
+    let Some(DiskEvent::Failed { message }) = writer.carry_out(write(1, 2, 0, blocks(1, 1))) else {
         panic!("must fail")
     };
     assert!(message.contains("segment 2 at offset 0"), "{message}");
     // A write that could succeed is not tried any more.
-    assert!(matches!(writer.carry_out(write(2, 1, 0, blocks(9, 1))), Some(Event::LogFailed { .. })));
+    assert!(matches!(writer.carry_out(write(2, 1, 0, blocks(9, 1))), Some(DiskEvent::Failed { .. })));
     assert_eq!(LogDirectory::new(home.path()).read(SegmentId(1), 0, 1).unwrap()[0], 0);
 }
 
@@ -62,7 +65,7 @@ fn segments_are_recycled_removed_and_foreign_files_ignored() {
     let home = tempfile::tempdir().unwrap();
     let mut segments = Segments::new(home.path(), SEGMENT);
     segments.carry_out(prepare(1, None));
-    assert!(matches!(segments.carry_out(prepare(2, Some(1)))[..], [Event::LogSegmentReady { segment: SegmentId(2) }]));
+    assert!(matches!(segments.carry_out(prepare(2, Some(1)))[..], [DiskEvent::SegmentReady { segment: SegmentId(2) }]));
     for stray in ["reserve", "x.seg", "0000000000000009.new", "0000000000000009.seg.bak", "9.seg"] {
         std::fs::write(home.path().join(stray), "x").unwrap();
     }
@@ -74,7 +77,7 @@ fn segments_are_recycled_removed_and_foreign_files_ignored() {
     segments.carry_out(LogAction::Remove { segment: SegmentId(2) });
     assert_eq!(disk.segments().unwrap(), [(SegmentId(4), SEGMENT)]);
     // Recycling what is not there is a failed log, not silence.
-    assert!(matches!(segments.carry_out(prepare(6, Some(5)))[..], [Event::LogFailed { .. }]));
+    assert!(matches!(segments.carry_out(prepare(6, Some(5)))[..], [DiskEvent::Failed { .. }]));
 }
 
 /// A segment larger than the file system allows stands for a full disk (fallocate: EFBIG or ENOSPC).
@@ -87,15 +90,15 @@ fn a_full_disk_opens_the_reserve_and_heals() {
     let mut full = Segments::new(home.path(), 1 << 60);
     let events = full.carry_out(prepare(1, None));
     assert!(
-        matches!(events[..], [Event::DiskFull { full: true }, Event::LogSegmentReady { segment: SegmentId(1) }]),
+        matches!(events[..], [DiskEvent::Full { full: true }, DiskEvent::SegmentReady { segment: SegmentId(1) }]),
         "{events:?}"
     );
     // The reserve is spent: the next one has to wait; that the disk is full is told only once.
-    assert!(matches!(full.carry_out(prepare(2, None))[..], [Event::LogSegmentFailed { segment: SegmentId(2) }]));
+    assert!(matches!(full.carry_out(prepare(2, None))[..], [DiskEvent::SegmentFailed { segment: SegmentId(2) }]));
     assert!(full.retry().is_empty());
     full.set_segment_bytes(SEGMENT);
     let events = full.retry();
-    assert!(matches!(events[..], [Event::DiskFull { full: false }]), "{events:?}");
+    assert!(matches!(events[..], [DiskEvent::Full { full: false }]), "{events:?}");
     assert!(home.path().join("reserve").exists());
     assert!(!home.path().join("0000000000000002.new").exists());
 }
@@ -112,10 +115,10 @@ fn the_threads_answer_and_end() {
     let options = LogDiskOptions { segment_bytes: SEGMENT, direct: true };
     let mut writer = LogWriter::start("t", home.path(), options, report, spawn).unwrap();
     writer.submit(Tick(1), prepare(1, None)).unwrap();
-    assert!(matches!(events.recv_timeout(Duration::from_secs(5)).unwrap(), Event::LogSegmentReady { .. }));
+    assert!(matches!(events.recv_timeout(Duration::from_secs(5)).unwrap(), DiskEvent::SegmentReady { .. }));
     writer.submit(Tick(5), write(1, 1, 0, blocks(1, 1))).unwrap();
     assert_eq!(writer.write_since, Some(Tick(5)));
-    assert!(matches!(events.recv_timeout(Duration::from_secs(5)).unwrap(), Event::LogWritten { .. }));
+    assert!(matches!(events.recv_timeout(Duration::from_secs(5)).unwrap(), DiskEvent::Written { .. }));
     writer.stop();
     assert!(writer.submit(Tick(9), write(2, 1, 0, blocks(1, 1))).is_err());
 }

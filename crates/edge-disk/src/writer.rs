@@ -3,10 +3,10 @@
 //! Always: after one failure every further write is answered with the same failure, unwritten.
 //! Not here: making segments (segments.rs).
 
-use super::aligned::AlignedBuffer;
-use super::segment_path;
+use crate::aligned::AlignedBuffer;
+use crate::{segment_path, DiskEvent};
 use core_log::{LogAction, SegmentId, BLOCK_BYTES};
-use core_node::api::Event;
+
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Writer {
     }
 
     /// Carries out a write and says what to report. Other actions are not this thread's.
-    pub fn carry_out(&mut self, action: LogAction) -> Option<Event> {
+    pub fn carry_out(&mut self, action: LogAction) -> Option<DiskEvent> {
         let LogAction::Write { batch, segment, offset, blocks } = action else { return None };
         if self.failed.is_none() {
             if let Err(error) = self.write(segment, offset, &blocks) {
@@ -52,8 +52,8 @@ impl Writer {
             }
         }
         Some(match &self.failed {
-            None => Event::LogWritten { batch },
-            Some(message) => Event::LogFailed { message: message.clone() },
+            None => DiskEvent::Written { batch },
+            Some(message) => DiskEvent::Failed { message: message.clone() },
         })
     }
 
