@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("core-", &["base-", "core-"]),
     ("engine-", &["base-"]),
     ("door-", &["base-", "core-"]),
-    ("hive-client", &["base-"]),
+    ("hive-client", &["base-", "edge-embedded"]),
     ("edge-", &["base-", "core-", "engine-", "door-", "edge-", "hive-client", "proof-bench"]),
     ("proof-", &["base-", "core-", "engine-", "door-", "edge-", "hive-client", "proof-"]),
 ];

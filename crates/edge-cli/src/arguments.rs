@@ -215,12 +215,21 @@ pub enum KvCommand {
         #[command(flatten)]
         common: KvCommon,
     },
-    /// Run the commands of a file: put k v / get k / del k, one a line; `-` is standard input
-    Exec {
-        file: PathBuf,
-        #[command(flatten)]
-        common: KvCommon,
-    },
+    /// Run the commands of a file, one a line: put k v / get k / del k / scan [prefix [limit]]; `-` is standard input
+    Exec(ExecArguments),
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct ExecArguments {
+    pub file: PathBuf,
+    /// Run them on the embedded store in this directory (made if need be), not on a world
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// On a store: writes are on the disk within a second, not when they are answered
+    #[arg(long, requires = "store")]
+    pub weak: bool,
+    #[command(flatten)]
+    pub common: KvCommon,
 }
 
 #[derive(Args, Debug, Clone)]
@@ -541,9 +550,10 @@ pub enum KeyspaceCommand {
 
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
-    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, split, or all
+    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, split, embedded, or all
     #[arg(value_parser = [
-        "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "split", "all",
+        "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "split",
+        "embedded", "all",
     ])]
     pub workload: String,
     /// Measure this world; a fresh one is started where absent
@@ -582,6 +592,9 @@ pub struct BenchArguments {
     /// listing: over buckets of about so many shards (comma-separated)
     #[arg(long, value_delimiter = ',', default_values_t = [1u64, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub shards: Vec<u64>,
+    /// embedded: on so many cores (comma-separated); 1 to all there are where absent
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub cores: Vec<u16>,
     /// Ports of a world started for the measurement, as in `hive dev`
     #[arg(long, default_value_t = 17000)]
     pub base_port: u16,
@@ -644,10 +657,12 @@ mod tests {
             "hive kv del k",
             "hive kv scan --prefix p --limit 5 --reverse",
             "hive kv exec - --json",
+            "hive kv exec f --store dir --weak",
             "hive load --keyspace k data.tsv",
             "hive bench kv-put --endpoint http://a:1 --clients 8 --seconds 2 --json",
             "hive bench all --out target/bench",
             "hive bench listing --shards 1,100,1000",
+            "hive bench embedded --cores 1,2 --value-bytes 100",
             "hive completions bash",
         ] {
             if let Err(error) = parse(line) {
@@ -666,6 +681,7 @@ mod tests {
             "hive ctl s3 key create ann --access-key a",
             "hive ctl bucket quota b --none --keys 1",
             "hive bench none",
+            "hive kv exec f --weak",
             "hive load f",
         ] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");

@@ -21,6 +21,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         out: arguments.out,
         nodes: arguments.nodes,
         engines: arguments.engines,
+        cores: arguments.cores,
         base_port: arguments.base_port,
         shards: arguments.shards,
         dev_arguments: Vec::new(),

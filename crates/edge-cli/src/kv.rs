@@ -43,7 +43,7 @@ pub async fn run(command: KvCommand) -> Result<(), Failure> {
             };
             scan(what, limit, &common).await
         }
-        KvCommand::Exec { file, common } => exec::run(&file, &common).await,
+        KvCommand::Exec(arguments) => exec::run(&arguments).await,
     }
 }
 

@@ -32,8 +32,11 @@ pub fn flush(shared: &Shared, core: usize, job: &Flush) -> Result<(), EngineErro
         true => &shared.cores[..],
         false => &shared.cores[core..=core],
     };
-    if !stopping() && shared.sync(cores, stopping).is_err() && !stopping() {
-        return Err(EngineError::Io("what goes into the engine could not be synced to the log first".into()));
+    // A slow disk is waited for; only a failed one ends it.
+    while !stopping() && shared.sync(cores, stopping).is_err() {
+        if shared.failure().is_some() {
+            return Err(EngineError::Io("what goes into the engine could not be synced to the log first".into()));
+        }
     }
     write(shared.cores[core].engine.as_ref(), job.memory.newest(), job.number)
 }

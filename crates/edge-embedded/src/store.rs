@@ -192,6 +192,11 @@ impl Store {
         self.shared.cores.len()
     }
 
+    /// What writes wait for that do not say.
+    pub fn durability(&self) -> Durability {
+        self.shared.options.durability
+    }
+
     /// The engine its data rests in.
     pub fn engine(&self) -> &str {
         &self.engine

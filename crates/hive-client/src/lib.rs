@@ -11,6 +11,10 @@ mod calls;
 mod client;
 mod transport;
 
+/// The embedded store: the node's log and engines in this process, without a world (docs/guides/embedded.md).
+#[cfg(feature = "embedded")]
+pub use edge_embedded as embedded;
+
 pub use calls::{base64_text, bytes_field, put_bytes, BatchStep, Entry, Page, Scan};
 pub use client::{Client, Options};
 pub use transport::Endpoint;

@@ -2,11 +2,13 @@
 //!
 //!   workloads.rs ──▶ load.rs (clients) ──▶ measure.rs (percentiles, CPU) ──▶ report.rs (text, JSON, HTML) + plot.rs
 //!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs (S3 metadata)
+//!   embedded.rs: the embedded store beside LMDB, redb and fjall, in this process
 //!
 //! Always: every figure says how many errors came with it and what it did not measure.
 //! Not here: correctness (proof-check, proof-sim). Ships in the program as `hive bench`.
 #![deny(missing_docs)]
 
+mod embedded;
 mod etcd;
 mod failover;
 mod load;
@@ -51,6 +53,8 @@ pub struct Options {
     pub nodes: u16,
     /// simple-kv: the engines measured, each in a fresh world of one node; empty: a world as for the rest.
     pub engines: Vec<String>,
+    /// embedded: on so many cores each; 1 to all there are where empty.
+    pub cores: Vec<u16>,
     /// Ports of a fresh world.
     pub base_port: u16,
     /// listing: over buckets of about so many shards each.

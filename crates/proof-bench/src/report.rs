@@ -1,7 +1,7 @@
 //! The report: what people read, `report.json`, `report.html`.
 
 use crate::measure::{machine, mean, round, Run, PERCENTILES};
-use crate::{plot, simple_kv, BenchError, Options};
+use crate::{embedded, plot, simple_kv, BenchError, Options};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -146,6 +146,7 @@ impl Report {
         out["failovers"] = self.failovers.iter().map(failover).collect();
         out["longest_gap_ms"] = self.gap_ms().into();
         out["simple_kv"] = simple_kv::json(&self.measurements);
+        out["embedded"] = embedded::json(&self.measurements);
         out["notes"] = self.notes.clone().into();
         out
     }
@@ -182,6 +183,7 @@ impl Report {
             );
         }
         out.push_str(&simple_kv::text(&self.measurements));
+        out.push_str(&embedded::text(&self.measurements));
         for failover in &self.failovers {
             let errors: u64 = failover.errors.values().sum();
             let _ = writeln!(

@@ -9,7 +9,7 @@ use crate::measure::Run;
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Template};
 use crate::world::World;
-use crate::{failover, objects, simple_kv, BenchError, Options};
+use crate::{embedded, failover, objects, simple_kv, BenchError, Options};
 use std::time::Duration;
 
 /// Not counted, before each run.
@@ -47,6 +47,7 @@ pub async fn run(workload: &str, options: &Options) -> Result<Report, BenchError
         "s3-object-get",
         "listing",
         "split",
+        "embedded",
         "etcd",
     ] {
         say(name);
@@ -65,6 +66,9 @@ pub fn say(what: &str) {
 async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(), BenchError> {
     if name == "etcd" {
         return etcd_suite(options, report).await;
+    }
+    if name == "embedded" {
+        return embedded::run(options, report);
     }
     if name == "simple-kv" && !options.engines.is_empty() {
         return simple_kv::run(options, report).await;

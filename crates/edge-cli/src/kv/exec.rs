@@ -1,64 +1,119 @@
-//! `hive kv exec FILE`: one command a line, in order, each waited for.
+//! `hive kv exec FILE`: one command a line, in order, each waited for; on a world, or on the directory of
+//! an embedded store.
 //!
-//! `put k v` (v is the rest of the line), `get k`, `del k`; `\t \n \r \\ \xNN` are escapes; empty
-//! lines and lines that begin with `#` are skipped. Always: every line is read before the first is
-//! run, so that a misspelt one changes nothing; the exit code is that of the worst line.
+//! `put k v` (v is the rest of the line), `get k`, `del k` (or `delete k`), `scan [prefix [limit]]`;
+//! `\t \n \r \\ \xNN` are escapes; empty lines and lines that begin with `#` are skipped. Always: every
+//! line is read before the first is run, so that a misspelt one changes nothing; the exit code is that of
+//! the worst line.
+//! Not here: the store itself (edge-embedded, `store.rs` runs the commands on it).
+
+mod store;
 
 use super::act;
-use crate::arguments::KvCommon;
+use crate::arguments::{ExecArguments, KvCommon};
 use crate::failure::Failure;
-use crate::output::client;
+use crate::output::{client, failed};
 use crate::text::{escape, unescape};
-use serde_json::{json, Value};
+use bytes::Bytes;
+use hive_client::{put_bytes, Client, Scan};
+use serde_json::{json, Map, Value};
 use std::io::Read;
 use std::path::Path;
 
 /// The longest file; longer ones are for `hive load`.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Keys of a scan that names no limit, and the most a world answers at once.
+const SCAN_LIMIT: u32 = 1_000;
 
 #[derive(Debug, PartialEq)]
 enum Line {
     Put(Vec<u8>, Vec<u8>),
     Get(Vec<u8>),
     Del(Vec<u8>),
+    Scan(Vec<u8>, u32),
+}
+
+/// What a line came to: JSON for machines, text for people.
+struct Told {
+    json: Value,
+    text: String,
 }
 
 /// Runs the commands of a file.
-pub async fn run(file: &Path, common: &KvCommon) -> Result<(), Failure> {
+pub async fn run(arguments: &ExecArguments) -> Result<(), Failure> {
+    let file = &arguments.file;
     let lines = parse(&read(file)?).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    if let Some(directory) = &arguments.store {
+        return store::run(directory, arguments, lines);
+    }
+    let common = &arguments.common;
     let client = client(&common.world, &common.levels)?;
     let mut worst = 0;
     for (number, line) in lines {
-        let (action, key, value) = match &line {
-            Line::Put(key, value) => ("KvPut", key, Some(&value[..])),
-            Line::Get(key) => ("KvGet", key, None),
-            Line::Del(key) => ("KvDelete", key, None),
-        };
-        match act(&client, common, action, key, value).await {
-            Ok(answer) if common.world.json => println!("{answer}"),
-            Ok(answer) => println!("{}", told(&line, &answer)),
-            Err(failure) => {
-                eprintln!("hive: line {number}: {}", failure.message);
-                worst = worst.max(failure.code);
-            }
-        }
+        let told = on_world(&client, common, &line).await;
+        say(number, told, common.world.json, &mut worst);
     }
-    if worst == 0 {
-        return Ok(());
-    }
-    Err(Failure { code: worst, message: String::new() })
+    ended(worst)
 }
 
-fn told(line: &Line, answer: &Value) -> String {
-    match line {
-        Line::Put(..) => "ok".into(),
-        Line::Del(_) if answer["existed"] == true => "deleted".into(),
-        Line::Del(_) => "was not there".into(),
-        Line::Get(_) => match hive_client::bytes_field(answer, "value") {
-            Some(value) => escape(&value),
-            None => json!(null).to_string(),
-        },
+/// Prints what a line came to, or why it did not; the worst code is kept.
+fn say(number: usize, told: Result<Told, Failure>, json: bool, worst: &mut u8) {
+    match told {
+        Ok(told) if json => println!("{}", told.json),
+        Ok(told) if told.text.is_empty() => {}
+        Ok(told) => println!("{}", told.text),
+        Err(failure) => {
+            eprintln!("hive: line {number}: {}", failure.message);
+            *worst = failure.code.max(*worst);
+        }
     }
+}
+
+fn ended(worst: u8) -> Result<(), Failure> {
+    match worst {
+        0 => Ok(()),
+        code => Err(Failure { code, message: String::new() }),
+    }
+}
+
+async fn on_world(client: &Client, common: &KvCommon, line: &Line) -> Result<Told, Failure> {
+    let (action, key, value) = match line {
+        Line::Put(key, value) => ("KvPut", key, Some(&value[..])),
+        Line::Get(key) => ("KvGet", key, None),
+        Line::Del(key) => ("KvDelete", key, None),
+        Line::Scan(prefix, limit) => {
+            let what = Scan { prefix: prefix.clone().into(), limit: Some(*limit), ..Scan::default() };
+            let page = client.scan(&common.keyspace, &what).await;
+            let page = page.map_err(|error| failed(common.world.json, error))?;
+            return Ok(scanned(page.entries.into_iter().map(|entry| (entry.key, entry.value))));
+        }
+    };
+    let json = act(client, common, action, key, value).await?;
+    let text = match line {
+        Line::Get(_) => got(hive_client::bytes_field(&json, "value").as_deref()),
+        Line::Del(_) if json["existed"] == true => "deleted".into(),
+        Line::Del(_) => "was not there".into(),
+        _ => "ok".into(),
+    };
+    Ok(Told { json, text })
+}
+
+/// A value as people see it; `null` where there is none.
+fn got(value: Option<&[u8]>) -> String {
+    value.map_or_else(|| json!(null).to_string(), escape)
+}
+
+/// Pairs, one a line, as `hive load` reads them.
+fn scanned(pairs: impl Iterator<Item = (Bytes, Bytes)>) -> Told {
+    let (mut entries, mut lines) = (Vec::new(), Vec::new());
+    for (key, value) in pairs {
+        let mut entry = Map::new();
+        put_bytes(&mut entry, "key", &key);
+        put_bytes(&mut entry, "value", &value);
+        entries.push(Value::from(entry));
+        lines.push(format!("{}\t{}", escape(&key), escape(&value)));
+    }
+    Told { json: json!({"ok": true, "entries": entries}), text: lines.join("\n") }
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
@@ -96,17 +151,30 @@ fn parse_line(line: &[u8]) -> Result<Line, String> {
     let rest = words.next().unwrap_or_default();
     let mut parts = rest.splitn(2, |byte| *byte == b' ');
     let key = unescape(parts.next().unwrap_or_default())?;
-    if key.is_empty() {
-        return Err("a key is missing; write put k v, get k or del k".into());
+    let second = parts.next();
+    if command == b"scan" {
+        let limit = second.map_or(Ok(SCAN_LIMIT), |text| limit_of(text.trim_ascii()))?;
+        return Ok(Line::Scan(key, limit));
     }
-    match (command, parts.next()) {
+    if key.is_empty() {
+        return Err("a key is missing; write put k v, get k, del k or scan [prefix [limit]]".into());
+    }
+    match (command, second) {
         (b"put", Some(value)) => Ok(Line::Put(key, unescape(value)?)),
         (b"put", None) => Err("put needs a value behind the key".into()),
         (b"get", None) => Ok(Line::Get(key)),
-        (b"del", None) => Ok(Line::Del(key)),
-        (b"get" | b"del", Some(_)) => Err("something follows the key; write a space in a key as \\x20".into()),
-        (other, _) => Err(format!("unknown command '{}'; known are put, get, del", escape(other))),
+        (b"del" | b"delete", None) => Ok(Line::Del(key)),
+        (b"get" | b"del" | b"delete", Some(_)) => {
+            Err("something follows the key; write a space in a key as \\x20".into())
+        }
+        (other, _) => Err(format!("unknown command '{}'; known are put, get, del, scan", escape(other))),
     }
+}
+
+fn limit_of(text: &[u8]) -> Result<u32, String> {
+    let limit = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    let limit = limit.filter(|limit| (1..=SCAN_LIMIT).contains(limit));
+    limit.ok_or_else(|| format!("'{}' is no limit; write a number from 1 to {SCAN_LIMIT}", escape(text)))
 }
 
 #[cfg(test)]
@@ -115,11 +183,14 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        let lines = parse(b"# all\nput k a b\\n\n\nget \\x20k\r\ndel k").unwrap();
+        let lines = parse(b"# all\nput k a b\\n\n\nget \\x20k\r\ndel k\ndelete k\nscan\nscan p 5").unwrap();
         let expected = vec![
             (2, Line::Put(b"k".to_vec(), b"a b\n".to_vec())),
-            (4, Line::Get(b" k".to_vec())),
-            (5, Line::Del(b"k".to_vec())),
+            (5, Line::Get(b" k".to_vec())),
+            (6, Line::Del(b"k".to_vec())),
+            (7, Line::Del(b"k".to_vec())),
+            (8, Line::Scan(Vec::new(), SCAN_LIMIT)),
+            (9, Line::Scan(b"p".to_vec(), 5)),
         ];
         assert_eq!(lines, expected);
     }
@@ -131,6 +202,8 @@ mod tests {
             ("put k", "line 1: put needs"),
             ("get a b", "follows"),
             ("del", "missing"),
+            ("scan p none", "no limit"),
+            ("scan p 0", "no limit"),
         ] {
             let error = parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(word), "{error}");

@@ -16,6 +16,7 @@ fn options() -> Options {
         out: "out".into(),
         nodes: 5,
         engines: Vec::new(),
+        cores: Vec::new(),
         base_port: 17000,
         shards: vec![1],
         dev_arguments: Vec::new(),
