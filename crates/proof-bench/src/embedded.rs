@@ -330,7 +330,14 @@ mod tests {
         };
         let of = |strong, threads, operations, work| {
             let cell = Cell { system: &SYSTEMS[0], strong, cores: 2, threads, operations };
-            Measurement::new(SUITE, &system_of(&cell), &operation_of(&cell, work), threads, 100, &[run.clone()])
+            Measurement::new(
+                SUITE,
+                &system_of(&cell),
+                &operation_of(&cell, work),
+                threads,
+                100,
+                std::slice::from_ref(&run),
+            )
         };
         let all = [of(false, 2, 10_000, Work::Puts), of(true, 2, 1_000, Work::Puts), of(true, 16, 1_000, Work::Puts)];
         let text = text(&all);

@@ -186,11 +186,11 @@ mod tests {
         let lines = parse(b"# all\nput k a b\\n\n\nget \\x20k\r\ndel k\ndelete k\nscan\nscan p 5").unwrap();
         let expected = vec![
             (2, Line::Put(b"k".to_vec(), b"a b\n".to_vec())),
-            (5, Line::Get(b" k".to_vec())),
+            (4, Line::Get(b" k".to_vec())),
+            (5, Line::Del(b"k".to_vec())),
             (6, Line::Del(b"k".to_vec())),
-            (7, Line::Del(b"k".to_vec())),
-            (8, Line::Scan(Vec::new(), SCAN_LIMIT)),
-            (9, Line::Scan(b"p".to_vec(), 5)),
+            (7, Line::Scan(Vec::new(), SCAN_LIMIT)),
+            (8, Line::Scan(b"p".to_vec(), 5)),
         ];
         assert_eq!(lines, expected);
     }
