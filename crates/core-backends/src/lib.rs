@@ -128,10 +128,21 @@ pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
     out.finish()
 }
 
+/// Whether a reply is a refusal: the command changed nothing.
+pub fn is_refusal(reply: &[u8]) -> bool {
+    reply.first() == Some(&1)
+}
+
 /// Whether a refusal is no answer to a request but a way on: what it is told is "later", or "not here (any more)". It is not
 /// remembered, for the retry with the same id must be able to succeed, here or where the key has gone.
 pub fn is_no_answer(reply: &[u8]) -> bool {
-    is_retryable_refusal(reply) || metadata::is_elsewhere(reply)
+    is_retryable_refusal(reply) || [metadata::ELSEWHERE, shard::ELSEWHERE].iter().any(|code| is_code(reply, code))
+}
+
+/// Whether a reply is a refusal with this code: kind, then the code with its length before it.
+fn is_code(reply: &[u8], code: &str) -> bool {
+    let found = reply.get(3..3 + code.len());
+    is_refusal(reply) && reply.get(2) == Some(&(code.len() as u8)) && found == Some(code.as_bytes())
 }
 
 /// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.
@@ -152,7 +163,7 @@ pub fn makes_unsure(backend: BackendKind, command: &Bytes) -> bool {
 /// Whether a reply is a refusal that the same request may get past later: it changed nothing.
 pub fn is_retryable_refusal(reply: &[u8]) -> bool {
     let kind = reply.get(1).copied().and_then(base_types::ErrorKind::from_byte);
-    reply.first() == Some(&1) && kind.is_some_and(base_types::ErrorKind::retryable)
+    is_refusal(reply) && kind.is_some_and(base_types::ErrorKind::retryable)
 }
 
 /// The counterpart of [`encode_reply`]; bytes that do not decode are an `Internal` refusal.

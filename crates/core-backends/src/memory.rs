@@ -8,13 +8,15 @@
 //! Not here: what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-node,
 //! keyspace/run.rs). Why: docs/decisions/0005-exactly-once-and-cluster-time.md.
 
-use crate::{encode_reply, metadata};
+use crate::{encode_reply, metadata, shard};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, PartitionId, RequestId};
 use bytes::Bytes;
 
 /// The most ids one command brings; a page of what is remembered ends there, or with the entry that goes beyond.
 pub const CARRIED_MAX: usize = 1_024;
+/// The bytes of replies after which a command that brings ids ends; one id's reply may go beyond.
+const CARRIED_BYTES_MAX: usize = 1 << 20;
 /// The most ids a page has: no entry has more.
 pub const PAGE_IDS_MAX: usize = 64 << 10;
 
@@ -27,6 +29,9 @@ impl Part {
     pub const WHOLE: Part = Part(0);
     /// Several parts at once: goes along with each of them.
     pub const SEVERAL: Part = Part(u16::MAX);
+    /// The objects of a shard. What is remembered of them goes to all shards that take over keys: which of them
+    /// a request was about is not kept (a key may have a thousand bytes), and an id too many does no harm.
+    pub const OBJECTS: Part = Part(1);
 
     /// One partition.
     pub fn one(partition: PartitionId) -> Part {
@@ -91,10 +96,28 @@ pub struct MemoryPage {
     pub more: bool,
 }
 
+impl Encode for MemoryPage {
+    fn encode(&self, out: &mut Writer) {
+        out.varint(self.ids.len() as u64);
+        self.ids.iter().for_each(|carried| carried.encode(out));
+        out.varint(self.reached).bool(self.more);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let count = input.count("ids")?;
+        if count > PAGE_IDS_MAX {
+            return Err(DecodeError::TooLarge("ids"));
+        }
+        let ids: Result<Vec<Carried>, DecodeError> = (0..count).map(|_| Carried::decode(input)).collect();
+        Ok(MemoryPage { ids: ids?, reached: input.varint("reached")?, more: input.bool("more")? })
+    }
+}
+
 /// Which part a command is about.
 pub fn part_of(backend: BackendKind, command: &Bytes) -> Part {
     match backend {
         BackendKind::Metadata => metadata::part_of(command),
+        BackendKind::Shard => shard::part_of(command),
         _ => Part::WHOLE,
     }
 }
@@ -103,19 +126,40 @@ pub fn part_of(backend: BackendKind, command: &Bytes) -> Part {
 pub fn memory_asked(backend: BackendKind, query: &Bytes) -> Option<MemoryAsked> {
     match backend {
         BackendKind::Metadata => metadata::memory_asked(query),
+        BackendKind::Shard => shard::memory_asked(query),
         _ => None,
     }
 }
 
 /// The reply to such a query.
-pub fn tell_memory(page: MemoryPage) -> Bytes {
-    encode_reply(&Ok(metadata::Reply::Remembered(page)))
+pub fn tell_memory(backend: BackendKind, page: MemoryPage) -> Bytes {
+    match backend {
+        BackendKind::Shard => encode_reply(&Ok(shard::Reply::Remembered { page })),
+        _ => encode_reply(&Ok(metadata::Reply::Remembered(page))),
+    }
+}
+
+/// What one command each may bring.
+pub fn in_commands(ids: Vec<Carried>) -> Vec<Vec<Carried>> {
+    let mut commands: Vec<Vec<Carried>> = Vec::new();
+    let mut bytes = 0;
+    for carried in ids {
+        let full = |last: &Vec<Carried>| last.len() >= CARRIED_MAX || bytes + carried.reply.len() > CARRIED_BYTES_MAX;
+        if commands.last().is_none_or(full) {
+            commands.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += carried.reply.len();
+        commands.last_mut().into_iter().for_each(|last| last.push(carried.clone()));
+    }
+    commands
 }
 
 /// What a command that was carried out brings for the cluster's memory.
 pub fn memory_brought(backend: BackendKind, command: &Bytes, reply: &Bytes) -> Vec<Carried> {
     match backend {
         BackendKind::Metadata if reply.first() == Some(&0) => metadata::memory_brought(command),
+        BackendKind::Shard if reply.first() == Some(&0) => shard::memory_brought(command),
         _ => Vec::new(),
     }
 }

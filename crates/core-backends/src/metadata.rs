@@ -21,6 +21,8 @@ pub use command::{
     FREEZE_LEASE_MS_MAX, KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
 
+pub(crate) use partition::ELSEWHERE;
+
 use crate::memory::{Carried, MemoryAsked, Part};
 use crate::{encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
@@ -78,13 +80,6 @@ pub fn changes_partitions(command: &Bytes) -> bool {
         Command::from_bytes(command.clone()),
         Ok(Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. })
     )
-}
-
-/// The refusal of a key whose partition this cluster does not own (any more), as it stands in a reply: kind and code.
-pub(crate) fn is_elsewhere(reply: &[u8]) -> bool {
-    const CODE: &[u8] = partition::ELSEWHERE.as_bytes();
-    let code = reply.get(3..3 + CODE.len());
-    reply.first() == Some(&1) && reply.get(2) == Some(&(CODE.len() as u8)) && code == Some(CODE)
 }
 
 /// Which partition a command writes to.

@@ -27,6 +27,9 @@ pub use command::{
     PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
 
+pub(crate) use state::ELSEWHERE;
+
+use crate::memory::{Carried, MemoryAsked, Part, CARRIED_MAX};
 use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
 use base_types::s3::document::{DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
@@ -75,6 +78,34 @@ pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Resu
     Ok(encode_reply(&reply))
 }
 
+/// Which keys a command is about: clients' commands are about objects, all others about the shard as it stands here.
+pub(crate) fn part_of(command: &Bytes) -> Part {
+    match command.first() {
+        Some(first) if command::OF_CLIENTS.contains(first) => Part::OBJECTS,
+        _ => Part::WHOLE,
+    }
+}
+
+/// The memory a query asks for.
+pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
+    query.first().filter(|first| **first == command::REMEMBERED)?;
+    match decode("shard query", query) {
+        Ok(Query::Remembered { after }) => Some(MemoryAsked { part: Part::OBJECTS, after }),
+        _ => None,
+    }
+}
+
+/// The memory a command brings.
+pub(crate) fn memory_brought(command: &Bytes) -> Vec<Carried> {
+    if command.first() != Some(&command::REMEMBER) {
+        return Vec::new();
+    }
+    match decode("shard command", command) {
+        Ok(Command::Remember { ids, .. }) => ids,
+        _ => Vec::new(),
+    }
+}
+
 fn check(command: &Command) -> Result<(), Refusal> {
     match command {
         Command::Put { step } => {
@@ -111,6 +142,7 @@ fn check(command: &Command) -> Result<(), Refusal> {
         Command::BeginSplit { targets, .. } => check_peers(targets),
         Command::Import { rows, .. } => check_count("rows of an import", rows.len(), STEP_ROWS_MAX as usize),
         Command::CutOver { digests, .. } => check_count("digests", digests.len(), PEERS_MAX),
+        Command::Remember { ids, .. } => check_count("remembered requests", ids.len(), CARRIED_MAX),
         _ => Ok(()),
     }
 }
@@ -198,7 +230,7 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             check_count("places", locations.len(), NAMES_MAX)?;
             check_key(key)
         }
-        Query::CutPoints { .. } | Query::Describe | Query::Freed { .. } => Ok(()),
+        Query::CutPoints { .. } | Query::Describe | Query::Freed { .. } | Query::Remembered { .. } => Ok(()),
     }
 }
 
@@ -297,6 +329,11 @@ fn reshape(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
             let more = work.sweep(limit as usize)?;
             Ok(Ok(Reply::Dropped { more }))
         }
+        // The cluster takes the ids; here is told only whether the shard may still be given any.
+        Command::Remember { epoch, .. } => {
+            admit!(work.shard.check(epoch, &[ShardState::Importing]));
+            Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms) }))
+        }
         _ => Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms) })),
     }
 }
@@ -329,6 +366,10 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
         Query::Names { epoch, key, after, locations } => {
             admit!(shard.admit_read(epoch, &key));
             Ok(Ok(objects::names(space, &key, after, &locations)?))
+        }
+        Query::Remembered { .. } => {
+            let message = "what a cluster remembers is told by the cluster, not by its shard";
+            Ok(Err(Refusal::new(ErrorKind::Internal, "Internal", message)))
         }
         Query::Feed { epoch, range, after, limit } => {
             admit!(shard.check(epoch, &[ShardState::Splitting]));

@@ -4,6 +4,7 @@
 //! is checked against the bytes that are there; integers are varints, but where told otherwise.
 //! Not here: what the forms mean (docs/formats/s3-rows.md).
 
+use crate::memory::{Carried, MemoryPage};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::s3::{Version, VersionStamp};
 use base_types::Refusal;
@@ -41,7 +42,7 @@ macro_rules! wire_encode {
         }
     )*};
 }
-wire_encode!(Version, VersionStamp, Refusal);
+wire_encode!(Version, VersionStamp, Refusal, Carried, MemoryPage);
 
 impl Wire for u8 {
     fn put(&self, out: &mut Writer) {

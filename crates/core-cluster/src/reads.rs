@@ -223,7 +223,7 @@ impl Replica {
         let answer = match memory::memory_asked(read.backend, &read.query) {
             Some(asked) => {
                 let page = self.request_ids.carried(asked, self.meta.id_time_ms, self.meta.applied);
-                Ok(memory::tell_memory(page))
+                Ok(memory::tell_memory(read.backend, page))
             }
             None => core_backends::query(read.backend, time, &space, &read.query),
         };

@@ -619,7 +619,9 @@ impl Replica {
             return;
         }
         let absolute = waiting.level == WriteConsistency::Absolute && !planted(Mutant::AbsoluteIsStrong);
-        if absolute && !self.everywhere(at.index) {
+        // A refusal changed nothing: there is nothing for every member to have, and at the deadline "committed, but
+        // not everywhere" would be said of what was never done (seed 985).
+        if absolute && !core_backends::is_refusal(&reply) && !self.everywhere(at.index) {
             self.absolute.push(AbsoluteWait { waiting, at, reply });
             return;
         }

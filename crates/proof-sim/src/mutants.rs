@@ -80,6 +80,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
             (Core, Members)
         }
         Mutant::RotIsTorn => (Core, Rot),
+        Mutant::SplitForgetsRequests => (Core, Plain),
         _ => (Lane, Plain),
     }
 }

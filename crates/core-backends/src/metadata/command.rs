@@ -4,7 +4,7 @@
 //! the bytes that are there before anything is allocated.
 //! Not here: what a command does (`write.rs`, `partition.rs`), what a query finds (`scan.rs`).
 
-use crate::memory::{Carried, MemoryPage, CARRIED_MAX, PAGE_IDS_MAX};
+use crate::memory::{Carried, MemoryPage, CARRIED_MAX};
 use base_types::action::BatchStep;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{PartitionId, BATCH_OPERATIONS_MAX};
@@ -576,8 +576,7 @@ impl Encode for Reply {
                 list.iter().for_each(|info| info.encode(out));
             }
             Reply::Remembered(page) => {
-                put_carried(out.u8(9), &page.ids);
-                out.varint(page.reached).bool(page.more);
+                page.encode(out.u8(9));
             }
         }
     }
@@ -602,11 +601,7 @@ impl Encode for Reply {
                 usize::from(KEYSPACE_PARTITIONS_MAX),
                 PartitionInfo::decode,
             )?),
-            9 => Reply::Remembered(MemoryPage {
-                ids: take_carried(input, PAGE_IDS_MAX)?,
-                reached: input.varint("reached")?,
-                more: input.bool("more")?,
-            }),
+            9 => Reply::Remembered(MemoryPage::decode(input)?),
             _ => return Err(DecodeError::Unknown("metadata reply")),
         })
     }

@@ -24,7 +24,7 @@ use base_types::{ErrorKind, PartitionId, Refusal};
 const RECORD_VERSION: u8 = 1;
 
 /// The code of a refusal that sends the request elsewhere.
-pub(super) const ELSEWHERE: &str = "WrongPartition";
+pub(crate) const ELSEWHERE: &str = "WrongPartition";
 
 /// What is kept of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,6 +3,7 @@
 //! Not here: what a command does (`objects.rs`, `reshard.rs`), what a query finds (`list.rs`, `index.rs`).
 
 use crate::freed::Freed;
+use crate::memory::{Carried, MemoryPage};
 use crate::wire::{wire_enum, wire_struct};
 use base_types::s3::{Version, VersionStamp};
 use base_types::Refusal;
@@ -219,8 +220,15 @@ wire_enum! {
         37 => Reopen { epoch: u64 },
         /// Freed data as far as this sequence has been handed on; replies `Dropped`.
         38 => ForgetFreed { until: u64 },
+        /// A shard that takes over keys remembers requests that a source has applied, before it serves.
+        48 => Remember { epoch: u64, ids: Vec<Carried> },
     }
 }
+
+/// The first bytes of client's commands, of `Remember`, and of the query `Remembered`.
+pub(super) const OF_CLIENTS: core::ops::RangeInclusive<u8> = 1..=5;
+pub(super) const REMEMBER: u8 = 48;
+pub(super) const REMEMBERED: u8 = 16;
 
 wire_struct! {
     /// How far an import has come; kept with the rows, so that a copy that comes late changes nothing.
@@ -294,6 +302,8 @@ wire_enum! {
         9 => Freed { after: u64, limit: u32, aged_ms: u64 },
         /// Which of these places a version of the key names, of those behind `after`.
         10 => Names { epoch: u64, key: Bytes, after: Option<VersionStamp>, locations: Vec<Bytes> },
+        /// Which requests on objects were applied, in entries behind `after`. The cluster itself answers it.
+        16 => Remembered { after: u64 },
     }
 }
 
@@ -444,5 +454,6 @@ wire_enum! {
         17 => Named { locations: Vec<Bytes>, after: Option<VersionStamp> },
         /// The put was refused under its token, and is so for good.
         18 => PutRefused { refusal: Refusal },
+        32 => Remembered { page: MemoryPage },
     }
 }

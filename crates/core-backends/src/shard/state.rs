@@ -218,6 +218,9 @@ impl Shard {
 /// States in which clients are served.
 pub const SERVING: &[ShardState] = &[ShardState::Serving, ShardState::Splitting];
 
+/// The code of a refusal that sends the request elsewhere.
+pub(crate) const ELSEWHERE: &str = "WrongShard";
+
 /// The redirect: the map that led here is out of date.
 pub fn wrong_shard(epoch: u64, shard: Option<&Shard>) -> Refusal {
     let here = match shard {
@@ -225,7 +228,7 @@ pub fn wrong_shard(epoch: u64, shard: Option<&Shard>) -> Refusal {
         Some(shard) => format!("it is {:?} at epoch {} here", shard.state, shard.epoch),
     };
     let message = format!("the shard does not serve epoch {epoch}: {here}; read the bucket's map again and retry");
-    Refusal::new(ErrorKind::Conflict, "WrongShard", message)
+    Refusal::new(ErrorKind::Conflict, ELSEWHERE, message)
 }
 
 fn out_of_range(epoch: u64, range: &Range) -> Refusal {
@@ -234,5 +237,5 @@ fn out_of_range(epoch: u64, range: &Range) -> Refusal {
         "the key is outside of the shard at epoch {epoch}, {:?} to {end}; read the bucket's map again and retry",
         range.start
     );
-    Refusal::new(ErrorKind::Conflict, "WrongShard", message)
+    Refusal::new(ErrorKind::Conflict, ELSEWHERE, message)
 }

@@ -45,6 +45,22 @@ fn an_absolute_write_with_a_member_down_is_committed_and_says_so() {
 }
 
 #[test]
+fn an_absolute_write_that_is_refused_says_so_and_not_that_it_is_committed() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    let down = (1..=3).find(|node| *node != leader).unwrap();
+    world.kill(down);
+    let (key, expected) = (Bytes::from_static(b"k"), Some(Bytes::from_static(b"never written")));
+    let command = Command::CompareAndSet { scope: None, key, expected, value: Some(Bytes::from_static(b"v")) };
+    match world.write(leader, 1, command, WriteConsistency::Absolute) {
+        LocalOutcome::Written { reply, .. } => {
+            assert_eq!(core_backends::decode_reply::<Reply>(reply).unwrap_err().code, "ConditionFailed");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_retry_applies_once_also_after_leader_change_and_restart() {
     let mut world = World::new(3, 3, 1 << 20);
     let leader = world.leader();

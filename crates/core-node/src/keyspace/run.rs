@@ -28,7 +28,7 @@ use base_types::action::{ActionResult, Failure};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, ReadConsistency, Refusal};
 use bytes::Bytes;
-use core_backends::memory::{Carried, MemoryPage, CARRIED_MAX};
+use core_backends::memory::{in_commands, MemoryPage};
 use core_backends::metadata::{
     Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, Scope, FREEZE_LEASE_MS_MAX,
     MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
@@ -530,11 +530,10 @@ impl Run {
         }
         let scope = Scope { partition: step.partition, epoch: step.epoch + 1 };
         let to = cluster_name(&self.keyspace, step.to)?;
-        let remember =
-            |ids: &[Carried]| store::metadata_write(to.clone(), &Command::Remember { scope, ids: ids.to_vec() });
+        let remember = |ids| store::metadata_write(to.clone(), &Command::Remember { scope, ids });
         self.asked = Asked::Bring { reached, more };
         self.tries = 0;
-        Ok(Step::Calls(page.ids.chunks(CARRIED_MAX).map(remember).collect()))
+        Ok(Step::Calls(in_commands(page.ids).into_iter().map(remember).collect()))
     }
 
     /// The new owner remembers what the old one does up to this index. Whether that is all is told by where the old

@@ -63,7 +63,7 @@ impl World {
         if core_backends::memory::memory_asked(backend, query).is_some() {
             // These clusters remember nothing; the simulator's do.
             let page = core_backends::memory::MemoryPage { ids: Vec::new(), reached: 0, more: false };
-            let reply = core_backends::memory::tell_memory(page);
+            let reply = core_backends::memory::tell_memory(backend, page);
             return Ok(CallReply::Backend {
                 reply,
                 at: OrderedAt::default(),

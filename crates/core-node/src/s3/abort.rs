@@ -77,8 +77,7 @@ impl Abort {
         let command = match &self.stage {
             Stage::Look => return Ok(one(multipart_read(id, &Query::Upload { key, upload })?)),
             Stage::Put(found) => {
-                let cluster = clusters::shard(id, shard_of(at, &self.call.key)?.shard)?;
-                let request_id = self.ids.id(context, &cluster, self.step);
+                let request_id = self.ids.id(context, self.step);
                 let step = step_of(context, at, found, Document::new().encode(), never())?;
                 return Ok(one(put(at, step, &self.terms, request_id)?));
             }
@@ -86,7 +85,7 @@ impl Abort {
             Stage::Finish(stamp, null) => Command::Finish { key, upload, stamp: stamp.0, null: *null },
             Stage::Reopen(attempt) => Command::Reopen { key, upload, attempt: *attempt },
         };
-        let request_id = self.ids.id(context, &clusters::bucket(id)?, self.step);
+        let request_id = self.ids.id(context, self.step);
         Ok(one(multipart_write(id, &command, request_id)?))
     }
 
@@ -96,7 +95,7 @@ impl Abort {
             let attempt = found.attempts;
             let cluster = clusters::shard(at.bucket.id, shard_of(at, &self.call.key)?.shard)?;
             let told = reply::<shard::Reply>(result);
-            let told = told.map_err(|failure| shard_trouble(&mut self.ids, Some(&cluster), failure))?;
+            let told = told.map_err(|failure| shard_trouble(Some(&cluster), failure))?;
             self.step += 1;
             self.stage = match told.0 {
                 shard::Reply::Put { stamp, null } => Stage::Finish(stamp, null),
@@ -112,7 +111,7 @@ impl Abort {
                 (self.stage, self.step) = (Stage::Look, self.step + 1);
                 return Err(Trouble::Again(failure));
             }
-            Err(failure) => return Err(uploads_trouble(&mut self.ids, at.bucket.id, failure)),
+            Err(failure) => return Err(uploads_trouble(at.bucket.id, failure)),
         };
         self.step += 1;
         match (core::mem::replace(&mut self.stage, Stage::Look), told) {

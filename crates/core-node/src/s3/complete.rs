@@ -122,7 +122,6 @@ impl Complete {
     fn ask(&mut self, context: &mut PlanContext<'_>, at: &Place) -> Result<Step, Trouble> {
         let id = at.bucket.id;
         let (key, upload) = (key_bytes(&self.call.key), upload_of(id, &self.call.upload_id)?);
-        let cluster = clusters::bucket(id)?;
         let (command, step) = match &self.stage {
             Stage::Begin => {
                 let name = |part: &base_types::s3::CompletedPart| PartName {
@@ -134,14 +133,13 @@ impl Complete {
             Stage::Put(chosen, refusal) => {
                 let condition = if refusal.is_some() { never() } else { of_write(&self.call.conditions) };
                 let step = put_step(context, at, chosen, &self.call.checksums, condition)?;
-                let request_id =
-                    self.ids.id(context, &clusters::shard(id, shard_of(at, &self.call.key)?.shard)?, self.step(1));
+                let request_id = self.ids.id(context, self.step(1));
                 return Ok(one(put(at, step, &self.terms, request_id)?));
             }
             Stage::Finish(stamp, null) => (Command::Finish { key, upload, stamp: stamp.0, null: *null }, 2),
             Stage::Reopen(attempt, _) => (Command::Reopen { key, upload, attempt: *attempt }, 3),
         };
-        let request_id = self.ids.id(context, &cluster, self.step(step));
+        let request_id = self.ids.id(context, self.step(step));
         Ok(one(multipart_write(id, &command, request_id)?))
     }
 
@@ -158,14 +156,14 @@ impl Complete {
                 Ok((shard::Reply::Put { stamp, null }, _)) => Stage::Finish(stamp, null),
                 Ok((shard::Reply::PutRefused { refusal }, _)) => Stage::Reopen(attempt, own.unwrap_or(refusal)),
                 Ok(_) => return Err(one_shard::other_reply().into()),
-                Err(failure) => return Err(shard_trouble(&mut self.ids, Some(&cluster), failure)),
+                Err(failure) => return Err(shard_trouble(Some(&cluster), failure)),
             };
             return Ok(None);
         }
         let id = at.bucket.id;
         let (told, ordered) = match reply::<Reply>(result) {
             Ok(told) => told,
-            Err(failure) => return Err(uploads_trouble(&mut self.ids, id, failure)),
+            Err(failure) => return Err(uploads_trouble(id, failure)),
         };
         match (core::mem::replace(&mut self.stage, Stage::Begin), told) {
             (Stage::Begin, Reply::Completion { upload, parts, inline }) => {

@@ -86,7 +86,7 @@ impl<C: UploadsCall> BucketWork for AtUploads<C> {
             let calls = match self.call.ask(context, &at.bucket)? {
                 Ask::Read(queries) => queries.iter().map(|query| multipart_read(id, query)).collect(),
                 Ask::Write(command) => {
-                    let request_id = self.ids.id(context, &clusters::bucket(id)?, 0);
+                    let request_id = self.ids.id(context, 0);
                     multipart_write(id, &command, request_id).map(|call| vec![call])
                 }
             };
@@ -95,7 +95,7 @@ impl<C: UploadsCall> BucketWork for AtUploads<C> {
         let mut ordered: Option<OrderedAt> = None;
         let mut replies = Vec::with_capacity(answers.len());
         for result in answers {
-            let (told, at) = reply::<Reply>(result).map_err(|failure| uploads_trouble(&mut self.ids, id, failure))?;
+            let (told, at) = reply::<Reply>(result).map_err(|failure| uploads_trouble(id, failure))?;
             ordered = Some(at);
             replies.push(told);
         }
@@ -104,12 +104,12 @@ impl<C: UploadsCall> BucketWork for AtUploads<C> {
 }
 
 /// What a failure of a bucket's uploads means.
-pub(crate) fn uploads_trouble(ids: &mut RequestIds, id: u128, failure: base_types::action::Failure) -> Trouble {
+pub(crate) fn uploads_trouble(id: u128, failure: base_types::action::Failure) -> Trouble {
     match (failure.refusal.code, clusters::bucket(id)) {
         ("UnknownCluster", _) => Trouble::Bucket(failure),
         // The record tells, once it is read again, what came of it.
         ("BucketClosing", _) => Trouble::Again(failure),
-        (_, Ok(cluster)) => shard_trouble(ids, Some(&cluster), failure),
+        (_, Ok(cluster)) => shard_trouble(Some(&cluster), failure),
         (_, Err(refusal)) => refusal.into(),
     }
 }

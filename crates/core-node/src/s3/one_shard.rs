@@ -1,8 +1,8 @@
 //! Calls that are one question or command to the shard that has their key: one round trip where record and map
 //! are known.
 //!
-//! Always: a try that the shard has definitely refused is followed by one under another request id; any other
-//! is repeated under its own.
+//! Always: every try carries the same request id, whichever shard has the key by then: what was applied is
+//! remembered where the key is (carry.rs), and a refusal that sends the call elsewhere is remembered nowhere.
 //! Not here: what is asked (objects.rs, versions.rs).
 
 use super::cache::Bucket;
@@ -82,7 +82,7 @@ impl<C: ShardCall> BucketWork for OneShard<C> {
             Ok((reply, ordered)) => {
                 Ok(done_at(self.call.answer(&at.bucket, reply)?, ordered, level, self.asked.take()))
             }
-            Err(failure) => Err(shard_trouble(&mut self.ids, self.asked.as_ref(), failure)),
+            Err(failure) => Err(shard_trouble(self.asked.as_ref(), failure)),
         }
     }
 }
@@ -95,7 +95,7 @@ impl<C: ShardCall> OneShard<C> {
         Ok(one(match self.call.ask(context, &at.bucket, entry.epoch)? {
             Ask::Read(query) => shard_read_at(cluster, &query, &self.terms),
             Ask::Write(command) => {
-                let request_id = self.ids.id(context, &cluster, 0);
+                let request_id = self.ids.id(context, 0);
                 shard_write_at(cluster, &command, &self.terms, request_id)
             }
         }))
@@ -107,14 +107,10 @@ pub(crate) fn shard_of<'m>(at: &'m Place, key: &str) -> Result<&'m Entry, Refusa
     at.map.shard_of(key.as_bytes()).ok_or_else(|| S3ErrorCode::InternalError.because("the bucket's map names no shard"))
 }
 
-/// What a shard's failure means. Refusals that pass by themselves are not remembered under a request's id; all
-/// others are, so the next try at that cluster needs another.
-pub(crate) fn shard_trouble(ids: &mut RequestIds, cluster: Option<&ClusterName>, mut failure: Failure) -> Trouble {
+/// What a shard's failure means.
+pub(crate) fn shard_trouble(cluster: Option<&ClusterName>, mut failure: Failure) -> Trouble {
     if failure.at.is_some() {
         failure.cluster = cluster.cloned().map(Arc::new);
-    }
-    if let Some(cluster) = cluster.filter(|_| !failure.refusal.kind.retryable()) {
-        ids.refused(cluster);
     }
     match failure.refusal.code {
         // It was split, merged or dropped with its bucket: the map, and the record, tell.
@@ -123,9 +119,9 @@ pub(crate) fn shard_trouble(ids: &mut RequestIds, cluster: Option<&ClusterName>,
     }
 }
 
-/// As [`shard_trouble`], of what has no id to be kept.
+/// As [`shard_trouble`], where nobody is told the cluster.
 pub(crate) fn read_trouble(failure: Failure) -> Trouble {
-    shard_trouble(&mut RequestIds::default(), None, failure)
+    shard_trouble(None, failure)
 }
 
 /// A shard answered something else than what was asked.

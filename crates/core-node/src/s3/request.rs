@@ -10,7 +10,6 @@ use base_types::codec::Encode;
 use base_types::s3::S3Answer;
 use base_types::{BackendKind, ClusterName, OrderedAt, ReadConsistency, Refusal, RequestId, WriteConsistency};
 use core_backends::{multipart, shard, shard_reference};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a client asks of a call beside the call itself.
@@ -21,33 +20,26 @@ pub(crate) struct Terms {
     pub request_id: Option<RequestId>,
 }
 
-/// The request ids of one call's writes: alike at every node that the client tries, for each is made of the
-/// client's id, the step, and how often the cluster has definitely refused it.
+/// The request ids of one call's writes: alike at every node that the client tries and wherever the key has gone
+/// meanwhile, for each is made of the client's id and the step. A refusal that a call goes on behind is none that
+/// clusters remember (`core_backends::is_no_answer`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestIds {
     base: Option<RequestId>,
-    refused: BTreeMap<ClusterName, u32>,
 }
 
 impl RequestIds {
     pub(crate) fn new(terms: &Terms) -> RequestIds {
-        RequestIds { base: terms.request_id, refused: BTreeMap::new() }
+        RequestIds { base: terms.request_id }
     }
 
-    /// The id of step `step` at a cluster.
-    pub(crate) fn id(&mut self, context: &mut PlanContext<'_>, cluster: &ClusterName, step: u32) -> RequestId {
+    /// The id of step `step`.
+    pub(crate) fn id(&mut self, context: &mut PlanContext<'_>, step: u32) -> RequestId {
         let base = *self.base.get_or_insert_with(|| context.random.request_id());
-        let refused = self.refused.get(cluster).copied().unwrap_or(0);
-        let mut bytes = [0u8; 24];
+        let mut bytes = [0u8; 20];
         bytes[..16].copy_from_slice(&base.0.to_le_bytes());
-        bytes[16..20].copy_from_slice(&step.to_le_bytes());
-        bytes[20..].copy_from_slice(&refused.to_le_bytes());
+        bytes[16..].copy_from_slice(&step.to_le_bytes());
         RequestId(xxhash_rust::xxh3::xxh3_128(&bytes))
-    }
-
-    /// A cluster has definitely refused its write for now: the next try there needs another id.
-    pub(crate) fn refused(&mut self, cluster: &ClusterName) {
-        *self.refused.entry(cluster.clone()).or_insert(0) += 1;
     }
 }
 

@@ -6,11 +6,15 @@
 //!    └── anything refused or unsure: a pause, and all is read again
 //! ```
 //!
+//! Before the sources are frozen, and before the targets serve, what the sources remember of requests is carried
+//! over (carry.rs).
+//!
 //! Always: nothing is kept but what the bucket's map and the shards tell, so a runner that dies, or two at
 //! once, come to the same (core-backends, shard_reference/flow.rs); while rows are copied the runner rests a
 //! third of the time, so that clients have the larger part of the shard; the cut-over never rests.
 //! Not here: when to split or merge (upkeep.rs), who runs it (keeper.rs).
 
+use super::carry::Carry;
 use super::clusters;
 use super::record::{read_record, BucketRecord};
 use super::request::{map_read, map_write, reply};
@@ -21,7 +25,7 @@ use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
 use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, Tick, WriteConsistency};
 use core_backends::metadata;
-use core_backends::shard::{self, ShardInfo};
+use core_backends::shard::{self, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::{copy_query, decide_all, import_of, Seen, Step};
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
@@ -56,6 +60,7 @@ pub(crate) fn run_flow(id: u128, flow: u64) -> Box<dyn Planner> {
         copying_since: None,
         frozen_since: None,
         round_begun: Tick(0),
+        carry: Carry::default(),
     }))
 }
 
@@ -126,6 +131,10 @@ enum Asked {
     Steps(Vec<Step>),
     /// Imports to these targets, then what these sources are now.
     Imports(Vec<usize>, Vec<usize>),
+    /// What the sources remember of requests.
+    Memory,
+    /// The targets to remember it.
+    Bring,
 }
 
 struct FlowRun {
@@ -139,6 +148,7 @@ struct FlowRun {
     copying_since: Option<Tick>,
     frozen_since: Option<Tick>,
     round_begun: Tick,
+    carry: Carry,
 }
 
 impl Rounds for FlowRun {
@@ -155,6 +165,8 @@ impl Rounds for FlowRun {
             (Asked::Shards(flow), _) => self.on_shards(context, flow, answers),
             (Asked::Steps(steps), _) => self.on_steps(context, steps, answers),
             (Asked::Imports(targets, sources), _) => self.on_imports(context, &targets, &sources, answers),
+            (Asked::Memory, _) => self.on_memory(context, answers),
+            (Asked::Bring, _) => self.on_brought(context, answers),
         };
         step.unwrap_or_else(|failure| self.trouble(context, failure))
     }
@@ -230,6 +242,10 @@ impl FlowRun {
     fn act(&mut self, context: &mut PlanContext<'_>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
         let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        if self.carry.is_due(&steps) {
+            self.asked = Asked::Memory;
+            return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow)?));
+        }
         let mut calls = Vec::new();
         for step in &steps {
             match step {
@@ -244,6 +260,7 @@ impl FlowRun {
         let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
         if steps.iter().any(freezes) {
             self.frozen_since.get_or_insert(context.now);
+            self.carry.on_freeze();
         }
         self.round_begun = context.now;
         self.asked = Asked::Steps(steps);
@@ -316,6 +333,28 @@ impl FlowRun {
         self.view = Some(view);
         self.asked = Asked::Imports(targets, sources);
         Ok(PlanStep::Calls(imports))
+    }
+
+    fn on_memory(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<PlanStep, Failure> {
+        let Some(view) = &self.view else { return self.go(context) };
+        let calls = self.carry.bring(self.id, &view.flow, &view.targets, answers)?;
+        if calls.is_empty() {
+            return self.on_brought(context, Vec::new());
+        }
+        self.asked = Asked::Bring;
+        Ok(PlanStep::Calls(calls))
+    }
+
+    fn on_brought(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<PlanStep, Failure> {
+        let Some(view) = &self.view else { return self.go(context) };
+        let is_retired = |seen: &Seen| matches!(seen, Seen::Shard(info) if info.state == ShardState::Retired);
+        let retired = view.sources.iter().all(is_retired);
+        let all = self.carry.brought(answers, retired)?;
+        if all && !retired {
+            // That may have taken a while: how far is the feed now?
+            self.view = None;
+        }
+        self.act(context)
     }
 
     fn on_map(&mut self, context: &mut PlanContext<'_>, answer: CallResult) -> Result<PlanStep, Failure> {

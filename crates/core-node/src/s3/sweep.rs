@@ -11,7 +11,7 @@
 
 use super::multipart::{other_reply, uploads_trouble};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
-use super::request::{multipart_read, multipart_write, reply, shard_write, RequestIds, Terms};
+use super::request::{multipart_read, multipart_write, reply, shard_write, Terms};
 use crate::keyspace::rounds::{answer, one, only};
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::ActionResult;
@@ -96,7 +96,7 @@ impl Sweep {
             return Ok(false);
         }
         let told = reply::<Reply>(only(answers));
-        let told = told.map_err(|failure| uploads_trouble(&mut RequestIds::default(), id, failure))?;
+        let told = told.map_err(|failure| uploads_trouble(id, failure))?;
         match told.0 {
             Reply::Due { uploads } => {
                 self.stage = Stage::Forget;

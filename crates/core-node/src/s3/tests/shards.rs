@@ -6,11 +6,12 @@ use crate::s3::cache::{Bucket, ShardMap};
 use crate::s3::freed::FREED_AGE_MS;
 use crate::s3::on_bucket::Place;
 use crate::s3::record::BucketRecord;
+use crate::s3::request::Terms;
 use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS};
-use crate::s3::{clusters, reshard, upkeep};
+use crate::s3::{clusters, planner_for, reshard, upkeep};
 use base_types::codec::Encode;
 use base_types::s3::*;
-use base_types::{BackendKind, Refusal, Tick};
+use base_types::{BackendKind, Refusal, RequestId, Tick};
 use bytes::Bytes;
 use core_backends::shard::{self, Item, ListStart, Listing, Reply, Versioning};
 use core_backends::shard_reference::{self, Entry, Flow};
@@ -509,5 +510,46 @@ fn a_bucket_that_is_gone_ends_its_upkeep() {
     {
         let mut running = Running::new(0, planner);
         assert!(bucket.world.finish_background(&mut running).is_ok());
+    }
+}
+
+/// A put of a key that must not be there yet, asked under one request id.
+fn put_once(world: &mut World, core: usize, id: RequestId) -> Result<S3Answer, Refusal> {
+    let only_new = WriteConditions { if_none_match: Some("*".into()), ..WriteConditions::default() };
+    let call = PutObject {
+        bucket: NAME.into(),
+        key: "k0305".into(),
+        data: Data::Inline(Bytes::from_static(b"x")),
+        size: 1,
+        etag: "e".into(),
+        conditions: only_new,
+        ..PutObject::default()
+    };
+    let terms = Terms { request_id: Some(id), ..Terms::default() };
+    let mut running = Running::new(core, planner_for(call.into(), &terms).unwrap());
+    world.finish(&mut running)
+}
+
+#[test]
+fn a_put_asked_again_after_splits_and_merges_is_found_done() {
+    for seed in 0..20 {
+        let mut tended = Tended::new(seed, 8);
+        (0..6).for_each(|number| tended.put(&format!("k{number:03}")).unwrap());
+        let id = tended.world.random.request_id();
+        put_once(&mut tended.world, 0, id).unwrap();
+        (6..60).for_each(|number| tended.put(&format!("k{number:03}")).unwrap());
+        // Runners that die, two at once, answers lost, while clients write.
+        (tended.world.lost, tended.world.late) = (50, 50);
+        (0..4).for_each(|_| tended.round(20, false));
+        tended.rest();
+        assert!(tended.map().len() > 2);
+        assert_eq!(put_once(&mut tended.world, 1, id).map(drop), Ok(()), "seed {seed}");
+        let keys: Vec<String> = tended.keys.keys().cloned().collect();
+        keys.iter().for_each(|key| tended.delete(key).unwrap());
+        tended.rest();
+        assert_eq!(tended.map().len(), 1);
+        assert_eq!(put_once(&mut tended.world, 2, id).map(drop), Ok(()), "seed {seed}, merged");
+        let other = tended.world.random.request_id();
+        assert_eq!(put_once(&mut tended.world, 2, other).unwrap_err().code, "PreconditionFailed");
     }
 }

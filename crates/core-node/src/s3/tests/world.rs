@@ -18,6 +18,7 @@ use base_types::{
     ReplicaId, RequestId, Tick, WriteConsistency,
 };
 use bytes::Bytes;
+use core_backends::memory::{self, Carried, MemoryAsked, MemoryPage, Part};
 use core_backends::reference::{self, ClusterMember, ClusterRecord, ClusterState};
 use core_backends::testing::MapSpace;
 use core_backends::{allocator, decode_reply, ApplyContext};
@@ -30,6 +31,8 @@ pub(crate) const CORES: usize = 3;
 pub(crate) const REGIONS: [&str; 4] = ["fr-par", "fr-par", "fr-par", "nl-ams"];
 /// Steps after which a planner that has not ended never will.
 const STEPS_MAX: usize = 200_000;
+/// Requests after which a page of what a cluster remembers ends.
+const MEMORY_PAGE: usize = 3;
 /// What the wall clock said at the beginning.
 const UNIX_MS: u64 = 1_700_000_000_000;
 
@@ -48,9 +51,16 @@ pub(crate) struct World {
     pub dead: BTreeSet<ClusterName>,
     documents: Vec<crate::planner::DocumentNews>,
     underway: Vec<(ClusterName, BackendKind, Bytes, Option<RequestId>)>,
-    applied: BTreeMap<(ClusterName, RequestId), Bytes>,
+    applied: BTreeMap<(ClusterName, RequestId), Applied>,
     pub calls: u64,
     index: u64,
+}
+
+/// A request that a cluster remembers.
+struct Applied {
+    index: u64,
+    part: Part,
+    reply: Bytes,
 }
 
 /// A planner under way.
@@ -296,14 +306,20 @@ impl World {
         self.index += 1;
         let at = ApplyContext { index: LogIndex(self.index), position: 0, cluster_time_ms: self.now_ms };
         let space = self.spaces.get_mut(&(cluster.clone(), backend)).ok_or_else(unknown_cluster)?;
-        let before = request_id.and_then(|id| self.applied.get(&(cluster.clone(), id)).cloned());
+        let before =
+            request_id.and_then(|id| self.applied.get(&(cluster.clone(), id)).map(|applied| applied.reply.clone()));
         let reply = match before {
             Some(reply) => reply,
             None => core_backends::apply(backend, at, space, command).expect("whole space"),
         };
-        // As a cluster does: what passes by itself is not remembered.
-        if let Some(id) = request_id.filter(|_| !core_backends::is_retryable_refusal(&reply)) {
-            self.applied.insert((cluster.clone(), id), reply.clone());
+        for brought in memory::memory_brought(backend, command, &reply) {
+            let applied = Applied { index: self.index, part: brought.part, reply: brought.reply };
+            self.applied.entry((cluster.clone(), brought.id)).or_insert(applied);
+        }
+        // As a cluster does: what is no answer is not remembered.
+        if let Some(id) = request_id.filter(|_| !core_backends::is_no_answer(&reply)) {
+            let applied = Applied { index: self.index, part: memory::part_of(backend, command), reply: reply.clone() };
+            self.applied.entry((cluster.clone(), id)).or_insert(applied);
         }
         let at = OrderedAt { index: LogIndex(self.index), ..OrderedAt::default() };
         Ok(CallReply::Backend { reply, at, level: Level::Write(WriteConsistency::Strong) })
@@ -312,9 +328,30 @@ impl World {
     /// A question to a backend.
     pub fn read(&self, cluster: &ClusterName, backend: BackendKind, query: &Bytes) -> CallResult {
         let space = self.spaces.get(&(cluster.clone(), backend)).ok_or_else(unknown_cluster)?;
-        let reply = core_backends::query(backend, self.now_ms, space, query).expect("whole space");
+        let reply = match memory::memory_asked(backend, query) {
+            Some(asked) => memory::tell_memory(backend, self.remembered(cluster, asked)),
+            None => core_backends::query(backend, self.now_ms, space, query).expect("whole space"),
+        };
         let at = OrderedAt { index: LogIndex(self.index), ..OrderedAt::default() };
         Ok(CallReply::Backend { reply, at, level: Level::Read(ReadConsistency::Strong) })
+    }
+
+    /// What a cluster remembers of requests, some of it.
+    fn remembered(&self, cluster: &ClusterName, asked: MemoryAsked) -> MemoryPage {
+        let of_cluster = self.applied.iter().filter(|((name, _), _)| name == cluster);
+        let mut found: Vec<(u64, Carried)> = of_cluster
+            .filter(|(_, applied)| applied.index > asked.after && applied.part.goes_with(asked.part))
+            .map(|((_, id), applied)| {
+                let (part, reply) = (applied.part, applied.reply.clone());
+                (applied.index, Carried { id: *id, keep_ms: 60_000, part, reply })
+            })
+            .collect();
+        found.sort_by_key(|(index, _)| *index);
+        // Whole entries only: those of a command that brought several share an index.
+        let end = found.get(MEMORY_PAGE).map_or(self.index, |(index, _)| *index);
+        let more = found.len() > MEMORY_PAGE;
+        found.retain(|(index, _)| *index <= end);
+        MemoryPage { ids: found.into_iter().map(|(_, carried)| carried).collect(), reached: end, more }
     }
 
     /// What a backend answers, decoded.
