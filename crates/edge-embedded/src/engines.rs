@@ -20,6 +20,8 @@ pub const NAMES: &[&str] = &[
     engine_redb::NAME,
     #[cfg(feature = "engine-fjall")]
     engine_fjall::NAME,
+    #[cfg(feature = "engine-rocksdb")]
+    engine_rocksdb::NAME,
 ];
 
 /// A scan or snapshot older than this no longer reads: it would keep freed pages from being used again.
@@ -46,6 +48,11 @@ pub fn open(name: &str, path: &Path, identity: String, options: &Options) -> Res
         engine_fjall::NAME => {
             let config = engine_fjall::FjallConfig { identity, ..Default::default() };
             Ok(Arc::new(engine_fjall::open(path, config)?))
+        }
+        #[cfg(feature = "engine-rocksdb")]
+        engine_rocksdb::NAME => {
+            let config = engine_rocksdb::RocksConfig { identity, ..Default::default() };
+            Ok(Arc::new(engine_rocksdb::open(path, config)?))
         }
         _ => {
             let config = engine_lmdb::LmdbConfig {

@@ -8,7 +8,7 @@
 //! then holds everything, in one atomic write.
 //! Not here: when (`owner.rs`).
 
-use crate::core::Shared;
+use crate::core::{Shared, View};
 use crate::memory::Memory;
 use base_engine::{BatchOperation, Engine, EngineError, WriteBatch};
 use base_types::{LogIndex, SpaceId};
@@ -18,10 +18,17 @@ use std::sync::Arc;
 /// The one space of a core's engine.
 pub const SPACE: SpaceId = SpaceId(1);
 
-/// A job.
+/// A memory that the engine is to have, up to this number.
 pub struct Flush {
     pub memory: Arc<Memory>,
     pub number: u64,
+}
+
+/// What the thread is given.
+pub enum Job {
+    Flush(Flush),
+    /// Nobody looks at it any more (readers that still do keep it). Giving back many small pieces takes long.
+    Free(Arc<View>),
 }
 
 /// Carries a job out.

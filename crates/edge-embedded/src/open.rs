@@ -10,7 +10,7 @@
 use crate::core::{Core, Shared};
 use crate::directory::Directory;
 use crate::error::OpenError;
-use crate::flusher::{self, Flush};
+use crate::flusher::{self, Job};
 use crate::journal::{self, Journal};
 use crate::options::{Options, CORES_MAX, SEGMENT_BYTES_MIN};
 use crate::owner::{Event, Owner, State, QUEUED_MAX};
@@ -190,8 +190,15 @@ fn reporter(shared: &Arc<Shared>, core: usize, tell: SyncSender<Event>) -> Repor
     })
 }
 
-fn flush_all(shared: &Shared, core: usize, queue: &Receiver<Flush>, tell: &SyncSender<Event>) {
+fn flush_all(shared: &Shared, core: usize, queue: &Receiver<Job>, tell: &SyncSender<Event>) {
     while let Ok(job) = queue.recv() {
+        let job = match job {
+            Job::Flush(job) => job,
+            Job::Free(view) => {
+                drop(view);
+                continue;
+            }
+        };
         let result = flusher::flush(shared, core, &job);
         let _ = tell.send(Event::Engine(result));
         shared.cores[core].bell.ring(true);

@@ -12,7 +12,7 @@
 //! Not here: what a log is (core-log) and how it is written (edge-disk).
 
 use crate::core::{Core, Shared, View};
-use crate::flusher::Flush;
+use crate::flusher::{Flush, Job};
 use crate::journal::Journal;
 use base_engine::EngineError;
 use base_types::{LogIndex, Tick};
@@ -44,7 +44,7 @@ pub struct Owner {
     pub journal: Journal,
     pub writer: Writer,
     pub segments: SyncSender<LogAction>,
-    pub flusher: SyncSender<Flush>,
+    pub flusher: SyncSender<Job>,
     pub events: Receiver<Event>,
     pub state: State,
 }
@@ -235,7 +235,7 @@ impl Owner {
     }
 
     fn give(&mut self, flush: Flush) {
-        if self.flusher.try_send(flush).is_err() {
+        if self.flusher.try_send(Job::Flush(flush)).is_err() {
             self.shared.fail("the thread that writes the engine has ended or hangs".into());
         }
     }
@@ -269,6 +269,7 @@ impl Owner {
         core.view.store(Arc::new(View { active: view.active.clone(), frozen: None }));
         let freed = view.frozen.as_ref().map_or(0, |memory| memory.bytes());
         core.memory_bytes.fetch_sub(freed, Ordering::Relaxed);
+        let _ = self.flusher.try_send(Job::Free(view));
         self.state.engine_index = index;
         self.state.kept_until = Some(Tick(0));
     }

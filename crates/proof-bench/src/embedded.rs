@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 const SUITE: &str = "embedded";
 /// Operations of a cell, as in the paper.
 const SIZES: [u64; 2] = [10_000, 100_000];
-/// Strong writes take a sync each: so many times fewer of them.
-const STRONG_PART: u64 = 10;
+/// Strong writes take a sync each: no more than so many of them.
+const STRONG_OPERATIONS_MAX: u64 = 2_000;
 /// Threads that may share syncs.
 const MANY_THREADS: usize = 16;
 /// Weak writes are synced so often.
@@ -72,19 +72,7 @@ struct Cell {
 /// Measures.
 pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     let home = options.out.join("embedded-data");
-    let mut cells = Vec::new();
-    for operations in options.operations.map_or(SIZES.to_vec(), |count| vec![count]) {
-        for cores in cores(options) {
-            let threads = usize::from(cores);
-            for strong in [false, true] {
-                let operations = if strong { (operations / STRONG_PART).max(1) } else { operations };
-                cells.extend(SYSTEMS.iter().map(|system| Cell { system, strong, cores, threads, operations }));
-            }
-        }
-        let (operations, cores) = ((operations / STRONG_PART).max(1), cores(options).last().copied().unwrap_or(1));
-        let many = |system| Cell { system, strong: true, cores, threads: MANY_THREADS, operations };
-        cells.extend(SYSTEMS.iter().map(many));
-    }
+    let cells = cells(options);
     let mut runs: Vec<BTreeMap<&'static str, Vec<Run>>> = vec![BTreeMap::new(); cells.len()];
     for _ in 0..options.runs {
         for (cell, runs) in cells.iter().zip(&mut runs) {
@@ -109,6 +97,22 @@ pub fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     report.note("embedded: no world, no network: threads of this process; latencies are of one operation in 8".into());
     let _ = std::fs::remove_dir_all(&home);
     Ok(())
+}
+
+/// Everything that is measured: weak for each size, strong once.
+fn cells(options: &Options) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let (sizes, cores) = (options.operations.map_or(SIZES.to_vec(), |count| vec![count]), cores(options));
+    let mut add = |strong: bool, cores: u16, threads: usize, operations: u64| {
+        cells.extend(SYSTEMS.iter().map(|system| Cell { system, strong, cores, threads, operations }));
+    };
+    for operations in &sizes {
+        cores.iter().for_each(|cores| add(false, *cores, usize::from(*cores), *operations));
+    }
+    let strong = sizes.iter().copied().min().unwrap_or(STRONG_OPERATIONS_MAX).min(STRONG_OPERATIONS_MAX);
+    cores.iter().for_each(|cores| add(true, *cores, usize::from(*cores), strong));
+    cores.last().into_iter().for_each(|cores| add(true, *cores, MANY_THREADS, strong));
+    cells
 }
 
 fn cores(options: &Options) -> Vec<u16> {
@@ -167,26 +171,30 @@ fn key(number: u64) -> [u8; 16] {
 /// One work, by all threads of the cell, while weak writes are synced once a second.
 fn load(peer: &dyn Peer, cell: &Cell, work: Work, value_bytes: usize) -> Result<Run, String> {
     let (done, begun, cpu) = (AtomicBool::new(false), Instant::now(), cpu_time(std::process::id()));
-    let results: Vec<Result<Histogram<u64>, String>> = std::thread::scope(|scope| {
-        if !cell.strong && work != Work::Gets {
+    let (results, seconds) = std::thread::scope(|scope| {
+        let syncing = (!cell.strong && work != Work::Gets).then(|| {
             scope.spawn(|| {
+                let mut synced = Instant::now();
                 while !done.load(Ordering::Acquire) {
                     std::thread::park_timeout(SYNC_EVERY);
-                    if begun.elapsed() >= SYNC_EVERY {
+                    if synced.elapsed() >= SYNC_EVERY {
                         peer.sync();
+                        synced = Instant::now();
                     }
                 }
-            });
-        }
+            })
+        });
         let threads: Vec<_> = (0..cell.threads as u64)
             .map(|thread| scope.spawn(move || one_thread(peer, cell, work, value_bytes, thread)))
             .collect();
         let panicked = |_| Err("a thread panicked".to_owned());
-        let results = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        let results: Vec<Result<Histogram<u64>, String>> =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked)).collect();
+        let seconds = begun.elapsed().as_secs_f64();
         done.store(true, Ordering::Release);
-        results
+        syncing.iter().for_each(|thread| thread.thread().unpark());
+        (results, seconds)
     });
-    let seconds = begun.elapsed().as_secs_f64();
     let mut latency = histogram();
     for result in results {
         latency.add(result?).map_err(|error| error.to_string())?;

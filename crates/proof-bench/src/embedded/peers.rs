@@ -1,7 +1,6 @@
 //! The systems that the embedded store is measured beside, each called as its own documents say.
 //!
-//! Not here: what is measured. Another system is one more line of `SYSTEMS` and one more module
-//! (engine-rocksdb: under its cargo feature, as redb and fjall are).
+//! Not here: what is measured. Another system is one more line of `SYSTEMS` and one more module.
 
 use std::path::Path;
 
@@ -33,6 +32,8 @@ pub const SYSTEMS: &[System] = &[
     System { name: "redb", open: redb::open },
     #[cfg(feature = "engine-fjall")]
     System { name: "fjall", open: fjall::open },
+    #[cfg(feature = "engine-rocksdb")]
+    System { name: "rocksdb", open: rocksdb::open },
 ];
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -212,5 +213,124 @@ mod fjall {
         let database = Database::builder(path).open().map_err(text)?;
         let all = database.keyspace("all", KeyspaceCreateOptions::default).map_err(text)?;
         Ok(Box::new(Fjall { database, all, strong }))
+    }
+}
+
+#[cfg(feature = "engine-rocksdb")]
+mod rocksdb {
+    use super::{Path, Peer};
+    use std::ffi::{c_char, c_uchar, c_void, CStr, CString};
+    use std::os::unix::ffi::OsStrExt;
+
+    // RocksDB's C interface (rocksdb/c.h), as far as it is used here.
+    #[link(name = "rocksdb")]
+    extern "C" {
+        fn rocksdb_options_create() -> *mut c_void;
+        fn rocksdb_options_set_create_if_missing(options: *mut c_void, create: c_uchar);
+        fn rocksdb_options_destroy(options: *mut c_void);
+        fn rocksdb_open(options: *const c_void, name: *const c_char, error: *mut *mut c_char) -> *mut c_void;
+        fn rocksdb_close(database: *mut c_void);
+        fn rocksdb_writeoptions_create() -> *mut c_void;
+        fn rocksdb_writeoptions_set_sync(options: *mut c_void, sync: c_uchar);
+        fn rocksdb_writeoptions_destroy(options: *mut c_void);
+        fn rocksdb_readoptions_create() -> *mut c_void;
+        fn rocksdb_readoptions_destroy(options: *mut c_void);
+        fn rocksdb_put(
+            database: *mut c_void,
+            options: *const c_void,
+            key: *const c_char,
+            key_length: usize,
+            value: *const c_char,
+            value_length: usize,
+            error: *mut *mut c_char,
+        );
+        fn rocksdb_get_pinned(
+            database: *mut c_void,
+            options: *const c_void,
+            key: *const c_char,
+            key_length: usize,
+            error: *mut *mut c_char,
+        ) -> *mut c_void;
+        fn rocksdb_pinnableslice_destroy(slice: *mut c_void);
+        fn rocksdb_flush_wal(database: *mut c_void, sync: c_uchar, error: *mut *mut c_char);
+        fn rocksdb_free(memory: *mut c_void);
+    }
+
+    struct Rocks {
+        database: *mut c_void,
+        write: *mut c_void,
+        read: *mut c_void,
+    }
+
+    // SAFETY: a database and its options may be used by many threads at once (RocksDB's documents).
+    unsafe impl Send for Rocks {}
+    // SAFETY: as above.
+    unsafe impl Sync for Rocks {}
+
+    /// Calls, and takes the error that was set.
+    fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T, String> {
+        let mut error: *mut c_char = std::ptr::null_mut();
+        let answer = call(&mut error);
+        if error.is_null() {
+            return Ok(answer);
+        }
+        // SAFETY: RocksDB sets a C string, which is ours to free.
+        let message = unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned();
+        // SAFETY: as above; not used again.
+        unsafe { rocksdb_free(error.cast()) };
+        Err(message)
+    }
+
+    impl Peer for Rocks {
+        fn put(&self, key: &[u8], value: &[u8]) -> Result<(), String> {
+            let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
+            // SAFETY: the database is open, and the pointers are of live slices.
+            checked(|error| unsafe { rocksdb_put(self.database, self.write, k, key.len(), v, value.len(), error) })
+        }
+
+        fn get(&self, key: &[u8]) -> Result<bool, String> {
+            let k = key.as_ptr().cast();
+            // SAFETY: as above.
+            let slice = checked(|error| unsafe { rocksdb_get_pinned(self.database, self.read, k, key.len(), error) })?;
+            if !slice.is_null() {
+                // SAFETY: from rocksdb_get_pinned, not used again.
+                unsafe { rocksdb_pinnableslice_destroy(slice) };
+            }
+            Ok(!slice.is_null())
+        }
+
+        fn sync(&self) {
+            // SAFETY: the database is open.
+            let _ = checked(|error| unsafe { rocksdb_flush_wal(self.database, 1, error) });
+        }
+    }
+
+    impl Drop for Rocks {
+        fn drop(&mut self) {
+            self.sync();
+            // SAFETY: ours, and nobody uses them any more.
+            unsafe {
+                rocksdb_close(self.database);
+                rocksdb_writeoptions_destroy(self.write);
+                rocksdb_readoptions_destroy(self.read);
+            }
+        }
+    }
+
+    pub fn open(path: &Path, _cores: u16, strong: bool) -> Result<Box<dyn Peer>, String> {
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(super::text)?;
+        // SAFETY: options are made, used and destroyed here; the name outlives the call.
+        let database = unsafe {
+            let options = rocksdb_options_create();
+            rocksdb_options_set_create_if_missing(options, 1);
+            let opened = checked(|error| rocksdb_open(options, name.as_ptr(), error));
+            rocksdb_options_destroy(options);
+            opened?
+        };
+        // SAFETY: made here, destroyed with the database.
+        let (write, read) = unsafe { (rocksdb_writeoptions_create(), rocksdb_readoptions_create()) };
+        // SAFETY: made just now.
+        unsafe { rocksdb_writeoptions_set_sync(write, c_uchar::from(strong)) };
+        Ok(Box::new(Rocks { database, write, read }))
     }
 }
