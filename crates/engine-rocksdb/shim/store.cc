@@ -35,6 +35,7 @@ inline HiveSlice H(const Slice& slice) { return HiveSlice{slice.data(), slice.si
 }  // namespace
 
 struct HiveRocks {
+  bool sync = true;
   std::shared_ptr<hive::Context> context;
   std::shared_ptr<TableFactory> factory;
   std::unique_ptr<DB> db;
@@ -74,12 +75,14 @@ Options OptionsOf(const HiveOptions& options) {
   out.error_if_exists = false;
   out.max_open_files = -1;
   out.max_background_jobs = options.threads < 1 ? 1 : options.threads;
+  out.max_subcompactions = options.threads < 3 ? 1 : options.threads - 1;
   out.write_buffer_size = options.memtable_bytes;
   out.target_file_size_base = options.file_bytes;
   out.max_total_wal_size = options.wal_bytes_max;
   out.max_bytes_for_level_base = options.memtable_bytes * 4;
   out.level_compaction_dynamic_level_bytes = true;
   out.compression = kLZ4Compression;
+  out.use_direct_reads = options.direct_reads != 0;
   out.wal_recovery_mode = WALRecoveryMode::kPointInTimeRecovery;
   out.track_and_verify_wals_in_manifest = true;
   out.verify_sst_unique_id_in_manifest = true;
@@ -153,6 +156,7 @@ extern "C" {
 HiveRocks* hive_rocks_open(HiveSlice path, const HiveOptions* options, HiveError* error) {
   auto rocks = std::make_unique<HiveRocks>();
   Options all = OptionsOf(*options);
+  rocks->sync = options->sync != 0;
   rocks->context = std::make_shared<hive::Context>(options->provider);
   const BlockBasedTableOptions table = TableOptionsOf(*options);
   if (options->metahive) {
@@ -212,7 +216,7 @@ void hive_rocks_batch_free(HiveBatch* batch) { delete batch; }
 
 void hive_rocks_write(HiveRocks* rocks, HiveBatch* batch, HiveError* error) {
   WriteOptions write;
-  write.sync = true;
+  write.sync = rocks->sync;
   const bool written = hive::Tell(rocks->db->Write(write, &batch->batch), error);
   if (written && rocks->context->AnyDamage()) {
     Healer healer(rocks);

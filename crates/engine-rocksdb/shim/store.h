@@ -47,6 +47,8 @@ struct HiveOptions {
   int32_t threads;
   uint8_t make;              // 1: the directory is empty and a database is made in it
   uint8_t metahive;          // 0: plain RocksDB, for comparisons
+  uint8_t sync;              // 0: writes are not synced, for figures
+  uint8_t direct_reads;      // 1: past the system's cache
   uint8_t block_checksums;   // 0: none, for tests of what metadata entries find without them
 };
 

@@ -61,6 +61,8 @@ class ClusterReader {
  public:
   ClusterReader(const FileInfo& file, TableReader* table, const ReadOptions& options, size_t readahead)
       : file_(file), table_(table), options_(options) {
+    // A merge in parts bounds them; a bound must not part a key from its metadata. Who asked clips anyway.
+    options_.iterate_lower_bound = options_.iterate_upper_bound = nullptr;
     main_.reset(table->NewIterator(options_, nullptr, nullptr, /*skip_filters=*/true, TableReaderCaller::kCompaction,
                                    readahead, /*allow_unprepared_value=*/false));
   }
@@ -109,7 +111,7 @@ class ClusterReader {
 
   const FileInfo& file_;
   TableReader* const table_;
-  const ReadOptions options_;
+  ReadOptions options_;
   std::unique_ptr<InternalIterator> main_, beside_;
 };
 

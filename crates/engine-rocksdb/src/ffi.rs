@@ -113,6 +113,8 @@ pub struct HiveOptions {
     pub threads: i32,
     pub make: u8,
     pub metahive: u8,
+    pub sync: u8,
+    pub direct_reads: u8,
     pub block_checksums: u8,
 }
 

@@ -52,6 +52,8 @@ pub struct RocksConfig {
     pub cache_bytes: u64,
     /// A table in memory of this size is written out.
     pub memtable_bytes: u64,
+    /// A table file is cut at about this size.
+    pub file_bytes: u64,
     /// Threads that write tables out and merge files.
     pub threads: usize,
     /// Metadata beside every key. Off, it is RocksDB as everybody has it: for comparisons, and to clean
@@ -59,6 +61,10 @@ pub struct RocksConfig {
     pub metahive: bool,
     /// What else is kept beside every key, on this node alone.
     pub providers: Vec<Arc<dyn MetadataProvider>>,
+    /// Writes are synced before they return, as the contract has it. Off only for figures.
+    pub sync: bool,
+    /// Tables are read past the system's cache.
+    pub direct_reads: bool,
     /// RocksDB's own checksums of blocks. Off only where tests ask what is found without them.
     pub block_checksums: bool,
     /// When snapshots expire.
@@ -73,9 +79,12 @@ impl Default for RocksConfig {
         RocksConfig {
             cache_bytes: 64 << 20,
             memtable_bytes: 32 << 20,
+            file_bytes: 16 << 20,
             threads: 2,
             metahive: true,
             providers: Vec::new(),
+            sync: true,
+            direct_reads: false,
             block_checksums: true,
             snapshots: SnapshotLimits::default(),
             identity: String::new(),

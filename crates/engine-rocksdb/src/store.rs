@@ -22,8 +22,6 @@ use std::sync::Arc;
 const TERMINATOR: u8 = 0;
 /// Journals together; beyond it memtables are written out.
 const WAL_BYTES_MAX: u64 = 256 << 20;
-/// Tables are cut at this size.
-const FILE_BYTES: u64 = 16 << 20;
 
 /// An open database; closed with the last of its views.
 pub(crate) struct Database {
@@ -76,19 +74,21 @@ pub(crate) fn unmapped(key: &[u8]) -> Result<&[u8], EngineError> {
 }
 
 impl RocksStore {
-    /// Opens the database; `made`: it must be there.
-    pub(crate) fn open(path: &Path, made: bool, config: &RocksConfig) -> Result<RocksStore, EngineError> {
+    /// Opens the database without the contract around it; `made`: it must be there.
+    pub fn open(path: &Path, made: bool, config: &RocksConfig) -> Result<RocksStore, EngineError> {
         use std::os::unix::ffi::OsStrExt;
         let providers = Box::new(Providers::new(config.providers.clone()));
         let options = HiveOptions {
             provider: providers.for_shim(),
             cache_bytes: config.cache_bytes,
             memtable_bytes: config.memtable_bytes,
-            file_bytes: FILE_BYTES,
+            file_bytes: config.file_bytes,
             wal_bytes_max: WAL_BYTES_MAX,
             threads: i32::try_from(config.threads).unwrap_or(i32::MAX),
             make: u8::from(!made),
             metahive: u8::from(config.metahive),
+            sync: u8::from(config.sync),
+            direct_reads: u8::from(config.direct_reads),
             block_checksums: u8::from(config.block_checksums),
         };
         let what = format!("opening {}", path.display());
@@ -106,6 +106,24 @@ impl RocksStore {
         // SAFETY: the handle is open, and the error outlives the call.
         unsafe { call(self.database.handle(), &mut error) };
         error.judge(what)
+    }
+
+    /// Puts pairs without the contract around them (no seals): for figures and tests.
+    pub fn put_pairs(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), EngineError> {
+        let batch = Batch::new();
+        for (key, value) in pairs {
+            let key = mapped(key);
+            // SAFETY: the batch is ours, and copies both.
+            unsafe { hive_rocks_batch_put(batch.0, HiveSlice::of(&key), HiveSlice::of(value)) }
+        }
+        self.write(&batch)
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), EngineError> {
+        let mut error = HiveError::none();
+        // SAFETY: the handle is open, the batch and the error outlive the call.
+        unsafe { hive_rocks_write(self.database.handle(), batch.0, &mut error) };
+        error.judge("writing a batch").map_err(write_failure)
     }
 
     /// Writes the table in memory out and waits for it: for tests, figures and before files are copied.
@@ -166,10 +184,7 @@ impl RawStore for RocksStore {
             }
             Ok(())
         })?;
-        let mut error = HiveError::none();
-        // SAFETY: the handle is open, the batch and the error outlive the call.
-        unsafe { hive_rocks_write(self.database.handle(), batch.0, &mut error) };
-        error.judge("writing a batch").map_err(write_failure)
+        self.write(&batch)
     }
 
     fn bytes_used(&self) -> u64 {
