@@ -21,8 +21,10 @@ pub mod conformance;
 #[cfg(feature = "stored")]
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "for engines, which open files of their own")]
 pub mod stored;
+pub mod verify;
 
 pub use chunk::{export, import, Chunk};
+pub use verify::{digest, Digest, VerifiedPart};
 
 /// The longest key an engine takes: the longest key of a client and what a backend puts before it.
 pub const ENGINE_KEY_BYTES_MAX: usize = base_types::KEY_BYTES_MAX + 32;
@@ -168,6 +170,12 @@ pub trait Engine: EngineRead + Send + Sync {
     /// Removes up to `limit` pairs of a space, and its durable index with the last of them.
     /// Returns whether anything is left. Background work: called again until nothing is.
     fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError>;
+
+    /// Verifies a bounded part of what it keeps, past its caches where it can, and says where to go on:
+    /// `after` is empty first, then what the last part gave as `next`. Background work, for a scrub.
+    fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
+        verify::verify_by_reading(self, after)
+    }
 
     /// Every space that holds anything.
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError>;

@@ -12,7 +12,9 @@
 
 use crate::ffi::*;
 use crate::store::{mapped, unmapped, RocksStore};
+use base_engine::stored::RawVerified;
 use base_engine::EngineError;
+use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -303,6 +305,15 @@ impl RocksStore {
         unsafe { hive_rocks_verify(self.database.handle(), file, &mut entries, &mut bytes, &mut error) };
         error.judge(&format!("verifying table {file}"))?;
         Ok(Some(VerifiedFile { file, entries, bytes }))
+    }
+
+    /// A table file as a part of the contract's verifying; its damage is all that is known.
+    pub(crate) fn verify_part(&self, after: &[u8]) -> Result<RawVerified, EngineError> {
+        let after = after.try_into().map_or(0, u64::from_be_bytes);
+        let Some(verified) = self.verify_file(after)? else { return Ok(RawVerified::default()) };
+        let damaged = self.damage().into_iter().map(|damage| damage.key).collect();
+        let next = Bytes::copy_from_slice(&verified.file.to_be_bytes());
+        Ok(RawVerified { entries: verified.entries, bytes: verified.bytes, damaged, next: Some(next) })
     }
 
     /// Verifies every table file; the entries met. A merge that began before may add files with lower

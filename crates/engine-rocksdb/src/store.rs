@@ -8,7 +8,7 @@ use crate::failure::write_failure;
 use crate::ffi::*;
 use crate::metahive::Providers;
 use crate::RocksConfig;
-use base_engine::stored::{Changes, RawStore, RawView, RawVisit};
+use base_engine::stored::{Changes, RawStore, RawVerified, RawView, RawVisit};
 use base_engine::{Direction, EngineError};
 use bytes::Bytes;
 use std::ffi::c_void;
@@ -185,6 +185,10 @@ impl RawStore for RocksStore {
             Ok(())
         })?;
         self.write(&batch)
+    }
+
+    fn verify(&self, after: &[u8]) -> Option<Result<RawVerified, EngineError>> {
+        Some(self.verify_part(after))
     }
 
     fn bytes_used(&self) -> u64 {

@@ -13,6 +13,7 @@ mod points;
 mod ranges;
 mod snapshots;
 mod spaces;
+mod verifying;
 
 pub use crash::{a_crash_keeps_what_was_acknowledged, a_failed_write_leaves_nothing};
 pub use model::{batch, collect, delete, durable, put, Model, Random};
@@ -25,6 +26,7 @@ pub use snapshots::{a_snapshot_is_one_instant, a_snapshot_outlives_its_engine_ha
 pub use spaces::{
     dropping_a_space_is_bounded, export_and_import_carry_a_space, spaces_are_listed, the_durable_index_is_kept,
 };
+pub use verifying::verifying_meets_everything_and_finds_nothing;
 
 use crate::{Engine, WriteBatch};
 
@@ -84,6 +86,7 @@ macro_rules! conformance_tests {
             export_and_import_carry_a_space,
             a_crash_keeps_what_was_acknowledged,
             a_failed_write_leaves_nothing,
+            verifying_meets_everything_and_finds_nothing,
         );
     };
     (@each $factory:expr; $($check:ident,)*) => {
@@ -98,7 +101,7 @@ macro_rules! conformance_tests {
 
 /// Runs every check, one after the other: for a harness that is no `#[test]`.
 pub fn run<F: EngineFactory>(factory: &F) {
-    let checks: [fn(&F); 17] = [
+    let checks: [fn(&F); 18] = [
         points_are_put_read_and_deleted,
         keys_and_values_of_every_size,
         a_batch_with_a_key_too_long_writes_nothing,
@@ -116,6 +119,7 @@ pub fn run<F: EngineFactory>(factory: &F) {
         export_and_import_carry_a_space,
         a_crash_keeps_what_was_acknowledged,
         a_failed_write_leaves_nothing,
+        verifying_meets_everything_and_finds_nothing,
     ];
     for check in checks {
         check(factory);

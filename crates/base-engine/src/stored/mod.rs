@@ -20,8 +20,8 @@ pub use directory::Directory;
 pub use snapshots::SnapshotLimits;
 
 use crate::{
-    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WriteBatch,
-    ENGINE_KEY_BYTES_MAX,
+    verify, Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, VerifiedPart,
+    Visit, WriteBatch, ENGINE_KEY_BYTES_MAX,
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
@@ -57,10 +57,29 @@ pub trait RawStore: Send + Sync + 'static {
     /// Bytes on disk.
     fn bytes_used(&self) -> u64;
 
+    /// `Engine::verify` where the store has something better than reading pairs. Damaged keys are whole
+    /// ones here; the contract's are made of them.
+    fn verify(&self, _after: &[u8]) -> Option<Result<RawVerified, EngineError>> {
+        None
+    }
+
     /// Bytes it may grow to; zero: no limit of its own.
     fn bytes_limit(&self) -> u64 {
         0
     }
+}
+
+/// [`VerifiedPart`] with whole keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawVerified {
+    /// Entries that were read and checked.
+    pub entries: u64,
+    /// Bytes read for it.
+    pub bytes: u64,
+    /// Whole keys that are damaged.
+    pub damaged: Vec<Vec<u8>>,
+    /// Where to go on.
+    pub next: Option<Bytes>,
 }
 
 /// Reads at one instant.
@@ -156,6 +175,20 @@ impl<S: RawStore> StoredEngine<S> {
         self.latch.judge(self.store.commit(changes))?;
         self.snapshots.on_written(changes.bytes());
         Ok(())
+    }
+}
+
+/// A whole key of a pair as the contract has it. Damage to any other (a durable index, the marker) is the
+/// engine's.
+fn contract_key(whole_key: &[u8]) -> Result<(SpaceId, Bytes), EngineError> {
+    match whole_key.split_at_checked(format::PREFIX_BYTES) {
+        Some((prefix, key)) if prefix[0] == format::PAIR_TAG => {
+            Ok((format::space_of(whole_key)?, Bytes::copy_from_slice(key)))
+        }
+        _ => Err(EngineError::Corrupt(format!(
+            "the entry {} does not match its checksum; rebuild the replica from a peer",
+            whole_key.escape_ascii()
+        ))),
     }
 }
 
@@ -300,6 +333,13 @@ impl<S: RawStore> Engine for StoredEngine<S> {
             self.commit(&Changes::dropping(space, &keys, !left))?;
         }
         Ok(left)
+    }
+
+    fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
+        let Some(part) = self.store.verify(after) else { return verify::verify_by_reading(self, after) };
+        let part = part?;
+        let damaged = part.damaged.iter().map(|key| contract_key(key)).collect::<Result<_, _>>()?;
+        Ok(VerifiedPart { entries: part.entries, bytes: part.bytes, damaged, next: part.next })
     }
 
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {

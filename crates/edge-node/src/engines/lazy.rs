@@ -6,7 +6,8 @@
 //! Not here: which engines there are (`engines.rs`).
 
 use base_engine::{
-    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WriteBatch,
+    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, VerifiedPart, Visit,
+    WriteBatch,
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
@@ -89,6 +90,10 @@ impl Engine for Lazy {
 
     fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError> {
         self.opened().map_or(Ok(false), |engine| engine.drop_space(space, limit))
+    }
+
+    fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
+        self.opened().map_or_else(|| Ok(VerifiedPart::default()), |engine| engine.verify(after))
     }
 
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
