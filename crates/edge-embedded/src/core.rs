@@ -14,6 +14,7 @@
 //! Not here: the owner's thread (`owner.rs`), the calls (`store.rs`).
 
 use crate::bell::Bell;
+use crate::directory::Directory;
 use crate::error::StoreError;
 use crate::mailbox::{Letter, Mailbox, Waiter};
 use crate::memory::{Memory, VERSION_BYTES};
@@ -86,7 +87,8 @@ impl Core {
     }
 
     /// Puts a change into memory; the caller is inside the gate. `mixed`: its batch has other cores' keys too.
-    pub fn insert(&self, change: Change, number: u64, mixed: bool) {
+    /// Whether the owner should look.
+    pub fn insert(&self, change: Change, number: u64, mixed: bool) -> bool {
         let bytes = change_bytes(&change);
         let view = self.view.load();
         let (key, value) = change;
@@ -94,8 +96,8 @@ impl Core {
             view.active.mix();
         }
         view.active.put(key, number, value);
-        view.active.grow(bytes);
         self.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        view.active.grow(bytes)
     }
 }
 
@@ -107,6 +109,8 @@ pub fn change_bytes((key, value): &Change) -> u64 {
 /// The store, as all its threads see it.
 pub struct Shared {
     pub path: PathBuf,
+    /// Locked as long as a store or a snapshot of it lives.
+    _directory: Directory,
     pub options: Options,
     pub order: Order,
     pub cores: Vec<Core>,
@@ -119,9 +123,10 @@ pub struct Shared {
 
 impl Shared {
     /// Of these cores.
-    pub fn new(path: PathBuf, options: Options, cores: Vec<Core>, last: u64) -> Shared {
+    pub fn new(directory: Directory, options: Options, cores: Vec<Core>, last: u64) -> Shared {
         Shared {
-            path,
+            path: directory.path.clone(),
+            _directory: directory,
             options,
             order: Order::new(last),
             cores,

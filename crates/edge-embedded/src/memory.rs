@@ -13,6 +13,8 @@ use std::cmp::Ordering as Order;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// After each of so many bytes the owner looks whether it should write.
+const LOOK_BYTES: u64 = 4 << 20;
 /// What a version costs beside its bytes: the map's node and two references.
 pub const VERSION_BYTES: u64 = 160;
 
@@ -127,9 +129,10 @@ impl Memory {
         self.map.insert(Version { prefix: prefix(&key), key, number }, value);
     }
 
-    /// Counts what was put.
-    pub fn grow(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts what was put; whether the owner should look, as it should after so many bytes.
+    pub fn grow(&self, bytes: u64) -> bool {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        before / LOOK_BYTES != (before + bytes) / LOOK_BYTES
     }
 
     /// Marks it as holding a part of a batch over several cores.

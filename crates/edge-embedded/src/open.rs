@@ -21,7 +21,8 @@ use edge_disk::segments::Segments;
 use edge_disk::writer::Writer;
 use edge_disk::{LogDirectory, Report};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -29,7 +30,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// An open store.
 pub struct Opened {
-    pub directory: Directory,
+    pub engine: String,
     pub shared: Arc<Shared>,
     pub threads: Vec<JoinHandle<()>>,
     pub notes: Vec<String>,
@@ -58,9 +59,11 @@ pub fn open(path: &Path, options: Options) -> Result<Opened, OpenError> {
     let (durable, last) = replay(&name, &mut journals, &engines)?;
     let cores = engines.iter().zip(&durable).enumerate();
     let cores = cores.map(|(number, (engine, durable))| Core::new(number as u16, engine.clone(), *durable)).collect();
-    let shared = Arc::new(Shared::new(directory.path.clone(), options, cores, last));
-    let threads = start(&directory, &shared, journals)?;
-    Ok(Opened { directory, shared, threads, notes })
+    let engine = directory.marker.engine.clone();
+    let logs = (0..directory.marker.cores).map(|core| directory.log(core)).collect();
+    let shared = Arc::new(Shared::new(directory, options, cores, last));
+    let threads = start(logs, &shared, journals)?;
+    Ok(Opened { engine, shared, threads, notes })
 }
 
 fn check(options: &Options) -> Result<(), OpenError> {
@@ -132,44 +135,37 @@ fn replay(path: &str, journals: &mut [Journal], engines: &[Arc<dyn Engine>]) -> 
 }
 
 /// Starts the threads of every core; those already started end if one cannot be.
-fn start(
-    directory: &Directory,
-    shared: &Arc<Shared>,
-    journals: Vec<Journal>,
-) -> Result<Vec<JoinHandle<()>>, OpenError> {
+fn start(logs: Vec<PathBuf>, shared: &Arc<Shared>, journals: Vec<Journal>) -> Result<Vec<JoinHandle<()>>, OpenError> {
     let mut threads = Vec::new();
-    for (core, journal) in journals.into_iter().enumerate() {
-        if let Err(error) = start_core(directory, shared, core, journal, &mut threads) {
-            shared.closed.store(true, std::sync::atomic::Ordering::Release);
-            shared.stopping.store(true, std::sync::atomic::Ordering::Release);
+    for (core, (journal, log)) in journals.into_iter().zip(logs).enumerate() {
+        if let Err(error) = start_core(&log, shared, core, journal, &mut threads) {
+            shared.closed.store(true, Ordering::Release);
+            shared.stopping.store(true, Ordering::Release);
             shared.cores.iter().for_each(|core| core.bell.ring(true));
             threads.into_iter().for_each(|thread| drop(thread.join()));
-            return Err(OpenError::Io {
-                path: directory.path.display().to_string(),
-                reason: format!("threads: {error}"),
-            });
+            let path = shared.path.display().to_string();
+            return Err(OpenError::Io { path, reason: format!("threads: {error}") });
         }
     }
     Ok(threads)
 }
 
 fn start_core(
-    directory: &Directory,
+    path: &Path,
     shared: &Arc<Shared>,
     core: usize,
     journal: Journal,
     threads: &mut Vec<JoinHandle<()>>,
 ) -> std::io::Result<()> {
-    let path = directory.log(core as u16);
     let (tell, events) = sync_channel(2 * QUEUED_MAX);
     let (segments, segment_queue) = sync_channel(QUEUED_MAX);
     let (flusher, flush_queue) = sync_channel(QUEUED_MAX);
-    let mut maker = Segments::new(&path, shared.options.segment_bytes);
+    let mut maker = Segments::new(path, shared.options.segment_bytes);
     let report = reporter(shared, core, tell.clone());
     threads.push(spawn(shared, format!("hive-{core}-seg"), move || maker.run(segment_queue, &report))?);
     let flushing = shared.clone();
     threads.push(spawn(shared, format!("hive-{core}-eng"), move || flush_all(&flushing, core, &flush_queue, &tell))?);
-    let writer = Writer::new(&path, true);
+    let writer = Writer::new(path, true);
     let (pinned, owned) = (shared.options.pin, shared.clone());
     let run = move || {
         if pinned {

@@ -75,11 +75,13 @@ struct Part {
 /// All keys as of one instant.
 pub struct Snapshot {
     parts: Vec<Part>,
+    /// The directory stays locked: an engine of it is open.
+    _shared: Arc<Shared>,
     number: u64,
 }
 
 impl Snapshot {
-    pub(crate) fn take(shared: &Shared) -> Result<Snapshot, StoreError> {
+    pub(crate) fn take(shared: &Arc<Shared>) -> Result<Snapshot, StoreError> {
         for _ in 0..TRIES_MAX {
             let mut parts = Vec::with_capacity(shared.cores.len());
             for core in &shared.cores {
@@ -89,7 +91,7 @@ impl Snapshot {
             let number = shared.order.stable();
             let same = |(core, part): (&crate::core::Core, &Part)| Arc::ptr_eq(&core.view.load(), &part.view);
             if shared.cores.iter().zip(&parts).all(same) {
-                return Ok(Snapshot { parts, number });
+                return Ok(Snapshot { parts, _shared: shared.clone(), number });
             }
             std::thread::yield_now();
         }

@@ -5,7 +5,6 @@
 //! Not here: scans and snapshots (`snapshot.rs`), how a write is done (`core.rs`), threads (`open.rs`).
 
 use crate::core::{Core, Shared};
-use crate::directory::Directory;
 use crate::error::{OpenError, StoreError};
 use crate::mailbox::{Letter, Waiter};
 use crate::options::{Durability, Options, BATCH_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -28,7 +27,6 @@ pub struct Store {
     threads: Mutex<Vec<JoinHandle<()>>>,
     notes: Vec<String>,
     engine: String,
-    _directory: Directory,
 }
 
 /// Several changes that happen together: all or none, after a crash too, and for every snapshot.
@@ -85,14 +83,8 @@ impl Store {
     /// Opens the store in a directory, or makes it.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Store, OpenError> {
         let opened = crate::open::open(path.as_ref(), options)?;
-        let engine = opened.directory.marker.engine.clone();
-        Ok(Store {
-            shared: opened.shared,
-            threads: Mutex::new(opened.threads),
-            notes: opened.notes,
-            engine,
-            _directory: opened.directory,
-        })
+        let threads = Mutex::new(opened.threads);
+        Ok(Store { shared: opened.shared, threads, notes: opened.notes, engine: opened.engine })
     }
 
     /// Sets a key, as the store's options say.
@@ -224,15 +216,15 @@ impl Store {
         let core = self.shared.owner(&change.0);
         self.shared.admit(core, change.1.is_some())?;
         let waiter = (durability == Durability::Strong).then(|| Waiter::new(1));
-        {
+        let look = {
             let _gate = core.enter();
             self.check_inside(core)?;
             let ticket = self.shared.order.begin();
             let (number, waiter) = (ticket.number, waiter.clone());
             core.mailbox.put(Letter { number, body: body.bytes, others: Vec::new(), waiter });
-            core.insert(change, number, false);
-        }
-        core.bell.ring(waiter.is_some() || core.mailbox.is_filling());
+            core.insert(change, number, false)
+        };
+        core.bell.ring(look || waiter.is_some() || core.mailbox.is_filling());
         waiter.map_or(Ok(()), |waiter| self.shared.wait(&waiter, || false))
     }
 
@@ -258,11 +250,14 @@ impl Store {
             first.mailbox.put(Letter { number, body: body.bytes, others, waiter });
             let mixed = cores.len() > 1;
             for (core, changes) in cores.iter().zip(parts.into_values()) {
-                changes.into_iter().for_each(|change| core.insert(change, number, mixed));
+                let mut look = false;
+                for change in changes {
+                    look |= core.insert(change, number, mixed);
+                }
+                core.bell.ring(look);
             }
         }
         first.bell.ring(waiter.is_some() || first.mailbox.is_filling());
-        others.iter().for_each(|core| core.bell.ring(false));
         waiter.map_or(Ok(()), |waiter| self.shared.wait(&waiter, || false))
     }
 

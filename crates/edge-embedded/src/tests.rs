@@ -325,6 +325,38 @@ fn a_full_engine_refuses_and_recovers() {
     store.put(b"more", &value).unwrap();
 }
 
+/// A disk that fails ends writing for good, not reading, and says what is known.
+#[test]
+fn a_failed_disk_latches_the_store() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path(), options(1)).unwrap();
+    store.put_with(b"before", b"1", Durability::Strong).unwrap();
+    // The segments after the one that is open cannot be opened any more.
+    std::fs::rename(home.path().join("core-0/log"), home.path().join("core-0/away")).unwrap();
+    let value = vec![1; 1 << 20];
+    let failure = (0..40u8).find_map(|key| store.put_with(&[key], &value, Durability::Strong).err());
+    // Unknown: the write was under way. Failed: the making of a segment had failed before it.
+    assert!(matches!(failure, Some(StoreError::Unknown { .. } | StoreError::Failed { .. })), "{failure:?}");
+    assert!(matches!(store.put(b"after", b"1"), Err(StoreError::Failed { .. })));
+    assert!(store.flush().is_err());
+    assert_eq!(store.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(matches!(store.close(), Err(StoreError::Failed { .. })));
+}
+
+/// A snapshot that outlives its store keeps the directory: one engine is never open twice.
+#[test]
+fn a_snapshot_keeps_the_directory_locked() {
+    let home = tempfile::tempdir().unwrap();
+    let store = Store::open(home.path(), options(2)).unwrap();
+    store.put(b"k", b"v").unwrap();
+    let snapshot = store.snapshot().unwrap();
+    store.close().unwrap();
+    assert!(matches!(Store::open(home.path(), options(2)), Err(OpenError::InUse { .. })));
+    assert_eq!(snapshot.get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+    drop(snapshot);
+    assert!(Store::open(home.path(), options(2)).unwrap().get(b"k").unwrap().is_some());
+}
+
 /// A flipped bit in the log is found, told, and on request lived with.
 #[test]
 fn rot_in_the_log_is_refused_or_accepted() {

@@ -11,6 +11,7 @@ use engine_memory::MemoryEngine;
 
 const CORES: usize = 3;
 const KEYS: u64 = 24;
+/// More by HIVE_SEEDS=n.
 const SEEDS: u64 = 120;
 const STEPS: u64 = 160;
 
@@ -206,7 +207,8 @@ impl Machine {
 
 #[test]
 fn power_cuts_take_nothing_that_was_synced_and_no_part_of_a_batch() {
-    for seed in 0..SEEDS {
+    let seeds = std::env::var("HIVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    for seed in 0..seeds {
         let mut draw = Draw(seed);
         let mut machine = Machine::new();
         for _ in 0..STEPS {
