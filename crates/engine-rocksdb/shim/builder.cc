@@ -198,7 +198,7 @@ class Builder : public TableBuilder {
   void AddWithMetadata(const Slice& key, const Slice& user_key, SequenceNumber sequence, ValueType type,
                        const Slice& value) {
     Registry::Carried carried;
-    if (value.empty() || !registry_->Find(value, &carried)) {
+    if (type != kTypeValue || !registry_->Find(value, &carried)) {
       carried.content = ContentHash(user_key, value);
       // A deletion has no value to carry the hash with: that it was found damaged is known by its key.
       if (context_->IsDamaged(user_key, sequence)) carried.content ^= kPoison;

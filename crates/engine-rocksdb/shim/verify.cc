@@ -233,9 +233,7 @@ class VerifyingIterator : public InternalIterator {
   // Nothing of the cluster is shown any more.
   void Release() {
     if (registry_ != nullptr) {
-      for (const Version& version : cluster_.versions) {
-        if (!version.value.empty()) registry_->Erase(version.value.data());
-      }
+      for (const Version& version : cluster_.versions) registry_->Erase(version.value.data());
       registry_ = nullptr;
     }
     cluster_.versions.clear();
@@ -341,7 +339,8 @@ class VerifyingIterator : public InternalIterator {
     if (!carry_) return;
     registry_ = Registry::OfThisThread();
     for (const Version& version : cluster_.versions) {
-      if (version.value.empty()) continue;
+      // The value of a deletion may be passed on after its memory is gone.
+      if (ExtractValueType(version.key) != kTypeValue) continue;
       registry_->Put(version.value.data(),
                      Registry::Carried{version.value.size(), version.content, version.payload});
     }
