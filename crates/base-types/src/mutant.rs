@@ -81,6 +81,9 @@ mutants! {
     FreedDroppedWithShard = "a retired shard is dropped with the freed data that it still holds",
     ReservationNeverReleased = "a bucket's name is given up under another value than it has",
     ImportNotCompared = "rows that come late or twice to a new shard are taken whatever came since",
+    NarrowForgetsImported = "a shard is narrowed in front of rows that it took over from another",
+    NarrowCutsGreatestKey = "a shard is narrowed in front of its greatest key",
+    NarrowKeepsHalfPins = "a snapshot that is half made outlives the narrowing of a shard",
     SnapshotSeesLater = "what a row was is not kept for a snapshot",
 }
 

@@ -9,6 +9,7 @@
 
 mod command;
 mod condition;
+mod growth;
 mod history;
 mod index;
 mod keys;
@@ -26,6 +27,7 @@ pub use command::{
     DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, NAMES_MAX, PEERS_MAX,
     PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
+pub use growth::{Cut, GrowthInfo, LOAD_WINDOW_MS, NARROW_AFTER_MS};
 
 pub(crate) use state::ELSEWHERE;
 
@@ -222,7 +224,7 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             }
         }
         Query::Count { prefix, .. } => check_bytes("prefix", prefix),
-        Query::CutPoints { parts, .. } if *parts == 0 || *parts > CUT_PARTS_MAX => {
+        Query::CutPoints { parts, .. } | Query::LoadCuts { parts, .. } if *parts == 0 || *parts > CUT_PARTS_MAX => {
             Err(Refusal::invalid("LimitOutOfRange", format!("parts is {parts}; give 1 to {CUT_PARTS_MAX}")))
         }
         Query::Export { range, .. } | Query::Feed { range, .. } => check_range(range),
@@ -230,7 +232,11 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
             check_count("places", locations.len(), NAMES_MAX)?;
             check_key(key)
         }
-        Query::CutPoints { .. } | Query::Describe | Query::Freed { .. } | Query::Remembered { .. } => Ok(()),
+        Query::CutPoints { .. }
+        | Query::LoadCuts { .. }
+        | Query::Describe
+        | Query::Freed { .. }
+        | Query::Remembered { .. } => Ok(()),
     }
 }
 
@@ -276,20 +282,24 @@ fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
     match command {
         Command::Put { step } => {
             admit!(work.shard.admit_write(step.epoch, now, [&step.key].into_iter()));
+            work.note(&step.key, true);
             objects::put(work, step)
         }
         Command::Delete { terms, step } => {
             admit!(work.shard.admit_write(terms.epoch, now, [&step.key].into_iter()));
+            work.note(&step.key, false);
             Ok(objects::delete(work, &terms, &step)?.map(|deleted| Reply::Deleted { deleted }))
         }
         Command::DeleteMany { terms, steps } => {
             admit!(work.shard.admit_write(terms.epoch, now, steps.iter().map(|step| &step.key)));
+            steps.iter().for_each(|step| work.note(&step.key, false));
             let outcomes: Result<_, EngineError> =
                 steps.iter().map(|step| objects::delete(work, &terms, step)).collect();
             Ok(Ok(Reply::DeletedMany { outcomes: outcomes? }))
         }
         Command::Update { epoch, key, version, changes, at_unix_ms, bypass_governance, condition } => {
             admit!(work.shard.admit_write(epoch, now, [&key].into_iter()));
+            work.note(&key, false);
             objects::update(work, objects::Update { key, version, changes, at_unix_ms, bypass_governance, condition })
         }
         Command::Forget { epoch, key, token } => {
@@ -316,6 +326,7 @@ fn reshape(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
         Command::Freeze { epoch, lease_ms } => reshard::freeze(work, epoch, lease_ms),
         Command::Unfreeze { epoch } => reshard::unfreeze(work, epoch),
         Command::CutOver { epoch, feed, digests } => reshard::cut_over(work, epoch, feed, &digests),
+        Command::Narrow { epoch, next } => reshard::narrow(work, epoch, next),
         Command::Drop { epoch, limit, force } => reshard::drop_rows(work, epoch, limit, force),
         Command::PinPrepare { epoch, pin, freeze_ms, keep_ms } => {
             reshard::pin_prepare(work, epoch, pin, freeze_ms, keep_ms)
@@ -352,6 +363,18 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
             admit!(shard.check(epoch, SERVING));
             Ok(Ok(Reply::CutPoints { keys: cut_points(space, &shard, parts, by_rows)? }))
         }
+        Query::LoadCuts { epoch, parts } => {
+            admit!(shard.check(epoch, SERVING));
+            let (rows, _) = crate::rows::page(
+                space,
+                &[keys::SAMPLE],
+                Some(&[keys::SAMPLE + 1]),
+                base_engine::Direction::Forward,
+                growth::SAMPLES_MAX as usize,
+            )?;
+            let samples = rows.into_iter().map(|(_, key)| key).collect();
+            Ok(Ok(Reply::CutPoints { keys: growth::load_cuts(samples, &shard.range, parts) }))
+        }
         Query::Describe => Ok(Ok(Reply::Shard { info: shard.info(now_ms) })),
         Query::Export { epoch, range, after, bytes_max } => {
             admit!(shard.check(epoch, &[ShardState::Splitting]));
@@ -379,12 +402,14 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
 }
 
 /// The snapshot meant; a shard that is retired still answers for it.
-fn pinned(now_ms: u64, shard: &Shard, epoch: u64, pin: u128) -> Result<&state::Pin, Refusal> {
-    if shard.epoch != epoch {
-        return Err(wrong_shard(epoch, Some(shard)));
+fn pinned(now_ms: u64, shard: &Shard, epoch: u64, pin: u128) -> Result<(&state::Pin, Range), Refusal> {
+    let Some(held) = shard.pins.iter().find(|held| held.pin == pin && held.stands() && held.expires_ms > now_ms) else {
+        return Err(if shard.epoch == epoch { reshard::snapshot_expired() } else { wrong_shard(epoch, Some(shard)) });
+    };
+    match held.scope(shard.epoch, &shard.range) {
+        (of, range) if of == epoch => Ok((held, range)),
+        _ => Err(wrong_shard(epoch, Some(shard))),
     }
-    let held = shard.pins.iter().find(|held| held.pin == pin && held.stands() && held.expires_ms > now_ms);
-    held.ok_or_else(reshard::snapshot_expired)
 }
 
 fn list_at(now_ms: u64, space: &dyn SpaceRead, shard: &Shard, listing: &Listing, versions: bool) -> Outcome<Reply> {
@@ -392,9 +417,9 @@ fn list_at(now_ms: u64, space: &dyn SpaceRead, shard: &Shard, listing: &Listing,
         admit!(shard.check(listing.epoch, SERVING));
         return Ok(Ok(list::list(space, &shard.range, listing, versions)?));
     };
-    let pin = admit!(pinned(now_ms, shard, listing.epoch, pin));
+    let (pin, range) = admit!(pinned(now_ms, shard, listing.epoch, pin));
     let past = AsOf { space, ordinal: pin.ordinal };
-    Ok(Ok(list::list(&past, &shard.range, listing, versions)?))
+    Ok(Ok(list::list(&past, &range, listing, versions)?))
 }
 
 fn count_at(
@@ -409,7 +434,7 @@ fn count_at(
         admit!(shard.check(epoch, SERVING));
         return Ok(Ok(Reply::Count { totals: index::count(space, shard.height, &shard.totals, prefix)? }));
     };
-    let pin = admit!(pinned(now_ms, shard, epoch, pin));
+    let (pin, _) = admit!(pinned(now_ms, shard, epoch, pin));
     let past = AsOf { space, ordinal: pin.ordinal };
     Ok(Ok(Reply::Count { totals: index::count(&past, pin.height, &pin.totals, prefix)? }))
 }

@@ -7,6 +7,9 @@
 //!              └──Abort───┴─▶ Aborting ───────────────Finish─▶ (nothing)
 //! ```
 //!
+//! A flow that narrows (`PlanNarrow`, `SwitchNarrow`) goes the same way: nothing is copied, and in `Cutting` the source
+//! is told where its range ends.
+//!
 //! Rows: `H` the head; `m` closed start: an entry; `f` number (8) 0: a flow; `r` shard (8) 0: a shard that
 //! is no longer, or never was, in the map and whose cluster is still to be dropped.
 //!
@@ -119,6 +122,8 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Rep
     match command {
         Command::Initialize => initialize(space),
         Command::Plan { sources, cuts } => plan(now_ms, space, &sources, &cuts),
+        Command::PlanNarrow { source } => plan_narrow(now_ms, space, source),
+        Command::SwitchNarrow { flow, cut } => switch_narrow(now_ms, space, flow, cut),
         Command::Advance { flow, from, to } => {
             let mut flow = admit!(flow_of(space, flow)?);
             if flow.phase == to {
@@ -204,8 +209,9 @@ fn entries(space: &dyn SpaceRead) -> Result<Vec<Entry>, EngineError> {
     damage.map_or(Ok(found), Err)
 }
 
-fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &[Bytes]) -> Outcome<Reply> {
-    let mut head = admit!(head(space)?);
+/// The head and the sources, if a flow of them may begin.
+fn may_begin(space: &dyn SpaceRead, sources: &[(u64, u64)]) -> Outcome<(Head, Vec<Entry>)> {
+    let head = admit!(head(space)?);
     if head.closed {
         let message = "the bucket is being deleted; its shards stay as they are";
         return Ok(Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message)));
@@ -215,6 +221,38 @@ fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &
         let message = format!("the bucket has {FLOWS_MAX} flows already; wait for one to end");
         return Ok(Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message)));
     }
+    Ok(Ok((head, sources)))
+}
+
+/// Notes a flow, and marks its sources.
+fn begin_flow(now_ms: u64, space: &mut dyn SpaceWrite, head: &Head, sources: &[Entry], targets: Vec<Peer>) -> Reply {
+    for source in sources {
+        let marked = Entry { flow: Some(head.last_flow), ..source.clone() };
+        space.put(entry_key(&source.range.start), marked.to_bytes());
+    }
+    let peer = |entry: &Entry| Peer { shard: entry.shard, epoch: entry.epoch, range: entry.range.clone() };
+    let sources = sources.iter().map(peer).collect();
+    let flow = Flow { flow: head.last_flow, phase: Phase::Planned, sources, targets, since_ms: now_ms };
+    space.put(numbered(FLOW, flow.flow), flow.to_bytes());
+    space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
+    Reply::Flow { flow }
+}
+
+/// The source stays where it is; a new shard is to take the keys behind all it has.
+fn plan_narrow(now_ms: u64, space: &mut dyn SpaceWrite, source: (u64, u64)) -> Outcome<Reply> {
+    let (mut head, sources) = admit!(may_begin(space, &[source])?);
+    head.last_flow += 1;
+    head.flows += 1;
+    head.last_epoch += 1;
+    head.last_shard += 1;
+    let range = sources.first().map_or_else(Range::default, |entry| entry.range.clone());
+    let target = |shard| Peer { shard, epoch: head.last_epoch, range: range.clone() };
+    let targets = vec![target(source.0), target(head.last_shard)];
+    Ok(Ok(begin_flow(now_ms, space, &head, &sources, targets)))
+}
+
+fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &[Bytes]) -> Outcome<Reply> {
+    let (mut head, sources) = admit!(may_begin(space, sources)?);
     let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
         return Ok(Err(Refusal::invalid("Malformed", "a flow needs a source")));
     };
@@ -232,16 +270,7 @@ fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &
         head.last_shard += 1;
         targets.push(Peer { shard: head.last_shard, epoch: head.last_epoch, range: Range { start, end } });
     }
-    for source in &sources {
-        let marked = Entry { flow: Some(head.last_flow), ..source.clone() };
-        space.put(entry_key(&source.range.start), marked.to_bytes());
-    }
-    let peer = |entry: &Entry| Peer { shard: entry.shard, epoch: entry.epoch, range: entry.range.clone() };
-    let sources = sources.iter().map(peer).collect();
-    let flow = Flow { flow: head.last_flow, phase: Phase::Planned, sources, targets, since_ms: now_ms };
-    space.put(numbered(FLOW, flow.flow), flow.to_bytes());
-    space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
-    Ok(Ok(Reply::Flow { flow }))
+    Ok(Ok(begin_flow(now_ms, space, &head, &sources, targets)))
 }
 
 /// The targets take the sources' place in the map.
@@ -251,7 +280,7 @@ fn switch(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64) -> Outcome<Reply> 
     if flow.phase == Phase::Switched {
         return Ok(Ok(Reply::Flow { flow }));
     }
-    if flow.phase != Phase::Cutting {
+    if flow.phase != Phase::Cutting || flow.narrows() {
         return Ok(Err(wrong_phase(&flow, "switch")));
     }
     for source in &flow.sources {
@@ -261,6 +290,39 @@ fn switch(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64) -> Outcome<Reply> 
     for target in &flow.targets {
         let entry = Entry { shard: target.shard, epoch: target.epoch, range: target.range.clone(), flow: None };
         space.put(entry_key(&target.range.start), entry.to_bytes());
+    }
+    head.version += 1;
+    flow.phase = Phase::Switched;
+    space.put(numbered(FLOW, flow.flow), flow.to_bytes());
+    space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
+    Ok(Ok(Reply::Flow { flow }))
+}
+
+/// The source's next epoch takes its place in the map, and the new shard the place behind it.
+fn switch_narrow(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64, cut: Option<Bytes>) -> Outcome<Reply> {
+    let mut head = admit!(head(space)?);
+    let mut flow = admit!(flow_of(space, flow)?);
+    if flow.phase == Phase::Switched {
+        return Ok(Ok(Reply::Flow { flow }));
+    }
+    let ([same, tail], true, Phase::Cutting) = (&flow.targets[..], flow.narrows(), flow.phase) else {
+        return Ok(Err(wrong_phase(&flow, "switch")));
+    };
+    let whole = same.range.clone();
+    if cut.as_ref().is_some_and(|cut| !whole.holds(cut) || *cut == whole.start) {
+        return Ok(Err(Refusal::invalid("Malformed", "the cut is not inside of the source's range")));
+    }
+    let entry = |peer: &Peer, range| Entry { shard: peer.shard, epoch: peer.epoch, range, flow: None };
+    match cut {
+        Some(cut) => {
+            let narrow = Range { start: whole.start.clone(), end: Some(cut.clone()) };
+            space.put(entry_key(&whole.start), entry(same, narrow).to_bytes());
+            space.put(entry_key(&cut), entry(tail, Range { start: cut, end: whole.end }).to_bytes());
+        }
+        None => {
+            retire(space, tail, now_ms);
+            space.put(entry_key(&whole.start), entry(same, whole).to_bytes());
+        }
     }
     head.version += 1;
     flow.phase = Phase::Switched;
@@ -288,7 +350,8 @@ fn finish(now_ms: u64, space: &mut dyn SpaceWrite, number: u64) -> Outcome<Reply
                     space.put(key, Entry { flow: None, ..entry }.to_bytes());
                 }
             }
-            flow.targets.iter().for_each(|target| retire(space, target, now_ms));
+            let made = |target: &&Peer| flow.sources.iter().all(|source| source.shard != target.shard);
+            flow.targets.iter().filter(made).for_each(|target| retire(space, target, now_ms));
         }
         _ => return Ok(Err(wrong_phase(&flow, "end"))),
     }

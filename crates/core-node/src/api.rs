@@ -42,6 +42,9 @@ pub struct NodeConfig {
 /// How many keys a shard of a bucket has at most before it is split.
 pub const SPLIT_KEYS: u64 = 40_000;
 
+/// How many writes a second a shard of a bucket takes for twenty seconds before it is split.
+pub const SPLIT_WRITES: u64 = 5_000;
+
 /// How S3 metadata is laid out; the same on all nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct S3Config {
@@ -49,6 +52,8 @@ pub struct S3Config {
     pub rule: String,
     /// A shard with more keys than this is split in three; neighbours that have less than a quarter together merge.
     pub split_keys: u64,
+    /// A shard that takes more writes a second than this, for two windows of ten seconds, is split where they part. 0: never.
+    pub split_writes: u64,
     /// The region that a bucket says it is in which was asked for no other; this node's own where absent.
     pub region: Option<String>,
 }
@@ -61,6 +66,7 @@ impl S3Config {
         S3Config {
             rule: format!("size={size} location=world failure_domain=chassis"),
             split_keys: SPLIT_KEYS,
+            split_writes: SPLIT_WRITES,
             region: None,
         }
     }

@@ -211,6 +211,8 @@ pub struct TuningSection {
     pub s3_rule: String,
     /// A shard of a bucket with more keys is split in three. The same on all nodes.
     pub s3_split_keys: u64,
+    /// A shard that takes more writes a second for twenty seconds is split; zero: never. The same on all nodes.
+    pub s3_split_writes: u64,
 }
 
 impl Default for EngineSection {
@@ -258,6 +260,7 @@ impl Default for TuningSection {
             log_stall_ms: 5_000,
             s3_rule: String::new(),
             s3_split_keys: core_node::api::SPLIT_KEYS,
+            s3_split_writes: core_node::api::SPLIT_WRITES,
         }
     }
 }
@@ -296,6 +299,7 @@ impl TuningSection {
             config.rule.clone_from(&self.s3_rule);
         }
         config.split_keys = self.s3_split_keys;
+        config.split_writes = self.s3_split_writes;
         config.region = gateway.map(|gateway| gateway.region.clone());
         config
     }

@@ -48,6 +48,8 @@ enum Kind {
     Writer,
     /// Objects and listings of a bucket.
     S3,
+    /// Of buckets, with keys that only grow.
+    S3Growing,
     /// Compare-and-set, one after the other, on keys that nobody else writes: one that applies twice fails the second time.
     Swapper,
 }
@@ -95,6 +97,7 @@ pub struct Load {
 impl Load {
     /// Clients for a plan. Places are numbered: clusters, keyspaces, then lifecycle clusters.
     pub fn new(seed: u64, plan: LoadPlan, targets: Targets) -> Load {
+        let has_buckets = u64::from(!targets.buckets.is_empty());
         let kinds = [
             (Kind::Mixed, plan.mixed),
             (Kind::Ledger, plan.ledger),
@@ -102,7 +105,8 @@ impl Load {
             (Kind::Lifecycle, plan.lifecycle),
             (Kind::Reader, plan.readers),
             (Kind::Writer, plan.writers),
-            (Kind::S3, if targets.buckets.is_empty() { 0 } else { plan.s3 }),
+            (Kind::S3, plan.s3.saturating_sub(plan.s3_growing) * has_buckets),
+            (Kind::S3Growing, plan.s3_growing.min(plan.s3) * has_buckets),
             (Kind::Swapper, plan.swappers),
         ];
         let mut clients = Vec::new();
@@ -330,7 +334,7 @@ impl Load {
         let refusal = &failure.refusal;
         world.trace.say(world.now, || format!("client {client}: {} ({})", refusal.code, refusal.message));
         let lifecycle = self.clients[client].kind == Kind::Lifecycle;
-        let of_bucket = self.clients[client].kind == Kind::S3;
+        let of_bucket = matches!(self.clients[client].kind, Kind::S3 | Kind::S3Growing);
         let Some(open) = self.clients[client].open.as_mut() else { return };
         if of_bucket {
             if s3_load::is_broken(refusal.code) {
@@ -442,12 +446,12 @@ impl Load {
         let (clusters, keyspaces) = (self.targets.clusters.len() as u64, self.targets.keyspaces.len() as u64);
         let name = self.life_cluster(client);
         let plan = self.plan.clone();
-        if self.clients[client].kind == Kind::S3 {
+        if matches!(self.clients[client].kind, Kind::S3 | Kind::S3Growing) {
             return self.draw_of_bucket(client);
         }
         let this = &mut self.clients[client];
         let (place, target) = match this.kind {
-            Kind::S3 => return None,
+            Kind::S3 | Kind::S3Growing => return None,
             Kind::Lifecycle => (Place((clusters + keyspaces) as u32 + client as u32), KvTarget::Cluster(name.clone())),
             Kind::Counter => {
                 let number = this.random.below(clusters.max(1));
@@ -481,7 +485,9 @@ impl Load {
             Kind::Reader => Operation::Get { key: draw.key() },
             Kind::Writer => Operation::Put { key: draw.key(), value: draw.value(0) },
             Kind::Swapper => draw.swap(&mut this.held, place),
-            Kind::Mixed | Kind::Lifecycle | Kind::S3 => draw.mixed(matches!(target, KvTarget::Cluster(_))),
+            Kind::Mixed | Kind::Lifecycle | Kind::S3 | Kind::S3Growing => {
+                draw.mixed(matches!(target, KvTarget::Cluster(_)))
+            }
         };
         let level = match this_kind {
             Kind::Reader => STRONG_READ,
@@ -501,7 +507,8 @@ impl Load {
         let this = &mut self.clients[client];
         this.written += 1;
         let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
-        let (place, operation, level, instant) = s3_load::draw(&mut this.random, client, this.written, bucket);
+        let growing = this.kind == Kind::S3Growing;
+        let (place, operation, level, instant) = s3_load::draw(&mut this.random, client, this.written, bucket, growing);
         let action = s3_load::action_of(&operation, &self.targets.buckets[bucket], instant)?;
         if instant {
             // The record that is begun with it is the next.

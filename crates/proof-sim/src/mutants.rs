@@ -50,6 +50,9 @@ pub const HUNTED_ELSEWHERE: &[Mutant] = &[
     Mutant::FreedDroppedWithShard,
     Mutant::ReservationNeverReleased,
     Mutant::ImportNotCompared,
+    Mutant::NarrowForgetsImported,
+    Mutant::NarrowCutsGreatestKey,
+    Mutant::NarrowKeepsHalfPins,
 ];
 
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand

@@ -103,6 +103,8 @@ pub struct SimTuning {
     pub buggify: bool,
     /// Rows of a bucket's shard beyond which it is split.
     pub split_keys: u64,
+    /// Writes a second beyond which it is split too; zero: never.
+    pub split_writes: u64,
 }
 
 impl Default for SimTuning {
@@ -127,6 +129,7 @@ impl Default for SimTuning {
             turn_events_max: 64,
             buggify: false,
             split_keys: 40_000,
+            split_writes: 0,
         }
     }
 }
@@ -150,6 +153,8 @@ pub struct Load {
     pub writers: u64,
     /// Clients of buckets.
     pub s3: u64,
+    /// Of them, so many put keys that only grow.
+    pub s3_growing: u64,
     /// Clients that swap values of keys nobody else writes, in keyspaces where there are any.
     pub swappers: u64,
     /// These think so many times longer than others.
@@ -175,6 +180,7 @@ impl Default for Load {
             readers: 0,
             writers: 0,
             s3: 0,
+            s3_growing: 0,
             swappers: 0,
             writers_rest: 1,
             think_ms: 50,

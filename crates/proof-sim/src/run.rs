@@ -344,6 +344,10 @@ impl Run {
         if numbers.len() > 1 {
             self.world.probe("bucket_of_many_shards");
         }
+        // A split ends its source: who is still there was narrowed.
+        if numbers.len() > 1 && numbers.contains(&1) {
+            self.world.probe("bucket_shard_narrowed");
+        }
         if numbers.last().is_some_and(|last| *last > 4) {
             self.world.probe("bucket_split_more_than_once");
         }

@@ -2,7 +2,8 @@
 //!
 //! An object is a value: its bytes, its ETag and the history's value are the same 32 digits, so the checkers of
 //! keys judge buckets as well: each key linearizable, listings (scans) ordered, whole and without doubles.
-//! Few keys and a split at eight: shards split and merge under the clients.
+//! Few keys and a split at eight: shards split and merge under the clients; and some put keys that only grow, so
+//! that shards are narrowed.
 //!
 //! Always: every value is written once. Not here: retries and history (`load`), what is right (proof-check).
 
@@ -18,6 +19,8 @@ use std::collections::BTreeMap;
 const FIRST_PLACE: u32 = 1 << 20;
 /// Keys that clients of a bucket share.
 const KEYS: u64 = 40;
+/// Keys of its own that a client of growing keys puts at most; behind them it goes on with the last.
+const GROWN_MAX: u64 = 100;
 /// The account whose the buckets are.
 pub const ACCOUNT: &str = "simulated";
 /// More than there are keys.
@@ -34,23 +37,36 @@ fn key(random: &mut Random) -> Bytes {
     Bytes::from(format!("{}/{number:02}", number * number / (KEYS * KEYS / 4)))
 }
 
+/// A key behind all that were put before, near enough: of one client they grow, of several they lie side by side.
+fn grown(random: &mut Random, client: usize, written: u64) -> Bytes {
+    let number = written.min(GROWN_MAX).saturating_sub(if random.per_mille(700) { 0 } else { random.below(8) });
+    Bytes::from(format!("grown/{number:03}/{client}"))
+}
+
 fn value(client: usize, written: u64) -> Bytes {
     Bytes::from(format!("{client:08x}{written:024x}"))
 }
 
 /// What a client asks next of a bucket, and whether it is a snapshot.
-pub fn draw(random: &mut Random, client: usize, written: u64, bucket: usize) -> (Place, Operation, Level, bool) {
-    let key = key(random);
+pub fn draw(
+    random: &mut Random,
+    client: usize,
+    written: u64,
+    bucket: usize,
+    growing: bool,
+) -> (Place, Operation, Level, bool) {
+    let key = if growing { grown(random, client, written) } else { key(random) };
     let write = Level::Write(WriteConsistency::Strong);
     let read = Level::Read(ReadConsistency::Strong);
     let value = value(client, written);
     // Times of many deletes follow those of many puts.
-    let deleting = written / 24 % 2 == 1;
+    let deleting = !growing && written / 24 % 2 == 1;
     let (operation, level, instant) = match random.below(100) {
         0..=29 if !deleting => (Operation::Put { key, value }, write, false),
         0..=29 => (Operation::Delete { key }, write, false),
         30..=39 => (Operation::Put { key, value }, write, false),
         40..=49 => (Operation::CompareAndSet { key, expected: None, value: Some(value) }, write, false),
+        50..=59 if growing && random.per_mille(700) => (Operation::Put { key, value }, write, false),
         50..=59 => (Operation::Delete { key }, write, false),
         60..=79 => (Operation::Get { key }, read, false),
         draw => {

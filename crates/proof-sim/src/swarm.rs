@@ -44,6 +44,8 @@ fn draw_buckets(seed: u64, shape: &mut Shape, load: &mut Load, tuning: &mut SimT
         shape.buckets = random.between(1, 2);
         load.s3 = random.between(2, 6);
         tuning.split_keys = *random.pick(&[8, 8, 16]);
+        load.s3_growing = random.below(load.s3);
+        tuning.split_writes = *random.pick(&[0, 0, 2]);
     }
 }
 
@@ -80,6 +82,7 @@ fn draw_load(random: &mut Random) -> Load {
         readers: 0,
         writers: 0,
         s3: 0,
+        s3_growing: 0,
         swappers: 0,
         writers_rest: 1,
     }
@@ -107,6 +110,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         turn_events_max: *random.pick(&[1, 1, 4, 64]),
         buggify: random.per_mille(400),
         split_keys: SimTuning::default().split_keys,
+        split_writes: SimTuning::default().split_writes,
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Not here: what a command does (`objects.rs`, `reshard.rs`), what a query finds (`list.rs`, `index.rs`).
 
+use super::growth::GrowthInfo;
 use crate::freed::Freed;
 use crate::memory::{Carried, MemoryPage};
 use crate::wire::{wire_enum, wire_struct};
@@ -203,6 +204,8 @@ wire_enum! {
         24 => Unfreeze { epoch: u64 },
         /// Gives the range up for good if nothing changed since `feed` and the digests are equal.
         25 => CutOver { epoch: u64, feed: u64, digests: Vec<RangeDigest> },
+        /// Becomes a shard of this epoch that ends behind the greatest key it was ever told to write. Rows stay.
+        27 => Narrow { epoch: u64, next: u64 },
         /// Forgets rows of a shard that is retired or given up, when no snapshot needs it; or now.
         26 => Drop { epoch: u64, limit: u32, force: bool },
 
@@ -294,6 +297,8 @@ wire_enum! {
         /// Keys that cut this shard into even parts, by keys or (`by_rows`) by rows.
         5 => CutPoints { epoch: u64, parts: u32, by_rows: bool },
         6 => Describe,
+        /// Keys that part the writes of the last minutes evenly; none where that cannot be told.
+        11 => LoadCuts { epoch: u64, parts: u32 },
         /// Rows of a range behind `after`, for a new shard.
         7 => Export { epoch: u64, range: Range, after: Bytes, bytes_max: u32 },
         /// What changed in a range since a sequence.
@@ -412,6 +417,7 @@ wire_struct! {
         pub history_rows: u64,
         /// Rows of freed data that wait to be collected.
         pub freed_rows: u64,
+        pub growth: GrowthInfo,
     }
 }
 

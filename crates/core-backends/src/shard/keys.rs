@@ -33,6 +33,9 @@ pub(super) const FEED: u8 = b'q';
 /// Places of bytes that no version names any more. Stay where they are in a split.
 pub(super) const FREED: u8 = b'f';
 
+/// Keys of writes, one in so many: where the load lies.
+pub(super) const SAMPLE: u8 = b'k';
+
 /// The tables that belong to keys: what a split copies, in the order it does.
 pub(super) const KEY_TABLES: [u8; 5] = [CURRENT, DATA, NULL, ONCE, VERSION];
 
@@ -75,6 +78,11 @@ pub(super) fn of_once(closed: &[u8], token: u128) -> Bytes {
 
 pub(super) fn of_feed(sequence: u64) -> Bytes {
     row(FEED, &sequence.to_be_bytes(), &[0])
+}
+
+/// The place of a sample; what it was before is overwritten.
+pub(super) fn of_sample(place: u64) -> Bytes {
+    row(SAMPLE, &place.to_be_bytes(), &[0])
 }
 
 pub(super) fn of_history(key: &[u8], ordinal: u32) -> Bytes {

@@ -176,7 +176,8 @@ pub(super) fn import(
     }
     let within = work.shard.peers.get(source).and_then(|peer| peer.range.meet(&work.shard.range));
     for (key, value) in &rows {
-        admit!(check_row(key, value.as_ref(), within.as_ref())?);
+        let client = admit!(check_row(key, value.as_ref(), within.as_ref())?);
+        work.shard.growth.imported(&client);
     }
     work.shard.cursors[source] = cursor;
     for (key, value) in rows {
@@ -192,7 +193,8 @@ pub(super) fn import(
 }
 
 /// What comes from another shard must be a row that could be here.
-fn check_row(key: &Bytes, value: Option<&Bytes>, within: Option<&Range>) -> Outcome<()> {
+/// The key it belongs to.
+fn check_row(key: &Bytes, value: Option<&Bytes>, within: Option<&Range>) -> Outcome<Bytes> {
     let bad = |what: &str| Ok(Err(Refusal::invalid("Malformed", format!("an imported row {what}"))));
     let table = key.first().copied().unwrap_or_default();
     if !KEY_TABLES.contains(&table) {
@@ -219,7 +221,7 @@ fn check_row(key: &Bytes, value: Option<&Bytes>, within: Option<&Range>) -> Outc
     if !fits || !sound || client.is_empty() {
         return bad("has a wrong form");
     }
-    Ok(Ok(()))
+    Ok(Ok(client))
 }
 
 /// What the shard's record must know of rows it takes over.
@@ -245,6 +247,36 @@ pub(super) fn activate(work: &mut Work<'_>, epoch: u64, stamp_floor: u64) -> Out
         work.shard.digest = None;
         work.shard.peers.clear();
         work.shard.cursors.clear();
+        let rows = work.shard.totals.rows();
+        work.shard.growth.settle(rows);
+        work.shard.growth.imported_ms = work.at.cluster_time_ms;
+    }
+    done(work)
+}
+
+/// Gives up the keys behind all that were ever written here, in one step: no row, stamp, token or remembered request
+/// is of one of them. Where no key is behind (or not yet), only the epoch is another: a flow that has told a
+/// shard to narrow can always go on.
+pub(super) fn narrow(work: &mut Work<'_>, epoch: u64, next: u64) -> Outcome<Reply> {
+    if work.shard.epoch == next {
+        return done(work);
+    }
+    admit!(work.shard.check(epoch, &[ShardState::Serving]));
+    let (range, now) = (work.shard.range.clone(), work.at.cluster_time_ms);
+    let cut = work.shard.growth.cut(&range, now);
+    if !planted(Mutant::NarrowKeepsHalfPins) {
+        // Keys behind the cut are written elsewhere from now on, so this shard no longer stands still for them.
+        work.shard.drop_pins(Pin::stands);
+    }
+    for pin in work.shard.pins.iter_mut().filter(|pin| pin.of.is_none()) {
+        pin.of = Some((epoch, range.end.clone()));
+    }
+    work.shard.frozen_until_ms = 0;
+    work.shard.epoch = next;
+    if let Some(cut) = cut {
+        work.shard.range.end = Some(cut);
+        let rows = work.shard.totals.rows();
+        work.shard.growth.settle(rows);
     }
     done(work)
 }
@@ -273,7 +305,8 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
     work.shard.pins.clear();
     let limit = limit.clamp(1, STEP_ROWS_MAX) as usize;
     let (mut left, mut more) = (limit, false);
-    for table in [keys::CURRENT, DATA, keys::FREED, HISTORY, keys::INDEX, NULL, keys::ONCE, FEED, VERSION] {
+    for table in [keys::CURRENT, DATA, keys::FREED, HISTORY, keys::INDEX, keys::SAMPLE, NULL, keys::ONCE, FEED, VERSION]
+    {
         let (rows, rest) = page(work.space, &[table], Some(&[table + 1]), Direction::Forward, left)?;
         left -= rows.len();
         rows.into_iter().for_each(|(key, _)| work.space.delete(key));
@@ -326,7 +359,8 @@ pub(super) fn pin_prepare(work: &mut Work<'_>, epoch: u64, pin: u128, freeze_ms:
         return done(work);
     }
     admit!(work.shard.check(epoch, SERVING));
-    work.shard.drop_pins(|pin| pin.expires_ms > now);
+    // Where nobody writes, nobody breaks the freeze of what its maker has left half made.
+    work.shard.drop_pins(|pin| pin.expires_ms > now && (pin.stands() || pin.frozen_until_ms > now));
     if work.shard.pins.len() >= PINS_MAX {
         let message = format!("the shard has {PINS_MAX} snapshots already; wait until one ends");
         return Ok(Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message)));
@@ -336,7 +370,7 @@ pub(super) fn pin_prepare(work: &mut Work<'_>, epoch: u64, pin: u128, freeze_ms:
     work.shard.next_pin += 1;
     let expires_ms = now.saturating_add(keep_ms.min(PIN_MS_MAX));
     let (totals, height) = (work.shard.totals, work.shard.height);
-    work.shard.pins.push(Pin { pin, ordinal, expires_ms, frozen_until_ms, totals, height });
+    work.shard.pins.push(Pin { pin, ordinal, expires_ms, frozen_until_ms, totals, height, of: None });
     done(work)
 }
 

@@ -8,6 +8,7 @@
 //!      └───────────────▶ Importing ─────┘───────────────────────Drop──────────────────────┘
 //! ```
 //!
+//! Serving → Serving, narrower and of the next epoch (`Narrow`): what was behind its keys is another's.
 //! Serving ⇄ Closed (`Close`, `Reopen`): empty, while the bucket is being deleted.
 //!
 //! Always: an epoch given up never serves again; a freeze is a promise for a time, and what relies on
@@ -15,6 +16,7 @@
 //! Not here: rows (`work.rs`).
 
 use super::command::{ImportCursor, Peer, PinInfo, Range, RangeDigest, ShardInfo, ShardState, Totals};
+use super::growth::Growth;
 use super::keys;
 use crate::wire::wire_struct;
 use crate::{corrupt_row, SpaceRead};
@@ -36,6 +38,8 @@ wire_struct! {
         pub frozen_until_ms: u64,
         pub totals: Totals,
         pub height: u8,
+        /// The epoch and the end of the range the snapshot knows, where the shard was narrowed since.
+        pub of: Option<(u64, Option<Bytes>)>,
     }
 }
 
@@ -77,6 +81,7 @@ wire_struct! {
         /// The last sequence of freed data, and how many rows of it wait.
         pub freed: u64,
         pub freed_rows: u64,
+        pub growth: Growth,
     }
 }
 
@@ -87,6 +92,14 @@ impl Pin {
     /// Both halves are done: no write came between them.
     pub fn stands(&self) -> bool {
         self.frozen_until_ms == 0
+    }
+
+    /// What the snapshot's map says of a shard that is now of this epoch and range.
+    pub fn scope(&self, epoch: u64, range: &Range) -> (u64, Range) {
+        match &self.of {
+            None => (epoch, range.clone()),
+            Some((epoch, end)) => (*epoch, Range { start: range.start.clone(), end: end.clone() }),
+        }
     }
 }
 
@@ -112,6 +125,7 @@ impl Shard {
             sweep: None,
             freed: 0,
             freed_rows: 0,
+            growth: Growth::default(),
         }
     }
 
@@ -211,6 +225,7 @@ impl Shard {
             pins: self.pins.iter().filter(|pin| pin.expires_ms > now_ms).map(pin_info).collect(),
             history_rows: self.history_rows,
             freed_rows: self.freed_rows,
+            growth: self.growth.info(&self.range, now_ms),
         }
     }
 }

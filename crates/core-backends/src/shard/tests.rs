@@ -5,6 +5,7 @@ mod listing;
 pub mod model;
 #[cfg(feature = "mutants")]
 mod mutants;
+pub mod narrow;
 mod objects;
 mod snapshot;
 mod split;

@@ -46,6 +46,13 @@ impl<'a> Work<'a> {
         Work { space, shard, at, counted: Vec::new() }
     }
 
+    /// A client's write of a key is carried out.
+    pub fn note(&mut self, key: &Bytes, puts: bool) {
+        if let Some(place) = self.shard.growth.note(key, puts, self.at.cluster_time_ms) {
+            self.space.put(keys::of_sample(place), key.clone());
+        }
+    }
+
     /// Sets a row of a key table.
     pub fn put(&mut self, key: Bytes, value: Bytes, before: Before) -> Result<(), EngineError> {
         let before = self.settle(&key, before)?;

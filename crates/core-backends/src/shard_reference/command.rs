@@ -84,6 +84,14 @@ wire_struct! {
     }
 }
 
+impl Flow {
+    /// Whether its source stays, and gives the keys behind all it has to a new shard. Then the targets are the source
+    /// in its next epoch and the new shard, both with the whole range: where the cut lies the source decides.
+    pub fn narrows(&self) -> bool {
+        matches!((&self.sources[..], &self.targets[..]), ([source], [same, _]) if source.shard == same.shard)
+    }
+}
+
 wire_struct! {
     /// A shard whose cluster is to be dropped, once no snapshot reads it.
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,6 +118,10 @@ wire_enum! {
         7 => Close,
         /// The bucket stays.
         8 => Reopen,
+        /// A shard (number, epoch) gives the keys behind all it has to a new one.
+        9 => PlanNarrow { source: (u64, u64) },
+        /// It has: the new one begins at `cut`. None: there was nothing to give.
+        10 => SwitchNarrow { flow: u64, cut: Option<Bytes> },
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Always: nothing is given up once a source may have been cut over; a source is cut over only with the
 //! targets' own digests; targets serve only when all sources have stopped.
+//! A flow that narrows copies nothing: its source says where it ends, the new shard begins there, the map follows.
 //! Not here: sending (core-node), what shards check for themselves (`shard/reshard.rs`).
 
 use super::{Command, Flow, Phase};
@@ -89,6 +90,8 @@ pub fn decide(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
 pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
     let steps = match flow.phase {
         Phase::Planned => missing_clusters(targets),
+        Phase::Copying if flow.narrows() => before_narrowing(flow, &sources[0]),
+        Phase::Cutting if flow.narrows() => return narrowing(flow, &sources[0], &targets[1]),
         Phase::Copying => decide_copying(flow, sources, targets),
         Phase::Cutting => decide_cutting(flow, sources, targets),
         Phase::Switched => Vec::new(),
@@ -108,6 +111,42 @@ pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
         Phase::Cutting => Command::Switch { flow: flow.flow },
         Phase::Switched | Phase::Aborting => Command::Finish { flow: flow.flow },
     })]
+}
+
+/// A shard can be told to narrow when it serves.
+fn before_narrowing(flow: &Flow, source: &Seen) -> Vec<Step> {
+    let epoch = flow.sources[0].epoch;
+    match source.info().map(|info| info.state) {
+        Some(ShardState::Serving) => Vec::new(),
+        // Left over from a flow that was given up, by a command that came late.
+        Some(ShardState::Splitting) => vec![Step::Source { source: 0, command: shard::Command::AbortSplit { epoch } }],
+        // The bucket is being deleted.
+        Some(ShardState::Closed) => vec![abort(flow)],
+        _ => vec![Step::Stuck { why: "a source's shard is gone" }],
+    }
+}
+
+/// Narrow the source, begin the new shard where it ends, then the map. Each is told as long as it has not been done.
+fn narrowing(flow: &Flow, source: &Seen, tail: &Seen) -> Vec<Step> {
+    let (old, next) = (&flow.sources[0], flow.targets[0].epoch);
+    let Some(info) = source.info() else { return vec![Step::Stuck { why: "a source's shard is gone" }] };
+    let source = |command| vec![Step::Source { source: 0, command }];
+    match (info.epoch, info.state) {
+        (epoch, ShardState::Splitting) if epoch == old.epoch => return source(shard::Command::AbortSplit { epoch }),
+        (epoch, _) if epoch == old.epoch => return source(shard::Command::Narrow { epoch, next }),
+        (epoch, _) if epoch == next => {}
+        _ => return vec![Step::Stuck { why: "the source was narrowed once more: this flow has ended" }],
+    }
+    let cut = info.range.end.clone().filter(|_| info.range.end != old.range.end);
+    if let (Some(cut), Seen::Empty) = (&cut, tail) {
+        let range = Range { start: cut.clone(), end: old.range.end.clone() };
+        let command = shard::Command::Create { epoch: flow.targets[1].epoch, range };
+        return vec![Step::Target { target: 1, command }];
+    }
+    if cut.is_some() && *tail == Seen::NoCluster {
+        return vec![Step::Stuck { why: "the new shard's cluster is gone" }];
+    }
+    vec![Step::Map(Command::SwitchNarrow { flow: flow.flow, cut })]
 }
 
 fn missing_clusters(targets: &[Seen]) -> Vec<Step> {

@@ -220,6 +220,69 @@ pub fn flows_come_to_their_end_whatever_their_runners_do() {
     }
 }
 
+fn plan_narrow(bucket: &mut Bucket, source: &Entry) -> u64 {
+    match bucket.tell(Command::PlanNarrow { source: (source.shard, source.epoch) }).unwrap() {
+        Reply::Flow { flow } => flow.flow,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Narrowed, split, and narrowed where it was split, with keys that come behind all others.
+pub fn narrow_split_and_narrow(seed: u64, versioning: Versioning) {
+    let mut random = Random(seed);
+    let (mut bucket, mut plain_s3) = (Bucket::new(), Plain::default());
+    for round in 0..3 {
+        for _ in 0..60 {
+            bucket.write(&mut random, &mut plain_s3, versioning);
+        }
+        let entries = bucket.entries();
+        let last = &entries[entries.len() - 1];
+        let flow = plan_narrow(&mut bucket, last);
+        run_flow(&mut bucket, &mut random, &mut plain_s3, flow, versioning);
+        check_bucket(&mut bucket, &plain_s3);
+        let narrowed = bucket.entries();
+        // Of a tail that nobody has written to, nothing is given up.
+        assert!(narrowed.len() == entries.len() + 1 || round > 0, "{narrowed:?}");
+        assert!(narrowed.iter().any(|entry| entry.shard == last.shard && entry.epoch > last.epoch));
+    }
+    let first = bucket.entries()[0].clone();
+    let flow = plan(&mut bucket, &[&first], &["0", "b"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, versioning);
+    bucket.now_ms += shard::NARROW_AFTER_MS;
+    for at in [2, 1, 0] {
+        let entry = bucket.entries()[at].clone();
+        let flow = plan_narrow(&mut bucket, &entry);
+        run_flow(&mut bucket, &mut random, &mut plain_s3, flow, versioning);
+        check_bucket(&mut bucket, &plain_s3);
+    }
+    for _ in 0..60 {
+        bucket.write(&mut random, &mut plain_s3, versioning);
+    }
+    check_bucket(&mut bucket, &plain_s3);
+}
+
+#[test]
+pub fn a_narrowed_shard_and_its_tail_are_what_it_was() {
+    for seed in 0..6 {
+        let versioning = [Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended][seed as usize % 3];
+        narrow_split_and_narrow(seed, versioning);
+    }
+}
+
+#[test]
+fn a_narrowing_given_up_leaves_the_bucket_as_it_was() {
+    let (mut random, mut plain_s3) = (Random(5), Plain::default());
+    let mut bucket = Bucket::new();
+    bucket.write(&mut random, &mut plain_s3, Versioning::Unversioned);
+    let before = bucket.entries();
+    let flow = plan_narrow(&mut bucket, &before[0]);
+    bucket.tell(Command::Advance { flow, from: Phase::Planned, to: Phase::Aborting }).unwrap();
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Unversioned);
+    assert_eq!(bucket.entries(), before);
+    let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 9 }) else { panic!() };
+    assert_eq!(shards.iter().map(|retired| retired.peer.shard).collect::<Vec<_>>(), [2], "the source stays");
+}
+
 #[test]
 fn a_flow_given_up_leaves_the_bucket_as_it_was() {
     let mut random = Random(77);

@@ -37,8 +37,9 @@ const REST_PERCENT: u32 = 50;
 /// What splits and merges came to on this core since it started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReshardCounters {
-    /// Flows that came to their end.
+    /// Flows that came to their end, and those of them that narrowed a shard: nothing was copied.
     pub finished: u64,
+    pub narrowed: u64,
     /// Rows copied to new shards, those of the feed included.
     pub rows_copied: u64,
     /// Milliseconds from the first row to the last, of all flows together.
@@ -257,7 +258,10 @@ impl FlowRun {
                 step => calls.push(self.call_of(view, step)?),
             }
         }
-        let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
+        let freezes = |step: &Step| {
+            use shard::Command::{Freeze, Narrow};
+            matches!(step, Step::Source { command: Freeze { .. } | Narrow { .. }, .. })
+        };
         if steps.iter().any(freezes) {
             self.frozen_since.get_or_insert(context.now);
             self.carry.on_freeze();
@@ -359,11 +363,12 @@ impl FlowRun {
 
     fn on_map(&mut self, context: &mut PlanContext<'_>, answer: CallResult) -> Result<PlanStep, Failure> {
         let told = reply(answer)?;
-        if let (Reply::Flow { flow: Flow { phase: Phase::Switched, .. } }, _) = &told {
+        if let (Reply::Flow { flow: switched @ Flow { phase: Phase::Switched, .. } }, _) = &told {
             let since = self.frozen_since.take();
             let frozen_ms = since.map_or(0, |since| context.now.since(since).as_millis() as u64);
             let copied = self.copying_since.take();
             let counters = &mut context.s3.counters;
+            counters.narrowed += u64::from(switched.narrows());
             counters.frozen_ms += frozen_ms;
             counters.frozen_ms_max = counters.frozen_ms_max.max(frozen_ms);
             counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);

@@ -2,7 +2,8 @@
 //! flows found, retired shards dropped, closed uploads collected, freed data handed on, old snapshots forgotten.
 //!
 //! Always: a look may be cut short or come twice; it ends well if nothing is left to come back for, else with
-//! the refusal `NotReady`. Splitting goes by rows (versions and markers), of which one shard should not have many.
+//! the refusal `NotReady`. Splitting goes by rows (versions and markers), of which one shard should not have many, and
+//! by writes; a shard that only grows at its end is narrowed instead (decision 0018).
 //! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs).
 
 use super::clusters;
@@ -16,7 +17,7 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
-use core_backends::shard::{self, ShardInfo, ShardState};
+use core_backends::shard::{self, Cut, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::Seen;
 use core_backends::shard_reference::{Command, Entry, Query, Reply, Retired, SOURCES_MAX};
 use core_backends::{metadata, multipart};
@@ -25,6 +26,8 @@ use core_backends::{metadata, multipart};
 const SPLIT_PARTS: u32 = 3;
 /// Neighbours merge if they have less than this part of a shard's rows together.
 const MERGE_PART: u64 = 4;
+/// …and less than this part of the writes that a shard should take.
+const MERGE_WRITES_PART: u64 = 2;
 /// Retired shards looked at in one look.
 const RETIRED_PAGE: u32 = 16;
 /// Entries that are looked at for a merge: one before the shard, itself, and those behind it.
@@ -130,20 +133,36 @@ impl ShardLook {
         if info.state != ShardState::Serving {
             return Ok(end(self.watch));
         }
-        if rows > context.s3_config.split_keys {
-            let query = shard::Query::CutPoints { epoch: info.epoch, parts: SPLIT_PARTS, by_rows: true };
-            let entry = Entry { shard: self.number, epoch: info.epoch, range: info.range, flow: None };
-            self.state = OfShard::Cuts(entry);
-            return Ok(one(shard_ask(self.id, self.number, &query)?));
+        let config = context.s3_config;
+        if let Some(cut) = info.growth.wants(&info.totals, config.split_keys, config.split_writes) {
+            return self.cut(info, cut);
         }
         let whole = info.range == shard::Range::default();
-        if whole || rows >= context.s3_config.split_keys / MERGE_PART {
+        if whole || rows >= config.split_keys / MERGE_PART {
             return Ok(end(self.watch));
+        }
+        if info.growth.young && config.split_writes > 0 {
+            // Else what was split for its load would merge before that is seen.
+            return Ok(end(true));
         }
         let start = just_before(&info.range.start);
         self.state = OfShard::Map(info);
         // The page begins with the neighbour before this shard.
         Ok(one(map_read(self.id, &Query::Map { start, limit: NEIGHBOURS as u32 })?))
+    }
+
+    fn cut(&mut self, info: ShardInfo, cut: Cut) -> Result<Step, Failure> {
+        let (epoch, parts) = (info.epoch, SPLIT_PARTS);
+        let query = match cut {
+            Cut::Narrow => {
+                self.state = OfShard::Planned;
+                return Ok(one(map_write(self.id, &Command::PlanNarrow { source: (self.number, epoch) })?));
+            }
+            Cut::Rows => shard::Query::CutPoints { epoch, parts, by_rows: true },
+            Cut::Load => shard::Query::LoadCuts { epoch, parts },
+        };
+        self.state = OfShard::Cuts(Entry { shard: self.number, epoch, range: info.range, flow: None });
+        Ok(one(shard_ask(self.id, self.number, &query)?))
     }
 
     fn hand_on(
@@ -164,7 +183,7 @@ impl ShardLook {
     fn split(&mut self, entry: Entry, answer: CallResult) -> Result<Step, Failure> {
         let (shard::Reply::CutPoints { keys }, _) = reply(answer)? else { return Err(odd("a shard")) };
         if keys.is_empty() {
-            return Ok(end(self.watch)); // One key has it all.
+            return Ok(end(self.watch)); // One key has it all, or nobody can tell.
         }
         self.plan(vec![(entry.shard, entry.epoch)], keys)
     }
@@ -201,19 +220,25 @@ impl ShardLook {
         own: usize,
         answers: Vec<CallResult>,
     ) -> Result<Step, Failure> {
+        let any_load = context.s3_config.split_writes == 0;
+        let known = |info: &ShardInfo| any_load || !info.growth.young;
         let free = |(entry, answer): (&Entry, CallResult)| match seen(answer) {
-            Ok(Seen::Shard(info)) if info.state == ShardState::Serving && entry.flow.is_none() => {
-                Some((entry.shard, entry.epoch, info.totals.rows()))
+            Ok(Seen::Shard(info)) if info.state == ShardState::Serving && entry.flow.is_none() && known(&info) => {
+                Some((entry.shard, entry.epoch, info.totals.rows(), u64::from(info.growth.writes_per_s)))
             }
             _ => None,
         };
-        let infos: Vec<Option<(u64, u64, u64)>> = entries.iter().zip(answers).map(free).collect();
+        let infos: Vec<Option<(u64, u64, u64, u64)>> = entries.iter().zip(answers).map(free).collect();
         let most = context.s3_config.split_keys / MERGE_PART;
+        let busy = match context.s3_config.split_writes {
+            0 => u64::MAX,
+            writes => writes / MERGE_WRITES_PART,
+        };
         let from = |first: usize| {
-            let (mut sum, mut sources) = (0u64, Vec::new());
-            for (shard, epoch, rows) in infos.iter().skip(first).map_while(|info| *info) {
-                sum = sum.saturating_add(rows);
-                if sum >= most {
+            let (mut sum, mut load, mut sources) = (0u64, 0u64, Vec::new());
+            for (shard, epoch, rows, writes) in infos.iter().skip(first).map_while(|info| *info) {
+                (sum, load) = (sum.saturating_add(rows), load.saturating_add(writes));
+                if sum >= most || load > busy {
                     break;
                 }
                 sources.push((shard, epoch));

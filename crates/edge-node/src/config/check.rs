@@ -273,7 +273,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         return checker.refuse(format!("{line}engine.default is {:?}", file.engine.default), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 21] = [
+    let ranges: [(&str, u64, u64, u64); 22] = [
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
         ("map_bytes_max", file.engine.lmdb.map_bytes_max, 1 << 20, 1 << 46),
@@ -295,6 +295,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
         ("log_stall_ms", tuning.log_stall_ms, 100, 600_000),
         ("s3_split_keys", tuning.s3_split_keys, 8, 10_000_000),
+        ("s3_split_writes", tuning.s3_split_writes, 0, 1_000_000),
     ];
     for (key, value, low, high) in ranges {
         if value < low || value > high {

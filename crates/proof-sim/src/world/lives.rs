@@ -180,6 +180,7 @@ impl World {
             seed,
             s3: S3Config {
                 split_keys: self.plan.tuning.split_keys,
+                split_writes: self.plan.tuning.split_writes,
                 ..S3Config::for_world(self.plan.shape.world_members as usize)
             },
         }

@@ -1,7 +1,7 @@
 //! Each bug planted in this backend makes some test fail. The bugs are switched on for the whole process,
 //! so: cargo test -p core-backends --features mutants -- --ignored
 
-use super::{listing, model, objects, snapshot, split};
+use super::{listing, model, narrow, objects, snapshot, split};
 use base_types::mutant::{plant, Mutant};
 use std::panic::catch_unwind;
 
@@ -13,7 +13,7 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 15] = [
+    let tests: [fn(); 18] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
@@ -27,6 +27,9 @@ fn every_planted_bug_is_noticed() {
         split::an_import_that_comes_late_brings_nothing_back,
         snapshot::writes_wait_between_the_halves_and_a_late_one_ends_the_snapshot,
         objects::only_an_empty_shard_closes_and_it_can_open_again,
+        narrow::a_narrowed_shard_keeps_its_keys_and_takes_none_behind,
+        narrow::snapshots_outlive_a_narrowing_and_half_made_ones_do_not,
+        crate::shard_reference::tests::a_narrowed_shard_and_its_tail_are_what_it_was,
         crate::shard_reference::tests::flows_come_to_their_end_whatever_their_runners_do,
         crate::bucket_names::tests::no_name_is_owned_twice_or_stuck,
     ];
@@ -48,6 +51,9 @@ fn every_planted_bug_is_noticed() {
         Mutant::FreedDroppedWithShard,
         Mutant::ReservationNeverReleased,
         Mutant::ImportNotCompared,
+        Mutant::NarrowForgetsImported,
+        Mutant::NarrowCutsGreatestKey,
+        Mutant::NarrowKeepsHalfPins,
     ];
     for mutant in here {
         plant(mutant);

@@ -279,6 +279,93 @@ fn shards_split_and_merge_whatever_becomes_of_answers_and_runners() {
     }
 }
 
+/// A bucket whose keys only grow, with a look every few puts.
+fn growing(seed: u64, lost: u64, late: u64, dies: u64) -> Tended {
+    let mut bucket = Tended::new(seed, 16);
+    (bucket.world.lost, bucket.world.late) = (lost, late);
+    for at in 0..200 {
+        // While the tail changes hands it may be refused.
+        while bucket.put(&format!("t{at:04}")).is_err() {
+            bucket.rest();
+        }
+        if at % 3 == 2 {
+            let last = bucket.map().pop().unwrap();
+            let look = Running::new(0, upkeep::look_at_shard(bucket.id, last.shard));
+            bucket.run(vec![look], dies, false);
+            bucket.run(vec![Running::new(0, upkeep::look_at_bucket(bucket.id))], dies, false);
+            for (id, flow) in core::mem::take(&mut bucket.world.caches[0].found) {
+                let runner = |core| Running::new(core, reshard::run_flow(id, flow));
+                bucket.run(vec![runner(0), runner(1)], dies, false);
+            }
+        }
+    }
+    bucket.rest();
+    let map = bucket.map();
+    assert_eq!(bucket.listed(&map, None), bucket.keys, "seed {seed}");
+    bucket
+}
+
+#[test]
+fn keys_that_only_grow_are_cut_and_never_copied() {
+    let mut bucket = Tended::new(90, 16);
+    for at in 0..200 {
+        bucket.put(&format!("t{at:04}")).unwrap();
+        if at % 3 == 2 {
+            bucket.rest();
+        }
+    }
+    bucket.rest();
+    let (map, counters) = (bucket.map(), bucket.world.caches[0].counters);
+    assert_eq!(bucket.listed(&map, None), bucket.keys);
+    assert_eq!((counters.rows_copied, counters.narrowed), (0, map.len() as u64 - 1), "{counters:?}");
+    // Three quarters of a shard's rows or more are in each.
+    assert!((200 / 16..=200 / 12 + 1).contains(&map.len()), "{} shards", map.len());
+    // Other keys come among them: then what is too large is split as ever.
+    for at in 0..40 {
+        bucket.put(&format!("t0003{at:02}")).unwrap();
+    }
+    bucket.rest();
+    assert!(bucket.world.caches[0].counters.rows_copied > 0);
+    assert_eq!(bucket.listed(&bucket.map(), None), bucket.keys);
+}
+
+#[test]
+fn tails_change_hands_whatever_becomes_of_answers_and_runners() {
+    let mut narrowed = 0;
+    for seed in 91..97 {
+        narrowed += growing(seed, 40, 40, 0).world.caches.iter().map(|cache| cache.counters.narrowed).sum::<u64>();
+        narrowed += growing(seed, 10, 10, 8).world.caches.iter().map(|cache| cache.counters.narrowed).sum::<u64>();
+    }
+    assert!(narrowed > 20, "{narrowed}");
+}
+
+#[test]
+fn a_busy_shard_is_split_where_its_writes_part_and_merges_when_it_is_quiet() {
+    let mut bucket = Tended::new(98, 4_000);
+    bucket.world.config.split_writes = 20;
+    for at in 0..3_000 {
+        bucket.put(&format!("k{:03}", at * 7 % 100)).unwrap();
+        bucket.world.now_ms += 10;
+    }
+    let settle = |bucket: &mut Tended| {
+        for _ in 0..40 {
+            bucket.round(0, false);
+            for at in 0..20 {
+                bucket.put(&format!("k{:03}", at * 5)).unwrap();
+                bucket.world.now_ms += 20;
+            }
+        }
+    };
+    settle(&mut bucket);
+    let map = bucket.map();
+    assert_eq!(map.len(), 3, "{map:?}");
+    assert_eq!(bucket.listed(&map, None), bucket.keys);
+    bucket.world.now_ms += 60_000;
+    bucket.put("k001").unwrap();
+    bucket.rest();
+    assert_eq!(bucket.map().len(), 1);
+}
+
 #[test]
 fn every_place_of_what_was_overwritten_or_deleted_is_told_until_it_is_forgotten() {
     let mut bucket = Tended::new(20, 8);
