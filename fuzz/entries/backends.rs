@@ -10,7 +10,7 @@ use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::Encode;
 use base_types::{BackendKind, LogIndex};
 use bytes::Bytes;
-use core_backends::{allocator, decode_reply, metadata, redis, reference};
+use core_backends::{allocator, decode_reply, metadata, multipart, redis, reference, shard, shard_reference};
 use core_backends::{apply, query, validate, ApplyContext, SpaceRead, SpaceWrite};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -149,4 +149,19 @@ pub fn backend_allocator(data: &[u8]) {
 /// The `reference` backend.
 pub fn backend_reference(data: &[u8]) {
     twice::<reference::Reply>(BackendKind::Reference, data);
+}
+
+/// The `shard` backend.
+pub fn backend_shard(data: &[u8]) {
+    twice::<shard::Reply>(BackendKind::Shard, data);
+}
+
+/// The `shard_reference` backend.
+pub fn backend_shard_reference(data: &[u8]) {
+    twice::<shard_reference::Reply>(BackendKind::ShardReference, data);
+}
+
+/// The `multipart` backend.
+pub fn backend_multipart(data: &[u8]) {
+    twice::<multipart::Reply>(BackendKind::Multipart, data);
 }

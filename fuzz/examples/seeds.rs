@@ -7,6 +7,7 @@
 
 mod seeds {
     pub mod backends;
+    pub mod buckets;
     pub mod logs;
     pub mod nodes;
     pub mod texts;
@@ -39,6 +40,7 @@ fn main() {
     let mut seeds = Seeds::default();
     seeds::texts::add(&mut seeds);
     seeds::backends::add(&mut seeds);
+    seeds::buckets::add(&mut seeds);
     seeds::nodes::add(&mut seeds);
     seeds::logs::add(&mut seeds);
     for (target, list) in &seeds.0 {

@@ -235,3 +235,54 @@ def twenty_thousand_keys_while_shards_split_and_a_node_dies(w):
     equal([group["Prefix"] for group in listed["CommonPrefixes"]], [f"dir{number}/" for number in range(7)])
     shards = w.nodes.ctl("clusters", "--prefix", "shard@").count("shard@")
     print(f"       {walks} walks while it was loaded; {shards} shards in the world")
+
+
+def fill_in_order(w, name, known, ended):
+    """Each key only once the one before is acknowledged: who sees a later one must see all before it. One key
+    beside them is put over and over, so that shards that have been split off are written to as well."""
+    door, at = Json(w, 0), 0
+    while not ended.is_set():
+        key = f"{at % 7}/{at:06}"
+        door.done("PutObject", bucket=name, key=key, body_base64="eA==")
+        known.append(key)
+        at += 1
+        if at % 16 == 0:
+            door.done("PutObject", bucket=name, key="0/again", body_base64="eA==")
+
+
+@case("boto3")
+def a_walk_that_is_a_snapshot_while_shards_split(w):
+    """`snapshot: true` of the JSON API: all pages, each of another node, show the bucket at one instant."""
+    name = w.bucket()
+    known, ended = [], threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
+        other = [pool.submit(fill, w, name, [], number, 8_000) for number in range(LOADERS - 2)]
+        writer = pool.submit(fill_in_order, w, name, known, ended)
+        try:
+            for round_number in range(4):
+                while len(known) < 40 * (round_number + 1) and not writer.done():
+                    time.sleep(0.05)
+                before, found, token, pages = len(known), [], None, 0
+                while True:
+                    page = Json(w, pages).done("ListObjectsV2", bucket=name, max_keys=400, snapshot=True,
+                                               **({"continuation_token": token} if token else {}))
+                    found += [entry["key"] for entry in page["contents"]]
+                    pages, token = pages + 1, page.get("next_continuation_token")
+                    after = len(known) + 1 if pages == 1 else after
+                    if not token:
+                        break
+                equal(found, sorted(set(found)))
+                seen = set(found)
+                count = sum(key in seen for key in known)
+                missing = [key for key in known[:count] if key not in seen]
+                assert not missing, f"a later key is shown without {missing[:3]}"
+                assert before <= count <= after, f"{count} keys of the instant, {before} before and {after} behind it"
+        finally:
+            ended.set()
+        writer.result()
+        for filler in other:
+            filler.result()
+    whole = Json(w, 1).done("CountObjects", bucket=name, snapshot=True)
+    equal(whole["keys"], len(walk(w.s3, name)))
+    expired = Json(w, 2).ask("ListObjectsV2", bucket=w.bucket(), snapshot=True, continuation_token=token or "forged")
+    equal(expired["error"]["code"], "InvalidArgument")

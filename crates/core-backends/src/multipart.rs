@@ -189,6 +189,13 @@ fn store(space: &mut dyn SpaceWrite, upload: &Upload) {
     space.put(keys::upload(&upload.key, upload.upload), upload.to_bytes());
 }
 
+/// What the parts of open uploads hold together changes by what one of them holds: quotas count it.
+fn hold(space: &mut dyn SpaceWrite, before: u64, after: u64) -> Result<(), EngineError> {
+    let held = number(space, &[keys::HELD])?.saturating_sub(before).saturating_add(after);
+    set_number(space, Bytes::from_static(&[keys::HELD]), held);
+    Ok(())
+}
+
 /// Refuses what adds to uploads while the bucket is being deleted, or while nobody collects what is freed.
 fn admit_more(space: &dyn SpaceRead) -> Outcome {
     if space.get(&[keys::BARRED])?.is_some() {
@@ -344,8 +351,10 @@ fn put_part(now_ms: u64, space: &mut dyn SpaceWrite, mut upload: Upload, part: P
     let row = keys::part(upload.upload, part.number);
     let replaced = space.get(&row)?.map(decode_part).transpose()?;
     upload.parts += u32::from(replaced.is_none());
+    let before = upload.bytes;
     let bytes = upload.bytes.saturating_sub(replaced.as_ref().map_or(0, |part| part.size));
     upload.bytes = bytes.saturating_add(part.size);
+    hold(space, before, upload.bytes)?;
     // A part sent again under the same place needs its data still.
     let replaced = replaced.map(|old| old.location).filter(|old| *old != part.location);
     free(now_ms, space, replaced.iter().cloned().collect())?;
@@ -428,6 +437,7 @@ fn close(
     set_number(space, Bytes::from_static(&[keys::OPEN]), open);
     space.delete(keys::by_age(upload.upload));
     space.put(keys::closed(forget_ms, upload.upload), upload.key.clone());
+    hold(space, upload.bytes, 0)?;
     upload.state = state;
     upload.forget_ms = forget_ms;
     store(space, upload);

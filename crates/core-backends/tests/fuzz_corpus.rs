@@ -27,3 +27,22 @@ fn backend_allocator() {
 fn backend_reference() {
     corpus::run("backend_reference", corpus::Bounds { base: 4 << 20, per_byte: 1024 }, backends::backend_reference);
 }
+
+#[test]
+fn backend_shard() {
+    corpus::run("backend_shard", corpus::Bounds { base: 8 << 20, per_byte: 1024 }, backends::backend_shard);
+}
+
+#[test]
+fn backend_shard_reference() {
+    corpus::run(
+        "backend_shard_reference",
+        corpus::Bounds { base: 8 << 20, per_byte: 1024 },
+        backends::backend_shard_reference,
+    );
+}
+
+#[test]
+fn backend_multipart() {
+    corpus::run("backend_multipart", corpus::Bounds { base: 8 << 20, per_byte: 1024 }, backends::backend_multipart);
+}

@@ -11,6 +11,7 @@ use crate::operation::PENDING_REQUESTS_MAX;
 use crate::planner::CALLS_OUT_MAX;
 use crate::plans::{Plan, PLANS_MAX};
 use crate::s3::cache::{BUCKETS_MAX, ENTRIES_MAX};
+use crate::s3::keeper::KEPT_MAX;
 use crate::s3::on_bucket::SHARDS_MAX;
 use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
@@ -44,8 +45,7 @@ impl Director {
         let (buckets, shards) = self.s3.len();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
-        // A lane leads no more of them than it has replicas.
-        sizes.lasting("buckets and shards kept, a core", self.keeper.len(), usize::MAX);
+        sizes.lasting("buckets and shards kept, a core", self.keeper.len(), KEPT_MAX);
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.
         sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);

@@ -282,8 +282,9 @@ impl Run {
     }
 
     fn make_buckets(&mut self) {
-        let (account, display_name) = (s3_load::ACCOUNT.to_string(), String::new());
-        let mut calls: Vec<S3Action> = vec![CreateAccount { account: account.clone(), display_name }.into()];
+        let account = s3_load::ACCOUNT.to_string();
+        let make = CreateAccount { account: account.clone(), ..CreateAccount::default() };
+        let mut calls: Vec<S3Action> = vec![make.into()];
         for bucket in self.load.targets.buckets.clone() {
             calls.push(CreateBucket { bucket, account: account.clone(), ..CreateBucket::default() }.into());
         }
@@ -319,7 +320,7 @@ impl Run {
                 Some(Observed::Page { entries, .. }) => entries.len() as u64,
                 _ => return,
             };
-            let count = CountObjects { bucket: bucket.clone(), prefix: String::new() };
+            let count = CountObjects { bucket: bucket.clone(), ..CountObjects::default() };
             match self.insist(Action::S3(count.into()), Some(ReadConsistency::Strong), AUDIT_US, |told| told.is_ok()) {
                 Ok(Ok(answer)) if s3_load::counted(&answer.result) != Some(listed) => {
                     let counted = s3_load::counted(&answer.result);

@@ -18,12 +18,12 @@ const QUERY: u8 = 1;
 const ROW: u8 = 2;
 const CLOCK: u8 = 3;
 
-fn text(text: &'static str) -> Bytes {
+pub fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
 /// A seed of these commands, then these queries.
-fn life<C: Encode, Q: Encode>(commands: &[C], queries: &[Q]) -> Vec<u8> {
+pub fn life<C: Encode, Q: Encode>(commands: &[C], queries: &[Q]) -> Vec<u8> {
     let mut out = Vec::new();
     commands.iter().for_each(|command| push_step(&mut out, APPLY, &command.to_bytes()));
     queries.iter().for_each(|query| push_step(&mut out, QUERY, &query.to_bytes()));
@@ -31,7 +31,7 @@ fn life<C: Encode, Q: Encode>(commands: &[C], queries: &[Q]) -> Vec<u8> {
 }
 
 /// The same, with time in between and a row from outside in front.
-fn damaged(seed: &[u8], row: &[u8]) -> Vec<u8> {
+pub fn damaged(seed: &[u8], row: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     push_step(&mut out, ROW, row);
     out.extend_from_slice(&[CLOCK, 0xff, 0x7f]);

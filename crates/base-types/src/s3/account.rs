@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
-/// Makes an account.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Makes an account, or changes what is given of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateAccount {
     /// Its name, which is also its canonical user id.
@@ -14,6 +14,8 @@ pub struct CreateAccount {
     /// For people.
     #[serde(default)]
     pub display_name: String,
+    /// How many buckets it may own; 10,000 where it was never given.
+    pub buckets_max: Option<u32>,
 }
 
 /// Removes an account that owns no bucket.

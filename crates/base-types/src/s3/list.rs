@@ -148,6 +148,9 @@ pub struct CountObjects {
     /// Only keys that begin so.
     #[serde(default)]
     pub prefix: String,
+    /// All shards are counted as of one instant; writes wait for some round trips while it is taken.
+    #[serde(default)]
+    pub snapshot: bool,
 }
 
 /// The answer of [`CountObjects`].

@@ -119,7 +119,7 @@ wire_enum! {
         3 => ListUploads { prefix: Bytes, delimiter: Bytes, key_marker: Bytes, upload_marker: Option<u64>, limit: u32 },
         /// Open uploads begun before a time, oldest first, behind one of them: for lifecycle rules.
         4 => Older { before_unix_ms: u64, after: u64, limit: u32 },
-        /// How many uploads are open.
+        /// How many uploads are open, and what their parts hold.
         5 => Open,
         /// The oldest freed data behind a sequence; only what is `aged_ms` old: a reader may still be at it.
         6 => Freed { after: u64, limit: u32, aged_ms: u64 },
@@ -154,7 +154,7 @@ wire_enum! {
         5 => Parts { parts: Vec<Part>, more: bool },
         6 => Uploads { items: Vec<UploadItem>, more: bool },
         7 => Removed { more: bool },
-        8 => Open { uploads: u64 },
+        8 => Open { uploads: u64, bytes: u64 },
         9 => Freed { rows: Vec<Freed>, more: bool },
         /// `after`: where to go on asking, if not all parts were looked at.
         10 => Named { locations: Vec<Bytes>, after: Option<(u64, u32)> },

@@ -25,6 +25,8 @@ pub(super) const BARRED: u8 = b'B';
 pub(super) const LAST: u8 = b'L';
 /// How many uploads are open.
 pub(super) const OPEN: u8 = b'O';
+/// Bytes of the parts of open uploads, all together.
+pub(super) const HELD: u8 = b'P';
 
 pub(super) fn upload(key: &[u8], number: u64) -> Bytes {
     [&[UPLOAD], &close(key)[..], &number.to_be_bytes(), &[0]].concat().into()

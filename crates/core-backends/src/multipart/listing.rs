@@ -34,7 +34,10 @@ pub(super) fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcom
         Query::Upkeep => upkeep(now_ms, space),
         Query::Names { key, after, locations } => names(space, &key, after, &locations),
         Query::Due { limit } => due(now_ms, space, limit),
-        Query::Open => Ok(Ok(Reply::Open { uploads: crate::rows::number(space, &[keys::OPEN])? })),
+        Query::Open => Ok(Ok(Reply::Open {
+            uploads: crate::rows::number(space, &[keys::OPEN])?,
+            bytes: crate::rows::number(space, &[keys::HELD])?,
+        })),
     }
 }
 

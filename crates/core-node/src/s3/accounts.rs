@@ -75,8 +75,14 @@ impl Create {
             life: context.random.next(),
             state: AccountState::Active,
             created_ms: context.unix_ms,
+            buckets_max: None,
         };
-        AccountRow { display_name: self.call.display_name.clone(), ..before.unwrap_or(made) }
+        let before = before.unwrap_or(made);
+        let display_name = match &self.call.display_name[..] {
+            "" => before.display_name.clone(),
+            name => name.to_string(),
+        };
+        AccountRow { display_name, buckets_max: self.call.buckets_max.or(before.buckets_max), ..before }
     }
 
     fn change(&mut self, expected: Option<Bytes>, row: &AccountRow) -> Result<Step, Failure> {
@@ -102,11 +108,11 @@ impl Work for Create {
                     Ok(Step::Calls(vec![directory::make(&rule)?, own]))
                 }
                 Some((row, _)) if row.state == AccountState::Deleting => Err(going(&self.call.account).into()),
-                Some((row, _)) if self.call.display_name.is_empty() || self.call.display_name == row.display_name => {
-                    Ok(done(S3Answer::Done, None))
-                }
-                Some((row, body)) => {
-                    let row = self.row(context, Some(row));
+                Some((before, body)) => {
+                    let row = self.row(context, Some(before.clone()));
+                    if row == before {
+                        return Ok(done(S3Answer::Done, None));
+                    }
                     self.change(Some(body), &row)
                 }
             },

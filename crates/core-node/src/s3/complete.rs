@@ -19,7 +19,7 @@ use super::multipart::{other_reply, upload_of, uploads_trouble};
 use super::objects::{key_bytes, retention};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{self, shard_of, shard_trouble};
-use super::quota::Guard;
+use super::quota::{Adds, Guard};
 use super::request::{done, multipart_write, reply, shard_write, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
@@ -94,8 +94,9 @@ impl BucketWork for Complete {
         mut answers: Vec<CallResult>,
     ) -> Result<Step, Trouble> {
         if let Stage::Put(chosen, refusal @ None) = &mut self.stage {
-            let object = (&self.call.key[..], chosen.upload.size);
-            match self.guard.next(context, at, object, &mut answers) {
+            let (bytes, instead_of) = (chosen.upload.size, chosen.upload.bytes);
+            let adds = Adds { key: Some(&self.call.key), bytes, instead_of };
+            match self.guard.next(context, at, adds, &mut answers) {
                 Ok(Some(step)) => return Ok(step),
                 Ok(None) => {}
                 // Final, as any refusal of a put: the attempt must end by it.

@@ -1,21 +1,24 @@
 //! Exact counts, and keys that cut a bucket into even parts.
 //!
-//! Always: a count is the sum of what each shard has at one moment of its own; where a shard proves to be split or
-//! merged in between, all are counted anew, so nothing is counted twice or left out.
+//! Always: a count is the sum of what each shard has at one moment of its own, or (`snapshot`) all at one instant; where
+//! a shard proves to be split or merged in between, all are counted anew, so nothing is counted twice or left out.
 //! Not here: how a shard counts (core-backends, shard/index.rs).
 
+use super::clusters;
 use super::lines::key_text;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{other_reply, read_trouble};
-use super::request::{done, reply, shard_read, Terms};
+use super::request::{done, done_at, reply, shard_read, Terms};
+use super::snapshot::{self, Instant, Progress, Snapshot};
 use super::walk::prefix_end;
 use super::Offered;
 use crate::planner::{Call, CallResult, PlanContext, Step};
-use base_types::s3::{CountObjects, CutPoints, Cuts, ObjectCount, S3Action, S3ErrorCode, KEY_BYTES_MAX};
-use base_types::{OrderedAt, Refusal};
+use base_types::s3::{CountObjects, CutPoints, Cuts, ObjectCount, S3Action, S3Answer, S3ErrorCode, KEY_BYTES_MAX};
+use base_types::{ClusterName, OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{Query, Range, Reply, Totals, CUT_PARTS_MAX};
 use core_backends::shard_reference::Entry;
+use std::sync::Arc;
 
 /// The most shards asked at once.
 const SHARDS_AT_ONCE_MAX: usize = 256;
@@ -27,7 +30,14 @@ const PIECES_PER_PART: u64 = 16;
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     let terms = *terms;
     match call {
-        S3Action::CountObjects(call) => Ok(on_bucket(Count { call, terms, counted: Counted::default() })),
+        S3Action::CountObjects(call) => Ok(on_bucket(Count {
+            call,
+            terms,
+            counted: Counted::default(),
+            instant: None,
+            snapshot: None,
+            answer: None,
+        })),
         S3Action::CutPoints(call) => Ok(on_bucket(Cut { call, terms, counted: Counted::default(), pieces: None })),
         other => Err(other),
     }
@@ -40,6 +50,8 @@ pub(crate) struct Counted {
     of: Option<(u128, u64)>,
     totals: Vec<Totals>,
     at: Option<OrderedAt>,
+    /// The last shard asked.
+    last: u64,
 }
 
 impl Counted {
@@ -50,6 +62,7 @@ impl Counted {
         range: &Range,
         prefix: &Bytes,
         terms: &Terms,
+        pin: Option<u128>,
     ) -> Result<Option<Step>, Refusal> {
         let of = Some((at.bucket.id, at.map.version));
         if self.of != of {
@@ -58,12 +71,20 @@ impl Counted {
         let (id, left) = (at.bucket.id, at.map.shards_in(range).skip(self.totals.len()).take(SHARDS_AT_ONCE_MAX));
         let calls: Result<Vec<Call>, Refusal> = left
             .map(|entry| {
-                let query = Query::Count { epoch: entry.epoch, prefix: prefix.clone(), pin: None };
+                let query = Query::Count { epoch: entry.epoch, prefix: prefix.clone(), pin };
+                self.last = entry.shard;
                 shard_read(id, entry.shard, &query, terms)
             })
             .collect();
         let calls = calls?;
         Ok((!calls.is_empty()).then_some(Step::Calls(calls)))
+    }
+
+    /// The answer, with where the last shard stood.
+    fn done(&self, id: u128, answer: impl Into<S3Answer>) -> Result<Step, Refusal> {
+        let Some(at) = self.at else { return Ok(done(answer, None)) };
+        let cluster: ClusterName = clusters::shard(id, self.last)?;
+        Ok(done_at(answer, at, None, Some(cluster)))
     }
 
     /// What all have together.
@@ -90,6 +111,12 @@ struct Count {
     call: Box<CountObjects>,
     terms: Terms,
     counted: Counted,
+    /// The instant that is counted is being made…
+    instant: Option<Instant>,
+    /// …and stands.
+    snapshot: Option<Arc<Snapshot>>,
+    /// While the snapshot is given back.
+    answer: Option<Step>,
 }
 
 impl BucketWork for Count {
@@ -101,20 +128,46 @@ impl BucketWork for Count {
         &self.call.bucket
     }
 
-    fn next(&mut self, _: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+    fn next(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        at: &Place,
+        mut answers: Vec<CallResult>,
+    ) -> Result<Step, Trouble> {
+        if let Some(answer) = self.answer.take() {
+            return Ok(answer);
+        }
         if self.call.prefix.len() > KEY_BYTES_MAX {
             let message = format!("a prefix of {} bytes; at most {KEY_BYTES_MAX} are taken", self.call.prefix.len());
             return Err(S3ErrorCode::KeyTooLongError.because(message).into());
         }
-        self.counted.take(answers)?;
+        if self.call.snapshot && self.snapshot.is_none() {
+            let instant = self.instant.get_or_insert_with(Instant::make);
+            match instant.next(context, at, core::mem::take(&mut answers))? {
+                Progress::Step(step) => return Ok(step),
+                Progress::Ready(found) => self.snapshot = Some(found),
+            }
+        }
+        let pinned = |trouble| match trouble {
+            Trouble::Map(failure) | Trouble::Bucket(failure) => snapshot::pinned_trouble(failure),
+            other => other,
+        };
+        let pin = self.snapshot.as_ref().map(|snapshot| snapshot.pin);
+        self.counted.take(answers).map_err(|trouble| if pin.is_some() { pinned(trouble) } else { trouble })?;
         let prefix = Bytes::copy_from_slice(self.call.prefix.as_bytes());
         let range = Range { start: prefix.clone(), end: prefix_end(&prefix) };
-        if let Some(step) = self.counted.ask(at, &range, &prefix, &self.terms)? {
+        let map = self.snapshot.as_ref().map_or_else(|| at.map.clone(), |snapshot| snapshot.map.clone());
+        let place = Place { bucket: at.bucket.clone(), map };
+        if let Some(step) = self.counted.ask(&place, &range, &prefix, &self.terms, pin)? {
             return Ok(step);
         }
         let all = self.counted.sum();
         let count = ObjectCount { keys: all.keys, versions: all.rows(), bytes: all.bytes };
-        Ok(done(count, self.counted.at))
+        let answer = self.counted.done(at.bucket.id, count)?;
+        let Some(found) = self.snapshot.as_ref() else { return Ok(answer) };
+        let calls = snapshot::give_back(at.bucket.id, found.pin, &found.map)?;
+        self.answer = Some(answer);
+        Ok(Step::Calls(calls))
     }
 }
 
@@ -181,7 +234,7 @@ impl BucketWork for Cut {
             Some(pieces) => pieces.take(answers)?,
         }
         if self.pieces.is_none() {
-            if let Some(step) = self.counted.ask(at, &Range::default(), &Bytes::new(), &self.terms)? {
+            if let Some(step) = self.counted.ask(at, &Range::default(), &Bytes::new(), &self.terms, None)? {
                 return Ok(step);
             }
             self.pieces = Some(plan_cuts(&at.map.entries, &self.counted.totals, self.call.parts));
@@ -194,7 +247,7 @@ impl BucketWork for Cut {
         keys.sort();
         keys.dedup();
         let keys: Result<Vec<String>, Refusal> = keys.iter().map(|key| key_text(key).map(str::to_owned)).collect();
-        Ok(done(Cuts { keys: keys? }, self.counted.at))
+        Ok(self.counted.done(at.bucket.id, Cuts { keys: keys? })?)
     }
 }
 

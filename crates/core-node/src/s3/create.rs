@@ -36,6 +36,8 @@ const FIRST_SHARD: u64 = 1;
 const FIRST_EPOCH: u64 = 1;
 /// The most steps of one creation; it needs eight.
 const VIEWS_MAX: u32 = 200;
+/// Entries of an account that are counted at a time.
+const ENTRIES_AT_A_TIME: u32 = 1_000;
 /// The longest region that is looked for.
 const REGION_BYTES_MAX: usize = 63;
 
@@ -59,6 +61,8 @@ enum Stage {
     /// A step was taken; it is looked at whatever it came to.
     Acted,
     Account,
+    /// Its account's buckets are counted: so many so far.
+    Count(u64),
     Clusters,
     Fill,
     /// It cannot be made for this reason.
@@ -122,6 +126,7 @@ impl Work for Create {
                 Ok(_) => self.view(),
             },
             Stage::Account => self.on_account(only(answers)),
+            Stage::Count(before) => self.on_count(before, only(answers)),
             Stage::Clusters => self.on_clusters(answers),
             Stage::Fill => self.on_filled(answers),
             Stage::Ending(mut ending, why) => match ending.next(context, answers)? {
@@ -292,14 +297,32 @@ impl Create {
         let same = |now: &AccountRow| Some(now.life) == self.account.as_ref().map(|row| row.life);
         match now.filter(same).map(|row| row.state) {
             Some(AccountState::Active) => {
-                if let Some(attempt) = &mut self.attempt {
-                    attempt.account_checked = true;
-                }
-                self.build()
+                self.stage = Stage::Count(0);
+                Ok(one(entries::list(&self.call.account, "", None, ENTRIES_AT_A_TIME)?))
             }
             Some(AccountState::Deleting) => self.take_back(accounts::going(&self.call.account).into()),
             None => self.take_back(directory::no_such_account(&self.call.account).into()),
         }
+    }
+
+    /// The entry is one of them already, so of several at once none passes unseen.
+    fn on_count(&mut self, before: u64, result: CallResult) -> Result<Step, Failure> {
+        let (page, more) = entries::listed(result)?;
+        let count = before + page.len() as u64;
+        let most = self.account.as_ref().map_or(u64::MAX, AccountRow::most_buckets);
+        if count > most {
+            let message = format!("account '{}' may own {most} buckets; delete some", self.call.account);
+            return self.take_back(S3ErrorCode::TooManyBuckets.because(message).into());
+        }
+        if let Some((last, _)) = page.last().filter(|_| more) {
+            let call = entries::list(&self.call.account, "", Some(last), ENTRIES_AT_A_TIME)?;
+            self.stage = Stage::Count(count);
+            return Ok(one(call));
+        }
+        if let Some(attempt) = &mut self.attempt {
+            attempt.account_checked = true;
+        }
+        self.build()
     }
 
     fn build(&mut self) -> Result<Step, Failure> {

@@ -24,6 +24,8 @@ use core_backends::metadata::{Command, Query, Reply, ScanScopes, ScopedStep};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+/// How many buckets an account may own where nothing else was said: what AWS allows.
+const BUCKETS_MAX: u32 = 10_000;
 /// The longest account name.
 const ACCOUNT_BYTES_MAX: usize = 64;
 
@@ -43,6 +45,9 @@ pub(crate) struct AccountRow {
     pub life: u64,
     pub state: AccountState,
     pub created_ms: u64,
+    /// How many buckets it may own, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buckets_max: Option<u32>,
 }
 
 /// An access key.
@@ -65,6 +70,11 @@ pub(crate) struct WorkRow {
 }
 
 impl AccountRow {
+    /// How many buckets it may own.
+    pub fn most_buckets(&self) -> u64 {
+        u64::from(self.buckets_max.unwrap_or(BUCKETS_MAX))
+    }
+
     /// As the S3 API shows it.
     pub fn owner(&self, account: &str) -> Owner {
         let display_name = if self.display_name.is_empty() { account } else { &self.display_name };

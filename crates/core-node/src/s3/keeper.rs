@@ -3,7 +3,7 @@
 //!
 //! Always: nothing is looked at that has not changed since the last look, unless that asked to come back, so an idle
 //! bucket costs nothing and stays asleep; a new leader looks once, so what a crashed one left is taken up;
-//! at most [`LOOKS_OUT_MAX`] looks and [`FLOWS_OUT_MAX`] flows at a time.
+//! at most [`KEPT_MAX`] clusters are kept, [`LOOKS_OUT_MAX`] looks and [`FLOWS_OUT_MAX`] flows at a time.
 //! Not here: what a look finds and does (upkeep.rs, reshard.rs).
 
 use super::clusters::{kept, Kept};
@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const LOOKS_OUT_MAX: usize = 8;
 /// Flows under way at a time in one lane: each copies a shard.
 pub const FLOWS_OUT_MAX: usize = 4;
+/// Clusters of buckets that one lane keeps; those beyond wait until it leads fewer.
+pub const KEPT_MAX: usize = 100_000;
 /// How often it is seen what has changed.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// The pause between two looks at one cluster; doubled up to the second where a look only found what to wait for.
@@ -67,6 +69,9 @@ impl Director {
         self.keeper.led.retain(|cluster, led| led.out || here.contains(cluster));
         let mut out = self.keeper.led.values().filter(|led| led.out).count();
         for (cluster, applied, kept) in seen {
+            if self.keeper.led.len() >= KEPT_MAX && !self.keeper.led.contains_key(&cluster) {
+                continue;
+            }
             let fresh = Led { looked_at: None, next: turn.now, pause: LOOK_PAUSE_MIN, out: false, again: false };
             let led = self.keeper.led.entry(cluster).or_insert(fresh);
             let due = (led.again || led.looked_at != Some(applied)) && !led.out && led.next <= turn.now;

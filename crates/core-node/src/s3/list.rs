@@ -8,13 +8,12 @@ use super::cache::{Bucket, ShardMap};
 use super::document::{read_version_id, version_text};
 use super::lines::{key_text, object_entry, version_entry, Encoding};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
-use super::request::{done, Terms};
+use super::request::{done, done_at, Terms};
 use super::snapshot::{self, Instant, Progress};
 use super::token::{self, Behind, Bound, Token};
 use super::walk::Walk;
-use super::{counts, Offered};
+use super::{clusters, counts, Offered};
 use crate::planner::{CallResult, PlanContext, Step};
-use base_types::action::Answer;
 use base_types::s3::{
     ListObjectVersions, ListObjects, ListObjectsV2, ObjectPage, S3Action, S3Answer, S3ErrorCode, Version, VersionPage,
     MAX_KEYS_MAX,
@@ -239,11 +238,10 @@ impl Listing {
             List::Objects(_) => self.object_page(bucket, &items, more, under_way, true)?.into(),
             List::ObjectsV2(call) => self.object_page(bucket, &items, more, under_way, call.fetch_owner)?.into(),
         };
-        let mut step = done(answer, at);
-        if let Step::Done(Ok(Answer { level: reached, .. })) = &mut step {
-            *reached = level;
-        }
-        Ok(step)
+        Ok(match at {
+            None => done(answer, None),
+            Some((at, shard)) => done_at(answer, at, level, Some(clusters::shard(bucket.id, shard)?)),
+        })
     }
 
     fn object_page(

@@ -14,7 +14,8 @@ use super::lines::{key_text, Encoding};
 use super::objects::{check_lock, key_bytes};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::shard_trouble;
-use super::request::{done, multipart_read, multipart_write, reply, RequestIds, Terms};
+use super::quota::{Adds, Guard};
+use super::request::{done_at, multipart_read, multipart_write, reply, RequestIds, Terms};
 use super::{abort, complete, upload_id, Offered};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
 use base_types::s3::{
@@ -55,16 +56,22 @@ trait UploadsCall: Send {
     fn name(&self) -> &'static str;
     fn bucket(&self) -> &str;
     fn ask(&mut self, context: &mut PlanContext<'_>, bucket: &Bucket) -> Result<Ask, Refusal>;
+    /// How many bytes it adds to what uploads hold; `None`: it puts nothing.
+    fn adds(&self) -> Option<u64> {
+        None
+    }
     fn answer(&mut self, bucket: &Bucket, replies: Vec<Reply>) -> Result<S3Answer, Refusal>;
 }
 
 fn at_uploads<C: UploadsCall + 'static>(call: C, terms: &Terms) -> Box<dyn Planner> {
-    on_bucket(AtUploads { call, ids: RequestIds::new(terms) })
+    on_bucket(AtUploads { call, ids: RequestIds::new(terms), guard: Guard::default() })
 }
 
 struct AtUploads<C> {
     call: C,
     ids: RequestIds,
+    /// Of the bucket's quota.
+    guard: Guard,
 }
 
 impl<C: UploadsCall> BucketWork for AtUploads<C> {
@@ -76,12 +83,24 @@ impl<C: UploadsCall> BucketWork for AtUploads<C> {
         self.call.bucket()
     }
 
+    /// For the count that a quota asks for.
     fn needs_map(&self) -> bool {
-        false
+        self.call.adds().is_some()
     }
 
-    fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
+    fn next(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        at: &Place,
+        mut answers: Vec<CallResult>,
+    ) -> Result<Step, Trouble> {
         let id = at.bucket.id;
+        if let Some(bytes) = self.call.adds() {
+            let adds = Adds { key: None, bytes, instead_of: 0 };
+            if let Some(step) = self.guard.next(context, at, adds, &mut answers)? {
+                return Ok(step);
+            }
+        }
         if answers.is_empty() {
             let calls = match self.call.ask(context, &at.bucket)? {
                 Ask::Read(queries) => queries.iter().map(|query| multipart_read(id, query)).collect(),
@@ -99,7 +118,9 @@ impl<C: UploadsCall> BucketWork for AtUploads<C> {
             ordered = Some(at);
             replies.push(told);
         }
-        Ok(done(self.call.answer(&at.bucket, replies)?, ordered))
+        let answer = self.call.answer(&at.bucket, replies)?;
+        let ordered = ordered.ok_or_else(other_reply)?;
+        Ok(done_at(answer, ordered, None, Some(clusters::bucket(id)?)))
     }
 }
 
@@ -181,6 +202,10 @@ impl UploadsCall for PutPart {
 
     fn bucket(&self) -> &str {
         &self.call.bucket
+    }
+
+    fn adds(&self) -> Option<u64> {
+        Some(self.call.size)
     }
 
     fn ask(&mut self, context: &mut PlanContext<'_>, bucket: &Bucket) -> Result<Ask, Refusal> {

@@ -8,7 +8,7 @@
 use super::cache::Bucket;
 use super::clusters;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
-use super::quota::Guard;
+use super::quota::{Adds, Guard};
 use super::request::{done_at, level_of, reply, shard_read_at, shard_write_at, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
@@ -69,7 +69,8 @@ impl<C: ShardCall> BucketWork for OneShard<C> {
         mut answers: Vec<CallResult>,
     ) -> Result<Step, Trouble> {
         if let Some(size) = self.call.adds() {
-            if let Some(step) = self.guard.next(context, at, (self.call.key(), size), &mut answers)? {
+            let adds = Adds { key: Some(self.call.key()), bytes: size, instead_of: 0 };
+            if let Some(step) = self.guard.next(context, at, adds, &mut answers)? {
                 return Ok(step);
             }
         }

@@ -1,27 +1,29 @@
 //! What a bucket may hold, checked before something is put into it.
 //!
 //! ```text
-//!   no quota, or leave to put ─────────────▶ put
-//!   else ──▶ counts of all shards ──fits─▶ put          (keys: and whether the key is there already)
-//!                      └──▶ QuotaExceeded
+//!   no quota, or leave to put ────────────────────────▶ put
+//!   else ──▶ open uploads ──▶ counts of all shards ──fits─▶ put   (keys: and whether the key is there already)
+//!                                    └──▶ QuotaExceeded
 //! ```
 //!
-//! Always: what is compared are exact counts, never sums kept beside them, so nothing drifts. A count gives this core
+//! Always: parts of open uploads count by their bytes; what is compared are exact counts, never sums kept beside them, so nothing drifts. A count gives this core
 //! leave to put a [`SHARE`]th of what is left, for [`USAGE_AGE_MAX`], without another: so far from its end a quota costs
 //! nothing, and as many cores as that together do not pass it. Near its end every put is counted for; then as
 //! much may be too much as is put at the very same time.
-//! Not here: parts of uploads that are not completed (they count once they are an object), delete markers.
+//! Not here: delete markers.
 
 use super::counts::Counted;
+use super::multipart;
 use super::on_bucket::{Place, Trouble};
 use super::one_shard::{read_trouble, shard_of};
-use super::request::{reply, shard_read, Terms};
+use super::request::{multipart_read, reply, shard_read, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Step};
 use base_types::s3::{Quota, S3ErrorCode, Version};
 use base_types::{Refusal, Tick};
 use bytes::Bytes;
 use core::time::Duration;
+use core_backends::multipart as uploads;
 use core_backends::shard::{Condition, Query, Range, Reply};
 
 /// How old a count may be when it is used again.
@@ -43,16 +45,29 @@ impl Leave {
         Leave { keys: share(quota.keys_max, keys), bytes: share(quota.bytes_max, bytes), counted_at }
     }
 
-    /// What is left of it behind one more object; `None`: that is too much.
-    fn without(self, bytes: u64) -> Option<Leave> {
-        Some(Leave { keys: self.keys.checked_sub(1)?, bytes: self.bytes.checked_sub(bytes)?, ..self })
+    /// What is left of it behind one more; `None`: that is too much.
+    fn without(self, adds: &Adds<'_>) -> Option<Leave> {
+        let keys = self.keys.checked_sub(u64::from(adds.key.is_some()))?;
+        Some(Leave { keys, bytes: self.bytes.checked_sub(adds.bytes)?, ..self })
     }
+}
+
+/// What is about to be put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adds<'a> {
+    /// The object's key; a part of an upload makes no key.
+    pub key: Option<&'a str>,
+    pub bytes: u64,
+    /// Bytes of parts that it takes the place of.
+    pub instead_of: u64,
 }
 
 #[derive(Debug, Default)]
 enum Stage {
     #[default]
     Begin,
+    /// What do parts of open uploads hold?
+    Uploads,
     Counting,
     /// The keys are as many as may be: is this one of them?
     Looking,
@@ -64,6 +79,8 @@ enum Stage {
 pub(crate) struct Guard {
     stage: Stage,
     counted: Counted,
+    /// Bytes of parts.
+    held: u64,
 }
 
 impl Guard {
@@ -72,7 +89,7 @@ impl Guard {
         &mut self,
         context: &mut PlanContext<'_>,
         at: &Place,
-        (key, size): (&str, u64),
+        adds: Adds<'_>,
         answers: &mut Vec<CallResult>,
     ) -> Result<Option<Step>, Trouble> {
         let Some(quota) = at.bucket.record.info.quota.filter(|_| !matches!(self.stage, Stage::Passed)) else {
@@ -84,26 +101,43 @@ impl Guard {
             self.stage = Stage::Passed;
             return is_there(only(answers)).map(|()| None);
         }
-        if matches!(self.stage, Stage::Begin) && is_far(context, at.bucket.id, size) {
+        let first = answers.is_empty() && matches!(self.stage, Stage::Begin | Stage::Uploads);
+        if first && is_far(context, at.bucket.id, &adds) {
             self.stage = Stage::Passed;
             return Ok(None);
         }
+        if first && quota.bytes_max.is_some() {
+            self.stage = Stage::Uploads;
+            return Ok(Some(one(multipart_read(at.bucket.id, &uploads::Query::Open)?)));
+        }
+        let answers = match self.stage {
+            Stage::Uploads => {
+                let (uploads::Reply::Open { bytes, .. }, _) = reply(only(answers))? else {
+                    return Err(multipart::other_reply().into());
+                };
+                self.held = bytes;
+                Vec::new()
+            }
+            _ => answers,
+        };
         self.stage = Stage::Counting;
         self.counted.take(answers)?;
         let terms = Terms::default();
-        if let Some(step) = self.counted.ask(at, &Range::default(), &Bytes::new(), &terms)? {
+        if let Some(step) = self.counted.ask(at, &Range::default(), &Bytes::new(), &terms, None)? {
             return Ok(Some(step));
         }
         let totals = self.counted.sum();
-        let (keys, bytes) = (totals.keys.saturating_add(1), totals.bytes.saturating_add(size));
+        let held = totals.bytes.saturating_add(self.held);
+        let bytes = held.saturating_sub(adds.instead_of).saturating_add(adds.bytes);
         if quota.bytes_max.is_some_and(|max| bytes > max) {
-            return Err(exceeded(&quota, totals.bytes).into());
+            return Err(exceeded(&quota, held).into());
         }
+        let keys = totals.keys.saturating_add(u64::from(adds.key.is_some()));
         context.s3.give_leave(at.bucket.id, Leave::new(&quota, (keys, bytes), context.now));
-        if quota.keys_max.is_none_or(|max| keys <= max) {
+        let Some(key) = adds.key.filter(|_| quota.keys_max.is_some_and(|max| keys > max)) else {
             self.stage = Stage::Passed;
             return Ok(None);
-        }
+        };
         self.stage = Stage::Looking;
         let entry = shard_of(at, key)?;
         let (key, condition) = (Bytes::copy_from_slice(key.as_bytes()), Condition::default());
@@ -113,9 +147,9 @@ impl Guard {
 }
 
 /// Whether an earlier count gives leave for this put.
-fn is_far(context: &mut PlanContext<'_>, id: u128, size: u64) -> bool {
+fn is_far(context: &mut PlanContext<'_>, id: u128, adds: &Adds<'_>) -> bool {
     let leave = context.s3.leave(id).filter(|leave| context.now.since(leave.counted_at) <= USAGE_AGE_MAX);
-    let left = leave.and_then(|leave| leave.without(size));
+    let left = leave.and_then(|leave| leave.without(adds));
     if let Some(left) = left {
         context.s3.give_leave(id, left);
     }
@@ -138,6 +172,8 @@ fn too_many_keys() -> Refusal {
 
 fn exceeded(quota: &Quota, bytes: u64) -> Refusal {
     let max = quota.bytes_max.unwrap_or(u64::MAX);
-    let message = format!("the bucket holds {bytes} of {max} bytes; delete some, or raise its quota");
+    let message = format!(
+        "the bucket and its open uploads hold {bytes} of {max} bytes; delete or abort some, or raise its quota"
+    );
     S3ErrorCode::QuotaExceeded.because(message)
 }

@@ -49,12 +49,13 @@ pub(crate) struct Walk {
     /// Items that are enough.
     wanted: usize,
     pub items: Vec<Item>,
-    /// The last keys of those asked now.
-    asked: Vec<Option<Bytes>>,
+    /// Those asked now, each with the end of its range.
+    asked: Vec<(u64, Option<Bytes>)>,
     /// Shards that have told all they have.
     shards_done: usize,
     pub level: Option<Level>,
-    pub at: Option<OrderedAt>,
+    /// Where the last shard that told something stood, and which it was.
+    pub at: Option<(OrderedAt, u64)>,
 }
 
 impl Walk {
@@ -133,7 +134,7 @@ impl Walk {
             };
             let query = if self.versions { Query::ListVersions { listing } } else { Query::List { listing } };
             calls.push(shard_read(at.bucket.id, entry.shard, &query, terms)?);
-            asked.push(entry.range.end.clone());
+            asked.push((entry.shard, entry.range.end.clone()));
         }
         if calls.is_empty() {
             return Err(S3ErrorCode::InternalError.because("the bucket's map has no shard for a part of its keys"));
@@ -144,14 +145,14 @@ impl Walk {
 
     /// Takes in what the shards told, as far as it is of use.
     pub(crate) fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
-        for (end, result) in core::mem::take(&mut self.asked).into_iter().zip(answers) {
+        for ((shard, end), result) in core::mem::take(&mut self.asked).into_iter().zip(answers) {
             if self.is_done() {
                 break;
             }
             let level = level_of(&result);
             let (items, more) = match reply::<Reply>(result) {
                 Ok((Reply::Page { items, more }, at)) => {
-                    (self.level, self.at) = (level, Some(at));
+                    (self.level, self.at) = (level, Some((at, shard)));
                     (items, more)
                 }
                 Ok(_) => return Err(other_reply().into()),

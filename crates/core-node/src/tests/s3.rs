@@ -26,7 +26,7 @@ fn a_bucket_is_made_on_one_node_and_found_and_removed_on_others() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
     world.ready();
     for account in ["ann", "bob"] {
-        s3(&mut world, 1, CreateAccount { account: account.into(), display_name: String::new() }).unwrap();
+        s3(&mut world, 1, CreateAccount { account: account.into(), ..CreateAccount::default() }).unwrap();
     }
     let key =
         CreateAccessKey { account: "ann".into(), access_key: Some("AKEY".into()), secret_key: Some("a-secret".into()) };
@@ -56,7 +56,7 @@ fn a_bucket_is_made_on_one_node_and_found_and_removed_on_others() {
 fn objects_and_uploads_are_the_same_at_every_node() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
     world.ready();
-    s3(&mut world, 1, CreateAccount { account: "ann".into(), display_name: String::new() }).unwrap();
+    s3(&mut world, 1, CreateAccount { account: "ann".into(), ..CreateAccount::default() }).unwrap();
     s3(&mut world, 1, create("ann")).unwrap();
     let (bucket, key) = ("photos".to_owned(), "a/b".to_owned());
     let body = bytes::Bytes::from_static(b"bytes");
@@ -99,6 +99,6 @@ fn objects_and_uploads_are_the_same_at_every_node() {
     assert_eq!(s3(&mut world, 1, end), Ok(answer));
     let found = ObjectVersion::try_from(s3(&mut world, 2, get("a/b")).unwrap()).unwrap();
     assert_eq!((found.parts_count, found.size), (Some(1), 5));
-    let count = s3(&mut world, 1, CountObjects { bucket, prefix: "a/".into() });
+    let count = s3(&mut world, 1, CountObjects { bucket, prefix: "a/".into(), snapshot: false });
     assert_eq!(count, Ok(ObjectCount { keys: 4, versions: 4, bytes: 20 }.into()));
 }

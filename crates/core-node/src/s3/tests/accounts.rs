@@ -23,10 +23,12 @@ fn keys_are_made_found_listed_and_removed() {
     assert_eq!(code(world.call(get("AKEY"))), "NoSuchAccessKey");
     assert_eq!(code(world.call(ListAccessKeys { account: "ann".into() })), "NoSuchAccount");
     assert_eq!(
-        code(world.call(CreateAccount { account: "Ann".into(), display_name: String::new() })),
+        code(world.call(CreateAccount { account: "Ann".into(), ..CreateAccount::default() })),
         "InvalidArgument"
     );
-    world.call(CreateAccount { account: "ann".into(), display_name: "Ann".into() }).unwrap();
+    world
+        .call(CreateAccount { account: "ann".into(), display_name: "Ann".into(), ..CreateAccount::default() })
+        .unwrap();
     account(&mut world, "ann");
     account(&mut world, "bob");
     let made: AccessKey = world.ask(key("ann", Some("AKEY"))).unwrap();

@@ -15,7 +15,9 @@ pub(crate) const BUCKET: &str = "photos";
 /// A world with a bucket.
 pub(crate) fn world(seed: u64) -> World {
     let mut world = World::new(seed);
-    world.call(CreateAccount { account: "ann".into(), display_name: "Ann".into() }).unwrap();
+    world
+        .call(CreateAccount { account: "ann".into(), display_name: "Ann".into(), ..CreateAccount::default() })
+        .unwrap();
     world.call(CreateBucket { bucket: BUCKET.into(), account: "ann".into(), ..CreateBucket::default() }).unwrap();
     world
 }

@@ -14,7 +14,7 @@ use core_backends::shard::{Command, Condition, PutStep, Reply, Versioning as Kep
 use std::collections::BTreeSet;
 
 pub(super) fn account(world: &mut World, name: &str) {
-    world.call(CreateAccount { account: name.into(), display_name: String::new() }).unwrap();
+    world.call(CreateAccount { account: name.into(), ..CreateAccount::default() }).unwrap();
 }
 
 pub(super) fn create(name: &str, account: &str) -> CreateBucket {
@@ -348,7 +348,13 @@ fn a_put_that_was_under_way_keeps_the_bucket_or_is_refused() {
                 assert_eq!(running.code(), "BucketNotEmpty", "after {steps} steps");
                 assert_eq!(put(&mut world, id, "another"), "");
                 world.call(head("photos")).unwrap();
-                world.call(CreateAccount { account: "ann".into(), display_name: "Ann".into() }).unwrap();
+                world
+                    .call(CreateAccount {
+                        account: "ann".into(),
+                        display_name: "Ann".into(),
+                        ..CreateAccount::default()
+                    })
+                    .unwrap();
                 let page: Buckets = world.ask(ListBuckets { account: "ann".into(), ..ListBuckets::default() }).unwrap();
                 assert_eq!((page.buckets.len(), &page.owner.display_name[..]), (1, "Ann"));
             }
@@ -481,4 +487,26 @@ fn caches_do_not_outlive_a_bucket() {
         let info = BucketInfo::try_from(answer).unwrap();
         assert_eq!(info.owner.id, "bob", "core {core}");
     }
+}
+
+#[test]
+fn an_account_owns_as_many_buckets_as_it_may_and_a_refused_one_leaves_nothing() {
+    let mut world = World::new(80);
+    let allow = |world: &mut World, most| {
+        let call = CreateAccount { account: "ann".into(), buckets_max: Some(most), ..CreateAccount::default() };
+        world.call(call).unwrap();
+    };
+    allow(&mut world, 2);
+    world.call(create("one-bucket", "ann")).unwrap();
+    world.call(create("two-buckets", "ann")).unwrap();
+    let before = world.clusters();
+    assert_eq!(code(world.call(create("three-buckets", "ann"))), "TooManyBuckets");
+    assert_eq!((owner(&world, "three-buckets"), world.clusters()), (None, before));
+    world.call(delete("one-bucket")).unwrap();
+    world.call(create("three-buckets", "ann")).unwrap();
+    // Named again without a number it keeps what it has.
+    world.call(CreateAccount { account: "ann".into(), ..CreateAccount::default() }).unwrap();
+    assert_eq!(code(world.call(create("four-buckets", "ann"))), "TooManyBuckets");
+    allow(&mut world, 3);
+    world.call(create("four-buckets", "ann")).unwrap();
 }

@@ -232,7 +232,7 @@ fn counts_are_exact_and_cuts_even() {
         let mut world = filled(25, cuts);
         for prefix in ["", "b/", "d", "nothing", "ü"] {
             let below: Vec<_> = KEYS.iter().filter(|key| key.starts_with(prefix)).collect();
-            let call = CountObjects { bucket: BUCKET.into(), prefix: prefix.into() };
+            let call = CountObjects { bucket: BUCKET.into(), prefix: prefix.into(), snapshot: false };
             let found: ObjectCount = world.ask(call).unwrap();
             let (keys, bytes) = (below.len() as u64, below.iter().map(|key| key.len() as u64).sum());
             assert_eq!(found, ObjectCount { keys, versions: keys, bytes }, "{prefix:?} {cuts:?}");

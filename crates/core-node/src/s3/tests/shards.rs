@@ -35,7 +35,7 @@ impl Tended {
     fn new(seed: u64, split_keys: u64) -> Tended {
         let mut world = World::new(seed);
         world.config.split_keys = split_keys;
-        world.call(CreateAccount { account: "ann".into(), display_name: String::new() }).unwrap();
+        world.call(CreateAccount { account: "ann".into(), ..CreateAccount::default() }).unwrap();
         let create = CreateBucket { bucket: NAME.into(), account: "ann".into(), ..CreateBucket::default() };
         world.call(create).unwrap();
         let named = clusters::shard(0, 1).unwrap();
@@ -474,6 +474,22 @@ fn a_snapshot_shows_one_instant_across_splits_until_it_ends() {
         assert_eq!(pin(&mut bucket, Instant::find(pin_id)), None);
         let shards = bucket.world.clusters().into_iter().filter(|name| name.starts_with("shard@")).count();
         assert_eq!(shards, bucket.map().len(), "retired shards go with the last snapshot that reads them");
+    }
+}
+
+#[test]
+fn a_count_as_of_a_snapshot_is_one_instant_and_leaves_no_pin() {
+    let mut bucket = Tended::new(37, 8);
+    for at in 0..30 {
+        bucket.put(&format!("k{at:02}")).unwrap();
+    }
+    bucket.rest();
+    let call = CountObjects { bucket: NAME.into(), prefix: "k0".into(), snapshot: true };
+    let count: ObjectCount = bucket.world.ask(call).unwrap();
+    assert_eq!((count.keys, count.versions), (10, 10));
+    for entry in bucket.map() {
+        let Ok(Reply::Shard { info }) = bucket.ask(entry.shard, &shard::Query::Describe) else { panic!() };
+        assert!(info.pins.is_empty());
     }
 }
 

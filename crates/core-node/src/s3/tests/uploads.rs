@@ -229,6 +229,29 @@ fn a_quota_that_would_be_exceeded_leaves_the_upload_open() {
     assert_eq!(versions(&mut world, "k").len(), 1);
 }
 
+#[test]
+fn parts_of_open_uploads_count_against_a_quota() {
+    let mut world = world(15);
+    let id = create(&mut world, "k");
+    part(&mut world, "k", &id, 1, "one");
+    let quota = |bytes_max| Some(Quota { bytes_max: Some(bytes_max), keys_max: Some(1) });
+    bed::set(&mut world, |info| info.quota = quota(FULL + FULL / 2));
+    assert_eq!(world.call(part_call("k", &id, 2, "two")).unwrap_err().code, "QuotaExceeded");
+    let object = || PutObject {
+        bucket: BUCKET.into(),
+        key: "other".into(),
+        data: Data::Location("elsewhere".into()),
+        size: FULL,
+        etag: "e".into(),
+        ..PutObject::default()
+    };
+    assert_eq!(world.call(object()).unwrap_err().code, "QuotaExceeded");
+    world.call(abort_call("k", &id)).unwrap();
+    world.call(object()).unwrap();
+    let id = create(&mut world, "k");
+    assert_eq!(world.call(part_call("k", &id, 1, "one")).unwrap_err().code, "QuotaExceeded");
+}
+
 /// Runs a call for so many steps and leaves it.
 fn leave_after(world: &mut World, core: usize, call: impl Into<S3Action>, steps: u32) -> Running {
     let mut running = world.begin(core, call).unwrap();
