@@ -1,4 +1,5 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
+#   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make run | test | check | bench | sim SEEDS=n | sim SEED=n | mutants | fuzz | real
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -9,7 +10,7 @@ SEEDS ?= 6000
 MUTANT_SEEDS ?= 400
 MUTANT ?=
 
-.PHONY: run build test check bench sim mutants fuzz real setup clean
+.PHONY: run build test check bench sim mutants fuzz real object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -37,6 +38,9 @@ mutants: setup
 
 fuzz: setup
 	@scripts/fuzz.sh
+
+object: setup
+	@scripts/object.sh
 
 real: build
 	@scripts/real.sh

@@ -64,6 +64,7 @@ fn config(node: u64) -> LaneConfig {
         flush_after_ms: 200,
         log_keep_bytes: 4 << 10,
         snapshot_chunk_bytes: 1024,
+        label_spaces: false,
         buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }

@@ -67,6 +67,7 @@ fn config(node: u64) -> LaneConfig {
         flush_after_ms: 1_000,
         log_keep_bytes: 8 << 20,
         snapshot_chunk_bytes: 256 << 10,
+        label_spaces: false,
         buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }

@@ -250,6 +250,8 @@ pub struct LaneConfig {
     pub flush_after_ms: u64,
     pub log_keep_bytes: u64,
     pub snapshot_chunk_bytes: usize,
+    /// Each space says in itself whose it is (`reborn.rs`): for engines that outlive the node.
+    pub label_spaces: bool,
     /// Until then rare orders are made common (buggify.rs): simulator only, else `Tick(0)`.
     pub buggify_until: Tick,
     pub log: core_log::LogConfig,

@@ -180,7 +180,7 @@ impl Replica {
         self.dirty_since.is_some() && !self.overlay.is_frozen() && !self.blank && self.damaged.is_none()
     }
 
-    fn freeze_into(&mut self, operations: &mut Vec<BatchOperation>) -> SnapshotPoint {
+    fn freeze_into(&mut self, operations: &mut Vec<BatchOperation>, labelled: bool) -> SnapshotPoint {
         let space = self.space;
         for (key, value) in self.overlay.freeze() {
             match value {
@@ -192,6 +192,7 @@ impl Replica {
             }
         }
         operations.push(BatchOperation::Put { space, key: Bytes::from_static(META_KEY), value: self.meta.to_bytes() });
+        operations.extend(labelled.then(|| crate::reborn::label(&self.spec, space)));
         operations.push(BatchOperation::Durable { space, index: self.meta.applied });
         self.dirty_since = None;
         SnapshotPoint {
@@ -245,7 +246,7 @@ pub fn flush_engine(shared: &mut Shared, engine: &str, replicas: &mut [&mut Repl
     let mut operations = Vec::new();
     let mut points = Vec::new();
     for replica in replicas.iter_mut() {
-        let point = replica.freeze_into(&mut operations);
+        let point = replica.freeze_into(&mut operations, shared.config.label_spaces);
         points.push((replica.spec.cluster, replica.space, point));
     }
     shared.statistics.flushes += 1;

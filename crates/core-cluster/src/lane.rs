@@ -8,7 +8,10 @@ use crate::api::*;
 use crate::buggify::Buggify;
 use crate::flush::{flush_engine, JobTarget, Jobs};
 use crate::lost::Lost;
-use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA, STATE_TOMBSTONES};
+use crate::meta::STATE_TOMBSTONES;
+use crate::meta::{
+    ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, LABEL_KEY, MEMBERS_MAX, META_KEY, STATE_REPLICA,
+};
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
 use crate::snapshot::Piece;
@@ -970,7 +973,7 @@ impl Lane {
         // pairs cost little.
         let mut hash = 0;
         let walked = replica.view().range_raw(KeyRange::ALL.start, None, Direction::Forward, &mut |key, value| {
-            if key != crate::meta::META_KEY {
+            if ![META_KEY, LABEL_KEY].contains(&key) {
                 hash = xxh3_64_with_seed(value, xxh3_64_with_seed(key, hash));
             }
             ControlFlow::Continue(())

@@ -21,6 +21,7 @@ mod lost;
 mod meta;
 mod overlay;
 mod reads;
+pub mod reborn;
 mod repair;
 mod replica;
 mod request_ids;

@@ -18,6 +18,9 @@ pub const STATE_REPLICA: u8 = 2;
 pub const STATE_TOMBSTONES: u8 = 3;
 /// The key of the meta record in the cluster's space (first byte: the cluster itself, no backend).
 pub const META_KEY: &[u8] = b"\x00meta";
+/// Where a space is labelled: the `ReplicaRecord` of whose it is, in the form of the log's record. It belongs
+/// to the replica, not to the cluster: nothing that is replicated reads it.
+pub const LABEL_KEY: &[u8] = b"\x00label";
 /// The most members a cluster has (voters, learners).
 pub const MEMBERS_MAX: usize = 32;
 const FORMAT: u8 = 1;

@@ -293,12 +293,15 @@ impl Replica {
         let Some((chunk, last)) = incoming.held.remove(&incoming.next) else { return };
         let space = incoming.staging;
         let mut batch = chunk.batch(space);
+        let label = shared.config.label_spaces.then(|| crate::reborn::label(&self.spec, space));
         if planted(Mutant::SnapshotTorn) && last.is_some() {
             let is_meta = |key: &Bytes| key.as_ref() == META_KEY;
             batch.operations.retain(|operation| matches!(operation, BatchOperation::Put { key, .. } if is_meta(key)));
         }
         if let Some(message) = &last {
             batch.operations.push(BatchOperation::Durable { space, index: message.snapshot_index() });
+            // Last: what came with the data may name the replica it came from.
+            batch.operations.extend(label);
         }
         incoming.writing = true;
         incoming.last = last;

@@ -7,5 +7,6 @@ mod crashes;
 mod engines;
 mod golden;
 mod harness;
+mod reborn;
 mod room;
 mod walk;

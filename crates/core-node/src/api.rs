@@ -76,6 +76,11 @@ impl S3Config {
 /// change of a part, short enough that a second loss seldom falls into it.
 pub const REPLACE_AFTER_MS: u64 = 600_000;
 
+/// What the checksums of a lane's log cover besides its bytes.
+pub fn log_identity(world: &str, disk: DiskId, lane: LaneId) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(format!("{world}\0{disk}\0{lane}").as_bytes())
+}
+
 /// Times and bounds that tests and the simulator shrink.
 #[derive(Clone, Debug)]
 pub struct Tuning {
@@ -98,6 +103,8 @@ pub struct Tuning {
     pub node_down_ms: u64,
     /// A node that is down for this long is gone for good: its replicas are made anew on others. Zero: never.
     pub replace_after_ms: u64,
+    /// Each space says in itself whose it is: for engines that outlive the node (core-cluster's `reborn.rs`).
+    pub label_spaces: bool,
     /// Until then the lanes make rare orders common: simulator only, else `Tick(0)`.
     pub buggify_until: Tick,
     pub log: core_log::LogConfig,
@@ -117,6 +124,7 @@ impl Default for Tuning {
             node_heartbeat_ms: 1_000,
             node_down_ms: 4_000,
             replace_after_ms: REPLACE_AFTER_MS,
+            label_spaces: false,
             buggify_until: Tick(0),
             log: core_log::LogConfig::default(),
         }

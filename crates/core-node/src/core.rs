@@ -198,12 +198,11 @@ fn check(config: &NodeConfig) -> Result<(), StartError> {
 }
 
 fn lane_config(config: &NodeConfig) -> LaneConfig {
-    let identity = format!("{}\0{}\0{}", config.world, config.disk, config.lane);
     LaneConfig {
         node: config.node,
         disk: config.disk,
         lane: config.lane,
-        log_identity: xxhash_rust::xxh3::xxh3_64(identity.as_bytes()),
+        log_identity: crate::api::log_identity(&config.world, config.disk, config.lane),
         seed: config.seed ^ u64::from(config.lane.0).rotate_left(32) ^ 0x5eed,
         tick_ms: config.tuning.tick_ms,
         heartbeat_ticks: config.tuning.heartbeat_ticks,
@@ -213,6 +212,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         flush_after_ms: config.tuning.flush_after_ms,
         log_keep_bytes: config.tuning.log_keep_bytes,
         snapshot_chunk_bytes: config.tuning.snapshot_chunk_bytes,
+        label_spaces: config.tuning.label_spaces,
         buggify_until: config.tuning.buggify_until,
         log: config.tuning.log.clone(),
     }

@@ -35,6 +35,8 @@ pub enum Command {
     Load(LoadArguments),
     /// Measure
     Bench(BenchArguments),
+    /// Make a node's data directory out of what an object store holds (engine object), after all nodes were lost
+    Restore(RestoreArguments),
     /// Print the completions of a shell
     Completions { shell: clap_complete::Shell },
 }
@@ -85,6 +87,35 @@ pub struct NodeArguments {
     /// Only check the configuration
     #[arg(long)]
     pub check: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct RestoreArguments {
+    /// The lost node's engine.object.url
+    #[arg(long)]
+    pub from: String,
+    /// An option of the store as NAME=VALUE (endpoint, region, access_key_id, …); repeat it for more
+    #[arg(long = "option", value_parser = name_and_value)]
+    pub options: Vec<(String, String)>,
+    /// The data directory to make
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Whose data, where there is that of several nodes
+    #[arg(long)]
+    pub node: Option<u64>,
+    /// Which of its disks, where it had several
+    #[arg(long)]
+    pub disk: Option<u64>,
+    /// Only tell whose data is there
+    #[arg(long)]
+    pub list: bool,
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    Ok((name.to_string(), value.to_string()))
 }
 
 #[derive(Subcommand, Debug)]

@@ -14,6 +14,7 @@ mod kv;
 mod load;
 mod node;
 mod output;
+mod restore;
 mod text;
 
 pub use arguments::Arguments;
@@ -47,6 +48,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Load(load) => on_runtime(load::run(load)),
         Command::Ctl(command) => on_runtime(ctl::run(command)),
         Command::Bench(bench) => bench::run(bench),
+        Command::Restore(restore) => restore::run(&restore),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut script);

@@ -158,6 +158,19 @@ pub struct EngineSection {
     /// The most bytes one lane's redb or sqlite may grow to; zero: as many as the disk has.
     pub file_bytes_max: u64,
     pub lmdb: LmdbSection,
+    pub object: ObjectSection,
+}
+
+/// Replicas whose disk is an object store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ObjectSection {
+    /// `s3://bucket/prefix` or `file:///directory`; below the data directory where empty.
+    pub url: String,
+    /// What is applied is there after this long, if the store keeps up.
+    pub lag_ms: u64,
+    /// Of the store: endpoint, region, keys. What is missing is taken from the environment.
+    pub options: BTreeMap<String, String>,
 }
 
 /// LMDB.
@@ -217,7 +230,26 @@ pub struct TuningSection {
 
 impl Default for EngineSection {
     fn default() -> Self {
-        EngineSection { default: "lmdb".into(), cache_bytes: 64 << 20, file_bytes_max: 0, lmdb: LmdbSection::default() }
+        EngineSection {
+            default: "lmdb".into(),
+            cache_bytes: 64 << 20,
+            file_bytes_max: 0,
+            lmdb: LmdbSection::default(),
+            object: ObjectSection::default(),
+        }
+    }
+}
+
+impl EngineSection {
+    /// Whether replicas here are to be found again without this node.
+    fn outlives_the_node(&self) -> bool {
+        self.default == "object" || !self.object.url.is_empty()
+    }
+}
+
+impl Default for ObjectSection {
+    fn default() -> Self {
+        ObjectSection { url: String::new(), lag_ms: 1_000, options: BTreeMap::new() }
     }
 }
 
@@ -280,6 +312,7 @@ impl TuningSection {
             node_heartbeat_ms: self.node_heartbeat_ms,
             node_down_ms: self.node_down_ms,
             replace_after_ms: self.replace_after_ms,
+            label_spaces: false,
             buggify_until: base_types::Tick(0),
             log: core_log::LogConfig {
                 segment_bytes: self.log_segment_bytes,
@@ -360,6 +393,16 @@ impl NodeFile {
 }
 
 impl Config {
+    /// What the core is handed.
+    pub fn core_tuning(&self) -> core_node::api::Tuning {
+        let mut tuning = self.tuning.to_core();
+        if self.engine.outlives_the_node() {
+            tuning.label_spaces = true;
+            tuning.flush_after_ms = tuning.flush_after_ms.min(self.engine.object.lag_ms);
+        }
+        tuning
+    }
+
     /// Reads, parses and checks `node.toml`.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text = read_bounded(path)?;

@@ -107,6 +107,38 @@ impl DataDirectory {
     }
 }
 
+/// Where a lane's data was made: what `hive restore` needs of a directory that is lost.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Origin {
+    pub world: String,
+    pub node: NodeId,
+    pub disk: DiskId,
+    pub lane: u16,
+    pub lanes: u16,
+}
+
+impl Origin {
+    /// As a line.
+    pub fn note(&self) -> String {
+        let Origin { world, node, disk, lane, lanes } = self;
+        format!("world={world} node={node} disk={disk} lane={lane} lanes={lanes}")
+    }
+
+    /// Of a line.
+    pub fn read(note: &str) -> Option<Origin> {
+        let mut words = note.split(' ');
+        let mut word = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
+        let origin = Origin {
+            world: word("world")?.into(),
+            node: NodeId(word("node")?.parse().ok()?),
+            disk: DiskId(word("disk")?.parse().ok()?),
+            lane: word("lane")?.parse().ok()?,
+            lanes: word("lanes")?.parse().ok()?,
+        };
+        (origin.lane < origin.lanes && origin.lanes <= crate::config::LANES_MAX).then_some(origin)
+    }
+}
+
 fn read_marker(path: &Path) -> Result<Option<Marker>, DataError> {
     use std::io::Read;
     let name = path.display().to_string();

@@ -28,10 +28,12 @@ pub const NAMES: &[&str] = &[
     engine_sqlite::NAME,
     #[cfg(feature = "engine-rocksdb")]
     engine_rocksdb::NAME,
+    #[cfg(feature = "engine-object")]
+    engine_object::NAME,
 ];
 
 /// Names that other builds know.
-const OPTIONAL: [&str; 4] = ["redb", "fjall", "sqlite", "rocksdb"];
+const OPTIONAL: [&str; 5] = ["redb", "fjall", "sqlite", "rocksdb", "object"];
 
 /// What to do about a name that is none here.
 pub fn remedy(name: &str) -> String {
@@ -42,8 +44,31 @@ pub fn remedy(name: &str) -> String {
     }
 }
 
-/// Opens a lane's engines in its directory.
-pub fn open(lane: &Path, identity: &str, section: &EngineSection) -> Result<Vec<Arc<dyn Engine>>, String> {
+/// Judges the place of engine `object`: what is wrong with it, and what to do.
+#[cfg(feature = "engine-object")]
+pub fn check_place(url: &str) -> Result<(), (String, String)> {
+    use engine_object::base_objects::Place;
+    let found = format!("{url:?}");
+    match Place::parse(url) {
+        _ if url.is_empty() => Ok(()),
+        Ok(Place::Memory) => Err((found, "use a place that outlives the process: s3://… or file:///…".into())),
+        Ok(_) => Ok(()),
+        Err(error) => Err((found, error.to_string())),
+    }
+}
+
+/// Judges the place of engine `object`: this build has none.
+#[cfg(not(feature = "engine-object"))]
+pub fn check_place(url: &str) -> Result<(), (String, String)> {
+    match url.is_empty() {
+        true => Ok(()),
+        false => Err((format!("{url:?}"), "leave it out, or use a build with the cargo feature engine-object".into())),
+    }
+}
+
+/// Opens a lane's engines in its directory. The note is for whoever finds an engine's data without the node
+/// (`Origin::note`).
+pub fn open(lane: &Path, identity: &str, note: &str, section: &EngineSection) -> Result<Vec<Arc<dyn Engine>>, String> {
     let lmdb = engine_lmdb::LmdbConfig {
         map_bytes_max: section.lmdb.map_bytes_max,
         identity: identity.into(),
@@ -53,7 +78,7 @@ pub fn open(lane: &Path, identity: &str, section: &EngineSection) -> Result<Vec<
     crate::data::make_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lmdb = engine_lmdb::LmdbEngine::open(&path, lmdb).map_err(|error| error.to_string())?;
     let mut engines: Vec<Arc<dyn Engine>> = vec![Arc::new(lmdb), Arc::new(engine_memory::MemoryEngine::new())];
-    for (name, open) in optional(identity, section) {
+    for (name, open) in optional(identity, note, section) {
         let engine = Lazy::new(name, lane.join(name), open).map_err(|error| error.to_string())?;
         engines.push(Arc::new(engine));
     }
@@ -67,7 +92,7 @@ pub fn open(lane: &Path, identity: &str, section: &EngineSection) -> Result<Vec<
     clippy::vec_init_then_push,
     reason = "which of them are there is chosen at build time"
 )]
-fn optional(identity: &str, section: &EngineSection) -> Vec<(&'static str, Open)> {
+fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'static str, Open)> {
     let mut engines: Vec<(&'static str, Open)> = Vec::new();
     #[cfg(feature = "engine-redb")]
     {
@@ -113,6 +138,18 @@ fn optional(identity: &str, section: &EngineSection) -> Vec<(&'static str, Open)
             engine_rocksdb::NAME,
             Box::new(move |path| Ok(Box::new(engine_rocksdb::open(path, config.clone())?))),
         ));
+    }
+    #[cfg(feature = "engine-object")]
+    {
+        let config = engine_object::ObjectConfig {
+            url: section.object.url.clone(),
+            options: section.object.options.clone(),
+            cache_bytes: section.cache_bytes,
+            identity: identity.into(),
+            note: note.into(),
+            ..Default::default()
+        };
+        engines.push((engine_object::NAME, Box::new(move |path| Ok(Box::new(engine_object::open(path, &config)?)))));
     }
     engines
 }

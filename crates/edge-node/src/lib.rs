@@ -33,6 +33,8 @@ mod monitor;
 mod node;
 mod peers;
 mod quiet;
+#[cfg(feature = "engine-object")]
+pub mod rebirth;
 mod s3;
 mod sync;
 #[cfg(test)]

@@ -368,7 +368,7 @@ impl Shared {
             default_engine: config.engine.default.clone(),
             engines: crate::engines::NAMES.iter().map(|name| (*name).into()).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
-            tuning: config.tuning.to_core(),
+            tuning: config.core_tuning(),
             seed: chance::draw()?,
             s3: config.tuning.s3(config.world_members.len(), config.s3.as_ref()),
         })

@@ -124,6 +124,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         flush_after_ms: tuning.flush_after_ms,
         log_keep_bytes: tuning.log_keep_bytes,
         snapshot_chunk_bytes: tuning.snapshot_chunk_bytes,
+        label_spaces: tuning.label_spaces,
         buggify_until: tuning.buggify_until,
         log: tuning.log.clone(),
     }

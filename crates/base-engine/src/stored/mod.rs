@@ -39,6 +39,8 @@ pub type RawVisit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()
 pub trait RawStore: Send + Sync + 'static {
     /// The engine's name in rules.
     const NAME: &'static str;
+    /// Whether the data may be there although its directory is new: it lies elsewhere.
+    const ELSEWHERE: bool = false;
     /// One instant of it; needs no reference to the store.
     type View: RawView + Send + 'static;
 
@@ -105,19 +107,20 @@ pub struct StoredEngine<S: RawStore> {
 
 impl<S: RawStore> StoredEngine<S> {
     /// Puts the contract on a store just opened in a directory: reads its marker, or writes it if the
-    /// directory is just being made.
+    /// directory is just being made. A store elsewhere (an object store) may hold a marker although the
+    /// directory is new: then it is judged, and if it is ours taken on.
     pub fn attach(
         store: S,
         mut directory: Directory,
         identity: &str,
         limits: SnapshotLimits,
     ) -> Result<StoredEngine<S>, EngineError> {
-        if directory.is_made() {
+        if directory.is_made() || (S::ELSEWHERE && store.view()?.get(format::VERSION_KEY)?.is_some()) {
             check_marker::<S>(&store, directory.path(), identity)?;
         } else {
             store.commit(&Changes::marker(identity))?;
-            directory.finish()?;
         }
+        directory.finish()?;
         Ok(StoredEngine {
             store,
             directory,

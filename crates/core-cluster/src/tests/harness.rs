@@ -78,9 +78,11 @@ pub struct World {
     pub notices: Vec<(NodeId, Notice)>,
     /// Tickets under way, by node; a node's die with it.
     pub waiting: BTreeMap<Ticket, NodeId>,
-    next_ticket: u64,
+    pub next_ticket: u64,
     next_wire: u64,
     pub log_keep_bytes: u64,
+    /// Spaces say whose they are: for nodes started from then on.
+    pub label_spaces: bool,
     pub random: Random,
     pub faults: Faults,
     /// What was delivered since somebody last took it.
@@ -103,6 +105,7 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         flush_after_ms: 200,
         log_keep_bytes,
         snapshot_chunk_bytes: 1024,
+        label_spaces: false,
         buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
@@ -139,6 +142,7 @@ impl World {
             next_ticket: 0,
             next_wire: 0,
             log_keep_bytes,
+            label_spaces: false,
             random: Random(1),
             faults: Faults::default(),
             delivered: Vec::new(),
@@ -152,6 +156,20 @@ impl World {
 
     pub fn new(nodes: u64, members: u64, log_keep_bytes: u64) -> World {
         let mut world = World::empty(nodes, log_keep_bytes);
+        for id in 1..=members {
+            let now = world.now;
+            assert!(world.lane(id).create_replica(now, spec(id, members)).unwrap());
+        }
+        world.run(1_000);
+        world
+    }
+
+    /// The same, spaces labelled.
+    pub fn labelled(nodes: u64, members: u64, log_keep_bytes: u64) -> World {
+        let mut world = World { label_spaces: true, ..World::empty(0, log_keep_bytes) };
+        for id in 1..=nodes {
+            world.start_blank(NodeId(id), DiskId(id));
+        }
         for id in 1..=members {
             let now = world.now;
             assert!(world.lane(id).create_replica(now, spec(id, members)).unwrap());
@@ -177,7 +195,8 @@ impl World {
         entry.others = entry.open_others.as_ref().map(|open| open()).unwrap_or_default();
         let mut engines: Vec<Arc<dyn Engine>> = vec![entry.engine.clone()];
         engines.extend(entry.others.iter().cloned());
-        let (lane, notes) = Lane::open(config(node, entry.disk_id, keep), engines, &mut entry.disk, now).unwrap();
+        let config = LaneConfig { label_spaces: self.label_spaces, ..config(node, entry.disk_id, keep) };
+        let (lane, notes) = Lane::open(config, engines, &mut entry.disk, now).unwrap();
         entry.lane = Some(lane);
         for lane in self.nodes.values_mut().filter_map(|other| other.lane.as_mut()) {
             lane.on_peer_up(now, node);

@@ -272,8 +272,13 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         let remedy = crate::engines::remedy(&file.engine.default);
         return checker.refuse(format!("{line}engine.default is {:?}", file.engine.default), &remedy);
     }
+    if let Err((found, remedy)) = crate::engines::check_place(&file.engine.object.url) {
+        let line = checker.line("url =", 0);
+        return checker.refuse(format!("{line}engine.object.url is {found}"), &remedy);
+    }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 22] = [
+    let ranges: [(&str, u64, u64, u64); 23] = [
+        ("lag_ms", file.engine.object.lag_ms, 10, 3_600_000),
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
         ("map_bytes_max", file.engine.lmdb.map_bytes_max, 1 << 20, 1 << 46),

@@ -19,7 +19,7 @@ fn put() -> WriteBatch {
 #[test]
 fn every_name_is_an_engine_that_keeps_what_is_written() {
     let home = tempfile::tempdir().unwrap();
-    let opened = open(home.path(), "test", &section()).unwrap();
+    let opened = open(home.path(), "test", "", &section()).unwrap();
     assert_eq!(opened.iter().map(|engine| engine.name()).collect::<Vec<_>>(), NAMES);
     let made = |name: &str| home.path().join(name).exists();
     assert!(NAMES.iter().all(|name| made(name) == (*name == "lmdb")), "nothing is made before it is used");
@@ -32,7 +32,7 @@ fn every_name_is_an_engine_that_keeps_what_is_written() {
         assert_eq!(engine.snapshot().unwrap().get(SpaceId(1), b"k"), Ok(Some("v".into())));
     }
     drop(opened);
-    for engine in open(home.path(), "test", &section()).unwrap() {
+    for engine in open(home.path(), "test", "", &section()).unwrap() {
         let kept = if engine.name() == "memory" { 0 } else { 7 };
         assert_eq!(engine.durable_index(SpaceId(1)), Ok(LogIndex(kept)), "{}", engine.name());
     }
@@ -44,7 +44,7 @@ fn a_foreign_directory_stops_the_start_with_its_name() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(name)).unwrap();
         std::fs::write(home.path().join(name).join("somebody"), "else").unwrap();
-        let error = open(home.path(), "test", &section()).err().unwrap();
+        let error = open(home.path(), "test", "", &section()).err().unwrap();
         assert!(error.contains("somebody") && error.contains(&format!("engine {name}")), "{error}");
     }
 }

@@ -172,5 +172,12 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
 
 fn open_engines(shared: &Shared, lane: LaneId) -> Result<Vec<Arc<dyn Engine>>, String> {
     let identity = format!("{} disk {} lane {lane}", shared.own.world, shared.data.disk);
-    crate::engines::open(&shared.data.lane(lane.0), &identity, &shared.config.engine)
+    let origin = crate::data::Origin {
+        world: shared.own.world.clone(),
+        node: shared.own.node,
+        disk: shared.data.disk,
+        lane: lane.0,
+        lanes: shared.data.lanes,
+    };
+    crate::engines::open(&shared.data.lane(lane.0), &identity, &origin.note(), &shared.config.engine)
 }

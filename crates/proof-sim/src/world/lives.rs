@@ -229,6 +229,7 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick) -> Tuning {
         node_heartbeat_ms: tuning.node_heartbeat_ms,
         node_down_ms: tuning.node_down_ms,
         replace_after_ms: tuning.replace_after_ms,
+        label_spaces: false,
         buggify_until,
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
