@@ -10,6 +10,7 @@
 
 use crate::failure::objects_failure;
 use crate::location::Location;
+use crate::store::{OPEN_PAUSE, OPEN_RETRIES_MAX};
 use crate::waits::wait;
 use crate::{ObjectConfig, ObjectEngine};
 use base_engine::EngineError;
@@ -56,14 +57,27 @@ pub(crate) async fn keep_owner(
 ) -> Result<(), EngineError> {
     let path = ObjectPath::from(OWNER);
     let failed = |what: &str, error: &Error| objects_failure(&explain(what, place, error));
-    match store.put_opts(&path, text_of(identity, note).into(), only_new()).await {
-        Ok(_) => return Ok(()),
-        Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
-        // Its answer may have been lost: what is there is read.
-        Err(error) if base_objects::failure::is_transient(&error) => {}
-        Err(error) => return Err(failed("writing the owner", &error)),
+    let mut owner = None;
+    for _ in 0..OPEN_RETRIES_MAX {
+        match store.put_opts(&path, text_of(identity, note).into(), only_new()).await {
+            Ok(_) => return Ok(()),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
+            // Its answer may have been lost: what is there is read.
+            Err(error) if base_objects::failure::is_transient(&error) => tokio::time::sleep(OPEN_PAUSE).await,
+            Err(error) => return Err(failed("writing the owner", &error)),
+        }
+        match read_owner(store, &path).await {
+            Ok((found, _)) => {
+                owner = Some(found);
+                break;
+            }
+            Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(failed("reading the owner", &error)),
+        }
     }
-    let (owner, _) = read_owner(store, &path).await.map_err(|error| failed("reading the owner", &error))?;
+    let owner = owner.ok_or_else(|| {
+        EngineError::Io(format!("writing the owner at {place}: the store failed {OPEN_RETRIES_MAX} times; check it"))
+    })?;
     if !identity.is_empty() && owner != identity.escape_default().to_string() {
         return Err(EngineError::WrongFormat(format!(
             "the data in {place} belongs to \"{owner}\", not to \"{}\"; give the engine a place of its own",

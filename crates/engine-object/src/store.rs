@@ -14,7 +14,7 @@ use base_engine::stored::failure::{check_room, free_bytes};
 use base_engine::stored::{Changes, RawStore, RawView, RawVisit};
 use base_engine::{Direction, EngineError};
 use base_objects::object_store::ObjectStore;
-use base_objects::{Limited, Meter};
+use base_objects::{Limited, Meter, ObjectsError};
 use bytes::Bytes;
 use slatedb::config::{CompactorOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions, ScanOptions};
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
@@ -30,6 +30,9 @@ const DATABASE: &str = "hive";
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(600);
 /// How long opening may take: the log is read, however large it is.
 const OPEN_DEADLINE: Duration = Duration::from_secs(300);
+/// How often the first requests of all are tried again, and the pause before.
+pub(crate) const OPEN_RETRIES_MAX: usize = 5;
+pub(crate) const OPEN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a read may take.
 const READ_DEADLINE: Duration = Duration::from_secs(120);
 /// How long closing may take; what is durable stays so without it.
@@ -87,9 +90,7 @@ impl ObjectEngineStore {
             (settings(config, disk.is_some()), config.cache_bytes, place.to_string());
         let (identity, note) = (config.identity.clone(), config.note.clone());
         let opened = wait(&what, OPEN_DEADLINE, async move {
-            let id = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(own_place.as_bytes()));
-            let probed = base_objects::probe::probe(&store, &own_place, &id).await;
-            probed.map_err(|error| objects_failure(&error))?;
+            probe_place(&store, &own_place).await?;
             crate::held::keep_owner(&store, &own_place, &identity, &note).await?;
             let store: Arc<dyn ObjectStore> = Arc::new(store);
             let cache = MokaCache::new_with_opts(MokaCacheOptions { max_capacity: cache_bytes, ..Default::default() });
@@ -130,6 +131,20 @@ impl ObjectEngineStore {
     fn snapshot(&self) -> Arc<DbSnapshot> {
         self.newest.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
+}
+
+/// Tries the place; one that only does not answer is tried again.
+async fn probe_place(store: &Limited, place: &str) -> Result<(), EngineError> {
+    // Two that open at once must not meet in one object.
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let id = format!("{}-{}", std::process::id(), since.as_nanos());
+    for _ in 0..OPEN_RETRIES_MAX {
+        match base_objects::probe::probe(store, place, &id).await {
+            Err(ObjectsError::Unavailable(_)) => tokio::time::sleep(OPEN_PAUSE).await,
+            answered => return answered.map_err(|error| objects_failure(&error)),
+        }
+    }
+    base_objects::probe::probe(store, place, &id).await.map_err(|error| objects_failure(&error))
 }
 
 /// Of the database and of its garbage collector.
