@@ -10,8 +10,11 @@
 use crate::plan::Load as LoadPlan;
 use crate::random::Random;
 use crate::s3_load;
+use crate::s3_owner::{self, Owner, Register, Told};
+use crate::s3_upload::{self, Fate, Fates, Upload};
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request};
+use base_types::s3::S3Action;
 use base_types::{ClusterName, ErrorKind, OrderedAt, Outcome, ReadConsistency, RequestId, Ticket, WriteConsistency};
 use bytes::Bytes;
 use proof_check::{Ending, History, Observed, Operation, Place, Record, Violation};
@@ -50,6 +53,10 @@ enum Kind {
     S3,
     /// Of buckets, with keys that only grow.
     S3Growing,
+    /// Uploads in parts, and walks over a snapshot's pages.
+    Uploader,
+    /// Races for the names of buckets.
+    Owner,
     /// Compare-and-set, one after the other, on keys that nobody else writes: one that applies twice fails the second time.
     Swapper,
 }
@@ -65,6 +72,8 @@ struct Open {
     give_up_at: u64,
     /// Some attempt may have happened.
     unknown: bool,
+    /// Pages of a snapshot's walk so far.
+    walked: Vec<(Bytes, Bytes)>,
 }
 
 struct Client {
@@ -78,6 +87,8 @@ struct Client {
     held: BTreeMap<Bytes, Option<Bytes>>,
     /// Of a lifecycle client: steps left in this life of its cluster; `None`: it does not exist.
     life_left: Option<u64>,
+    upload: Option<Upload>,
+    owner: Option<Owner>,
 }
 
 /// All clients and what they saw.
@@ -91,6 +102,9 @@ pub struct Load {
     pub draining: bool,
     /// Records of listings that are snapshots.
     pub instants: Vec<u64>,
+    /// What became of uploads.
+    pub uploads: Fates,
+    register: Register,
     request_ids: Random,
 }
 
@@ -108,6 +122,8 @@ impl Load {
             (Kind::S3, plan.s3.saturating_sub(plan.s3_growing) * has_buckets),
             (Kind::S3Growing, plan.s3_growing.min(plan.s3) * has_buckets),
             (Kind::Swapper, plan.swappers),
+            (Kind::Uploader, if targets.buckets.is_empty() { 0 } else { plan.uploaders }),
+            (Kind::Owner, plan.owners),
         ];
         let mut clients = Vec::new();
         for (kind, count) in kinds {
@@ -127,6 +143,8 @@ impl Load {
                     slowness,
                     held: BTreeMap::new(),
                     life_left: None,
+                    upload: None,
+                    owner: (kind == Kind::Owner).then(|| Owner::new(number)),
                 });
             }
         }
@@ -141,6 +159,8 @@ impl Load {
             tickets: BTreeMap::new(),
             draining: false,
             instants: Vec::new(),
+            uploads: Fates::new(),
+            register: Register::default(),
             request_ids: Random::stream(seed, "request ids"),
         }
     }
@@ -189,11 +209,15 @@ impl Load {
     }
 
     fn begin_operation(&mut self, world: &mut World, client: usize) {
-        let Some(drawn) = self.draw(client) else {
-            // Nothing to record: a lifecycle client makes its cluster.
-            return self.open_unrecorded(world, client);
+        let gives_up = world.now + self.tries_us(client);
+        let (place, operation, level, action) = match self.draw(client, gives_up) {
+            Some(Drawn::Recorded(place, operation, level, action)) => (place, operation, level, action),
+            Some(Drawn::Unrecorded(action)) => {
+                let request_id = self.request_id();
+                return self.open(world, client, usize::MAX, action, request_id);
+            }
+            None => return,
         };
-        let (place, operation, level, action) = drawn;
         let request_id = self.request_id();
         let id = self.history.records.len() as u64;
         self.history.records.push(Record {
@@ -216,34 +240,41 @@ impl Load {
         RequestId(u128::from(self.request_ids.draw()) << 64 | u128::from(self.request_ids.draw()))
     }
 
-    fn open_unrecorded(&mut self, world: &mut World, client: usize) {
-        let request_id = self.request_id();
-        let action = Action::CreateCluster { name: self.life_cluster(client), rule: "size=1".to_string() };
-        self.open(world, client, usize::MAX, action, request_id);
+    fn deadline_ms(&self, client: usize) -> u64 {
+        match self.clients[client].kind {
+            Kind::Owner => self.plan.deadline_ms.max(s3_owner::DEADLINE_MS),
+            _ => self.plan.deadline_ms,
+        }
+    }
+
+    /// How long an operation is tried.
+    fn tries_us(&self, client: usize) -> u64 {
+        (self.deadline_ms(client) * 1_000 * TRIES_DEADLINES).min(TRIES_US_MAX)
     }
 
     fn open(&mut self, world: &mut World, client: usize, record: usize, action: Action, request_id: RequestId) {
-        let tries = (self.plan.deadline_ms * 1_000 * TRIES_DEADLINES).min(TRIES_US_MAX);
-        let give_up_at = world.now + tries;
-        self.clients[client].open =
-            Some(Open { record, action, request_id, ticket: None, node: 0, asked_at: 0, give_up_at, unknown: false });
+        let give_up_at = world.now + self.tries_us(client);
+        self.clients[client].open = Some(Open {
+            record,
+            action,
+            request_id,
+            ticket: None,
+            node: 0,
+            asked_at: 0,
+            give_up_at,
+            unknown: false,
+            walked: Vec::new(),
+        });
         self.try_again(world, client);
     }
 
     fn try_again(&mut self, world: &mut World, client: usize) {
-        let deadline_us = self.plan.deadline_ms * 1_000;
+        let deadline_us = self.deadline_ms(client) * 1_000;
         let this = &mut self.clients[client];
         let Some(open) = this.open.as_mut().filter(|open| open.ticket.is_none()) else { return };
         if world.now >= open.give_up_at {
-            let unknown = open.unknown;
-            return self.finish(
-                world,
-                client,
-                if unknown { Ending::Unknown } else { Ending::Failed },
-                None,
-                None,
-                None,
-            );
+            let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
+            return self.finish_as(world, client, ending, Told::Nothing);
         }
         let node = match this.kind {
             Kind::Reader | Kind::Writer => client % world.nodes.len(),
@@ -321,12 +352,25 @@ impl Load {
     }
 
     fn on_done(&mut self, world: &mut World, client: usize, answer: Answer) {
-        let Some(open) = self.clients[client].open.as_ref() else { return };
+        let gives_up = world.now + self.tries_us(client);
+        let Some(open) = self.clients[client].open.as_mut() else { return };
         if open.record == usize::MAX {
-            return self.finish(world, client, Ending::Ok, None, None, None);
+            let told = match &answer.result {
+                ActionResult::S3(answer) => Some(answer),
+                _ => None,
+            };
+            return self.finish_as(world, client, Ending::Ok, Told::Answer(told));
+        }
+        if s3_upload::goes_on(&mut open.action, &mut open.walked, &answer.result) {
+            world.probe("snapshot_of_several_pages");
+            open.give_up_at = gives_up;
+            return self.back_off(world, client);
         }
         let asked = self.history.records[open.record].level;
-        let observed = observe(&answer.result, answer.level.unwrap_or(asked));
+        let mut observed = observe(&answer.result, answer.level.unwrap_or(asked));
+        if let Some(Observed::Page { entries, .. }) = &mut observed {
+            entries.splice(0..0, open.walked.drain(..));
+        }
         self.finish(world, client, Ending::Ok, observed, answer.at, answer.level);
     }
 
@@ -334,19 +378,27 @@ impl Load {
         let refusal = &failure.refusal;
         world.trace.say(world.now, || format!("client {client}: {} ({})", refusal.code, refusal.message));
         let lifecycle = self.clients[client].kind == Kind::Lifecycle;
-        let of_bucket = matches!(self.clients[client].kind, Kind::S3 | Kind::S3Growing);
-        let Some(open) = self.clients[client].open.as_mut() else { return };
+        let of_bucket = matches!(
+            self.clients[client].kind,
+            Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner
+        );
         if of_bucket {
-            if s3_load::is_broken(refusal.code) {
+            let this = &self.clients[client];
+            let Some(open) = this.open.as_ref() else { return };
+            if refusal.code == "NoSuchBucket" && this.owner.is_some() {
+                self.miss_bucket(world, client);
+            } else if s3_load::is_broken(refusal.code) {
                 let message = format!("client {client}, {:?}: {refusal}", open.action);
                 world.violate(Violation::new("bucket", message, vec![]));
             }
+            let Some(open) = self.clients[client].open.as_mut() else { return };
             let operation = self.history.records.get(open.record).map(|record| &record.operation);
             let observed = operation.and_then(|operation| s3_load::observe_refusal(operation, refusal.code));
             if observed.is_some() {
                 return self.finish(world, client, Ending::Ok, observed, failure.at, None);
             }
         }
+        let Some(open) = self.clients[client].open.as_mut() else { return };
         let is_swap = matches!(open.action, Action::KvCompareAndSet { .. });
         let is_delete_cluster = matches!(open.action, Action::DeleteCluster { .. });
         match refusal.code {
@@ -375,7 +427,60 @@ impl Load {
         }
         world.probe("refused_for_good");
         let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
+        self.finish_as(world, client, ending, Told::Refused(refusal.code));
+    }
+
+    /// Of a bucket that an owner has: it is not there.
+    fn miss_bucket(&mut self, world: &mut World, client: usize) {
+        let this = &mut self.clients[client];
+        let (Some(owner), Some(open)) = (this.owner.as_mut(), this.open.as_ref()) else { return };
+        if open.record != usize::MAX {
+            world.violations.extend(owner.missed(&mut self.register, client, open.asked_at));
+        }
+    }
+
+    /// An operation ends without a result that the history shows; what it told goes to whoever takes several steps.
+    fn finish_as(&mut self, world: &mut World, client: usize, ending: Ending, told: Told<'_>) {
+        let Some(record) = self.clients[client].open.as_ref().map(|open| open.record) else { return };
+        let this = &mut self.clients[client];
+        match (&mut this.owner, &mut this.upload) {
+            (Some(owner), _) if record == usize::MAX => {
+                let violation = owner.called(&mut self.register, &mut this.random, client, ending, told);
+                world.violations.extend(violation);
+            }
+            (_, Some(_)) if record == usize::MAX || !matches!(told, Told::Answer(_)) => {
+                self.after_upload_step(world, client, ending, told);
+            }
+            _ => {}
+        }
         self.finish(world, client, ending, None, None, None);
+    }
+
+    /// An uploader's call has ended.
+    fn after_upload_step(&mut self, world: &mut World, client: usize, ending: Ending, told: Told<'_>) {
+        let this = &mut self.clients[client];
+        let Some(mut upload) = this.upload.take() else { return };
+        if matches!((ending, &told), (Ending::Failed, Told::Refused("NoSuchUpload"))) {
+            let message = format!("upload {:?} of client {client} is gone, and nobody has ended it", upload.id);
+            world.violate(Violation::new("uploads", message, vec![]));
+        }
+        let id = upload.id.clone().map(|id| (upload.bucket, id));
+        let is_ending = upload.is_ending();
+        let answer = match told {
+            Told::Answer(answer) => answer,
+            _ => None,
+        };
+        let goes_on = ending == Ending::Ok && upload.went_well(answer);
+        match (id, is_ending, ending) {
+            (Some(id), true, Ending::Ok) => _ = self.uploads.insert(id, Fate::Ended),
+            (Some(id), true, _) => _ = self.uploads.insert(id, Fate::Doubtful),
+            (None, _, _) => {
+                let id = upload.id.clone().map(|id| (upload.bucket, id));
+                self.uploads.extend(id.map(|id| (id, Fate::Open)));
+            }
+            _ => {}
+        }
+        self.clients[client].upload = Some(upload).filter(|_| goes_on);
     }
 
     fn finish(
@@ -402,6 +507,10 @@ impl Load {
         }
         self.after_life_step(client, open.record, ending);
         self.after_swap(client, open.record);
+        self.after_put_of_parts(world, client, &open.action, ending);
+        if let (Some(owner), Some(record)) = (&mut self.clients[client].owner, self.history.records.get(open.record)) {
+            owner.used(&record.operation, ending, record.observed.as_ref());
+        }
         let think = self.plan.think_ms * 1_000 * self.clients[client].slowness;
         let wait = self.clients[client].random.between(1, think * 2 + 1);
         world.schedule(world.now + wait, Due::Client(client));
@@ -437,21 +546,33 @@ impl Load {
         }
     }
 
+    /// The put that completes an upload is in the history, and ends the upload too.
+    fn after_put_of_parts(&mut self, world: &mut World, client: usize, action: &Action, ending: Ending) {
+        let completes = matches!(action, Action::S3(S3Action::CompleteMultipartUpload(_)));
+        if completes && ending == Ending::Ok {
+            world.probe("upload_completed");
+            self.after_upload_step(world, client, ending, Told::Answer(None));
+        }
+    }
+
     fn life_cluster(&self, client: usize) -> ClusterName {
         format!("metadata/redis@life{client}").parse().unwrap_or_else(|_| unreachable!("a name of ours is valid"))
     }
 
     /// What a client asks next: where, what, at which level, as which action.
-    fn draw(&mut self, client: usize) -> Option<(Place, Operation, Level, Action)> {
+    fn draw(&mut self, client: usize, gives_up: u64) -> Option<Drawn> {
         let (clusters, keyspaces) = (self.targets.clusters.len() as u64, self.targets.keyspaces.len() as u64);
         let name = self.life_cluster(client);
         let plan = self.plan.clone();
-        if matches!(self.clients[client].kind, Kind::S3 | Kind::S3Growing) {
-            return self.draw_of_bucket(client);
+        match self.clients[client].kind {
+            Kind::S3 | Kind::S3Growing => return self.draw_of_bucket(client),
+            Kind::Uploader => return self.draw_of_uploader(client),
+            Kind::Owner => return self.draw_of_owner(client, gives_up),
+            _ => {}
         }
         let this = &mut self.clients[client];
         let (place, target) = match this.kind {
-            Kind::S3 | Kind::S3Growing => return None,
+            Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner => return None,
             Kind::Lifecycle => (Place((clusters + keyspaces) as u32 + client as u32), KvTarget::Cluster(name.clone())),
             Kind::Counter => {
                 let number = this.random.below(clusters.max(1));
@@ -471,8 +592,11 @@ impl Load {
         };
         if this.kind == Kind::Lifecycle {
             match this.life_left {
-                None => return None,
-                Some(0) => return Some((place, Operation::Clear, STRONG_WRITE, Action::DeleteCluster { name })),
+                None => return Some(Drawn::Unrecorded(Action::CreateCluster { name, rule: "size=1".to_string() })),
+                Some(0) => {
+                    let delete = Action::DeleteCluster { name };
+                    return Some(Drawn::Recorded(place, Operation::Clear, STRONG_WRITE, delete));
+                }
                 Some(_) => {}
             }
         }
@@ -485,7 +609,7 @@ impl Load {
             Kind::Reader => Operation::Get { key: draw.key() },
             Kind::Writer => Operation::Put { key: draw.key(), value: draw.value(0) },
             Kind::Swapper => draw.swap(&mut this.held, place),
-            Kind::Mixed | Kind::Lifecycle | Kind::S3 | Kind::S3Growing => {
+            Kind::Mixed | Kind::Lifecycle | Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner => {
                 draw.mixed(matches!(target, KvTarget::Cluster(_)))
             }
         };
@@ -497,13 +621,19 @@ impl Load {
             _ => draw.level(&operation),
         };
         let action = action_of(&operation, target)?;
-        Some((place, operation, level, action))
+        Some(Drawn::Recorded(place, operation, level, action))
     }
+}
+
+/// What a client asks next, and whether the history knows it.
+enum Drawn {
+    Recorded(Place, Operation, Level, Action),
+    Unrecorded(Action),
 }
 
 impl Load {
     /// What a client of buckets asks next.
-    fn draw_of_bucket(&mut self, client: usize) -> Option<(Place, Operation, Level, Action)> {
+    fn draw_of_bucket(&mut self, client: usize) -> Option<Drawn> {
         let this = &mut self.clients[client];
         this.written += 1;
         let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
@@ -514,7 +644,53 @@ impl Load {
             // The record that is begun with it is the next.
             self.instants.push(self.history.records.len() as u64);
         }
-        Some((place, operation, level, action))
+        Some(Drawn::Recorded(place, operation, level, action))
+    }
+
+    /// What an uploader asks next: the next call of its upload, a walk, or what all clients of buckets ask.
+    fn draw_of_uploader(&mut self, client: usize) -> Option<Drawn> {
+        let this = &mut self.clients[client];
+        this.written += 1;
+        if this.upload.is_none() {
+            let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
+            match this.random.below(10) {
+                0..=4 => this.upload = Some(Upload::draw(&mut this.random, client, this.written, bucket)),
+                5..=7 => {
+                    let walk = s3_upload::walk(&mut this.random, &self.targets.buckets[bucket]);
+                    self.instants.push(self.history.records.len() as u64);
+                    let all = s3_load::listing(None, s3_load::ALL_KEYS);
+                    return Some(Drawn::Recorded(s3_load::place_of(bucket), all, STRONG_READ, Action::S3(walk)));
+                }
+                _ => return self.draw_of_bucket(client),
+            }
+        }
+        let upload = self.clients[client].upload.as_ref()?;
+        Some(match upload.next(&self.targets.buckets[upload.bucket]) {
+            s3_upload::Next::Call(call) => Drawn::Unrecorded(Action::S3(call)),
+            s3_upload::Next::Put(put, call) => {
+                Drawn::Recorded(s3_load::place_of(upload.bucket), put, STRONG_WRITE, Action::S3(call))
+            }
+        })
+    }
+
+    fn draw_of_owner(&mut self, client: usize, gives_up: u64) -> Option<Drawn> {
+        let this = &mut self.clients[client];
+        this.written += 1;
+        let owner = this.owner.as_mut()?;
+        match owner.next(&mut self.register, &mut this.random, (client, this.written), gives_up + ANSWER_GRACE_US) {
+            s3_owner::Next::Call(call) => Some(Drawn::Unrecorded(Action::S3(call))),
+            s3_owner::Next::Use(place, operation, bucket) => {
+                if !self.history.moving.contains(&place) {
+                    self.history.moving.push(place);
+                }
+                let level = match operation {
+                    Operation::Get { .. } | Operation::Scan { .. } => STRONG_READ,
+                    _ => STRONG_WRITE,
+                };
+                let action = s3_load::action_of(&operation, &bucket, false)?;
+                Some(Drawn::Recorded(place, operation, level, action))
+            }
+        }
     }
 }
 

@@ -224,6 +224,7 @@ fn command_speed(words: &[String]) -> Ran {
         cluster_size: 5,
         keyspaces: 0,
         buckets: 0,
+        versioned: 0,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {

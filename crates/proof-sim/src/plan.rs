@@ -74,6 +74,9 @@ pub struct Shape {
     /// Buckets of S3 (only with the whole core).
     #[serde(default)]
     pub buckets: u64,
+    /// So many of them keep versions.
+    #[serde(default)]
+    pub versioned: u64,
 }
 
 /// Constants of the core, mostly tiny, so that rare paths are walked often.
@@ -155,6 +158,10 @@ pub struct Load {
     pub s3: u64,
     /// Of them, so many put keys that only grow.
     pub s3_growing: u64,
+    /// Clients that upload in parts, and walk over snapshots page by page.
+    pub uploaders: u64,
+    /// Clients that race for the names of buckets.
+    pub owners: u64,
     /// Clients that swap values of keys nobody else writes, in keyspaces where there are any.
     pub swappers: u64,
     /// These think so many times longer than others.
@@ -181,6 +188,8 @@ impl Default for Load {
             writers: 0,
             s3: 0,
             s3_growing: 0,
+            uploaders: 0,
+            owners: 0,
             swappers: 0,
             writers_rest: 1,
             think_ms: 50,
@@ -319,6 +328,7 @@ impl Plan {
         within("shape.cluster_size", shape.cluster_size, 1, shape.nodes)?;
         within("shape.keyspaces", shape.keyspaces, 0, 8)?;
         within("shape.buckets", shape.buckets, 0, 4)?;
+        within("shape.versioned", shape.versioned, 0, shape.buckets)?;
         within("tuning.split_keys", self.tuning.split_keys, 4, 1 << 40)?;
         within("tuning.tick_ms", self.tuning.tick_ms, 1, 1_000)?;
         within("tuning.turn_events_max", self.tuning.turn_events_max as u64, 1, 4_096)?;

@@ -10,10 +10,13 @@ use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
-use crate::s3_load;
 use crate::world::{Answered, Due, World};
+use crate::{s3_load, s3_owner, s3_upload, s3_versions};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
-use base_types::s3::{CountObjects, CreateAccount, CreateBucket, S3Action};
+use base_types::s3::{
+    CountObjects, CreateAccount, CreateBucket, DeleteBucket, DeleteObject, ListObjectsV2, PutBucketVersioning,
+    S3Action, S3Answer, Uploads, VersionPage, Versioning,
+};
 use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
 use proof_check::invariants::named_twice;
@@ -47,6 +50,8 @@ pub const SEARCH_STEPS_MAX: u64 = 50_000;
 const LOOK_US: u64 = 100_000;
 /// Images of disks are kept this far apart.
 const IMAGE_US: u64 = 500_000;
+/// The most pages of one listing of the audit.
+const PAGES_MAX: usize = 1_000;
 /// The client number of the audit.
 const AUDITOR: u32 = u32::MAX;
 
@@ -283,10 +288,16 @@ impl Run {
 
     fn make_buckets(&mut self) {
         let account = s3_load::ACCOUNT.to_string();
-        let make = CreateAccount { account: account.clone(), ..CreateAccount::default() };
-        let mut calls: Vec<S3Action> = vec![make.into()];
-        for bucket in self.load.targets.buckets.clone() {
-            calls.push(CreateBucket { bucket, account: account.clone(), ..CreateBucket::default() }.into());
+        let owners = (0..self.world.plan.load.owners).map(s3_owner::account);
+        let accounts = std::iter::once(account.clone()).chain(owners);
+        let mut calls: Vec<S3Action> =
+            accounts.map(|account| CreateAccount { account, ..CreateAccount::default() }.into()).collect();
+        for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
+            let (name, account) = (bucket.clone(), account.clone());
+            calls.push(CreateBucket { bucket, account, ..CreateBucket::default() }.into());
+            if (number as u64) < self.world.plan.shape.versioned {
+                calls.push(PutBucketVersioning { bucket: name, status: Versioning::Enabled }.into());
+            }
         }
         if calls.len() == 1 {
             return;
@@ -295,7 +306,9 @@ impl Run {
             let name = call.name();
             let made = self.insist(Action::S3(call), None, MAKE_BUCKET_US, |response| match response {
                 Ok(_) => true,
-                Err(failure) => failure.refusal.code == "BucketAlreadyOwnedByYou",
+                Err(failure) => {
+                    matches!(failure.refusal.code, "BucketAlreadyOwnedByYou" | "AccountAlreadyExists")
+                }
             });
             if let Err(last) = made {
                 return self.violate("set-up", format!("{name} is not done in time: {last}"));
@@ -330,6 +343,102 @@ impl Run {
                 other => self.violate("liveness", format!("the audit cannot count {bucket}: {other:?}")),
             }
         }
+    }
+
+    /// All pages of a listing that is no operation of the history.
+    fn pages<P>(&mut self, mut call: impl FnMut(Option<&P>) -> S3Action, mut more: impl FnMut(&P) -> bool)
+    where
+        P: TryFrom<S3Answer, Error = S3Answer>,
+    {
+        let mut last: Option<P> = None;
+        for _ in 0..PAGES_MAX {
+            let action = Action::S3(call(last.as_ref()));
+            let answered = self.insist(action.clone(), Some(ReadConsistency::Strong), AUDIT_US, |told| told.is_ok());
+            let page = match answered {
+                Ok(Ok(answer)) => match answer.result {
+                    ActionResult::S3(answer) => P::try_from(answer).ok(),
+                    _ => None,
+                },
+                other => return self.violate("liveness", format!("the audit cannot list by {action:?}: {other:?}")),
+            };
+            let Some(page) = page else { return self.violate("listing", format!("another answer to {action:?}")) };
+            if !more(&page) {
+                return;
+            }
+            last = Some(page);
+        }
+        self.violate("listing", format!("a listing has more than {PAGES_MAX} pages"));
+    }
+
+    /// Uploads that are listed fit what clients know of theirs; so do versions.
+    fn audit_uploads_and_versions(&mut self) {
+        for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
+            let mut uploads: Vec<String> = Vec::new();
+            self.pages(
+                |behind| s3_upload::list_uploads(&bucket, behind, 3),
+                |page: &Uploads| {
+                    uploads.extend(page.uploads.iter().map(|upload| upload.upload_id.clone()));
+                    page.is_truncated
+                },
+            );
+            let found = s3_upload::check_listed(number, &uploads, &self.load.uploads);
+            found.into_iter().for_each(|violation| self.world.violate(violation));
+            if number as u64 >= self.world.plan.shape.versioned || !self.world.violations.is_empty() {
+                continue;
+            }
+            let mut versions = Vec::new();
+            self.pages(
+                |behind| s3_versions::list_versions(&bucket, behind, 17),
+                |page: &VersionPage| s3_versions::take_page(&mut versions, page),
+            );
+            let place = s3_load::place_of(number);
+            let found = s3_versions::check_versions(&self.load.history, place, &versions);
+            if self.world.violations.is_empty() {
+                found.into_iter().for_each(|violation| self.world.violate(violation));
+            }
+        }
+    }
+
+    /// No name is barred for ever: each that was raced for can be had, once whoever has it has removed its bucket.
+    fn audit_names(&mut self) {
+        let names = if self.world.plan.load.owners > 0 { s3_owner::names() } else { Vec::new() };
+        for bucket in names {
+            let until = self.world.now + MAKE_BUCKET_US;
+            loop {
+                let account = s3_load::ACCOUNT.to_string();
+                let make = CreateBucket { bucket: bucket.clone(), account, ..CreateBucket::default() };
+                let last = match self.call(0, Action::S3(make.into()), None, 20_000_000) {
+                    Some(Ok(_)) => break,
+                    Some(Err(failure)) if failure.refusal.code == "BucketAlreadyOwnedByYou" => break,
+                    Some(Err(failure)) if failure.refusal.code == "BucketAlreadyExists" => self.remove_bucket(&bucket),
+                    other => format!("{other:?}"),
+                };
+                if self.world.now >= until && self.world.violations.is_empty() {
+                    self.violate("owners", format!("the name {bucket} cannot be had again: {last}"));
+                }
+                if !self.world.violations.is_empty() {
+                    return;
+                }
+                let pause = self.world.now + LOOK_US;
+                self.pump(pause, |_| false);
+            }
+        }
+    }
+
+    /// Removes all objects of a bucket, and it; the last answer.
+    fn remove_bucket(&mut self, bucket: &str) -> String {
+        let all = Action::S3(ListObjectsV2 { bucket: bucket.to_string(), ..ListObjectsV2::default() }.into());
+        if let Some(Ok(answer)) = self.call(0, all, Some(ReadConsistency::Strong), 20_000_000) {
+            if let ActionResult::S3(S3Answer::ObjectPage(page)) = answer.result {
+                for entry in page.contents {
+                    let (bucket, key) = (bucket.to_string(), entry.key);
+                    let delete = DeleteObject { bucket, key, ..DeleteObject::default() };
+                    self.call(0, Action::S3(delete.into()), None, 20_000_000);
+                }
+            }
+        }
+        let delete = Action::S3(DeleteBucket { bucket: bucket.to_string() }.into());
+        format!("{:?}", self.call(0, delete, None, 20_000_000))
     }
 
     /// How many flows of buckets came to their end, as the numbers of shards that were given tell.
@@ -585,6 +694,8 @@ impl Run {
     /// Reads every key once more, strongly, into the history.
     fn audit(&mut self) {
         self.audit_buckets();
+        self.audit_uploads_and_versions();
+        self.audit_names();
         for (place, key, counter) in self.load.keys() {
             let Some(target) = self.load.address(place) else { continue };
             let (operation, action) = match (&target, counter) {

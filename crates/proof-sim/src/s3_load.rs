@@ -8,6 +8,7 @@
 //! Always: every value is written once. Not here: retries and history (`load`), what is right (proof-check).
 
 use crate::random::Random;
+use crate::s3_upload::value_of_parts;
 use base_types::action::{Action, ActionResult, Level};
 use base_types::s3::{Data, DeleteObject, GetObject, ListObjectsV2, PutObject, S3Action, S3Answer, WriteConditions};
 use base_types::{ReadConsistency, WriteConsistency};
@@ -31,7 +32,8 @@ pub fn place_of(bucket: usize) -> Place {
     Place(FIRST_PLACE + bucket as u32)
 }
 
-fn key(random: &mut Random) -> Bytes {
+/// One of the keys that clients of a bucket share.
+pub fn key(random: &mut Random) -> Bytes {
     let number = random.below(KEYS);
     // Under a few prefixes, and more at the end than elsewhere.
     Bytes::from(format!("{}/{number:02}", number * number / (KEYS * KEYS / 4)))
@@ -43,7 +45,8 @@ fn grown(random: &mut Random, client: usize, written: u64) -> Bytes {
     Bytes::from(format!("grown/{number:03}/{client}"))
 }
 
-fn value(client: usize, written: u64) -> Bytes {
+/// A value that nobody else writes, and the ETag it has.
+pub fn value(client: usize, written: u64) -> Bytes {
     Bytes::from(format!("{client:08x}{written:024x}"))
 }
 
@@ -129,6 +132,9 @@ pub fn observe(answer: &S3Answer) -> Option<Observed> {
         S3Answer::DeleteObjectAnswer(_) => Observed::Deleted(None),
         S3Answer::ObjectVersion(version) => Observed::Value(match &version.data {
             Some(Data::Inline(data)) if data[..] == *version.etag.as_bytes() => Some(data.clone()),
+            Some(parts @ Data::Parts(_)) if value_of_parts(&version.etag, parts).is_some() => {
+                Some(bytes(&version.etag))
+            }
             other => Some(Bytes::from(format!("{other:?} with ETag {}", version.etag))),
         }),
         S3Answer::ObjectPage(page) => Observed::Page {

@@ -17,8 +17,13 @@ pub fn shrink(plan: &Plan, check: &str, mut fails: impl FnMut(&Plan) -> Option<S
     };
     let mut best = plan.clone();
     best.hazards = drop_hazards(&best, &mut still);
-    let smaller: [fn(&mut Plan); 7] = [
-        |plan| (plan.load.s3, plan.shape.buckets) = (0, 0),
+    let smaller: [fn(&mut Plan); 9] = [
+        |plan| {
+            (plan.load.s3, plan.load.uploaders, plan.load.owners) = (0, 0, 0);
+            (plan.shape.buckets, plan.shape.versioned) = (0, 0);
+        },
+        |plan| plan.load.uploaders = 0,
+        |plan| plan.load.owners = 0,
         |plan| plan.load.lifecycle = 0,
         |plan| plan.load.ledger = 0,
         |plan| plan.load.counters = 0,

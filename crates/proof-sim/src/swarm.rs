@@ -46,6 +46,9 @@ fn draw_buckets(seed: u64, shape: &mut Shape, load: &mut Load, tuning: &mut SimT
         tuning.split_keys = *random.pick(&[8, 8, 16]);
         load.s3_growing = random.below(load.s3);
         tuning.split_writes = *random.pick(&[0, 0, 2]);
+        shape.versioned = *random.pick(&[0, 1]);
+        load.uploaders = random.below(3);
+        load.owners = *random.pick(&[0, 0, 2, 3]);
     }
 }
 
@@ -62,6 +65,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         cluster_size: *random.pick(&sizes),
         keyspaces: random.below(2),
         buckets: 0,
+        versioned: 0,
     }
 }
 
@@ -83,6 +87,8 @@ fn draw_load(random: &mut Random) -> Load {
         writers: 0,
         s3: 0,
         s3_growing: 0,
+        uploaders: 0,
+        owners: 0,
         swappers: 0,
         writers_rest: 1,
     }
@@ -188,6 +194,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         cluster_size: 7,
         keyspaces: 1,
         buckets: 0,
+        versioned: 0,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
