@@ -31,6 +31,9 @@ pub const ANSWER_GRACE_US: u64 = 2_000_000;
 /// Keys of one swapper.
 const SWAPPED_KEYS: u64 = 4;
 
+/// Walks of one uploader.
+const WALKS_MAX: u32 = 6;
+
 /// What clients and operators may name.
 #[derive(Clone, Default, Debug)]
 pub struct Targets {
@@ -88,6 +91,8 @@ struct Client {
     /// Of a lifecycle client: steps left in this life of its cluster; `None`: it does not exist.
     life_left: Option<u64>,
     upload: Option<Upload>,
+    /// A shard keeps few snapshots at a time.
+    walks_left: u32,
     owner: Option<Owner>,
 }
 
@@ -144,6 +149,7 @@ impl Load {
                     held: BTreeMap::new(),
                     life_left: None,
                     upload: None,
+                    walks_left: WALKS_MAX,
                     owner: (kind == Kind::Owner).then(|| Owner::new(number)),
                 });
             }
@@ -655,7 +661,8 @@ impl Load {
             let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
             match this.random.below(10) {
                 0..=4 => this.upload = Some(Upload::draw(&mut this.random, client, this.written, bucket)),
-                5..=7 => {
+                5..=7 if this.walks_left > 0 => {
+                    this.walks_left -= 1;
                     let walk = s3_upload::walk(&mut this.random, &self.targets.buckets[bucket]);
                     self.instants.push(self.history.records.len() as u64);
                     let all = s3_load::listing(None, s3_load::ALL_KEYS);

@@ -183,7 +183,7 @@ impl BucketWork for Listing {
         }
         under_way.walk.take(answers).map_err(|trouble| under_way.trouble(trouble))?;
         if under_way.walk.is_done() {
-            return self.end(at);
+            return self.end(context, at);
         }
         let place = under_way.map.clone().map(|map| Place { bucket: at.bucket.clone(), map });
         Ok(under_way.walk.ask(place.as_ref().unwrap_or(at), &self.terms, under_way.pin)?)
@@ -215,15 +215,19 @@ impl Listing {
         Ok(UnderWay { bucket: bucket.id, walk, max, encoding, pin, instant, map: None, fresh, answer: None })
     }
 
-    /// The page is whole. A snapshot that this very page shows to its end is given back: no token names it.
-    fn end(&mut self, at: &Place) -> Result<Step, Trouble> {
+    /// The page is whole. A snapshot that this very page shows to its end is given back, for no token names it; one
+    /// whose walk ends here is soon over.
+    fn end(&mut self, context: &PlanContext<'_>, at: &Place) -> Result<Step, Trouble> {
         let Some(mut under_way) = self.under_way.take() else { return Ok(done(S3Answer::Done, None)) };
-        let unread = under_way.fresh && under_way.walk.items.len() <= under_way.max;
-        let pinned = under_way.pin.zip(under_way.map.clone()).filter(|_| unread);
+        let last = under_way.max > 0 && under_way.walk.items.len() <= under_way.max;
+        let pinned = under_way.pin.zip(under_way.map.clone()).filter(|_| last);
         let items = core::mem::take(&mut under_way.walk.items);
         let answer = self.finish(&at.bucket, &under_way, items)?;
         let Some((pin, map)) = pinned else { return Ok(answer) };
-        let calls = snapshot::give_back(at.bucket.id, pin, &map)?;
+        let calls = match under_way.fresh {
+            true => snapshot::give_back(at.bucket.id, pin, &map)?,
+            false => vec![snapshot::walked(at.bucket.id, context.unix_ms, pin, &map)?],
+        };
         under_way.answer = Some(answer);
         self.under_way = Some(under_way);
         Ok(Step::Calls(calls))

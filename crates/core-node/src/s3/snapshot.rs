@@ -11,7 +11,7 @@
 //! so a walk reads the very shards it began with, whatever was split since; those are kept until their pins end.
 //!
 //! Always: a pin that does not stand everywhere is never told to anybody; a snapshot that has ended is refused
-//! `SnapshotExpired`.
+//! `SnapshotExpired`. A walk that came to its end frees its pins soon, so that many walks an hour are possible.
 //! Not here: history (core-backends, shard/history.rs), listings (list.rs), retired shards (upkeep.rs).
 
 use super::cache::ShardMap;
@@ -40,6 +40,8 @@ const TRIES_MAX: u32 = 12;
 const CALLS_AT_ONCE: usize = 512;
 /// How much longer than the pins its row is kept, for clocks that do not run alike.
 const ROW_KEEP_MS: u64 = 60 * 60 * 1000;
+/// How long a snapshot is kept whose last page was told: that answer may be lost on its way.
+pub(crate) const WALKED_KEEP_MS: u64 = 60 * 1000;
 /// Rows of snapshots looked at in one look.
 const ROWS_PAGE: u32 = 64;
 const PREFIX: &[u8] = b"snapshot/";
@@ -80,6 +82,12 @@ pub(crate) fn pinned_trouble(failure: Failure) -> Trouble {
 pub(crate) fn give_back(id: u128, pin: u128, map: &ShardMap) -> Result<Vec<Call>, Refusal> {
     let some = map.entries.iter().take(CALLS_AT_ONCE);
     some.map(|entry| shard_tell(id, entry.shard, &shard::Command::Unpin { pin })).collect()
+}
+
+/// The walk over a snapshot has come to its end: it is kept no longer than a client may ask for its last page again.
+pub(crate) fn walked(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
+    let value = encode(unix_ms.saturating_add(WALKED_KEEP_MS), map);
+    write(id, &Command::Put { scope: None, key: row(pin), value })
 }
 
 enum State {
@@ -276,6 +284,11 @@ fn row(pin: u128) -> Bytes {
     [PREFIX, format!("{pin:032x}").as_bytes()].concat().into()
 }
 
+fn pin_of(row: &Bytes) -> Option<u128> {
+    let digits = row.strip_prefix(PREFIX)?;
+    u128::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()
+}
+
 fn encode(until_ms: u64, map: &ShardMap) -> Bytes {
     let mut out = Writer::new();
     out.u8(FORMAT).u64(until_ms).varint(map.version).varint(map.entries.len() as u64);
@@ -330,13 +343,17 @@ pub(crate) fn list(id: u128) -> Result<Call, Refusal> {
     )
 }
 
-/// Of what `list` was answered: whether any snapshot stays, and the calls that forget those that have ended.
+/// Of what `list` was answered: whether any snapshot stays, and the calls that end those whose time is over: their pins
+/// (some, of a large bucket: the others end by themselves), then the row.
 pub(crate) fn old(id: u128, unix_ms: u64, answer: CallResult) -> Result<(bool, Vec<Call>), Failure> {
     let (Reply::Page { entries, more, .. }, _) = reply(answer)? else { return Err(odd("a bucket's cluster")) };
     let (mut stays, mut calls) = (more, Vec::new());
     for (key, body) in entries {
         match decode(body) {
-            Ok((until_ms, _)) if until_ms < unix_ms => calls.push(write(id, &Command::Delete { scope: None, key })?),
+            Ok((until_ms, map)) if until_ms < unix_ms && calls.len() < CALLS_AT_ONCE => {
+                calls.extend(pin_of(&key).map(|pin| give_back(id, pin, &map)).transpose()?.unwrap_or_default());
+                calls.push(write(id, &Command::Delete { scope: None, key })?);
+            }
             // A newer Hive's are a newer Hive's business.
             _ => stays = true,
         }
@@ -354,6 +371,7 @@ mod tests {
         let range = Range { start: "a".into(), end: None };
         let map = ShardMap { version: 3, entries: vec![Entry { shard: 7, epoch: 2, range, flow: None }] };
         assert_eq!(decode(encode(5, &map)).unwrap(), (5, map));
+        assert_eq!(pin_of(&row(0xabc)), Some(0xabc));
         assert!(decode(Bytes::from_static(&[2])).is_err() && decode(Bytes::from_static(&[1, 0, 0])).is_err());
     }
 }
