@@ -379,6 +379,8 @@ them. Conditions are fields too.
     say("### CountObjects, CutPoints\n\nExact, in time that does not grow with the number of keys; and even cuts for listing in parallel.")
     show({"action": "CountObjects", "bucket": "fruits", "prefix": "red/"})
     show({"action": "CutPoints", "bucket": "fruits", "parts": 2})
+    say("### DescribeShards\n\nThe shards of a bucket in the order of keys (Hive's own call): `hive ctl shards fruits`.")
+    show({"action": "DescribeShards", "bucket": "fruits"})
     say("### DeleteObject")
     show({"action": "DeleteObject", "bucket": "fruits", "key": "red/cherry"})
     say("### DeleteBucket\n\nOnly where it is empty.")

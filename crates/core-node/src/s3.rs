@@ -31,6 +31,7 @@ pub(crate) mod counts;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_many;
+pub(crate) mod describe_shards;
 pub(crate) mod directory;
 pub(crate) mod document;
 pub(crate) mod ending;
@@ -80,6 +81,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Result<Box<dyn Plann
         settings::planner_for,
         accounts::planner_for,
         freed::planner_for,
+        describe_shards::planner_for,
     ];
     let mut offered: Offered = Err(call);
     for part in parts {

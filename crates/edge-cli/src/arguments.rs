@@ -339,6 +339,12 @@ pub enum CtlCommand {
     /// Accounts and access keys of the S3 gateway
     #[command(subcommand)]
     S3(S3Command),
+    /// The shards of a bucket: their ranges of keys, clusters and sizes
+    Shards {
+        bucket: String,
+        #[command(flatten)]
+        world: World,
+    },
     /// Buckets
     #[command(subcommand)]
     Bucket(BucketCommand),

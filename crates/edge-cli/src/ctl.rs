@@ -36,6 +36,7 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Keyspace(command) => keyspace(command).await,
         CtlCommand::S3(command) => s3::run(command).await,
         CtlCommand::Bucket(command) => s3::bucket(command).await,
+        CtlCommand::Shards { bucket, world } => s3::shards(&bucket, &world).await,
     }
 }
 

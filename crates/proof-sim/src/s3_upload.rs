@@ -210,7 +210,9 @@ mod tests {
             };
             names.push(name);
             let created = base_types::s3::UploadCreated { upload_id: "u".to_string() };
-            if !upload.went_well(Some(&created.into())) {
+            let answer = (names.len() == 1).then(|| created.into());
+            assert!(names.len() < 9, "{names:?}");
+            if !upload.went_well(answer.as_ref()) {
                 break;
             }
         }

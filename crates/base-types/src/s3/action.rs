@@ -123,6 +123,7 @@ actions! {
     ListObjectVersions read;
     CountObjects read;
     CutPoints read;
+    DescribeShards read;
     LookupData read;
     ListFreedData read;
     ForgetFreedData write;
@@ -205,5 +206,6 @@ answers! {
     VersionPage;
     ObjectCount;
     Cuts;
+    Shards;
     Locations;
 }

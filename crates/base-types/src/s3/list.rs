@@ -183,6 +183,52 @@ pub struct Cuts {
     pub keys: Vec<String>,
 }
 
+/// The shards a bucket consists of, in the order of keys. (Hive's own: S3 has no such call.)
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DescribeShards {
+    /// The bucket.
+    pub bucket: String,
+    /// How many at most; 1000 where absent or more.
+    pub max_shards: Option<u32>,
+    /// Where the last page ended.
+    pub continuation_token: Option<String>,
+}
+
+/// The answer of [`DescribeShards`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shards {
+    /// In the order of keys.
+    pub shards: Vec<ShardEntry>,
+    /// Where the next page begins; absent: there is none.
+    pub continuation_token: Option<String>,
+}
+
+/// One shard: a range of keys and the cluster that has them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShardEntry {
+    /// Its cluster's name.
+    pub cluster: String,
+    /// Grows with every change of what it owns.
+    pub epoch: u64,
+    /// The first key it may have; empty: from the beginning.
+    pub start: String,
+    /// The first key behind it; absent: to the end.
+    pub end: Option<String>,
+    /// What it does: `serving`, `splitting`, and so on.
+    pub state: String,
+    /// Keys that have a current version.
+    pub keys: u64,
+    /// Versions and delete markers.
+    pub versions: u64,
+    /// The bytes of all versions.
+    pub bytes: u64,
+    /// Snapshots that walks still read.
+    pub snapshots: u32,
+}
+
 /// Percent-encodes a key as `encoding_type=url` asks for: all but letters, digits and `-_.~/*`.
 pub fn encode_url(key: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";

@@ -104,6 +104,22 @@ async fn accounts(world: &World) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The shards of a bucket.
+pub async fn shards(bucket: &str, world: &World) -> Result<(), Failure> {
+    let all = pages(world, json!({"action": "DescribeShards", "bucket": bucket}), "shards").await?;
+    if world.json {
+        println!("{}", json!({"ok": true, "shards": all}));
+        return Ok(());
+    }
+    let mut out = table(["CLUSTER", "EPOCH", "FROM", "BEFORE", "STATE", "KEYS", "VERSIONS", "BYTES", "SNAPSHOTS"]);
+    for shard in &all {
+        let names = ["cluster", "epoch", "start", "end", "state", "keys", "versions", "bytes", "snapshots"];
+        out.add_row(names.map(|name| cell(&shard[name])));
+    }
+    println!("{out}");
+    Ok(())
+}
+
 /// All items of a list that comes in pages.
 async fn pages(world: &World, mut body: Value, items: &str) -> Result<Vec<Value>, Failure> {
     let client = client(world, &Levels::default())?;

@@ -250,3 +250,27 @@ fn counts_are_exact_and_cuts_even() {
         assert_eq!(world.call(CutPoints { bucket: BUCKET.into(), parts }).unwrap_err().code, "InvalidArgument");
     }
 }
+
+#[test]
+fn shards_are_told_in_order_without_gap_and_hold_all_keys() {
+    for cuts in CUTS {
+        let mut world = filled(27, cuts);
+        for max_shards in [None, Some(1), Some(2)] {
+            let (mut all, mut continuation_token) = (Vec::new(), None);
+            loop {
+                let call = DescribeShards { bucket: BUCKET.into(), max_shards, continuation_token };
+                let page: Shards = world.ask(call).unwrap();
+                assert!(max_shards.is_none_or(|max| page.shards.len() <= max as usize));
+                all.extend(page.shards);
+                continuation_token = page.continuation_token;
+                if continuation_token.is_none() {
+                    break;
+                }
+            }
+            assert_eq!((all[0].start.as_str(), &all[all.len() - 1].end), ("", &None));
+            assert!(all.windows(2).all(|pair| pair[0].end.as_ref() == Some(&pair[1].start)), "{all:?}");
+            assert!(all.iter().all(|shard| shard.state == "serving"), "{all:?}");
+            assert_eq!(all.iter().map(|shard| shard.keys).sum::<u64>(), KEYS.len() as u64);
+        }
+    }
+}
