@@ -75,7 +75,7 @@ impl Describe {
         let mut ordered: Option<OrderedAt> = None;
         for (entry, answer) in asked.entries.iter().zip(answers) {
             match reply::<Reply>(answer) {
-                Ok((Reply::Shard { info }, _)) if info.epoch != entry.epoch => {
+                Ok((Reply::Shard { info }, _)) if has_changed(entry, &info) => {
                     return Err(read_trouble(changed(entry)))
                 }
                 Ok((Reply::Shard { info }, at_shard)) => {
@@ -91,9 +91,14 @@ impl Describe {
     }
 }
 
-/// The map was read anew for a shard that is no longer what it was.
+/// Whether the map is older than what the shard is now.
+fn has_changed(entry: &Entry, info: &ShardInfo) -> bool {
+    info.epoch != entry.epoch || matches!(info.state, ShardState::Retired | ShardState::Dropped)
+}
+
+/// The map must be read anew.
 fn changed(entry: &Entry) -> Failure {
-    let message = format!("shard {} is no longer in epoch {}", entry.shard, entry.epoch);
+    let message = format!("shard {} no longer serves epoch {}", entry.shard, entry.epoch);
     Refusal::new(ErrorKind::Conflict, "WrongShard", message).into()
 }
 
