@@ -384,10 +384,7 @@ impl Load {
         let refusal = &failure.refusal;
         world.trace.say(world.now, || format!("client {client}: {} ({})", refusal.code, refusal.message));
         let lifecycle = self.clients[client].kind == Kind::Lifecycle;
-        let of_bucket = matches!(
-            self.clients[client].kind,
-            Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner
-        );
+        let of_bucket = matches!(self.clients[client].kind, Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner);
         if of_bucket {
             let this = &self.clients[client];
             let Some(open) = this.open.as_ref() else { return };
