@@ -182,18 +182,20 @@ impl Replica {
         };
         let change = MembershipChange { changes: context.changes.clone() };
         let membership = self.group.as_mut().expect("applies").apply_change(&change).map_err(corrupt)?;
+        let mut members = self.meta.members.to_vec();
         for member in &context.added {
-            self.meta.members.retain(|old| old.replica != member.replica);
-            self.meta.members.push(*member);
+            members.retain(|old| old.replica != member.replica);
+            members.push(*member);
             self.meta.next_replica = self.meta.next_replica.max(base_types::ReplicaId(member.replica.0 + 1));
         }
-        self.meta.members.retain(|member| membership.contains(member.replica));
-        for member in &mut self.meta.members {
+        members.retain(|member| membership.contains(member.replica));
+        for member in &mut members {
             member.learner = !membership.is_voter(member.replica);
         }
-        self.meta.members.sort_unstable();
+        members.sort_unstable();
+        self.meta.members = members.into();
         let was_member = self.meta.membership.contains(self.spec.replica);
-        self.meta.membership = membership;
+        self.meta.membership = membership.into();
         self.reads.forget_lease();
         self.membership_at = entry.index;
         // A member that is removed stays until another has the removal durably and says so: one that had

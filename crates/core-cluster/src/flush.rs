@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// Pairs removed in one step when a space is dropped.
 const DROP_PAIRS: usize = 2_000;
+/// Operations of a flush beside a replica's pairs: its meta record and its durable index.
+const BESIDE_PAIRS: usize = 2;
 /// A flush that found the disk full is repeated after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -243,8 +245,9 @@ impl Replica {
 
 /// Freezes the dirty replicas of one engine and queues the batch.
 pub fn flush_engine(shared: &mut Shared, engine: &str, replicas: &mut [&mut Replica]) {
-    let mut operations = Vec::new();
-    let mut points = Vec::new();
+    let pairs: usize = replicas.iter().map(|replica| replica.overlay.active_pairs() + BESIDE_PAIRS).sum();
+    let mut operations = Vec::with_capacity(pairs);
+    let mut points = Vec::with_capacity(replicas.len());
     for replica in replicas.iter_mut() {
         let point = replica.freeze_into(&mut operations, shared.config.label_spaces);
         points.push((replica.spec.cluster, replica.space, point));

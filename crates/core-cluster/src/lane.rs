@@ -23,7 +23,7 @@ use base_types::sizes::Sizes;
 use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, ReplicaId, SpaceId, Tick};
 use bytes::Bytes;
 use core_log::{BatchNumber, Damage, Log, LogDisk, LogError, SegmentId};
-use core_raft::{HardState, Membership, MessageKind, Role, STATE_HARD};
+use core_raft::{HardState, MessageKind, Role, STATE_HARD};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -335,7 +335,7 @@ impl Lane {
     fn stage_new(&self, record: &ReplicaRecord) {
         let mut log = self.shared.log.borrow_mut();
         let cluster = record.spec.cluster;
-        log.put_state(cluster, STATE_REPLICA, record.to_bytes());
+        log.put_state(cluster, STATE_REPLICA, record.kept_bytes());
         if !record.blank {
             let replica = record.spec.replica;
             let hard_state = HardState { term: FIRST_TERM, commit: FIRST_INDEX, replica, ..HardState::default() };
@@ -979,7 +979,7 @@ impl Lane {
             ControlFlow::Continue(())
         });
         walked.ok()?;
-        let meta = ClusterMeta { membership: Membership::default(), ..replica.meta.clone() };
+        let meta = ClusterMeta { membership: Rc::default(), ..replica.meta.clone() };
         Some((replica.meta.applied, xxh3_64_with_seed(&meta.to_bytes(), hash)))
     }
 }
@@ -999,7 +999,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         quiesced: replica.quiesced,
         damaged: replica.damaged.is_some(),
         blank: replica.blank,
-        members: replica.meta.members.clone(),
+        members: replica.meta.members.to_vec(),
         cluster_time_ms: replica.meta.cluster_time_ms,
     }
 }

@@ -5,7 +5,9 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{
     ClusterId, DiskId, Generation, LogIndex, NodeId, ReadConsistency, ReplicaId, SpaceId, Term, WriteConsistency,
 };
+use bytes::Bytes;
 use core_raft::Membership;
+use std::rc::Rc;
 
 /// The log of a new cluster starts as if entry 1 had been its creation: a replica that joins later
 /// can then never be fed from the log alone, it always starts from a snapshot.
@@ -89,6 +91,13 @@ pub struct ReplicaRecord {
     pub damaged: bool,
 }
 
+impl ReplicaRecord {
+    /// Its form without spare room: the log keeps it for as long as the replica lives.
+    pub fn kept_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.to_bytes())
+    }
+}
+
 impl Encode for ReplicaRecord {
     fn encode(&self, out: &mut Writer) {
         out.u8(FORMAT);
@@ -114,9 +123,10 @@ impl Encode for ReplicaRecord {
 pub struct ClusterMeta {
     pub applied: LogIndex,
     pub applied_term: Term,
-    pub membership: Membership,
-    /// Sorted by replica.
-    pub members: Vec<Member>,
+    /// Shared with the snapshot points made of it.
+    pub membership: Rc<Membership>,
+    /// Sorted by replica; shared with what the node was told.
+    pub members: Rc<[Member]>,
     /// The next replica id to give.
     pub next_replica: ReplicaId,
     pub consistency: WriteConsistency,
@@ -137,11 +147,11 @@ impl ClusterMeta {
         ClusterMeta {
             applied: if blank { LogIndex(0) } else { FIRST_INDEX },
             applied_term: if blank { Term(0) } else { FIRST_TERM },
-            membership: Membership {
+            membership: Rc::new(Membership {
                 voters: members.iter().map(|member| member.replica).collect(),
                 ..Membership::default()
-            },
-            members,
+            }),
+            members: members.into(),
             next_replica: ReplicaId(next),
             consistency: spec.consistency,
             read_consistency: spec.read_consistency,
@@ -177,8 +187,8 @@ impl Encode for ClusterMeta {
         Ok(ClusterMeta {
             applied: LogIndex(input.varint("applied")?),
             applied_term: Term(input.varint("applied term")?),
-            membership: Membership::decode(input)?,
-            members: decode_members(input)?,
+            membership: Rc::new(Membership::decode(input)?),
+            members: decode_members(input)?.into(),
             next_replica: ReplicaId(input.varint("next replica")?),
             consistency: WriteConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
             read_consistency: ReadConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,

@@ -40,6 +40,11 @@ impl Overlay {
         self.frozen.is_some()
     }
 
+    /// Pairs that `freeze` would show.
+    pub fn active_pairs(&self) -> usize {
+        self.active.len()
+    }
+
     /// Moves the active layer aside to be written out, and shows it.
     pub fn freeze(&mut self) -> &BTreeMap<Bytes, Option<Bytes>> {
         assert!(self.frozen.is_none(), "a layer is being written already");

@@ -176,7 +176,7 @@ pub struct Replica {
     /// Counts the groups made for this replica.
     pub life: u64,
     /// Readies of this life that wait for the log.
-    pub unsynced: usize,
+    pub unsynced: u32,
     pub meta: ClusterMeta,
     pub overlay: Overlay,
     pub request_ids: RequestIds,
@@ -190,8 +190,8 @@ pub struct Replica {
     pub admin: AdminWaits,
     pub senders: BTreeMap<ReplicaId, Sender>,
     pub incoming: Option<Box<Incoming>>,
-    pub repair: Option<Repair>,
-    pub damaged: Option<String>,
+    pub repair: Option<Box<Repair>>,
+    pub damaged: Option<Box<str>>,
     pub damage_told: Tick,
     pub quiesced: bool,
     /// When its leader told it to be quiet.
@@ -215,7 +215,7 @@ pub struct Replica {
     pub answered: BTreeMap<ReplicaId, Tick>,
     /// Where replicas that are not (yet) in `meta.members` were heard from.
     pub heard_from: BTreeMap<ReplicaId, NodeId>,
-    pub told: Option<(Option<NodeId>, Vec<Member>)>,
+    pub told: Option<(Option<NodeId>, Rc<[Member]>)>,
     /// Removed from the configuration: to be destroyed by the lane.
     pub removed: bool,
     /// When the overlay first became dirty.
@@ -287,7 +287,7 @@ impl Replica {
         } else if self.meta.members.iter().all(|member| member.replica == self.spec.replica) {
             self.damage(shared, "entries of its log rotted and there is no other member".into());
         } else {
-            self.repair = Some(Repair::new(holes));
+            self.repair = Some(Box::new(Repair::new(holes)));
         }
     }
 
@@ -401,13 +401,13 @@ impl Replica {
             if let Some(incoming) = incoming {
                 let record =
                     ReplicaRecord { spec: spec.clone(), space: incoming.staging, blank: false, damaged: false };
-                shared.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.to_bytes());
+                shared.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.kept_bytes());
             }
         })
     }
 
     pub fn stage_record(&self, shared: &Shared) {
-        shared.log.borrow_mut().put_state(self.spec.cluster, STATE_REPLICA, self.record().to_bytes());
+        shared.log.borrow_mut().put_state(self.spec.cluster, STATE_REPLICA, self.record().kept_bytes());
     }
 
     pub fn view(&self) -> View<'_> {
@@ -447,7 +447,7 @@ impl Replica {
 
     pub fn not_leader(&self) -> LocalOutcome {
         let leader = if self.is_leader() { None } else { self.leader_node() };
-        LocalOutcome::NotLeader { leader, term: self.term(), members: self.meta.members.clone() }
+        LocalOutcome::NotLeader { leader, term: self.term(), members: self.meta.members.to_vec() }
     }
 
     /// The replica cannot go on: it stops voting, acknowledging and answering, and asks to be replaced.
@@ -465,7 +465,7 @@ impl Replica {
             name: self.spec.name.clone(),
             message: message.clone(),
         });
-        self.damaged = Some(message);
+        self.damaged = Some(message.into());
         self.stage_record(shared);
     }
 
@@ -991,7 +991,7 @@ impl Replica {
             generation: self.spec.generation,
             name: self.spec.name.clone(),
             leader,
-            members: members.clone(),
+            members: members.to_vec(),
         });
         self.told = Some((leader, members));
     }

@@ -47,7 +47,7 @@ pub struct GroupConfig {
     /// The last index the state machine holds.
     pub applied: LogIndex,
     /// The configuration at `applied`.
-    pub membership: Membership,
+    pub membership: Rc<Membership>,
     /// What the engine holds durably.
     pub snapshot_point: SnapshotPoint,
 }
@@ -137,7 +137,7 @@ pub struct Group {
     /// Whom it followed last, 0 nobody: that member's turn is left out.
     followed: u64,
     /// It has said yes to another's pre-vote: not to ask before this. Once until it hears of a vote or leader.
-    stands_back: Option<usize>,
+    stands_back: Option<u32>,
     /// A snapshot that is installed and not yet durable in the log: its ready and its index.
     installing: Option<(u64, u64)>,
 }
@@ -217,7 +217,7 @@ impl Group {
             },
             draw,
         };
-        situation.ticks().max(self.stands_back.unwrap_or(0))
+        situation.ticks().max(self.stands_back.unwrap_or(0) as usize)
     }
 
     /// The library's counter went back: a leader was heard, a vote given, a role taken.
@@ -331,7 +331,8 @@ impl Group {
         }
         self.note_leader(elapsed);
         if kind == MessageKind::RequestPreVote && self.has_agreed_since(said) {
-            self.stands_back.get_or_insert(Situation::stand_back(elapsed));
+            let until = u32::try_from(Situation::stand_back(elapsed)).unwrap_or(u32::MAX);
+            self.stands_back.get_or_insert(until);
         }
     }
 
@@ -525,7 +526,7 @@ impl Group {
             out.snapshot = Some(SnapshotPoint {
                 index: LogIndex(metadata.index),
                 term: Term(metadata.term),
-                membership: Membership::from_library(metadata.get_conf_state()),
+                membership: Rc::new(Membership::from_library(metadata.get_conf_state())),
             });
         }
         if let Some(point) = out.snapshot.as_ref() {
@@ -668,7 +669,7 @@ impl Group {
     pub fn membership(&self) -> Membership {
         match &self.node {
             Node::Awake(node) => Membership::from_library(&node.raft.prs().conf().to_conf_state()),
-            Node::Asleep(asleep) => asleep.storage.membership.clone(),
+            Node::Asleep(asleep) => (*asleep.storage.membership).clone(),
         }
     }
 

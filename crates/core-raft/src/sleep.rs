@@ -11,6 +11,7 @@ use crate::membership::Membership;
 use crate::storage::{GroupStorage, HardState};
 use base_types::{LogIndex, ReplicaId, Term};
 use raft::{Config, RawNode, StateRole};
+use std::rc::Rc;
 
 /// Bytes of entries in one append message; a follower far behind is fed in such pieces.
 const APPEND_BYTES_MAX: u64 = 128 << 10;
@@ -51,10 +52,7 @@ pub(crate) fn library_node(
         ..Config::default()
     };
     let logger = slog::Logger::root(slog::Discard, slog::o!());
-    let mut node = Box::new(RawNode::new(&library_config, storage, &logger)?);
-    // Read once, by the library; from here on it keeps the configuration.
-    node.mut_store().membership = Membership::default();
-    Ok(node)
+    Ok(Box::new(RawNode::new(&library_config, storage, &logger)?))
 }
 
 /// What a sleeping member keeps.
@@ -92,9 +90,11 @@ impl Asleep {
             replica: ReplicaId(raft.id),
         };
         let membership = Membership::from_library(&raft.prs().conf().to_conf_state());
+        let shared = &raft.store().membership;
+        let membership = if membership == **shared { shared.clone() } else { Rc::new(membership) };
         let (leader, election_elapsed, applied) = (raft.leader_id, raft.election_elapsed, raft.raft_log.applied);
         let store = node.mut_store();
-        let snapshot_point = std::mem::take(&mut store.snapshot_point);
+        let snapshot_point = store.snapshot_point.clone();
         let storage =
             GroupStorage { log: store.log.clone(), cluster: store.cluster, hard_state, membership, snapshot_point };
         Asleep { storage, leader, election_elapsed, applied }
@@ -106,8 +106,8 @@ impl Asleep {
             log: self.storage.log.clone(),
             cluster: self.storage.cluster,
             hard_state: self.storage.hard_state,
-            membership: std::mem::take(&mut self.storage.membership),
-            snapshot_point: std::mem::take(&mut self.storage.snapshot_point),
+            membership: self.storage.membership.clone(),
+            snapshot_point: self.storage.snapshot_point.clone(),
         };
         let node = library_node(config, self.applied, storage);
         let mut node = node.expect("the library made a node of this very configuration before");

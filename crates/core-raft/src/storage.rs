@@ -49,8 +49,8 @@ pub struct SnapshotPoint {
     pub index: LogIndex,
     /// That entry's term.
     pub term: Term,
-    /// The configuration at that index.
-    pub membership: Membership,
+    /// The configuration at that index; shared, as most replicas hold the same one for years.
+    pub membership: Rc<Membership>,
 }
 
 /// The library's view.
@@ -59,7 +59,7 @@ pub(crate) struct GroupStorage {
     pub(crate) cluster: ClusterId,
     pub(crate) hard_state: HardState,
     /// The configuration at the applied index when the group is made; later ones live in the library.
-    pub(crate) membership: Membership,
+    pub(crate) membership: Rc<Membership>,
     pub(crate) snapshot_point: SnapshotPoint,
 }
 

@@ -21,7 +21,8 @@ fn group(voters: &[u64]) -> (Group, Rc<RefCell<Log>>, TestDisk) {
     let (mut log, _) = Log::recover(&mut disk, config, 1).unwrap();
     log.compact(CLUSTER, LogIndex(1), Term(1));
     let log = Rc::new(RefCell::new(log));
-    let membership = Membership { voters: voters.iter().copied().map(ReplicaId).collect(), ..Membership::default() };
+    let membership =
+        Rc::new(Membership { voters: voters.iter().copied().map(ReplicaId).collect(), ..Membership::default() });
     let config = GroupConfig {
         cluster: CLUSTER,
         replica: ReplicaId(1),

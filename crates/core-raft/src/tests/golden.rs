@@ -136,8 +136,8 @@ impl Member {
             heartbeat_ticks: 3,
             seed: 1,
             applied: at,
-            membership: membership.clone(),
-            snapshot_point: SnapshotPoint { index: at, term, membership: membership.clone() },
+            membership: membership.clone().into(),
+            snapshot_point: SnapshotPoint { index: at, term, membership: membership.clone().into() },
         };
         let group = Some(Group::new(config, log.clone()).unwrap());
         let unsynced = VecDeque::new();
