@@ -77,8 +77,8 @@ impl Reborn {
         }
         let replica = record.spec.replica;
         let member = Member { replica, node: home.node, disk: home.disk, learner: false };
-        meta.membership = Membership { voters: vec![replica], ..Membership::default() };
-        meta.members = vec![member];
+        meta.membership = Membership { voters: vec![replica], ..Membership::default() }.into();
+        meta.members = vec![member].into();
         record.spec.engine = home.engine;
         record.spec.initial_members = vec![member];
         record.space = home.space;

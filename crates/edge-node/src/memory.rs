@@ -1,20 +1,37 @@
-//! Gives memory back to the system when a thread falls quiet.
+//! What a node asks of the allocator: memory of its own for each core, and back to the system when a thread falls quiet.
 //!
 //! Always: nothing is given back while a thread is busy, since its next turns would fetch it again.
 //! Not here: which allocator there is (the program says how to ask it).
 
 use std::sync::OnceLock;
 
-static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
+/// How the program's allocator is asked. All work on the calling thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocator {
+    /// Gives its free memory back to the system.
+    pub give_back: fn(),
+    /// Has it take memory from a part of the heap that no other thread uses, so that cores do not wait for each other.
+    pub own_heap: fn(),
+}
+
+static ALLOCATOR: OnceLock<Allocator> = OnceLock::new();
 
 /// Events in one period up to which a lane counts as quiet: heartbeats and timers of an idle node.
 const QUIET_EVENTS_MAX: u64 = 500;
 /// Quiet periods in a row before memory is given back.
 const QUIET_PERIODS: u32 = 3;
 
-/// How the calling thread's free memory is given back to the system. Told once, by the program, at its start.
-pub fn set_give_back(give_back: fn()) {
-    let _told_before = GIVE_BACK.set(give_back);
+/// Told once, by the program, at its start.
+pub fn set_allocator(allocator: Allocator) {
+    let _told_before = ALLOCATOR.set(allocator);
+}
+
+/// A core's thread begins. The first core shares the heap of the threads beside the cores: a node of one core, one of
+/// many on its machine, needs no second.
+pub(crate) fn core_begins(index: usize) {
+    if let Some(allocator) = ALLOCATOR.get().filter(|_| index > 0) {
+        (allocator.own_heap)();
+    }
 }
 
 /// Watches one thread: told every period how many events there have been in all.
@@ -28,8 +45,8 @@ impl QuietMemory {
     /// A period is over; gives memory back once, when the thread has just become quiet.
     pub(crate) fn period(&mut self, events: u64) {
         if self.has_become_quiet(events) {
-            if let Some(give_back) = GIVE_BACK.get() {
-                give_back();
+            if let Some(allocator) = ALLOCATOR.get() {
+                (allocator.give_back)();
             }
         }
     }

@@ -38,6 +38,7 @@ pub struct Plan {
 /// Runs a thread to its end.
 pub fn run(plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
     pin(plan.index, plan.threads);
+    crate::memory::core_begins(plan.index);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
