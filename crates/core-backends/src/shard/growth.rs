@@ -3,7 +3,7 @@
 //!
 //! Keys that only grow (times, counters) put every new key behind all others. Such a shard is not split, which would
 //! copy it again and again: it is *narrowed*. It gives up the keys behind the greatest one that it was ever told to
-//! write, where it holds nothing, and an empty shard takes those (`reshard.rs`, `narrow`; decision 0018).
+//! write, where it holds nothing, and an empty shard takes those (`reshard.rs`, `narrow`; decision 0021).
 //!
 //! Always: no write of a key behind [`Growth::top`] was ever carried out here, so nothing behind it has a row, a stamp,
 //! a token or a remembered request; all of it is a function of the commands and the cluster's time.

@@ -3,7 +3,7 @@
 //!
 //! Always: a look may be cut short or come twice; it ends well if nothing is left to come back for, else with
 //! the refusal `NotReady`. Splitting goes by rows (versions and markers), of which one shard should not have many, and
-//! by writes; a shard that only grows at its end is narrowed instead (decision 0018).
+//! by writes; a shard that only grows at its end is narrowed instead (decision 0021).
 //! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs).
 
 use super::clusters;
