@@ -67,6 +67,7 @@ fn plan(seed: u64) -> Plan {
         cluster_size: NODES,
         keyspaces: 0,
         buckets: 0,
+        versioned: 0,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };
