@@ -32,9 +32,6 @@ pub enum Emphasis {
     Members,
     /// One node's log rots while isolation goes round (core).
     Rot,
-    /// Buckets whose shards split and merge, uploads, names that are raced for (core; no seed leans to it by itself,
-    /// for one in seven has buckets).
-    Buckets,
 }
 
 use Emphasis::*;
@@ -51,7 +48,6 @@ pub const ALL: &[(Emphasis, &str)] = &[
     (Moves, "moves"),
     (Members, "members"),
     (Rot, "rot"),
-    (Buckets, "buckets"),
 ];
 
 /// The stories of a lane alone.
@@ -93,7 +89,6 @@ impl Emphasis {
             Moves => bend.moves(),
             Members => bend.members(),
             Rot => bend.rot(),
-            Buckets => bend.buckets(),
         }
         if self != Plain {
             plan.hazards.sort_by_key(|hazard| hazard.at_ms);
@@ -428,24 +423,6 @@ impl Bend<'_> {
         }
         if self.random.per_mille(500) {
             self.hasty_clients();
-        }
-    }
-
-    fn buckets(&mut self) {
-        self.small_world(&[3, 3, 5]);
-        let shape = &mut self.plan.shape;
-        (shape.clusters, shape.buckets, shape.versioned) = (1, 1, self.random.below(2));
-        let load = &mut self.plan.load;
-        (load.mixed, load.ledger, load.counters, load.readers, load.writers) = (1, 0, 0, 0, 0);
-        (load.s3, load.uploaders, load.owners) = (self.random.between(3, 6), self.random.between(1, 3), 2);
-        (load.think_ms, load.run_ms) = (*self.random.pick(&[5, 20]), 15_000);
-        load.deadline_ms = *self.random.pick(&[500, 2_000]);
-        self.plan.tuning.split_keys = 8;
-        for _ in 0..self.random.below(8) {
-            let kinds = [FaultKind::Crash, FaultKind::Isolate, FaultKind::Delay, FaultKind::Loss, FaultKind::Pause];
-            let (kind, at, node) = (*self.random.pick(&kinds), self.random.below(14_000), self.node());
-            let for_ms = self.random.between(100, 3_000);
-            self.add(at, kind, node, for_ms, 100);
         }
     }
 
