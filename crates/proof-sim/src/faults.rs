@@ -234,7 +234,7 @@ fn swizzle(world: &mut World, number: usize, hazard: &Hazard) -> bool {
             ..black_hole(node)
         });
         world.schedule(cut_at, Due::Hazard(world.plan.hazards.len() - 1));
-        debug_assert!(mend_at > world.now && number < world.plan.hazards.len());
+        assert!(mend_at > world.now && number < world.plan.hazards.len());
     }
     true
 }

@@ -28,6 +28,7 @@ pub const RECORD_AGE_MAX: Duration = Duration::from_millis(1_000);
 const RECORD_REFRESH_AGE: Duration = Duration::from_millis(500);
 /// What who changes a record waits: the age, and a tenth for clocks that do not run alike.
 pub const RECORD_CHANGE_WAIT: Duration = Duration::from_millis(1_100);
+const _: () = assert!(RECORD_CHANGE_WAIT.as_millis() > RECORD_AGE_MAX.as_millis());
 
 /// A bucket as last read.
 #[derive(Clone, PartialEq, Debug)]

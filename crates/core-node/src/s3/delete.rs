@@ -15,7 +15,7 @@
 //! again, by us or, where we stopped, by the sweep (leftovers.rs), which waits until nothing of ours can come late.
 //! Not here: uploads under way, which do not keep a bucket (as with AWS): the ending ends them.
 
-use super::cache::{RECORD_AGE_MAX, RECORD_CHANGE_WAIT};
+use super::cache::RECORD_CHANGE_WAIT;
 use super::create::{mark, work_of};
 use super::directory;
 use super::ending::{Elapsed, Ending, Progress};
@@ -366,7 +366,6 @@ impl Delete {
     }
 
     fn wait(&mut self, context: &mut PlanContext<'_>) -> Step {
-        debug_assert!(RECORD_CHANGE_WAIT > RECORD_AGE_MAX);
         context.s3.forget_record(&self.bucket);
         self.stage = Stage::Waited;
         Step::Wait(RECORD_CHANGE_WAIT)

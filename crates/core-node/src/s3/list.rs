@@ -61,8 +61,10 @@ struct UnderWay {
     map: Option<Arc<ShardMap>>,
     /// This call made the snapshot.
     fresh: bool,
-    /// The answer, while a snapshot that nobody will read again is given back.
+    /// The answer, while it is written down how long its snapshot is kept, or that is given back.
     answer: Option<Step>,
+    /// The answer has a token: it is only told when its snapshot is kept.
+    keeps: bool,
 }
 
 fn or_empty(text: &Option<String>) -> &str {
@@ -170,7 +172,10 @@ impl BucketWork for Listing {
         }
         let Some(under_way) = &mut self.under_way else { return Ok(done(S3Answer::Done, None)) };
         if let Some(answer) = under_way.answer.take() {
-            return Ok(answer);
+            return match answers.into_iter().find_map(Result::err).filter(|_| under_way.keeps) {
+                Some(failure) => Err(Trouble::Failed(failure)),
+                None => Ok(answer),
+            };
         }
         if let Some(instant) = &mut under_way.instant {
             match instant.next(context, at, core::mem::take(&mut answers))? {
@@ -212,23 +217,36 @@ impl Listing {
         let walk = Walk::new(versions, prefix, delimiter, start, wanted)?;
         let fresh = matches!(&self.call, List::ObjectsV2(call) if call.snapshot) && pin.is_none() && max > 0;
         let instant = pin.map(Instant::find).or_else(|| fresh.then(Instant::make));
-        Ok(UnderWay { bucket: bucket.id, walk, max, encoding, pin, instant, map: None, fresh, answer: None })
+        Ok(UnderWay {
+            bucket: bucket.id,
+            walk,
+            max,
+            encoding,
+            pin,
+            instant,
+            map: None,
+            fresh,
+            answer: None,
+            keeps: false,
+        })
     }
 
-    /// The page is whole. A snapshot that this very page shows to its end is given back, for no token names it; one
-    /// whose walk ends here is soon over.
+    /// The page is whole. A new snapshot that this very page shows to its end is given back, for no token names it;
+    /// one that goes on is kept before its first token is told; one whose walk ends here is soon over.
     fn end(&mut self, context: &PlanContext<'_>, at: &Place) -> Result<Step, Trouble> {
         let Some(mut under_way) = self.under_way.take() else { return Ok(done(S3Answer::Done, None)) };
-        let last = under_way.max > 0 && under_way.walk.items.len() <= under_way.max;
-        let pinned = under_way.pin.zip(under_way.map.clone()).filter(|_| last);
         let items = core::mem::take(&mut under_way.walk.items);
+        let last = under_way.max > 0 && items.len() <= under_way.max;
         let answer = self.finish(&at.bucket, &under_way, items)?;
-        let Some((pin, map)) = pinned else { return Ok(answer) };
-        let calls = match under_way.fresh {
-            true => snapshot::give_back(at.bucket.id, pin, &map)?,
-            false => vec![snapshot::walked(at.bucket.id, context.unix_ms, pin, &map)?],
+        let Some((pin, map)) = under_way.pin.zip(under_way.map.clone()) else { return Ok(answer) };
+        let (id, now_ms) = (at.bucket.id, context.unix_ms);
+        let calls = match (under_way.fresh, last) {
+            (true, true) => snapshot::give_back(id, pin, &map)?,
+            (true, false) => vec![snapshot::keep(id, now_ms, pin, &map)?],
+            (false, true) => vec![snapshot::keep_untold(id, now_ms, pin, &map)?],
+            (false, false) => return Ok(answer),
         };
-        under_way.answer = Some(answer);
+        (under_way.answer, under_way.keeps) = (Some(answer), under_way.fresh && !last);
         self.under_way = Some(under_way);
         Ok(Step::Calls(calls))
     }

@@ -1,9 +1,9 @@
 //! One instant of a whole bucket: a pin in every shard, and a row in the bucket's cluster that tells which.
 //!
 //! ```text
-//!   map ─▶ PinPrepare everywhere (writes wait) ─▶ PinCommit everywhere (writes go on) ─▶ row `snapshot/<pin>`
-//!    ▲          │ refused                              │ refused: a write came between
-//!    └──────────┴──── Unpin everywhere, a new pin ◀────┘
+//!   map ─▶ row `snapshot/<pin>` ─▶ PinPrepare everywhere (writes wait) ─▶ PinCommit everywhere (writes go on)
+//!    ▲                                  │ refused                              │ refused: a write came between
+//!    └──────────────────────────────────┴──── Unpin everywhere, a new pin ◀────┘
 //! ```
 //!
 //! When every shard has prepared and none was written to until it committed, there was a moment at which all
@@ -11,7 +11,9 @@
 //! so a walk reads the very shards it began with, whatever was split since; those are kept until their pins end.
 //!
 //! Always: a pin that does not stand everywhere is never told to anybody; a snapshot that has ended is refused
-//! `SnapshotExpired`. A walk that came to its end frees its pins soon, so that many walks an hour are possible.
+//! `SnapshotExpired`. No pin without a row: the row is written first, and for a short time; it is [`keep`] that
+//! prolongs it, before a token is told. So what a maker left that gave up, and a walk that came to its end, is
+//! soon taken back by the bucket's upkeep, and a shard's few places for pins are free for others.
 //! Not here: history (core-backends, shard/history.rs), listings (list.rs), retired shards (upkeep.rs).
 
 use super::cache::ShardMap;
@@ -40,10 +42,11 @@ const TRIES_MAX: u32 = 12;
 const CALLS_AT_ONCE: usize = 512;
 /// How much longer than the pins its row is kept, for clocks that do not run alike.
 const ROW_KEEP_MS: u64 = 60 * 60 * 1000;
-/// How long a snapshot is kept whose last page was told: that answer may be lost on its way.
-pub(crate) const WALKED_KEEP_MS: u64 = 60 * 1000;
-/// Rows of snapshots looked at in one look.
-const ROWS_PAGE: u32 = 64;
+/// How long a snapshot is kept that no token names: one being made or read for the first time, and one whose last
+/// page was told (that answer may be lost on its way).
+pub(crate) const UNTOLD_KEEP_MS: u64 = 60 * 1000;
+/// Rows of snapshots looked at in one look: more than a shard has places for pins.
+const ROWS_PAGE: u32 = 256;
 const PREFIX: &[u8] = b"snapshot/";
 /// The row's form.
 const FORMAT: u8 = 1;
@@ -78,25 +81,35 @@ pub(crate) fn pinned_trouble(failure: Failure) -> Trouble {
 }
 
 /// Takes the pins of a snapshot back that nobody will read (some of them, in a large bucket: the others end by
-/// themselves).
+/// themselves), and its row.
 pub(crate) fn give_back(id: u128, pin: u128, map: &ShardMap) -> Result<Vec<Call>, Refusal> {
     let some = map.entries.iter().take(CALLS_AT_ONCE);
-    some.map(|entry| shard_tell(id, entry.shard, &shard::Command::Unpin { pin })).collect()
+    let unpin = some.map(|entry| shard_tell(id, entry.shard, &shard::Command::Unpin { pin }));
+    unpin.chain([write(id, &Command::Delete { scope: None, key: row(pin) })]).collect()
 }
 
-/// The walk over a snapshot has come to its end: it is kept no longer than a client may ask for its last page again.
-pub(crate) fn walked(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
-    let value = encode(unix_ms.saturating_add(WALKED_KEEP_MS), map);
-    write(id, &Command::Put { scope: None, key: row(pin), value })
+/// A token of this snapshot is about to be told: its row is kept as long as a walk may take.
+pub(crate) fn keep(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
+    note(id, unix_ms.saturating_add(SNAPSHOT_KEEP_MS + ROW_KEEP_MS), pin, map)
+}
+
+/// No token will name this snapshot (yet), or the walk over it has come to its end.
+pub(crate) fn keep_untold(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
+    note(id, unix_ms.saturating_add(UNTOLD_KEEP_MS), pin, map)
+}
+
+fn note(id: u128, until_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
+    write(id, &Command::Put { scope: None, key: row(pin), value: encode(until_ms, map) })
 }
 
 enum State {
     /// Ask for the row of this pin.
     Find(u128),
     Begin,
+    /// Its row is written.
+    Noting,
     Preparing(usize),
     Committing(usize),
-    Saving,
     /// Pins are taken back; then this.
     TakingBack(usize, Box<Failure>),
 }
@@ -137,12 +150,12 @@ impl Instant {
             (State::Find(pin), true) => self.look(context, id, pin),
             (State::Find(pin), false) => self.found(context, id, pin, only(answers)),
             (State::Begin, _) | (_, true) => self.begin(context, at),
+            (State::Noting, _) => {
+                let _: (Reply, _) = reply(only(answers))?;
+                self.prepare(id, 0)
+            }
             (State::Preparing(told), _) => self.prepared(id, told, answers),
             (State::Committing(told), _) => self.committed(context, id, told, answers),
-            (State::Saving, _) => {
-                let _: (Reply, _) = reply(only(answers))?;
-                Ok(Progress::Ready(self.ready(context, id)))
-            }
             (State::TakingBack(told, why), _) => self.taken_back(context, id, told, *why),
         }
     }
@@ -187,7 +200,8 @@ impl Instant {
             let message = format!("the bucket's map of {} shards is too large for a snapshot", self.map.entries.len());
             return Err(Refusal::new(ErrorKind::TooLarge, "SnapshotTooLarge", message).into());
         }
-        self.prepare(at.bucket.id, 0)
+        self.state = State::Noting;
+        Ok(Progress::Step(one(keep_untold(at.bucket.id, context.unix_ms, self.pin, &self.map)?)))
     }
 
     fn tell(&self, id: u128, from: usize, command: impl Fn(&Entry) -> shard::Command) -> Result<Progress, Trouble> {
@@ -239,10 +253,7 @@ impl Instant {
         if next < self.map.entries.len() {
             return self.commit(id, next);
         }
-        self.state = State::Saving;
-        let until_ms = context.unix_ms.saturating_add(SNAPSHOT_KEEP_MS + ROW_KEEP_MS);
-        let command = Command::Put { scope: None, key: row(self.pin), value: encode(until_ms, &self.map) };
-        Ok(Progress::Step(one(write(id, &command)?)))
+        Ok(Progress::Ready(self.ready(context, id)))
     }
 
     /// Not everywhere: so nowhere. What cannot be told now ends by itself.
@@ -343,8 +354,7 @@ pub(crate) fn list(id: u128) -> Result<Call, Refusal> {
     )
 }
 
-/// Of what `list` was answered: whether any snapshot stays, and the calls that end those whose time is over: their pins
-/// (some, of a large bucket: the others end by themselves), then the row.
+/// Of what `list` was answered: whether any snapshot stays, and the calls that end those whose time is over.
 pub(crate) fn old(id: u128, unix_ms: u64, answer: CallResult) -> Result<(bool, Vec<Call>), Failure> {
     let (Reply::Page { entries, more, .. }, _) = reply(answer)? else { return Err(odd("a bucket's cluster")) };
     let (mut stays, mut calls) = (more, Vec::new());
@@ -352,7 +362,6 @@ pub(crate) fn old(id: u128, unix_ms: u64, answer: CallResult) -> Result<(bool, V
         match decode(body) {
             Ok((until_ms, map)) if until_ms < unix_ms && calls.len() < CALLS_AT_ONCE => {
                 calls.extend(pin_of(&key).map(|pin| give_back(id, pin, &map)).transpose()?.unwrap_or_default());
-                calls.push(write(id, &Command::Delete { scope: None, key })?);
             }
             // A newer Hive's are a newer Hive's business.
             _ => stays = true,

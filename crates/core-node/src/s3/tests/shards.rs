@@ -7,7 +7,7 @@ use crate::s3::freed::FREED_AGE_MS;
 use crate::s3::on_bucket::Place;
 use crate::s3::record::BucketRecord;
 use crate::s3::request::Terms;
-use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS, WALKED_KEEP_MS};
+use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS, UNTOLD_KEEP_MS};
 use crate::s3::{clusters, planner_for, reshard, upkeep};
 use base_types::codec::Encode;
 use base_types::s3::*;
@@ -477,6 +477,39 @@ fn a_snapshot_shows_one_instant_across_splits_until_it_ends() {
     }
 }
 
+/// A maker that gave up, or whose giving back was lost, must not fill the few places that shards have for pins.
+#[test]
+fn a_snapshot_that_no_token_names_is_ended_by_the_upkeep() {
+    let mut bucket = Tended::new(38, 8);
+    for at in 0..30 {
+        bucket.put(&format!("k{at:02}")).unwrap();
+    }
+    bucket.rest();
+    let mut left = 0;
+    for number in 0..100 {
+        let (mut instant, mut answers, place) = (Instant::make(), Vec::new(), bucket.place());
+        // Every maker gives up a call later than the one before; some come to their end and tell nobody.
+        for _ in 0..number % 12 {
+            let mut context = bucket.world.context(0);
+            match instant.next(&mut context, &place, core::mem::take(&mut answers)) {
+                Ok(Progress::Step(crate::planner::Step::Calls(calls))) => {
+                    answers = calls.into_iter().map(|call| bucket.world.carry_out(call)).collect();
+                }
+                Ok(Progress::Step(_)) => bucket.world.now_ms += 50,
+                Ok(Progress::Ready(_)) | Err(_) => break,
+            }
+        }
+        left += pins(&mut bucket);
+        bucket.world.now_ms += UNTOLD_KEEP_MS / 2;
+        bucket.rest();
+    }
+    assert!(left > 100, "{left}");
+    bucket.world.now_ms += 2 * UNTOLD_KEEP_MS;
+    bucket.rest();
+    assert_eq!(pins(&mut bucket), 0);
+    assert!(pin(&mut bucket, Instant::make()).is_some());
+}
+
 /// How many pins the shards of the map hold.
 fn pins(bucket: &mut Tended) -> usize {
     let held = bucket.map().into_iter().map(|entry| match bucket.ask(entry.shard, &shard::Query::Describe) {
@@ -540,7 +573,7 @@ fn pages_of_a_snapshot_show_one_instant_and_a_whole_one_is_given_back() {
     assert_eq!(seen, expected);
     // The last page may be asked for again; a while later the walk has left nothing behind.
     assert!(pins(&mut bucket) > 0);
-    bucket.world.now_ms += 2 * WALKED_KEEP_MS;
+    bucket.world.now_ms += 2 * UNTOLD_KEEP_MS;
     bucket.rest();
     assert_eq!(pins(&mut bucket), 0);
     bucket.world.caches = (0..3).map(|_| Default::default()).collect();
