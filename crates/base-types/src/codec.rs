@@ -103,6 +103,10 @@ impl Reader {
 
     /// An unsigned LEB128 integer of at most ten bytes.
     pub fn varint(&mut self, what: &'static str) -> Result<u64, DecodeError> {
+        if let Some(byte) = self.rest.first().copied().filter(|byte| byte & 0x80 == 0) {
+            bytes::Buf::advance(&mut self.rest, 1);
+            return Ok(u64::from(byte));
+        }
         let mut value = 0u64;
         for (shift, byte) in self.rest.iter().take(VARINT_BYTES_MAX).enumerate() {
             let part = u64::from(byte & 0x7f);
@@ -228,6 +232,9 @@ impl Writer {
 
     /// An unsigned LEB128 integer.
     pub fn varint(&mut self, mut value: u64) -> &mut Self {
+        if value < 0x80 {
+            return self.u8(value as u8);
+        }
         let (mut bytes, mut count) = ([0; VARINT_BYTES_MAX], 1);
         while value >= 0x80 {
             bytes[count - 1] = value as u8 | 0x80;

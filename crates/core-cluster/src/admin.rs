@@ -434,9 +434,7 @@ impl Replica {
     }
 
     pub fn expire_admin(&mut self, shared: &mut Shared, now: Tick) {
-        let (late, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.admin.list).into_iter().partition(|wait| wait.deadline <= now);
-        self.admin.list = kept;
+        let late: Vec<_> = self.admin.list.extract_if(.., |wait| wait.deadline <= now).collect();
         for wait in late {
             let message = format!(
                 "cluster {} has not finished the change before its deadline; it goes on, ask again to wait for it",

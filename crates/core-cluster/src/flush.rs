@@ -117,6 +117,11 @@ impl Jobs {
         self.queues.get(engine).is_some_and(|queue| queue.flushing)
     }
 
+    /// Whether any engine has a flush out.
+    pub fn is_any_flushing(&self) -> bool {
+        self.queues.values().any(|queue| queue.flushing)
+    }
+
     fn flush(&mut self, engine: &str, target: JobTarget, batch: WriteBatch) {
         self.write(engine, target, batch);
         self.queues.get_mut(engine).expect("just pushed").flushing = true;

@@ -885,8 +885,7 @@ impl Lane {
         let age = Duration::from_millis(self.shared.config.flush_after_ms);
         let flush = self.oldest_dirty().map_or(Tick::NEVER, |since| since + age);
         // A flush that is out already is not waited for by the clock.
-        let flushing = self.shared.engines.keys().any(|engine| self.shared.jobs.is_flushing(engine));
-        let flush = if flushing { Tick::NEVER } else { flush };
+        let flush = if self.shared.jobs.is_any_flushing() { Tick::NEVER } else { flush };
         let log = self.shared.log.borrow().next_wake();
         self.next_tick.min(flush).min(log).min(self.shared.jobs.next_wake())
     }

@@ -258,11 +258,7 @@ impl Replica {
 
     pub fn expire_reads(&mut self, shared: &mut Shared, now: Tick) {
         let mut late = Vec::new();
-        let mut sweep = |reads: &mut Vec<WaitingRead>| {
-            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(reads).into_iter().partition(|r| r.deadline <= now);
-            *reads = kept;
-            late.extend(gone);
-        };
+        let mut sweep = |reads: &mut Vec<WaitingRead>| late.extend(reads.extract_if(.., |read| read.deadline <= now));
         sweep(&mut self.reads.waiting);
         if let Some(round) = self.reads.round.as_mut() {
             sweep(&mut round.reads);

@@ -951,9 +951,7 @@ impl Replica {
                 shared.complete(write.ticket, LocalOutcome::Unknown { message });
             }
         }
-        let (late, waiting): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.absolute).into_iter().partition(|wait| wait.waiting.deadline <= now);
-        self.absolute = waiting;
+        let late: Vec<_> = self.absolute.extract_if(.., |wait| wait.waiting.deadline <= now).collect();
         for wait in late {
             let missing = self.lacking(wait.at.index);
             let outcome = LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing };

@@ -288,6 +288,10 @@ impl Group {
         }
         self.awake().tick();
         let raft = &self.library().raft;
+        // Who follows waits at least this long: not worked out in every tick of every group.
+        if raft.state == StateRole::Follower && raft.election_elapsed <= self.config.election_ticks {
+            return;
+        }
         let waits = raft.state != StateRole::Leader && raft.promotable();
         if waits && raft.election_elapsed >= self.patience() {
             self.ask_to_lead();

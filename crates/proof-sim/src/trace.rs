@@ -9,6 +9,8 @@ pub const TRACE_INTERVAL: u64 = 1_000;
 /// The hash of a run so far.
 pub struct Trace {
     hash: Xxh3,
+    /// One event as bytes; kept, that it need not be made anew.
+    event: Vec<u8>,
     /// Events so far.
     pub events: u64,
     /// The hash after each `TRACE_INTERVAL` events.
@@ -20,16 +22,16 @@ pub struct Trace {
 impl Trace {
     /// An empty trace.
     pub fn new(loud: bool) -> Trace {
-        Trace { hash: Xxh3::new(), events: 0, points: Vec::new(), loud }
+        Trace { hash: Xxh3::new(), event: Vec::new(), events: 0, points: Vec::new(), loud }
     }
 
     /// Something happened at `now`; `what` is its kind, the numbers its content.
     pub fn note(&mut self, now: u64, what: &'static str, numbers: &[u64]) {
-        self.hash.update(&now.to_le_bytes());
-        self.hash.update(what.as_bytes());
-        for number in numbers {
-            self.hash.update(&number.to_le_bytes());
-        }
+        self.event.clear();
+        self.event.extend_from_slice(&now.to_le_bytes());
+        self.event.extend_from_slice(what.as_bytes());
+        numbers.iter().for_each(|number| self.event.extend_from_slice(&number.to_le_bytes()));
+        self.hash.update(&self.event);
         self.events += 1;
         if self.events.is_multiple_of(TRACE_INTERVAL) {
             self.points.push(self.hash.digest());

@@ -1,17 +1,22 @@
 //! Everything that will happen, by time; what was asked for first comes first at one time.
 //!
-//! Always: the order is that of (time, number) alone. The heap moves three small numbers about; what
-//! is due lies still in its slot.
+//! Always: the order is that of (time, number) alone. The heap moves one number about, in which time, number
+//! and slot lie one behind the other; what is due lies still in its slot.
 
 use super::Due;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Bits of a slot's number: more things are never due at once.
+const SLOT_BITS: u32 = 24;
+/// Bits of a thing's number: more things never happen in one run.
+const NUMBER_BITS: u32 = 40;
+
 /// The queue.
 #[derive(Default)]
 pub struct Queue {
     /// Time, number, slot.
-    heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    heap: BinaryHeap<Reverse<u128>>,
     slots: Vec<Option<Due>>,
     free: Vec<usize>,
     number: u64,
@@ -26,17 +31,19 @@ impl Queue {
             self.slots.len() - 1
         });
         self.slots[slot] = Some(due);
-        self.heap.push(Reverse((at, self.number, slot)));
+        assert!(self.number >> NUMBER_BITS == 0 && slot >> SLOT_BITS == 0, "too much happens for one queue");
+        self.heap.push(Reverse(u128::from(at) << 64 | u128::from(self.number << SLOT_BITS | slot as u64)));
     }
 
     /// When the next thing happens.
     pub fn next_at(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse((at, _, _))| *at)
+        self.heap.peek().map(|Reverse(key)| (key >> 64) as u64)
     }
 
     /// Takes the next thing.
     pub fn pop(&mut self) -> Option<Due> {
-        let Reverse((_, _, slot)) = self.heap.pop()?;
+        let Reverse(key) = self.heap.pop()?;
+        let slot = key as usize & ((1 << SLOT_BITS) - 1);
         self.free.push(slot);
         self.slots[slot].take()
     }

@@ -10,7 +10,7 @@ use base_types::sizes::{Sizes, Stay};
 use proof_check::Violation;
 
 /// Turns of the world between two looks: a prime, so that no core's rhythm hides from it.
-const TURNS_BETWEEN_LOOKS: u64 = 31;
+const TURNS_BETWEEN_LOOKS: u64 = 127;
 /// Actions that may wait for one lane's disk: one write is out at a time, segments are few.
 const DISK_QUEUE_MAX: usize = 1_024;
 
