@@ -809,7 +809,8 @@ impl Lane {
 
     fn finish_replica(&mut self, now: Tick, cluster: ClusterId) {
         let Some(replica) = self.replicas.get_mut(&cluster) else { return };
-        if !self.shared.storage_failed {
+        let processed = !self.shared.storage_failed;
+        if processed {
             replica.process(&mut self.shared, now);
         }
         // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
@@ -823,7 +824,7 @@ impl Lane {
             self.dirty.insert(cluster);
             self.dirty_order.insert((since, cluster));
         }
-        if replica.has_more() {
+        if (processed && replica.has_more_behind()) || (!processed && replica.has_more()) {
             self.touched.insert(cluster);
         }
         if replica.removed {

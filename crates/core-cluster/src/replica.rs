@@ -186,6 +186,8 @@ pub struct Replica {
     /// An entry up to here may make later writes be refused; `MAX`: it waits to be proposed.
     pub unsure_until: LogIndex,
     pub absolute: Vec<AbsoluteWait>,
+    /// The library had nothing more to hand out, and was asked for nothing since (within a turn).
+    drained: bool,
     pub reads: Reads,
     pub admin: AdminWaits,
     pub senders: BTreeMap<ReplicaId, Sender>,
@@ -315,6 +317,7 @@ impl Replica {
             pending_writes: 0,
             unsure_until: LogIndex(0),
             absolute: Vec::new(),
+            drained: false,
             reads: Reads::default(),
             admin: AdminWaits::default(),
             senders: BTreeMap::new(),
@@ -745,7 +748,8 @@ impl Replica {
         // What reads and proposals have the library say leaves with this turn.
         if self.advance_reads(shared, now) || proposes {
             self.take_readies(shared, now);
-            self.advance_reads(shared, now);
+            let asked = self.advance_reads(shared, now);
+            self.drained &= !asked;
         }
         self.complete_absolute(shared, now);
         self.advance_admin(shared, now);
@@ -760,7 +764,9 @@ impl Replica {
 
     fn take_readies(&mut self, shared: &mut Shared, now: Tick) {
         for _ in 0..READY_ROUNDS_MAX {
-            let Some(ready) = self.next_ready(shared) else { return };
+            let ready = self.next_ready(shared);
+            self.drained = ready.is_none();
+            let Some(ready) = ready else { return };
             self.handle_ready(shared, now, ready);
         }
     }
@@ -777,6 +783,11 @@ impl Replica {
 
     pub fn has_more(&self) -> bool {
         self.group.as_ref().is_some_and(Group::has_ready) || !self.staged.is_empty()
+    }
+
+    /// The same right behind `process`, which mostly knows without asking the library once more.
+    pub fn has_more_behind(&self) -> bool {
+        !self.staged.is_empty() || (!self.drained && self.has_more())
     }
 
     fn handle_ready(&mut self, shared: &mut Shared, now: Tick, mut ready: GroupReady) {

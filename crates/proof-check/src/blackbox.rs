@@ -14,6 +14,7 @@ use crate::keys::{Keys, Listed};
 use crate::Violation;
 use bytes::Bytes;
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// What the search came to.
 #[derive(Default, Debug)]
@@ -210,7 +211,42 @@ enum Answer {
 }
 
 /// Which calls are already in the order.
-type Taken = Vec<u64>;
+#[derive(Clone)]
+struct Taken {
+    bits: Vec<u64>,
+    /// The sum (by exclusive or) of a number for each call taken: sets are told apart by it (Zobrist's hash). Of 128
+    /// bits: two sets with one sum would hide a way and make a false alarm, once in more runs than there will be.
+    sum: u128,
+}
+
+/// Sums are spread already.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u128(&mut self, sum: u128) {
+        self.0 = sum as u64 ^ (sum >> 64) as u64;
+    }
+}
+
+/// A number for anything: Splitmix's finish, twice.
+fn spread(value: u64) -> u128 {
+    let half = |salt: u64| {
+        let mut mixed = value.wrapping_add(salt);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u128::from(mixed ^ (mixed >> 31))
+    };
+    half(0x9e37_79b9_7f4a_7c15) << 64 | half(0x3c6e_f372_fe94_f82a)
+}
 
 struct Search<'a> {
     /// Settled calls by invocation.
@@ -218,7 +254,8 @@ struct Search<'a> {
     /// Ghosts by invocation.
     ghosts: Vec<&'a Call>,
     steps_left: u64,
-    seen: HashSet<(Taken, State)>,
+    /// Sums of what was taken and of the state it led to.
+    seen: HashSet<u128, BuildHasherDefault<AsIs>>,
     deepest: (usize, Vec<u64>),
 }
 
@@ -236,8 +273,8 @@ fn search(calls: &[Call], steps_max: u64) -> Answer {
     ghosts.sort_by_key(|call| call.invoked);
     let words = (settled.len() + ghosts.len()).div_ceil(64);
     let mut search =
-        Search { calls: settled, ghosts, steps_left: steps_max, seen: HashSet::new(), deepest: (0, Vec::new()) };
-    let first = search.frame(vec![0; words], 0, 0);
+        Search { calls: settled, ghosts, steps_left: steps_max, seen: HashSet::default(), deepest: (0, Vec::new()) };
+    let first = search.frame(Taken { bits: vec![0; words], sum: 0 }, 0, 0);
     let mut stack = vec![first];
     while let Some(top) = stack.last_mut() {
         if top.count == search.calls.len() {
@@ -251,7 +288,7 @@ fn search(calls: &[Call], steps_max: u64) -> Answer {
             return Answer::GaveUp;
         }
         search.steps_left -= 1;
-        if search.seen.insert((taken.clone(), state)) {
+        if search.seen.insert(taken.sum ^ spread(!(state as u64))) {
             let count = top.count + 1;
             let frame = search.frame(taken, state, count);
             stack.push(frame);
@@ -261,29 +298,43 @@ fn search(calls: &[Call], steps_max: u64) -> Answer {
 }
 
 fn has(taken: &Taken, bit: usize) -> bool {
-    taken[bit / 64] & (1 << (bit % 64)) != 0
+    taken.bits[bit / 64] & (1 << (bit % 64)) != 0
+}
+
+/// The calls not taken, in order.
+fn not_in(taken: &Taken) -> impl Iterator<Item = usize> + '_ {
+    taken.bits.iter().enumerate().flat_map(|(number, word)| {
+        let mut left = !word;
+        core::iter::from_fn(move || {
+            let bit = left.trailing_zeros() as usize;
+            let found = (left != 0).then_some(number * 64 + bit);
+            left &= left.wrapping_sub(1);
+            found
+        })
+    })
 }
 
 fn with(taken: &Taken, bit: usize) -> Taken {
     let mut taken = taken.clone();
-    taken[bit / 64] |= 1 << (bit % 64);
+    if !has(&taken, bit) {
+        taken.bits[bit / 64] |= 1 << (bit % 64);
+        taken.sum ^= spread(bit as u64);
+    }
     taken
 }
 
 impl Search<'_> {
     fn frame(&mut self, taken: Taken, state: State, count: usize) -> Frame {
-        let full = taken.iter().take_while(|word| **word == u64::MAX).count() * 64;
         let mut earliest_return = Time::MAX;
         let mut candidates = Vec::new();
         // By invocation: behind the first that began after some return, none can come next.
-        for bit in full..self.calls.len() {
-            if self.calls[bit].invoked > earliest_return {
+        for bit in not_in(&taken).take_while(|bit| *bit < self.calls.len()) {
+            let call = self.calls[bit];
+            if call.invoked > earliest_return {
                 break;
             }
-            if !has(&taken, bit) {
-                earliest_return = earliest_return.min(self.calls[bit].returned);
-                candidates.push(bit);
-            }
+            earliest_return = earliest_return.min(call.returned);
+            candidates.push(bit);
         }
         candidates.retain(|bit| self.calls[*bit].invoked <= earliest_return);
         if count >= self.deepest.0 {
