@@ -200,6 +200,7 @@ impl Writer {
     }
 
     /// One byte.
+    #[inline]
     pub fn u8(&mut self, value: u8) -> &mut Self {
         self.out.push(value);
         self
@@ -231,10 +232,15 @@ impl Writer {
     }
 
     /// An unsigned LEB128 integer.
-    pub fn varint(&mut self, mut value: u64) -> &mut Self {
-        if value < 0x80 {
-            return self.u8(value as u8);
+    #[inline]
+    pub fn varint(&mut self, value: u64) -> &mut Self {
+        match value {
+            0..0x80 => self.u8(value as u8),
+            _ => self.long_varint(value),
         }
+    }
+
+    fn long_varint(&mut self, mut value: u64) -> &mut Self {
         let (mut bytes, mut count) = ([0; VARINT_BYTES_MAX], 1);
         while value >= 0x80 {
             bytes[count - 1] = value as u8 | 0x80;
@@ -266,6 +272,7 @@ impl Writer {
     }
 
     /// Bytes as they are.
+    #[inline]
     pub fn raw(&mut self, value: &[u8]) -> &mut Self {
         self.out.extend_from_slice(value);
         self

@@ -434,6 +434,9 @@ impl Replica {
     }
 
     pub fn expire_admin(&mut self, shared: &mut Shared, now: Tick) {
+        if self.admin.list.is_empty() {
+            return;
+        }
         let late: Vec<_> = self.admin.list.extract_if(.., |wait| wait.deadline <= now).collect();
         for wait in late {
             let message = format!(

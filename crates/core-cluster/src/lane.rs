@@ -15,6 +15,7 @@ use crate::meta::{
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
 use crate::snapshot::Piece;
+use crate::touched::Touched;
 use crate::wire::Payload;
 use base_engine::{Direction, Engine, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -126,7 +127,7 @@ pub struct Lane {
     /// Clusters whose replica's record rotted.
     pub(crate) lost: Lost,
     /// To be looked at when the turn ends.
-    touched: BTreeSet<ClusterId>,
+    touched: Touched,
     /// Not quiet: these are ticked.
     awake: BTreeSet<ClusterId>,
     /// With something to write out.
@@ -173,7 +174,7 @@ impl Lane {
             replicas: BTreeMap::new(),
             tombstones: Tombstones::default(),
             lost: Lost::new(),
-            touched: BTreeSet::new(),
+            touched: Touched::default(),
             awake: BTreeSet::new(),
             dirty: BTreeSet::new(),
             dirty_order: BTreeSet::new(),
@@ -364,7 +365,8 @@ impl Lane {
         replica.drop_incoming(&mut self.shared);
         self.shared.statistics.overlay_bytes -= replica.counted_bytes;
         self.shared.awaiting_sync.retain(|wait| wait.cluster != cluster);
-        for set in [&mut self.touched, &mut self.awake, &mut self.dirty] {
+        self.touched.remove(cluster);
+        for set in [&mut self.awake, &mut self.dirty] {
             set.remove(&cluster);
         }
         let mut log = self.shared.log.borrow_mut();
@@ -796,10 +798,11 @@ impl Lane {
     /// Ends a turn: proposals become entries, Raft is made ready, log and engine get their work.
     pub fn finish_turn(&mut self, now: Tick) -> LaneOutput {
         self.run_ticks(now);
-        let touched = std::mem::take(&mut self.touched);
-        for cluster in touched {
+        let mut touched = self.touched.take();
+        for cluster in touched.drain(..) {
             self.finish_replica(now, cluster);
         }
+        self.touched.give_back(touched);
         self.flush_if_due(now);
         let mut output = std::mem::take(&mut self.shared.output);
         output.log = self.shared.log.borrow_mut().poll(now);

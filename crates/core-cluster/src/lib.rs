@@ -28,6 +28,7 @@ mod request_ids;
 mod room;
 mod sizes;
 mod snapshot;
+mod touched;
 mod wire;
 
 pub use entry::COMMANDS_PER_ENTRY_MAX;

@@ -257,6 +257,9 @@ impl Replica {
     }
 
     pub fn expire_reads(&mut self, shared: &mut Shared, now: Tick) {
+        if self.reads.count == 0 {
+            return;
+        }
         let mut late = Vec::new();
         let mut sweep = |reads: &mut Vec<WaitingRead>| late.extend(reads.extract_if(.., |read| read.deadline <= now));
         sweep(&mut self.reads.waiting);

@@ -962,14 +962,21 @@ impl Replica {
                 shared.complete(write.ticket, LocalOutcome::Unknown { message });
             }
         }
+        self.expire_absolute(shared, now);
+        self.expire_reads(shared, now);
+        self.expire_admin(shared, now);
+    }
+
+    fn expire_absolute(&mut self, shared: &mut Shared, now: Tick) {
+        if self.absolute.is_empty() {
+            return;
+        }
         let late: Vec<_> = self.absolute.extract_if(.., |wait| wait.waiting.deadline <= now).collect();
         for wait in late {
             let missing = self.lacking(wait.at.index);
             let outcome = LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing };
             shared.complete(wait.waiting.ticket, outcome);
         }
-        self.expire_reads(shared, now);
-        self.expire_admin(shared, now);
     }
 
     fn lacking(&self, index: LogIndex) -> Vec<NodeId> {

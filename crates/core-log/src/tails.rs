@@ -75,7 +75,9 @@ impl Tails {
     /// Stages some of the oldest segment's live records again, if there are too many segments.
     pub fn step(&mut self, clusters: &mut BTreeMap<ClusterId, ClusterLog>, ledger: &mut Ledger) {
         if !ledger.segments.is_over() || planted(Mutant::LiveTailLost) {
-            self.restart(0);
+            if self.segment != 0 {
+                self.restart(0);
+            }
             return;
         }
         let Some(oldest) = ledger.segments.oldest() else { return };

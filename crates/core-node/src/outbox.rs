@@ -7,13 +7,14 @@ use crate::api::{Effect, Effects, Mail};
 use crate::frame::{FrameBuilder, Item, Sender};
 use base_types::{LaneId, NodeId};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// The frames being filled.
 #[derive(Debug)]
 pub struct Outbox {
     sender: Sender,
-    open: BTreeMap<(NodeId, LaneId), FrameBuilder>,
+    /// By destination. Few in a turn, and its memory is used again: a sorted list.
+    open: Vec<((NodeId, LaneId), FrameBuilder)>,
     closed: Vec<(NodeId, LaneId, Bytes)>,
     own: VecDeque<Item>,
 }
@@ -21,7 +22,7 @@ pub struct Outbox {
 impl Outbox {
     /// An empty outbox of this sender.
     pub fn new(sender: Sender) -> Outbox {
-        Outbox { sender, open: BTreeMap::new(), closed: Vec::new(), own: VecDeque::new() }
+        Outbox { sender, open: Vec::new(), closed: Vec::new(), own: VecDeque::new() }
     }
 
     /// Adds an item for a lane of a node; this node's own other lanes included.
@@ -30,7 +31,11 @@ impl Outbox {
         if (node, lane) == (sender.node, sender.lane) {
             return self.own.push_back(item.clone());
         }
-        let builder = self.open.entry((node, lane)).or_insert_with(|| FrameBuilder::new(lane, sender));
+        let place = self.open.binary_search_by_key(&(node, lane), |(to, _)| *to).unwrap_or_else(|place| {
+            self.open.insert(place, ((node, lane), FrameBuilder::new(lane, sender)));
+            place
+        });
+        let builder = &mut self.open[place].1;
         if builder.is_full() {
             let full = core::mem::replace(builder, FrameBuilder::new(lane, sender));
             self.closed.push((node, lane, full.finish()));
@@ -65,9 +70,8 @@ impl Outbox {
 
     /// Hands everything out.
     pub fn flush(&mut self, effects: &mut Effects) {
-        let open = core::mem::take(&mut self.open);
-        let open = open.into_iter().map(|((node, lane), builder)| (node, lane, builder.finish()));
-        for (node, lane, frame) in core::mem::take(&mut self.closed).into_iter().chain(open) {
+        let open = self.open.drain(..).map(|((node, lane), builder)| (node, lane, builder.finish()));
+        for (node, lane, frame) in self.closed.drain(..).chain(open) {
             effects.list.push(if node == self.sender.node {
                 Effect::Mail { to: lane, mail: Mail { frame } }
             } else {
