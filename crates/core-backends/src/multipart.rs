@@ -22,8 +22,8 @@ mod listing;
 mod tests;
 
 pub use command::{
-    token, Command, Due, Part, PartName, Query, Reply, Upload, UploadItem, UploadState, OBJECT_BYTES_MAX, PARTS_MAX,
-    PART_BYTES_MAX, PART_BYTES_MIN, PART_DETAIL_BYTES_MAX, UPLOADS_PAGE_MAX,
+    token, Command, Completed, Due, Part, PartName, Query, Reply, Upload, UploadItem, UploadState, OBJECT_BYTES_MAX,
+    PARTS_MAX, PART_BYTES_MAX, PART_BYTES_MIN, PART_DETAIL_BYTES_MAX, UPLOADS_PAGE_MAX,
 };
 
 use crate::rows::{number, page, set_number};
@@ -238,10 +238,10 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
             let upload = admit!(load(space, &key, upload)?);
             begin_complete(space, upload, &parts)
         }
-        Command::Finish { key, upload, stamp, null } => {
+        Command::Finish { key, upload, outcome } => {
             let mut upload = admit!(load(space, &key, upload)?);
             if upload.state == UploadState::Completing {
-                upload.outcome = Some((stamp, null));
+                upload.outcome = Some(outcome);
                 close(space, &mut upload, UploadState::Completed, now_ms.saturating_add(CLOSED_KEEP_MS))?;
             }
             Ok(Ok(Reply::Upload { upload }))
@@ -358,13 +358,14 @@ fn put_part(now_ms: u64, space: &mut dyn SpaceWrite, mut upload: Upload, part: P
     // A part sent again under the same place needs its data still.
     let replaced = replaced.map(|old| old.location).filter(|old| *old != part.location);
     free(now_ms, space, replaced.iter().cloned().collect())?;
+    let at_unix_ms = part.at_unix_ms;
     space.put(row, part.to_bytes());
     match inline {
         Some(inline) => space.put(keys::inline(upload.upload, part.number), inline),
         None => space.delete(keys::inline(upload.upload, part.number)),
     }
     store(space, &upload);
-    Ok(Ok(Reply::Part { replaced }))
+    Ok(Ok(Reply::Part { replaced, at_unix_ms }))
 }
 
 fn begin_complete(space: &mut dyn SpaceWrite, mut upload: Upload, names: &[PartName]) -> Outcome {

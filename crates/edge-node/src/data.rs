@@ -1,14 +1,14 @@
 //! The data directory: whose it is, who has it open, and how it is laid out.
 //!
 //! ```text
-//! <data>/hive-node.json      {"format":1,"world":"dev","node":1,"disk":…,"lanes":2}
+//! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2}
 //! <data>/hive-node.lock      held (flock) by the process that has it open
 //! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
 //! <data>/lane-<n>/log/reserve        a prewritten segment for the day the disk is full
 //! <data>/lane-<n>/<engine>/
 //! ```
 //!
-//! Always: a directory of another world, another node or a newer format is refused and left as it is;
+//! Always: a directory of another world, another node or another format is refused and left as it is;
 //! the disk id is drawn when the directory is made and lost with it, so that a node that lost its disk
 //! is known by its new one. Names become durable (directory synced) before anything relies on them.
 //! Not here: what the log and the engines keep in their files.
@@ -21,8 +21,10 @@ use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The format this build writes and the newest it reads.
-pub const FORMAT: u32 = 1;
+/// The format this build writes and the only one it reads: it stands for all that lies in the directory, the rows of
+/// backends included, which carry no number of their own. Before 2, shards of buckets had other records and puts
+/// other replies (docs/formats/s3-rows.md).
+pub const FORMAT: u32 = 2;
 /// A longer marker is none.
 const MARKER_BYTES_MAX: u64 = 64 << 10;
 
@@ -39,6 +41,8 @@ pub enum DataError {
     Damaged { path: String, reason: String },
     #[error("data directory {path} has format {found}, this build knows up to {FORMAT}; start a newer build")]
     NewerFormat { path: String, found: u32 },
+    #[error("data directory {path} has format {found}, this build reads only {FORMAT}; start the build that wrote it, or make a new world with this one and copy what clients can read")]
+    OlderFormat { path: String, found: u32 },
     #[error("data directory {path} belongs to world {found:?}, not {expected:?}; correct world.name or data")]
     OtherWorld { path: String, found: String, expected: String },
     #[error("data directory {path} belongs to node {found}, not {expected}; correct id or data")]
@@ -115,13 +119,15 @@ pub struct Origin {
     pub disk: DiskId,
     pub lane: u16,
     pub lanes: u16,
+    /// Of the data directory, and so of what was copied out of it.
+    pub format: u32,
 }
 
 impl Origin {
     /// As a line.
     pub fn note(&self) -> String {
-        let Origin { world, node, disk, lane, lanes } = self;
-        format!("world={world} node={node} disk={disk} lane={lane} lanes={lanes}")
+        let Origin { world, node, disk, lane, lanes, format } = self;
+        format!("world={world} node={node} disk={disk} lane={lane} lanes={lanes} format={format}")
     }
 
     /// Of a line.
@@ -134,6 +140,8 @@ impl Origin {
             disk: DiskId(word("disk")?.parse().ok()?),
             lane: word("lane")?.parse().ok()?,
             lanes: word("lanes")?.parse().ok()?,
+            // The first did not say so.
+            format: word("format").map_or(Some(1), |format| format.parse().ok())?,
         };
         (origin.lane < origin.lanes && origin.lanes <= crate::config::LANES_MAX).then_some(origin)
     }
@@ -160,6 +168,9 @@ fn read_marker(path: &Path) -> Result<Option<Marker>, DataError> {
     let OnlyFormat { format } = serde_json::from_slice(&text).map_err(damaged)?;
     if format > FORMAT {
         return Err(DataError::NewerFormat { path: name, found: format });
+    }
+    if format < FORMAT {
+        return Err(DataError::OlderFormat { path: name, found: format });
     }
     let marker: Marker = serde_json::from_slice(&text).map_err(damaged)?;
     if marker.lanes == 0 || marker.lanes > crate::config::LANES_MAX || marker.disk == 0 {

@@ -13,7 +13,7 @@
 //! Not here: what keeps the place up to date (core-cluster flushes into it).
 
 use crate::config::EngineSection;
-use crate::data::{DataDirectory, Origin};
+use crate::data::{DataDirectory, Origin, FORMAT};
 use base_engine::{export, Engine, WriteBatch};
 use base_types::{ClusterId, DiskId, LaneId, LogIndex, NodeId, SpaceId, Tick};
 use core_cluster::reborn::{Found, Home, Reborn};
@@ -89,6 +89,13 @@ pub fn restore(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Report, St
     let Some((origin, _)) = lanes.first().cloned() else {
         return Err(format!("{} holds no node's data; name engine.object.url of the node that is lost", plan.from));
     };
+    if let Some((other, _)) = lanes.iter().find(|(origin, _)| origin.format != FORMAT) {
+        let found = other.format;
+        return Err(format!(
+            "{} holds data of format {found}, this build reads only {FORMAT}; restore it with the build that wrote it",
+            plan.from
+        ));
+    }
     let making = plan.data.with_extension("restoring");
     let io = |error: std::io::Error| format!("{}: {error}", making.display());
     if making.exists() {

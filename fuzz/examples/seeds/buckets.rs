@@ -4,7 +4,7 @@ use super::backends::{damaged, life, text};
 use crate::Seeds;
 use base_types::s3::{field, Document, Version};
 use bytes::Bytes;
-use core_backends::multipart::{self, Part, PartName};
+use core_backends::multipart::{self, Completed, Part, PartName};
 use core_backends::shard::{
     Command, Condition, DeleteStep, DeleteTerms, ImportCursor, ListStart, Listing, Peer, PutStep, Query, Range,
     RangeDigest, Versioning,
@@ -215,7 +215,7 @@ fn add_uploads(seeds: &mut Seeds) {
         put(1, "again"),
         Command::BeginComplete { key: key(), upload: 1, parts: vec![PartName { number: 1, etag: "e".into() }] },
         Command::Reopen { key: key(), upload: 1, attempt: 1 },
-        Command::Finish { key: key(), upload: 1, stamp: 9, null: false },
+        Command::Finish { key: key(), upload: 1, outcome: Completed { stamp: 9, null: false, modified_ms: 1 } },
         Command::Abort { key: key(), upload: 1 },
         Command::Collect { limit: 10 },
         Command::Close,

@@ -53,6 +53,16 @@ wire_enum! {
 }
 
 wire_struct! {
+    /// The version a completion came to: its stamp, whether it is null, its time.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct Completed {
+        pub stamp: u64,
+        pub null: bool,
+        pub modified_ms: u64,
+    }
+}
+
+wire_struct! {
     /// An upload. Its id is `upload`, in the text form of `UploadId`.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Upload {
@@ -72,8 +82,8 @@ wire_struct! {
         pub chosen: Vec<u32>,
         pub etag: String,
         pub size: u64,
-        /// What the completion came to, for who asks again: the version's stamp, and whether it is null.
-        pub outcome: Option<(u64, bool)>,
+        /// What the completion came to, for who asks again.
+        pub outcome: Option<Completed>,
         /// Cluster time after which a closed upload is forgotten.
         pub forget_ms: u64,
     }
@@ -91,7 +101,7 @@ wire_enum! {
         /// Chooses the parts; replies `Completion` with all that the object's put needs.
         3 => BeginComplete { key: Bytes, upload: u64, parts: Vec<PartName> },
         /// The object is there.
-        4 => Finish { key: Bytes, upload: u64, stamp: u64, null: bool },
+        4 => Finish { key: Bytes, upload: u64, outcome: Completed },
         /// The put of this attempt was refused for good (a condition): parts may be put and chosen again.
         5 => Reopen { key: Bytes, upload: u64, attempt: u32 },
         6 => Abort { key: Bytes, upload: u64 },
@@ -148,7 +158,7 @@ wire_enum! {
         1 => Done,
         2 => Upload { upload: Upload },
         /// The location of the part that was put over: freed data now.
-        3 => Part { replaced: Option<Bytes> },
+        3 => Part { replaced: Option<Bytes>, at_unix_ms: u64 },
         /// `inline`: the bytes of the last part, where they were given inline. (No other part is so small.)
         4 => Completion { upload: Upload, parts: Vec<Part>, inline: Option<Bytes> },
         5 => Parts { parts: Vec<Part>, more: bool },

@@ -5,6 +5,10 @@ use crate::decode_reply;
 use crate::testing::MapSpace;
 use base_types::LogIndex;
 
+fn outcome(stamp: u64, null: bool) -> Completed {
+    Completed { stamp, null, modified_ms: 5 }
+}
+
 struct Bed {
     space: MapSpace,
     now_ms: u64,
@@ -47,7 +51,7 @@ impl Bed {
             location: location.to_string().into(),
         };
         match self.tell(Command::PutPart { key: "k".into(), upload, part, inline: None, data_expires_ms: None }) {
-            Ok(Reply::Part { replaced }) => Ok(replaced),
+            Ok(Reply::Part { replaced, .. }) => Ok(replaced),
             Err(refusal) => Err(refusal.code),
             other => panic!("{other:?}"),
         }
@@ -147,11 +151,16 @@ fn a_completion_repeated_hears_the_same_until_it_is_forgotten() {
     assert_eq!(bed.complete(upload, &[(2, 5)]).unwrap_err(), "Conflict");
     assert_eq!(bed.part(upload, 3, 5, "x"), Err("Conflict"));
     assert_eq!(bed.tell(Command::Abort { key: "k".into(), upload }).unwrap_err().code, "Conflict");
-    bed.tell(Command::Finish { key: "k".into(), upload, stamp: 77, null: false }).unwrap();
+    bed.tell(Command::Finish { key: "k".into(), upload, outcome: outcome(77, false) }).unwrap();
     // A finish that comes late tells what was.
-    let reply = bed.tell(Command::Finish { key: "k".into(), upload, stamp: 78, null: true });
-    assert!(matches!(reply, Ok(Reply::Upload { upload: Upload { outcome: Some((77, false)), .. } })));
-    assert_eq!(bed.complete(upload, &[(1, 5)]).unwrap().0.outcome, Some((77, false)));
+    let reply = bed.tell(Command::Finish { key: "k".into(), upload, outcome: outcome(78, true) });
+    assert!(matches!(
+        reply,
+        Ok(Reply::Upload {
+            upload: Upload { outcome: Some(Completed { stamp: 77, null: false, modified_ms: 5 }), .. }
+        })
+    ));
+    assert_eq!(bed.complete(upload, &[(1, 5)]).unwrap().0.outcome, Some(outcome(77, false)));
     assert!(bed.collect().is_empty(), "it is not due");
     assert_eq!(bed.ask(Query::Due { limit: 9 }), Ok(Reply::Due { uploads: vec![] }));
     bed.now_ms += CLOSED_KEEP_MS + 1;
@@ -261,7 +270,7 @@ fn bytes_given_inline_come_with_the_completion() {
         let Ok(Reply::Completion { inline, parts, .. }) = bed.tell(begin.clone()) else { panic!() };
         assert_eq!((inline, parts.len()), (Some(Bytes::from_static(b"abc")), 2));
     }
-    bed.tell(Command::Finish { key: "k".into(), upload, stamp: 1, null: true }).unwrap();
+    bed.tell(Command::Finish { key: "k".into(), upload, outcome: outcome(1, true) }).unwrap();
     bed.now_ms += CLOSED_KEEP_MS + 1;
     assert!(bed.collect().is_empty(), "the object has them");
     assert!(bed.space.rows.keys().all(|key| key[0] != b'd'));
@@ -285,7 +294,7 @@ fn a_part_of_an_upload_that_may_become_an_object_names_its_place() {
     bed.complete(uploads[2], &[(1, 5)]).unwrap();
     assert_eq!(ask(&bed, None), ["a", "c"]);
     assert_eq!(ask(&bed, Some((uploads[0], 1))), ["c"]);
-    bed.tell(Command::Finish { key: "k".into(), upload: uploads[2], stamp: 1, null: true }).unwrap();
+    bed.tell(Command::Finish { key: "k".into(), upload: uploads[2], outcome: outcome(1, true) }).unwrap();
     assert_eq!(ask(&bed, None), ["a"], "from now on the object names it");
 }
 
@@ -300,7 +309,7 @@ fn a_bucket_that_goes_frees_its_uploads() {
     }
     bed.complete(uploads[1], &[(1, 5)]).unwrap();
     bed.complete(uploads[2], &[(1, 5)]).unwrap();
-    bed.tell(Command::Finish { key: "k".into(), upload: uploads[2], stamp: 1, null: true }).unwrap();
+    bed.tell(Command::Finish { key: "k".into(), upload: uploads[2], outcome: outcome(1, true) }).unwrap();
     bed.tell(Command::Close).unwrap();
     assert_eq!(bed.part(uploads[0], 3, 1, "x"), Err("BucketClosing"));
     bed.tell(Command::Unclose).unwrap();

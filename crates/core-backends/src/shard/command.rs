@@ -439,7 +439,8 @@ wire_enum! {
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub enum Reply {
         1 => Done,
-        2 => Put { stamp: VersionStamp, null: bool },
+        /// `modified_ms`: the time of the version; a stamp may be older, where it was written over in place.
+        2 => Put { stamp: VersionStamp, null: bool, modified_ms: u64 },
         3 => Deleted { deleted: Deleted },
         4 => DeletedMany { outcomes: Vec<Result<Deleted, Refusal>> },
         5 => Updated { stamp: VersionStamp, null: bool },

@@ -166,6 +166,8 @@ fn lock_flag(document: &Document) -> u8 {
 
 /// Begins the row of a token whose put was refused; no stamp begins so.
 const REFUSED: u8 = 0xff;
+/// The row of one whose put was carried out: stamp, whether it is null, time.
+const ONCE_BYTES: usize = 17;
 
 /// `Put`. Under a token the outcome is kept, be it a refusal: who puts again later, with the same conditions or
 /// others, hears the same, so an upload may be opened again without a late put of it coming to pass.
@@ -177,8 +179,8 @@ pub(super) fn put(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
     }
     let reply = put_now(work, step)?;
     match reply {
-        Ok(Reply::Put { stamp, null }) => {
-            let row = [&stamp.0.to_be_bytes()[..], &[u8::from(null)]].concat();
+        Ok(Reply::Put { stamp, null, modified_ms }) => {
+            let row = [&stamp.0.to_be_bytes()[..], &[u8::from(null)], &modified_ms.to_be_bytes()].concat();
             work.put(once, row.into(), Before::Absent)?;
         }
         Err(refusal) if !refusal.kind.retryable() => {
@@ -197,11 +199,11 @@ pub(super) fn decode_once(row: &Bytes) -> Result<Reply, EngineError> {
         let refusal = Refusal::from_bytes(row.slice(1..)).map_err(|error| corrupt_row("a token's refusal", error))?;
         return Ok(Reply::PutRefused { refusal });
     }
-    let (stamp, null) = row.split_at_checked(8).unwrap_or((&row[..], &[]));
-    if null.len() != 1 {
-        return Err(EngineError::Corrupt(format!("a token's row is {} bytes long; expected 9", row.len())));
+    if row.len() != ONCE_BYTES {
+        return Err(EngineError::Corrupt(format!("a token's row is {} bytes long; expected {ONCE_BYTES}", row.len())));
     }
-    Ok(Reply::Put { stamp: decode_stamp(&Bytes::copy_from_slice(stamp))?, null: null == [1] })
+    let stamp = decode_stamp(&row.slice(..8))?;
+    Ok(Reply::Put { stamp, null: row[8] == 1, modified_ms: decode_stamp(&row.slice(9..))?.0 })
 }
 
 fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
@@ -225,7 +227,7 @@ fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
     if let Some(inline) = step.inline {
         work.put(keys::of_version(DATA, &key.closed, stamp), inline, Before::Absent)?;
     }
-    Ok(Ok(Reply::Put { stamp, null }))
+    Ok(Ok(Reply::Put { stamp, null, modified_ms: step.at_unix_ms }))
 }
 
 pub(super) fn decode_document(bytes: &Bytes) -> Result<Document, Refusal> {

@@ -20,9 +20,9 @@ use super::one_shard::{self, shard_of, shard_trouble};
 use super::request::{done, multipart_read, multipart_write, reply, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
-use base_types::s3::{AbortMultipartUpload, Document, S3Answer, S3ErrorCode, VersionStamp};
+use base_types::s3::{AbortMultipartUpload, Document, S3Answer, S3ErrorCode};
 use base_types::Refusal;
-use core_backends::multipart::{Command, Query, Reply, Upload, UploadState};
+use core_backends::multipart::{Command, Completed, Query, Reply, Upload, UploadState};
 use core_backends::shard;
 
 /// The planner of an abort.
@@ -34,7 +34,7 @@ enum Stage {
     Look,
     Abort,
     Put(Box<Upload>),
-    Finish(VersionStamp, bool),
+    Finish(Completed),
     Reopen(u32),
 }
 
@@ -82,7 +82,7 @@ impl Abort {
                 return Ok(one(put(at, step, &self.terms, request_id)?));
             }
             Stage::Abort => Command::Abort { key, upload },
-            Stage::Finish(stamp, null) => Command::Finish { key, upload, stamp: stamp.0, null: *null },
+            Stage::Finish(outcome) => Command::Finish { key, upload, outcome: *outcome },
             Stage::Reopen(attempt) => Command::Reopen { key, upload, attempt: *attempt },
         };
         let request_id = self.ids.id(context, self.step);
@@ -98,7 +98,9 @@ impl Abort {
             let told = told.map_err(|failure| shard_trouble(Some(&cluster), failure))?;
             self.step += 1;
             self.stage = match told.0 {
-                shard::Reply::Put { stamp, null } => Stage::Finish(stamp, null),
+                shard::Reply::Put { stamp, null, modified_ms } => {
+                    Stage::Finish(Completed { stamp: stamp.0, null, modified_ms })
+                }
                 shard::Reply::PutRefused { .. } => Stage::Reopen(attempt),
                 _ => return Err(one_shard::other_reply().into()),
             };

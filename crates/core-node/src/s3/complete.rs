@@ -28,13 +28,11 @@ use base_types::s3::{
 };
 use base_types::{Refusal, RequestId};
 use bytes::Bytes;
-use core_backends::multipart::{token, Command, Part, PartName, Reply, Upload};
+use core_backends::multipart::{token, Command, Completed, Part, PartName, Reply, Upload};
 use core_backends::shard::{self, Condition, EtagTest, PutStep};
 
 /// How often one call begins; each time more than the first, somebody aborted meanwhile.
 const ROUNDS_MAX: u32 = 4;
-/// A stamp's low bits count within its millisecond.
-const STAMP_COUNT_BITS: u32 = 16;
 
 /// The planner of a completion.
 pub(crate) fn planner(call: Box<CompleteMultipartUpload>, terms: &Terms) -> Box<dyn Planner> {
@@ -59,7 +57,7 @@ enum Stage {
     Begin,
     /// To be put; or refused for this reason, which must then be final.
     Put(Box<Chosen>, Option<Refusal>),
-    Finish(VersionStamp, bool),
+    Finish(Completed),
     /// The attempt, and why.
     Reopen(u32, Refusal),
 }
@@ -137,7 +135,7 @@ impl Complete {
                 let request_id = self.ids.id(context, self.step(1));
                 return Ok(one(put(at, step, &self.terms, request_id)?));
             }
-            Stage::Finish(stamp, null) => (Command::Finish { key, upload, stamp: stamp.0, null: *null }, 2),
+            Stage::Finish(outcome) => (Command::Finish { key, upload, outcome: *outcome }, 2),
             Stage::Reopen(attempt, _) => (Command::Reopen { key, upload, attempt: *attempt }, 3),
         };
         let request_id = self.ids.id(context, self.step(step));
@@ -154,7 +152,9 @@ impl Complete {
             let (attempt, own) = (chosen.upload.attempts, own.clone());
             let cluster = clusters::shard(at.bucket.id, shard_of(at, &self.call.key)?.shard)?;
             self.stage = match reply::<shard::Reply>(result) {
-                Ok((shard::Reply::Put { stamp, null }, _)) => Stage::Finish(stamp, null),
+                Ok((shard::Reply::Put { stamp, null, modified_ms }, _)) => {
+                    Stage::Finish(Completed { stamp: stamp.0, null, modified_ms })
+                }
                 Ok((shard::Reply::PutRefused { refusal }, _)) => Stage::Reopen(attempt, own.unwrap_or(refusal)),
                 Ok(_) => return Err(one_shard::other_reply().into()),
                 Err(failure) => return Err(shard_trouble(Some(&cluster), failure)),
@@ -168,16 +168,16 @@ impl Complete {
         };
         match (core::mem::replace(&mut self.stage, Stage::Begin), told) {
             (Stage::Begin, Reply::Completion { upload, parts, inline }) => {
-                if let Some((stamp, null)) = upload.outcome {
-                    let answer = self.answer(&at.bucket, &upload, VersionStamp(stamp), null);
+                if let Some(outcome) = upload.outcome {
+                    let answer = self.answer(&at.bucket, &upload, outcome);
                     return Ok(Some(done(answer, Some(ordered))));
                 }
                 let refusal = check(&self.call, &upload, &parts).err();
                 self.stage = Stage::Put(Box::new(Chosen { upload, parts, inline }), refusal);
                 Ok(None)
             }
-            (Stage::Finish(stamp, null), Reply::Upload { upload }) => {
-                let answer = self.answer(&at.bucket, &upload, stamp, null);
+            (Stage::Finish(outcome), Reply::Upload { upload }) => {
+                let answer = self.answer(&at.bucket, &upload, outcome);
                 Ok(Some(done(answer, Some(ordered))))
             }
             (Stage::Reopen(_, refusal), _) if self.is_foreign(&refusal) => {
@@ -195,11 +195,11 @@ impl Complete {
         conditional && self.call.conditions.is_none() && self.round < ROUNDS_MAX
     }
 
-    fn answer(&self, bucket: &Bucket, upload: &Upload, stamp: VersionStamp, null: bool) -> PutObjectAnswer {
+    fn answer(&self, bucket: &Bucket, upload: &Upload, outcome: Completed) -> PutObjectAnswer {
         PutObjectAnswer {
             etag: upload.etag.clone(),
-            version_id: version_id(&bucket.record.info, stamp, null),
-            last_modified_ms: stamp.0 >> STAMP_COUNT_BITS,
+            version_id: version_id(&bucket.record.info, VersionStamp(outcome.stamp), outcome.null),
+            last_modified_ms: outcome.modified_ms,
             size: upload.size,
             checksums: self.call.checksums.clone(),
         }

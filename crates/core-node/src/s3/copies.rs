@@ -23,7 +23,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     match call {
         S3Action::CopyObject(call) => {
             let source = read_source(&call.copy_source, &terms);
-            let put = move |found| Ok(one_shard(Put { call: Box::new(copy_of(*call, found)?), at_unix_ms: 0 }, &terms));
+            let put = move |found| Ok(one_shard(Put { call: Box::new(copy_of(*call, found)?) }, &terms));
             Ok(after_source("CopyObject", source, Box::new(put)))
         }
         S3Action::UploadPartCopy(call) => {

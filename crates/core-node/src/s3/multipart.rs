@@ -42,7 +42,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
 
 /// The planner of a part.
 pub(crate) fn upload_part(call: Box<UploadPart>, terms: &Terms) -> Box<dyn Planner> {
-    at_uploads(PutPart { call, at_unix_ms: 0 }, terms)
+    at_uploads(PutPart { call }, terms)
 }
 
 /// What a bucket's uploads are asked.
@@ -192,7 +192,6 @@ impl UploadsCall for Create {
 
 struct PutPart {
     call: Box<UploadPart>,
-    at_unix_ms: u64,
 }
 
 impl UploadsCall for PutPart {
@@ -218,7 +217,6 @@ impl UploadsCall for PutPart {
             Data::Location(location) => (key_bytes(check_location(location)?), None),
             Data::Parts(_) => return Err(S3ErrorCode::InvalidRequest.because("a part does not consist of parts")),
         };
-        self.at_unix_ms = context.unix_ms;
         let part = Part {
             number: call.part_number,
             etag: call.etag.clone(),
@@ -237,8 +235,9 @@ impl UploadsCall for PutPart {
     }
 
     fn answer(&mut self, _: &Bucket, replies: Vec<Reply>) -> Result<S3Answer, Refusal> {
-        let [Reply::Part { .. }] = &replies[..] else { return Err(other_reply()) };
-        Ok(PartUploaded { etag: self.call.etag.clone(), last_modified_ms: self.at_unix_ms }.into())
+        let [Reply::Part { at_unix_ms, .. }] = &replies[..] else { return Err(other_reply()) };
+        // That of the part that was taken, which may have been an earlier try's.
+        Ok(PartUploaded { etag: self.call.etag.clone(), last_modified_ms: *at_unix_ms }.into())
     }
 }
 

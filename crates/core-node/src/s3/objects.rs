@@ -24,7 +24,7 @@ use core_backends::shard::{Command, DeleteStep, DeleteTerms, Deleted, PutStep, Q
 /// The planner of a call, if it is one of these.
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     Ok(match call {
-        S3Action::PutObject(call) => one_shard(Put { call, at_unix_ms: 0 }, terms),
+        S3Action::PutObject(call) => one_shard(Put { call }, terms),
         S3Action::GetObject(call) => one_shard(Get::from(*call), terms),
         S3Action::HeadObject(call) => one_shard(Get::from(*call), terms),
         S3Action::GetObjectAttributes(call) => one_shard(Get::from(*call), terms),
@@ -58,7 +58,6 @@ pub(crate) fn retention(info: &BucketInfo, asked: Option<Retention>, now_ms: u64
 
 pub(crate) struct Put {
     pub call: Box<PutObject>,
-    pub at_unix_ms: u64,
 }
 
 impl ShardCall for Put {
@@ -79,7 +78,6 @@ impl ShardCall for Put {
         if call.retention.is_some() || call.legal_hold {
             check_lock(info)?;
         }
-        self.at_unix_ms = context.unix_ms;
         let mut document = Document::new();
         let extras = Extras {
             headers: &call.headers,
@@ -110,11 +108,12 @@ impl ShardCall for Put {
     }
 
     fn answer(&mut self, bucket: &Bucket, reply: Reply) -> Result<S3Answer, Refusal> {
-        let Reply::Put { stamp, null } = reply else { return Err(other_reply()) };
+        let Reply::Put { stamp, null, modified_ms } = reply else { return Err(other_reply()) };
         Ok(PutObjectAnswer {
             etag: self.call.etag.clone(),
             version_id: version_id(&bucket.record.info, stamp, null),
-            last_modified_ms: self.at_unix_ms,
+            // That of the put that was carried out, which may have been an earlier try.
+            last_modified_ms: modified_ms,
             size: self.call.size,
             checksums: self.call.checksums.clone(),
         }

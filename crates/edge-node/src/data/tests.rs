@@ -39,17 +39,23 @@ fn what_belongs_to_another_is_refused_and_left_alone() {
         format!("data directory {} belongs to world \"dev\", not \"prod\"; correct world.name or data", path.display())
     );
     assert!(open(&path, "dev", 2, 1).unwrap_err().to_string().contains("belongs to node 1, not 2"));
-    std::fs::write(path.join("hive-node.json"), r#"{"format":2,"shape":"unheard of"}"#).unwrap();
+    std::fs::write(path.join("hive-node.json"), r#"{"format":3,"shape":"unheard of"}"#).unwrap();
     assert!(open(&path, "dev", 1, 1)
         .unwrap_err()
         .to_string()
-        .contains("has format 2, this build knows up to 1; start a newer build"));
+        .contains("has format 3, this build knows up to 2; start a newer build"));
     for damaged in
-        ["", "{", "[]", r#"{"format":1}"#, r#"{"format":1,"world":"dev","node":1,"disk":0,"lanes":1}"#, "\u{1}\u{2}"]
+        ["", "{", "[]", r#"{"format":2}"#, r#"{"format":2,"world":"dev","node":1,"disk":0,"lanes":1}"#, "\u{1}\u{2}"]
     {
         std::fs::write(path.join("hive-node.json"), damaged).unwrap();
         assert!(matches!(open(&path, "dev", 1, 1), Err(DataError::Damaged { .. })), "{damaged:?}");
     }
+    // What lies beside it cannot be read any more: refused before anything opens it.
+    let older = r#"{"format":1,"world":"dev","node":1,"disk":7,"lanes":1}"#;
+    std::fs::write(path.join("hive-node.json"), older).unwrap();
+    let refused = open(&path, "dev", 1, 1).unwrap_err().to_string();
+    assert!(refused.contains("has format 1, this build reads only 2; start the build that wrote it"), "{refused}");
+    assert_eq!(std::fs::read_to_string(path.join("hive-node.json")).unwrap(), older);
     std::fs::write(path.join("hive-node.json"), before).unwrap();
     open(&path, "dev", 1, 1).unwrap();
 }

@@ -179,6 +179,7 @@ fn open_engines(shared: &Shared, lane: LaneId) -> Result<Vec<Arc<dyn Engine>>, S
         disk: shared.data.disk,
         lane: lane.0,
         lanes: shared.data.lanes,
+        format: crate::data::FORMAT,
     };
     crate::engines::open(&shared.data.lane(lane.0), &identity, &origin.note(), &shared.config.engine)
 }

@@ -421,16 +421,37 @@ fn completions_and_aborts_race_under_lost_and_late_answers() {
 fn a_put_repeated_under_its_id_is_one() {
     let mut world = world(8);
     let terms = crate::s3::request::Terms { request_id: Some(base_types::RequestId(7)), ..Default::default() };
+    let mut told = Vec::new();
     for (core, split) in [(0, false), (1, false), (2, true), (0, false)] {
+        world.now_ms += 1_000;
         if split {
             bed::tell_shard(&mut world, 1, &shard::Command::Freeze { epoch: 1, lease_ms: 5 });
         }
         let call = bed::put_call("k", "1");
         let mut running = Running::new(core, crate::s3::planner_for(call.into(), &terms).unwrap());
-        world.finish(&mut running).unwrap();
+        told.push(PutObjectAnswer::try_from(world.finish(&mut running).unwrap()).unwrap());
     }
     assert_eq!(versions(&mut world, "k").len(), 1);
-    assert_eq!(body(&get(&mut world, "k").unwrap()), "1");
+    let found = get(&mut world, "k").unwrap();
+    assert_eq!(body(&found), "1");
+    assert!(told.iter().all(|again| *again == told[0]), "{told:?}");
+    assert_eq!((told[0].last_modified_ms, &told[0].version_id), (found.last_modified_ms, &found.version_id));
+}
+
+#[test]
+fn a_completion_over_an_object_tells_its_own_time() {
+    let mut world = bed::world(10);
+    let first = put(&mut world, "k", "0").last_modified_ms;
+    world.now_ms += 5_000;
+    let id = create(&mut world, "k");
+    part(&mut world, "k", &id, 1, "one");
+    let call = complete_call("k", &id, &[(1, "one")]);
+    let answer: PutObjectAnswer = world.ask(call.clone()).unwrap();
+    world.now_ms += 5_000;
+    let again: PutObjectAnswer = world.ask(call).unwrap();
+    let found = get(&mut world, "k").unwrap();
+    assert!(answer.last_modified_ms >= first + 5_000, "{answer:?} behind {first}");
+    assert_eq!((again, found.last_modified_ms), (answer.clone(), answer.last_modified_ms));
 }
 
 #[test]
