@@ -383,7 +383,7 @@ them. Conditions are fields too.
     show({"action": "DescribeShards", "bucket": "fruits"})
     say("### DeleteObject")
     show({"action": "DeleteObject", "bucket": "fruits", "key": "red/cherry"})
-    say("### DeleteBucket\n\nOnly where it is empty.")
+    say("### DeleteBucket\n\nOnly where it is empty; and, where `expected_bucket_owner` names an account, only where it is that account's.")
     show({"action": "DeleteBucket", "bucket": "fruits"}, 409)
 
 

@@ -170,6 +170,13 @@ def streamed_bodies(w):
     equal(w.s3.get_object(Bucket=name, Key="k")["Body"].read(), whole)
     w.s3.get_object(Bucket=name, Key="k", ExpectedBucketOwner="demo")
     refused("AccessDenied", w.s3.get_object, Bucket=name, Key="k", ExpectedBucketOwner="other", status=403)
+    of_another = {"Bucket": name, "ExpectedBucketOwner": "other"}
+    tags = {"TagSet": [{"Key": "a", "Value": "b"}]}
+    refused("AccessDenied", w.s3.restore_object, Key="k", RestoreRequest={"Days": 1}, status=403, **of_another)
+    refused("AccessDenied", w.s3.put_bucket_tagging, Tagging=tags, status=403, **of_another)
+    refused("AccessDenied", w.s3.get_bucket_versioning, status=403, **of_another)
+    refused("AccessDenied", w.s3.list_objects_v2, status=403, **of_another)
+    refused("AccessDenied", w.s3.delete_bucket, status=403, **of_another)
 
 
 @case("raw")

@@ -99,6 +99,17 @@ pub struct BucketInfo {
     pub quota: Option<Quota>,
 }
 
+/// Removes an empty bucket.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteBucket {
+    /// The bucket.
+    pub bucket: String,
+    /// Whose it must be: one of that name that is another's by then stays.
+    #[serde(default)]
+    pub expected_bucket_owner: Option<String>,
+}
+
 macro_rules! of_bucket {
     ($($(#[$meta:meta])* $name:ident;)*) => {
         $($(#[$meta])*
@@ -114,8 +125,6 @@ macro_rules! of_bucket {
 of_bucket! {
     /// Whether a bucket is there, and all of its settings.
     HeadBucket;
-    /// Removes an empty bucket.
-    DeleteBucket;
     /// Where a bucket is.
     GetBucketLocation;
     /// Whether it keeps old versions.

@@ -23,7 +23,7 @@ const ENTRIES_AT_A_TIME: u32 = 1_000;
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     Ok(match call {
         S3Action::CreateBucket(call) => create_bucket(*call, terms),
-        S3Action::DeleteBucket(call) => delete_bucket(call.bucket),
+        S3Action::DeleteBucket(call) => delete_bucket(*call),
         S3Action::ListBuckets(call) => {
             planner("ListBuckets", List { call: *call, owner: None, found: Vec::new(), after: None })
         }

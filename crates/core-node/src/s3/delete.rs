@@ -28,7 +28,7 @@ use super::work::{planner, Work};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
-use base_types::s3::{S3Answer, S3ErrorCode};
+use base_types::s3::{DeleteBucket, S3Answer, S3ErrorCode};
 use base_types::{ErrorKind, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core::time::Duration;
@@ -42,8 +42,8 @@ const SHARDS_AT_A_TIME: usize = 100;
 const TIME_MIN: Duration = Duration::from_millis(3_000);
 
 /// The planner of the call.
-pub(crate) fn delete_bucket(bucket: String) -> Box<dyn Planner> {
-    planner("DeleteBucket", Delete::new(bucket))
+pub(crate) fn delete_bucket(call: DeleteBucket) -> Box<dyn Planner> {
+    planner("DeleteBucket", Delete::new(call))
 }
 
 enum Stage {
@@ -70,6 +70,7 @@ enum Stage {
 
 struct Delete {
     bucket: String,
+    expected_owner: Option<String>,
     claim: Option<Claim>,
     /// Ours, in entry and record.
     closing: u64,
@@ -217,8 +218,9 @@ impl Work for Delete {
 }
 
 impl Delete {
-    fn new(bucket: String) -> Delete {
-        Delete { bucket, claim: None, closing: 0, sealed: false, stays: None, stage: Stage::Name }
+    fn new(call: DeleteBucket) -> Delete {
+        let DeleteBucket { bucket, expected_bucket_owner: expected_owner } = call;
+        Delete { bucket, expected_owner, claim: None, closing: 0, sealed: false, stays: None, stage: Stage::Name }
     }
 
     fn id(&self) -> Result<u128, Failure> {
@@ -246,6 +248,13 @@ impl Delete {
     fn named(&mut self, result: CallResult) -> Result<Step, Failure> {
         let name = names::told(&self.bucket, result)?;
         match (name, &self.claim) {
+            (Some(Name::Owned(claim)), None)
+                if self.expected_owner.as_ref().is_some_and(|own| *own != claim.account) =>
+            {
+                let message =
+                    format!("bucket '{}' is not of the account that expected_bucket_owner names", self.bucket);
+                Err(S3ErrorCode::AccessDenied.because(message).into())
+            }
             (Some(Name::Owned(claim)), None) => {
                 let id = claim.id;
                 self.claim = Some(claim);

@@ -43,7 +43,7 @@ fn a_bucket_is_made_on_one_node_and_found_and_removed_on_others() {
     s3(&mut world, 3, versioning).unwrap();
     let told = s3(&mut world, 1, GetBucketVersioning { bucket: "photos".into() });
     assert_eq!(told, Ok(BucketVersioning { status: Some(Versioning::Enabled) }.into()));
-    s3(&mut world, 3, DeleteBucket { bucket: "photos".into() }).unwrap();
+    s3(&mut world, 3, DeleteBucket { bucket: "photos".into(), ..DeleteBucket::default() }).unwrap();
     assert_eq!(s3(&mut world, 1, head()), Err("NoSuchBucket"));
     s3(&mut world, 2, create("bob")).unwrap();
     for node in 1..=3 {

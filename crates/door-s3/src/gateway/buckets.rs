@@ -71,8 +71,10 @@ impl Gateway {
         &self,
         request: S3Request<dto::DeleteBucketInput>,
     ) -> S3Result<S3Response<dto::DeleteBucketOutput>> {
-        self.open(&request, &request.input.bucket, "s3:DeleteBucket").await?;
-        self.tell(DeleteBucket { bucket: request.input.bucket }).await?;
+        let opened = self.open(&request, &request.input.bucket, "s3:DeleteBucket").await?;
+        // It may be another's by the time the core removes it.
+        let expected_bucket_owner = opened.who.expected_bucket_owner;
+        self.tell(DeleteBucket { bucket: request.input.bucket, expected_bucket_owner }).await?;
         Ok(S3Response::new(dto::DeleteBucketOutput::default()))
     }
 

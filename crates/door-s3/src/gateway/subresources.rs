@@ -240,6 +240,7 @@ impl Gateway {
         let input = &request.input;
         let who = self.who(&request).await?;
         let bucket = self.bucket(&input.bucket).await?;
+        who.expect_owner(&bucket)?;
         who.authorize(&bucket, "s3:RestoreObject", Some(&input.key), None)?;
         self.version(&read_call(&who, &bucket, &input.key, input.version_id.as_deref(), false)).await?;
         Err(because(S3ErrorCode::InvalidObjectState, "Restore is not allowed for the object's current storage class"))

@@ -27,7 +27,7 @@ impl State {
                 Ok(S3Answer::Done)
             }
             A::CreateBucket(call) => self.create_bucket(*call),
-            A::DeleteBucket(call) => self.delete_bucket(&call.bucket),
+            A::DeleteBucket(call) => self.delete_bucket(&call),
             A::ListBuckets(call) => self.list_buckets(&call),
             A::HeadBucket(call) => Ok(self.bucket(&call.bucket)?.info.clone().into()),
             A::GetObjectTagging(_)
@@ -88,8 +88,13 @@ impl State {
         Ok(S3Answer::Done)
     }
 
-    fn delete_bucket(&mut self, name: &str) -> Answered {
-        if !self.bucket(name)?.objects.is_empty() {
+    fn delete_bucket(&mut self, call: &DeleteBucket) -> Answered {
+        let name = &call.bucket;
+        let bucket = self.bucket(name)?;
+        if call.expected_bucket_owner.as_ref().is_some_and(|owner| *owner != bucket.info.owner.id) {
+            return Err(S3ErrorCode::AccessDenied.into());
+        }
+        if !bucket.objects.is_empty() {
             return Err(S3ErrorCode::BucketNotEmpty.into());
         }
         if let Some(bucket) = self.buckets.remove(name) {

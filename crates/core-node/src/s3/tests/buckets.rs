@@ -26,7 +26,7 @@ fn head(name: &str) -> HeadBucket {
 }
 
 fn delete(name: &str) -> DeleteBucket {
-    DeleteBucket { bucket: name.into() }
+    DeleteBucket { bucket: name.into(), ..DeleteBucket::default() }
 }
 
 fn code<T>(result: Result<T, base_types::Refusal>) -> &'static str {
@@ -99,6 +99,18 @@ fn check(world: &World, buckets: &[&str]) {
 fn listed(world: &mut World, account: &str) -> Vec<String> {
     let page: Buckets = world.ask(ListBuckets { account: account.into(), ..ListBuckets::default() }).unwrap();
     page.buckets.into_iter().map(|bucket| bucket.name).collect()
+}
+
+#[test]
+fn a_bucket_of_another_stays_where_its_owner_is_named() {
+    let mut world = World::new(41);
+    account(&mut world, "ann");
+    world.call(create("photos", "ann")).unwrap();
+    let of = |owner: &str| DeleteBucket { expected_bucket_owner: Some(owner.into()), ..delete("photos") };
+    assert_eq!(code(world.call(of("ben"))), "AccessDenied");
+    assert_eq!(owner(&world, "photos").map(|(account, _)| account), Some("ann".to_owned()));
+    world.call(of("ann")).unwrap();
+    assert_eq!(owner(&world, "photos"), None);
 }
 
 #[test]
