@@ -56,6 +56,8 @@ pub enum PlanOwner {
         bucket: u128,
         flow: u64,
     },
+    /// The keeper of buckets removes this one's retired shards.
+    S3Tidy(u128),
 }
 
 /// A plan under way.
@@ -313,6 +315,7 @@ impl Director {
             PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
             PlanOwner::S3Look(cluster) => self.on_s3_look(turn, cluster, response),
             PlanOwner::S3Flow { bucket, flow } => self.on_s3_flow(turn, bucket, flow, response),
+            PlanOwner::S3Tidy(bucket) => self.on_s3_tidy(bucket),
         }
     }
 

@@ -53,6 +53,7 @@ pub mod reshard;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
 pub(crate) mod sweep;
+pub(crate) mod tidy;
 pub(crate) mod token;
 pub(crate) mod upkeep;
 pub(crate) mod upload_id;

@@ -11,7 +11,7 @@ use crate::operation::PENDING_REQUESTS_MAX;
 use crate::planner::CALLS_OUT_MAX;
 use crate::plans::{Plan, PLANS_MAX};
 use crate::s3::cache::{BUCKETS_MAX, ENTRIES_MAX};
-use crate::s3::keeper::KEPT_MAX;
+use crate::s3::keeper::{FLOWS_WAITING_MAX, KEPT_MAX};
 use crate::s3::on_bucket::SHARDS_MAX;
 use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
@@ -46,6 +46,7 @@ impl Director {
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
         sizes.lasting("buckets and shards kept, a core", self.keeper.len(), KEPT_MAX);
+        sizes.passing("flows of buckets that wait, a core", self.keeper.waiting(), FLOWS_WAITING_MAX);
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.
         sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);

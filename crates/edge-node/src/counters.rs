@@ -44,6 +44,11 @@ pub fn reshard_counters(numbers: &ReshardCounters, out: &mut Vec<Counter>) {
         count("s3_copying_ms", "milliseconds of copying, flows added up", numbers.copying_ms),
         count("s3_frozen_ms", "milliseconds that writers of a shard waited for its switch", numbers.frozen_ms),
         gauge("s3_frozen_ms_max", "the longest of them", numbers.frozen_ms_max),
+        count("s3_switches", "switches that writers of a shard waited for", numbers.switches),
+        count("s3_frozen_long", "of them, those that took longer than 50 ms", numbers.frozen_long),
+        count("s3_carried", "remembered requests that went along with keys", numbers.carried),
+        count("s3_carried_late", "of them, those carried while nobody served the keys", numbers.carried_late),
+        count("s3_carried_late_ms", "milliseconds that this took", numbers.carried_late_ms),
     ]);
 }
 

@@ -79,8 +79,9 @@ pub struct S3Cache {
     /// What the sweep saw (leftovers.rs).
     pub(crate) sweep: super::leftovers::Seen,
     snapshots: BTreeMap<(u128, u128), Arc<Snapshot>>,
-    /// Flows of buckets that a look has found; the keeper takes them at its end.
+    /// Flows of buckets that looks have found, and buckets with retired shards; the keeper takes them soon.
     pub(crate) found: Vec<(u128, u64)>,
+    pub(crate) untidy: Vec<u128>,
     /// Buckets with closed uploads to be swept, found likewise.
     pub(crate) sweeps: Vec<String>,
     /// What splits and merges came to.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   before a freeze        pages of every source ─▶ Remember at its targets, until no source has more
-//!   before the activation  the rest: nothing more can be applied at sources that are retired
+//!   while they are frozen  what came since, beside the last rows: no round of its own
+//!   before the activation  the rest, most often nothing: no more can be applied at sources that are retired
 //! ```
 //!
 //! Always: a source's place is moved on only when all its targets have answered that they remember; bringing an id
@@ -31,6 +32,8 @@ pub(crate) struct Carry {
     /// All was carried to its end: since the last freeze; since the sources have retired.
     early: bool,
     whole: bool,
+    /// Ids brought that nobody has counted yet.
+    ids: u64,
 }
 
 impl Carry {
@@ -39,6 +42,12 @@ impl Carry {
         let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
         let due = steps.iter().any(freezes) && !self.early || steps.iter().any(activates) && !self.whole;
         due && !planted(Mutant::SplitForgetsRequests)
+    }
+
+    /// Whether a page may go along with these steps: rows are on their way anyhow.
+    pub(crate) fn goes_beside(&self, steps: &[Step]) -> bool {
+        let copies = steps.iter().any(|step| matches!(step, Step::Copy { .. }));
+        copies && !planted(Mutant::SplitForgetsRequests)
     }
 
     /// The sources stand still, or will soon: before the next freeze what came until then is carried.
@@ -69,7 +78,7 @@ impl Carry {
         for (source, answer) in answers.into_iter().enumerate().take(flow.sources.len()) {
             let (shard::Reply::Remembered { page }, _) = reply(answer)? else { return Err(odd("a shard")) };
             let MemoryPage { ids, reached, more } = page;
-            let commands = in_commands(ids);
+            let (count, commands) = (ids.len() as u64, in_commands(ids));
             let of_source = takers(flow, source, targets);
             if !calls.is_empty() && calls.len() + commands.len() * of_source.len() > CALLS_OUT_MAX {
                 self.more = true;
@@ -82,10 +91,16 @@ impl Carry {
                     calls.push(shard_tell(id, peer.shard, &command)?);
                 }
             }
+            self.ids += count;
             self.coming[source] = reached;
             self.more |= more;
         }
         Ok(calls)
+    }
+
+    /// How many requests were brought since this was asked last.
+    pub(crate) fn ids(&mut self) -> u64 {
+        core::mem::take(&mut self.ids)
     }
 
     /// The targets remember. True: there is nothing more for now. `retired`: the sources were before they were asked.

@@ -1,24 +1,29 @@
-//! Looks at the buckets and shards that this lane leads, when something has happened there, and runs the flows
-//! that the looks find.
+//! Looks at the buckets and shards that this lane leads, when something has happened there, runs the flows
+//! that the looks find, and removes retired shards.
 //!
 //! Always: nothing is looked at that has not changed since the last look, unless that asked to come back, so an idle
 //! bucket costs nothing and stays asleep; a new leader looks once, so what a crashed one left is taken up;
-//! at most [`KEPT_MAX`] clusters are kept, [`LOOKS_OUT_MAX`] looks and [`FLOWS_OUT_MAX`] flows at a time.
-//! Not here: what a look finds and does (upkeep.rs, reshard.rs).
+//! at most [`KEPT_MAX`] clusters are kept, [`LOOKS_OUT_MAX`] looks, [`FLOWS_OUT_MAX`] flows and [`TIDIES_OUT_MAX`] removals
+//! run at a time; a flow that was found begins as soon as another one ends.
+//! Not here: what a look finds and does (upkeep.rs, reshard.rs, tidy.rs).
 
 use super::clusters::{kept, Kept};
-use super::{reshard, sweep, upkeep};
+use super::{reshard, sweep, tidy, upkeep};
 use crate::director::{Director, TimerKey, Turn};
 use crate::plans::PlanOwner;
 use base_types::action::Response;
 use base_types::{ClusterId, LogIndex, Tick};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Looks under way at a time in one lane.
 pub const LOOKS_OUT_MAX: usize = 8;
 /// Flows under way at a time in one lane: each copies a shard.
 pub const FLOWS_OUT_MAX: usize = 4;
+/// Flows that wait for their turn; those beyond are found again.
+pub const FLOWS_WAITING_MAX: usize = 1_024;
+/// Buckets whose retired shards are being removed in one lane.
+pub const TIDIES_OUT_MAX: usize = 2;
 /// Clusters of buckets that one lane keeps; those beyond wait until it leads fewer.
 pub const KEPT_MAX: usize = 100_000;
 /// How often it is seen what has changed.
@@ -29,6 +34,7 @@ const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long one look, and one run of a flow, may take; the next goes on.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 const FLOW_TIMEOUT: Duration = Duration::from_secs(300);
+const TIDY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A cluster that is led here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,12 +54,19 @@ pub struct Keeper {
     timer: Tick,
     led: BTreeMap<ClusterId, Led>,
     flows: BTreeSet<(u128, u64)>,
+    waiting: VecDeque<(u128, u64)>,
+    tidying: BTreeSet<u128>,
 }
 
 impl Keeper {
     /// Clusters of buckets that are led here.
     pub fn len(&self) -> usize {
         self.led.len()
+    }
+
+    /// Flows that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 }
 
@@ -63,6 +76,7 @@ impl Director {
         let at = turn.now + self.random.jitter(KEEP_EVERY);
         let old = core::mem::replace(&mut self.keeper.timer, at);
         self.set_timer(TimerKey::Keeper, old, at);
+        self.start_found(turn);
         let mut seen: Vec<(ClusterId, LogIndex, Kept)> = Vec::new();
         turn.lane.each_led(&mut |cluster, name, applied| seen.extend(kept(name).map(|kept| (cluster, applied, kept))));
         let here: BTreeSet<ClusterId> = seen.iter().map(|(cluster, ..)| *cluster).collect();
@@ -99,18 +113,40 @@ impl Director {
         for bucket in core::mem::take(&mut self.s3.sweeps) {
             self.start_plan(turn, sweep::sweep(bucket), PlanOwner::Silent, turn.now + LOOK_TIMEOUT);
         }
-        for (id, flow) in core::mem::take(&mut self.s3.found) {
-            // The others are found again.
-            if self.keeper.flows.len() < FLOWS_OUT_MAX && self.keeper.flows.insert((id, flow)) {
-                let owner = PlanOwner::S3Flow { bucket: id, flow };
-                self.start_plan(turn, reshard::run_flow(id, flow), owner, turn.now + FLOW_TIMEOUT);
+        self.start_found(turn);
+    }
+
+    /// Begins what looks have found, also those that still go on, as far as there is room.
+    fn start_found(&mut self, turn: &mut Turn<'_>) {
+        for found in core::mem::take(&mut self.s3.found) {
+            let Keeper { flows, waiting, .. } = &mut self.keeper;
+            if waiting.len() < FLOWS_WAITING_MAX && !flows.contains(&found) && !waiting.contains(&found) {
+                waiting.push_back(found);
             }
         }
+        while self.keeper.flows.len() < FLOWS_OUT_MAX {
+            let Some((id, flow)) = self.keeper.waiting.pop_front() else { break };
+            self.keeper.flows.insert((id, flow));
+            let owner = PlanOwner::S3Flow { bucket: id, flow };
+            self.start_plan(turn, reshard::run_flow(id, flow), owner, turn.now + FLOW_TIMEOUT);
+        }
+        for id in core::mem::take(&mut self.s3.untidy) {
+            // The others are found again.
+            if self.keeper.tidying.len() < TIDIES_OUT_MAX && self.keeper.tidying.insert(id) {
+                self.start_plan(turn, tidy::tidy(id), PlanOwner::S3Tidy(id), turn.now + TIDY_TIMEOUT);
+            }
+        }
+    }
+
+    /// A removal of retired shards ended; if some are left, the next look finds them.
+    pub fn on_s3_tidy(&mut self, bucket: u128) {
+        self.keeper.tidying.remove(&bucket);
     }
 
     /// A run of a flow ended; if the flow has not, the next look finds it.
     pub fn on_s3_flow(&mut self, turn: &mut Turn<'_>, bucket: u128, flow: u64, response: Response) {
         self.keeper.flows.remove(&(bucket, flow));
+        self.start_found(turn);
         if let Err(failure) = response {
             let text = format!("flow {flow} of bucket {bucket:032x} is run again later: {}", failure.refusal);
             turn.note(crate::api::NoteLevel::Warning, text);

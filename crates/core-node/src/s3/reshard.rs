@@ -6,8 +6,8 @@
 //!    └── anything refused or unsure: a pause, and all is read again
 //! ```
 //!
-//! Before the sources are frozen, and before the targets serve, what the sources remember of requests is carried
-//! over (carry.rs).
+//! Before the sources are frozen, while they stand still, and before the targets serve, what the sources remember of
+//! requests is carried over (carry.rs).
 //!
 //! Always: nothing is kept but what the bucket's map and the shards tell, so a runner that dies, or two at
 //! once, come to the same (core-backends, shard_reference/flow.rs); while rows are copied the runner rests a
@@ -33,6 +33,8 @@ use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 const TROUBLES_MAX: u32 = 200;
 /// Of the time a round of copying took, so many hundredths are rested behind it.
 const REST_PERCENT: u32 = 50;
+/// A writer that waits longer than this for a switch is counted: the figure to reach (docs/figures.md).
+const FROZEN_LONG_MS: u64 = 50;
 
 /// What splits and merges came to on this core since it started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -47,6 +49,14 @@ pub struct ReshardCounters {
     /// Milliseconds from a freeze to the switch of the map: what a writer may wait.
     pub frozen_ms: u64,
     pub frozen_ms_max: u64,
+    /// Such switches, and those of them that took longer than a writer should wait.
+    pub switches: u64,
+    pub frozen_long: u64,
+    /// Remembered requests that were carried over, and those of them that were while nobody served; milliseconds that
+    /// this took behind the last freeze.
+    pub carried: u64,
+    pub carried_late: u64,
+    pub carried_late_ms: u64,
 }
 
 /// The runner of a bucket's flow; done when the flow is no more.
@@ -130,8 +140,8 @@ enum Asked {
     Shards(Flow),
     /// These steps, one call each.
     Steps(Vec<Step>),
-    /// Imports to these targets, then what these sources are now.
-    Imports(Vec<usize>, Vec<usize>),
+    /// Imports to these targets, then what these sources are now, then (or not) the targets to remember requests.
+    Imports(Vec<usize>, Vec<usize>, bool),
     /// What the sources remember of requests.
     Memory,
     /// The targets to remember it.
@@ -165,7 +175,9 @@ impl Rounds for FlowRun {
             (Asked::Flow, _) => self.on_flow(context, only(answers)),
             (Asked::Shards(flow), _) => self.on_shards(context, flow, answers),
             (Asked::Steps(steps), _) => self.on_steps(context, steps, answers),
-            (Asked::Imports(targets, sources), _) => self.on_imports(context, &targets, &sources, answers),
+            (Asked::Imports(targets, sources, memory), _) => {
+                self.on_imports(context, (&targets, &sources, memory), answers)
+            }
             (Asked::Memory, _) => self.on_memory(context, answers),
             (Asked::Bring, _) => self.on_brought(context, answers),
         };
@@ -244,10 +256,14 @@ impl FlowRun {
         let Some(view) = &self.view else { return self.go(context) };
         let steps = decide_all(&view.flow, &view.sources, &view.targets);
         if self.carry.is_due(&steps) {
+            self.round_begun = context.now;
             self.asked = Asked::Memory;
             return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow)?));
         }
         let mut calls = Vec::new();
+        // The sources stand still: what they remember goes along with the last rows, else it would follow them.
+        let beside = self.frozen_since.is_some() && self.carry.goes_beside(&steps);
+        let memory = if beside { self.carry.ask(self.id, &view.flow)? } else { Vec::new() };
         for step in &steps {
             match step {
                 Step::Stuck { why } => {
@@ -266,6 +282,7 @@ impl FlowRun {
             self.frozen_since.get_or_insert(context.now);
             self.carry.on_freeze();
         }
+        calls.extend(memory);
         self.round_begun = context.now;
         self.asked = Asked::Steps(steps);
         Ok(PlanStep::Calls(calls))
@@ -295,9 +312,10 @@ impl FlowRun {
         &mut self,
         context: &mut PlanContext<'_>,
         steps: Vec<Step>,
-        answers: Vec<CallResult>,
+        mut answers: Vec<CallResult>,
     ) -> Result<PlanStep, Failure> {
         let Some(mut view) = self.view.take() else { return self.go(context) };
+        let memory = answers.split_off(steps.len().min(answers.len()));
         let (mut imports, mut targets, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         for (step, answer) in steps.into_iter().zip(answers) {
             match step {
@@ -333,9 +351,13 @@ impl FlowRun {
         for source in &sources {
             imports.push(shard_ask(self.id, view.flow.sources[*source].shard, &shard::Query::Describe)?);
         }
+        let remember = !memory.is_empty();
+        if remember {
+            imports.extend(self.carry.bring(self.id, &view.flow, &view.targets, memory)?);
+        }
         self.copying_since.get_or_insert(context.now);
         self.view = Some(view);
-        self.asked = Asked::Imports(targets, sources);
+        self.asked = Asked::Imports(targets, sources, remember);
         Ok(PlanStep::Calls(imports))
     }
 
@@ -354,6 +376,12 @@ impl FlowRun {
         let is_retired = |seen: &Seen| matches!(seen, Seen::Shard(info) if info.state == ShardState::Retired);
         let retired = view.sources.iter().all(is_retired);
         let all = self.carry.brought(answers, retired)?;
+        let (ids, counters) = (self.carry.ids(), &mut context.s3.counters);
+        counters.carried += ids;
+        if retired {
+            counters.carried_late += ids;
+            counters.carried_late_ms += context.now.since(self.round_begun).as_millis() as u64;
+        }
         if all && !retired {
             // That may have taken a while: how far is the feed now?
             self.view = None;
@@ -369,6 +397,8 @@ impl FlowRun {
             let copied = self.copying_since.take();
             let counters = &mut context.s3.counters;
             counters.narrowed += u64::from(switched.narrows());
+            counters.switches += u64::from(since.is_some());
+            counters.frozen_long += u64::from(frozen_ms > FROZEN_LONG_MS);
             counters.frozen_ms += frozen_ms;
             counters.frozen_ms_max = counters.frozen_ms_max.max(frozen_ms);
             counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
@@ -381,8 +411,7 @@ impl FlowRun {
     fn on_imports(
         &mut self,
         context: &mut PlanContext<'_>,
-        targets: &[usize],
-        sources: &[usize],
+        (targets, sources, memory): (&[usize], &[usize], bool),
         answers: Vec<CallResult>,
     ) -> Result<PlanStep, Failure> {
         let Some(mut view) = self.view.take() else { return self.go(context) };
@@ -390,8 +419,12 @@ impl FlowRun {
         for (target, answer) in targets.iter().zip(answers.by_ref()) {
             view.targets[*target] = seen(answer)?;
         }
-        for (source, answer) in sources.iter().zip(answers) {
+        for (source, answer) in sources.iter().zip(answers.by_ref()) {
             view.sources[*source] = seen(answer)?;
+        }
+        if memory {
+            self.carry.brought(answers.collect(), false)?;
+            context.s3.counters.carried += self.carry.ids();
         }
         let copying = view.flow.phase == Phase::Copying;
         self.view = Some(view);

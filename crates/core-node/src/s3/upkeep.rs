@@ -1,16 +1,15 @@
 //! What a bucket and its shards need from time to time, found by looking at them: splits and merges planned,
-//! flows found, retired shards dropped, closed uploads collected, freed data handed on, old snapshots forgotten.
+//! flows and retired shards found, closed uploads collected, freed data handed on, old snapshots forgotten.
 //!
 //! Always: a look may be cut short or come twice; it ends well if nothing is left to come back for, else with
 //! the refusal `NotReady`. Splitting goes by rows (versions and markers), of which one shard should not have many, and
 //! by writes; a shard that only grows at its end is narrowed instead (decision 0021).
-//! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs).
+//! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs), the removal of retired shards (tidy.rs).
 
-use super::clusters;
 use super::freed::{HandOn, Queue, FREED_AGE_MS};
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, map_write, multipart_read, reply};
-use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
+use super::reshard::{ended, odd, seen, shard_ask};
 use super::snapshot;
 use crate::keyspace::rounds::{one, only, InRounds, Rounds};
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
@@ -19,7 +18,7 @@ use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{self, Cut, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::Seen;
-use core_backends::shard_reference::{Command, Entry, Query, Reply, Retired, SOURCES_MAX};
+use core_backends::shard_reference::{Command, Entry, Query, Reply, SOURCES_MAX};
 use core_backends::{metadata, multipart};
 
 /// A split makes so many of one.
@@ -28,12 +27,8 @@ const SPLIT_PARTS: u32 = 3;
 const MERGE_PART: u64 = 4;
 /// …and less than this part of the writes that a shard should take.
 const MERGE_WRITES_PART: u64 = 2;
-/// Retired shards looked at in one look.
-const RETIRED_PAGE: u32 = 16;
 /// Entries that are looked at for a merge: one before the shard, itself, and those behind it.
 const NEIGHBOURS: usize = SOURCES_MAX;
-/// Rows removed by one command.
-const STEP_ROWS: u32 = 1_024;
 /// Rounds of one look; what is left the next one finds.
 const ROUNDS_MAX: u32 = 2_000;
 
@@ -45,8 +40,8 @@ pub(crate) fn look_at_shard(id: u128, number: u64) -> Box<dyn Planner> {
 
 /// Looks at a bucket's map and uploads.
 pub(crate) fn look_at_bucket(id: u128) -> Box<dyn Planner> {
-    let (retired, state) = (Vec::new(), OfBucket::Overview);
-    Box::new(InRounds::new(BucketLook { id, retired, state, watch: false, rounds: 0, uploads: false }))
+    let state = OfBucket::Overview;
+    Box::new(InRounds::new(BucketLook { id, state, watch: false, rounds: 0, uploads: false }))
 }
 
 /// A key before `start`, with no shard beginning between the two (but for one in a billion; then the shard
@@ -257,18 +252,11 @@ impl ShardLook {
 enum OfBucket {
     Overview,
     HandOn(HandOn),
-    Describe(Retired),
-    /// Freed data of a retired shard.
-    Drain(Retired, HandOn),
-    Drop(Retired),
-    Delete(Retired),
-    Forget,
     Snapshots,
 }
 
 struct BucketLook {
     id: u128,
-    retired: Vec<Retired>,
     state: OfBucket,
     watch: bool,
     rounds: u32,
@@ -295,7 +283,7 @@ impl Rounds for BucketLook {
 impl BucketLook {
     fn step(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
         if answers.is_empty() {
-            let retired = Query::Retired { after: 0, limit: RETIRED_PAGE };
+            let retired = Query::Retired { after: 0, limit: 1 };
             return Ok(Step::Calls(vec![
                 map_read(self.id, &Query::Flows)?,
                 map_read(self.id, &retired)?,
@@ -308,20 +296,6 @@ impl BucketLook {
             OfBucket::Overview => self.overview(context, answers),
             OfBucket::Snapshots => self.uploads(context),
             OfBucket::HandOn(hand_on) => self.hand_on(context, hand_on, answers),
-            OfBucket::Describe(retired) => self.described(context, retired, only(answers)),
-            OfBucket::Drain(retired, hand_on) => self.drain(context, retired, hand_on, answers),
-            OfBucket::Drop(retired) => self.dropped(retired, only(answers)),
-            OfBucket::Delete(retired) => match only(answers) {
-                Err(failure) if failure.refusal.code != "UnknownCluster" => Err(failure),
-                _ => {
-                    self.state = OfBucket::Forget;
-                    Ok(one(map_write(self.id, &Command::Forget { shard: retired.peer.shard })?))
-                }
-            },
-            OfBucket::Forget => {
-                let _: (Reply, _) = reply(only(answers))?;
-                self.next_retired()
-            }
         }
     }
 
@@ -335,7 +309,7 @@ impl BucketLook {
             Err(failure) if matches!(failure.refusal.code, "NotReady" | "UnknownCluster") => return Ok(end(false)),
             Err(failure) => return Err(failure),
         };
-        let (Reply::Retired { shards, more }, _) = reply(answer())? else { return Err(odd("a bucket's map")) };
+        let (Reply::Retired { shards: retired, .. }, _) = reply(answer())? else { return Err(odd("a bucket's map")) };
         let (multipart::Reply::Upkeep { due, waiting, freed_rows }, _) = reply(answer())? else {
             return Err(odd("a bucket's uploads"));
         };
@@ -347,9 +321,12 @@ impl BucketLook {
             let record = record.filter(|record| record.state == BucketState::Active);
             context.s3.sweeps.extend(record.map(|record| record.info.bucket));
         }
-        self.watch = more || !flows.is_empty() || waiting || freed_rows > 0 || snapshots;
+        self.watch = !retired.is_empty() || !flows.is_empty() || waiting || freed_rows > 0 || snapshots;
         context.s3.found.extend(flows.iter().map(|flow| (self.id, flow.flow)));
-        (self.retired, self.uploads) = (shards, freed_rows > 0);
+        if !retired.is_empty() {
+            context.s3.untidy.push(self.id);
+        }
+        self.uploads = freed_rows > 0;
         if old.is_empty() {
             return self.uploads(context);
         }
@@ -360,7 +337,7 @@ impl BucketLook {
     /// What uploads freed is handed on.
     fn uploads(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
         if !core::mem::take(&mut self.uploads) {
-            return self.next_retired();
+            return Ok(end(self.watch));
         }
         self.hand_on(context, HandOn::new(self.id, Queue::Uploads, FREED_AGE_MS), Vec::new())
     }
@@ -376,73 +353,7 @@ impl BucketLook {
                 self.state = OfBucket::HandOn(hand_on);
                 Ok(Step::Calls(calls))
             }
-            None => self.next_retired(),
+            None => Ok(end(self.watch)),
         }
-    }
-
-    fn next_retired(&mut self) -> Result<Step, Failure> {
-        let Some(retired) = self.retired.pop() else { return Ok(end(self.watch)) };
-        let call = shard_ask(self.id, retired.peer.shard, &shard::Query::Describe)?;
-        self.state = OfBucket::Describe(retired);
-        Ok(one(call))
-    }
-
-    fn described(
-        &mut self,
-        context: &mut PlanContext<'_>,
-        retired: Retired,
-        answer: CallResult,
-    ) -> Result<Step, Failure> {
-        match seen(answer)? {
-            Seen::Shard(info) if info.freed_rows > 0 => {
-                let hand_on = HandOn::new(self.id, Queue::Shard(retired.peer.shard), FREED_AGE_MS);
-                self.drain(context, retired, hand_on, Vec::new())
-            }
-            Seen::Shard(_) => self.drop_rows(retired),
-            Seen::Empty | Seen::NoCluster => self.delete(retired),
-        }
-    }
-
-    fn drain(
-        &mut self,
-        context: &mut PlanContext<'_>,
-        retired: Retired,
-        mut hand_on: HandOn,
-        answers: Vec<CallResult>,
-    ) -> Result<Step, Failure> {
-        match hand_on.next(context, answers)? {
-            Some(calls) => {
-                self.state = OfBucket::Drain(retired, hand_on);
-                Ok(Step::Calls(calls))
-            }
-            None => self.drop_rows(retired),
-        }
-    }
-
-    fn drop_rows(&mut self, retired: Retired) -> Result<Step, Failure> {
-        let command = shard::Command::Drop { epoch: retired.peer.epoch, limit: STEP_ROWS, force: false };
-        let call = shard_tell(self.id, retired.peer.shard, &command)?;
-        self.state = OfBucket::Drop(retired);
-        Ok(one(call))
-    }
-
-    fn dropped(&mut self, retired: Retired, answer: CallResult) -> Result<Step, Failure> {
-        match reply(answer) {
-            Ok((shard::Reply::Dropped { more: true }, _)) => self.drop_rows(retired),
-            Ok(_) => self.delete(retired),
-            // Snapshots still read it, or freed data in it is too young.
-            Err(failure) if failure.refusal.code == "NotReady" => {
-                self.watch = true;
-                self.next_retired()
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-
-    fn delete(&mut self, retired: Retired) -> Result<Step, Failure> {
-        let cluster = clusters::shard(self.id, retired.peer.shard)?;
-        self.state = OfBucket::Delete(retired);
-        // A shard's number is given once, so there is no later life to spare.
-        Ok(one(Call::DeleteCluster { cluster, life: None }))
     }
 }

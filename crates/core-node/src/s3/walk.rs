@@ -22,6 +22,9 @@ use core_backends::shard::{Item, ListStart, Listing, Query, Reply};
 
 /// The most shards asked at once.
 const SHARDS_AT_ONCE_MAX: usize = 16;
+/// For each shard that has told all it has, so many are asked ahead: with small shards a page needs few rounds, and a
+/// wrong guess costs few answers that nobody wants. With a delimiter one: a common prefix may reach over the next ones.
+const AHEAD: usize = 3;
 
 /// The first text behind all that begin so; `None` where there is none.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
@@ -115,9 +118,10 @@ impl Walk {
     /// Asks the next shards.
     pub(crate) fn ask(&mut self, at: &Place, terms: &Terms, pin: Option<u128>) -> Result<Step, Refusal> {
         let left = self.wanted.saturating_sub(self.items.len());
-        // As many as would do if they were like those before; twice as many as that at most.
+        // As many as would do if they were like those before, the fewer the less is known of them.
+        let ahead = if self.delimiter.is_empty() { AHEAD } else { 1 };
         let likely = (left * self.shards_done).div_ceil(self.items.len().max(1)).max(1);
-        let count = likely.min(self.shards_done.max(1)).min(SHARDS_AT_ONCE_MAX);
+        let count = likely.min((ahead * self.shards_done).max(1)).min(SHARDS_AT_ONCE_MAX);
         let first = at.map.place_of(&self.bound);
         let before_end = |start: &Bytes| self.end.as_ref().is_none_or(|end| start < end);
         let entries = at.map.entries.iter().skip(first).take(count).filter(|entry| before_end(&entry.range.start));

@@ -8,7 +8,7 @@ use crate::s3::on_bucket::Place;
 use crate::s3::record::BucketRecord;
 use crate::s3::request::Terms;
 use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS, UNTOLD_KEEP_MS};
-use crate::s3::{clusters, planner_for, reshard, upkeep};
+use crate::s3::{clusters, planner_for, reshard, tidy, upkeep};
 use base_types::codec::Encode;
 use base_types::s3::*;
 use base_types::{BackendKind, Refusal, RequestId, Tick};
@@ -155,6 +155,9 @@ impl Tended {
             self.run(vec![look], dies, deletes);
         }
         self.run(vec![Running::new(0, upkeep::look_at_bucket(self.id))], dies, deletes);
+        for id in core::mem::take(&mut self.world.caches[0].untidy) {
+            self.run(vec![Running::new(0, tidy::tidy(id))], dies, deletes);
+        }
         let mut found = core::mem::take(&mut self.world.caches[0].found);
         found.dedup();
         for (id, flow) in found {
@@ -174,6 +177,9 @@ impl Tended {
             }
             let mut look = Running::new(0, upkeep::look_at_bucket(self.id));
             let looked = self.world.finish_background(&mut look);
+            for id in core::mem::take(&mut self.world.caches[0].untidy) {
+                self.world.finish_background(&mut Running::new(0, tidy::tidy(id))).unwrap();
+            }
             for bucket in core::mem::take(&mut self.world.caches[0].sweeps) {
                 let mut sweep = Running::new(0, crate::s3::sweep::sweep(bucket));
                 self.world.finish_background(&mut sweep).unwrap();
@@ -636,7 +642,7 @@ fn a_bucket_that_is_removed_leaves_no_place_untold() {
     for key in bucket.keys.clone().into_keys() {
         bucket.delete(&key).unwrap();
     }
-    bucket.world.call(DeleteBucket { bucket: NAME.into() }).unwrap();
+    bucket.world.call(DeleteBucket { bucket: NAME.into(), ..DeleteBucket::default() }).unwrap();
     let mut freed = bucket.freed();
     freed.sort_unstable();
     freed.dedup();
