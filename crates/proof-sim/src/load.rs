@@ -9,12 +9,14 @@
 
 use crate::plan::Load as LoadPlan;
 use crate::random::Random;
+use crate::s3_groups::{self, Grouped};
 use crate::s3_load;
 use crate::s3_owner::{self, Owner, Register, Told};
+use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{self, Fate, Fates, Upload};
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request};
-use base_types::s3::S3Action;
+use base_types::s3::{S3Action, S3Answer};
 use base_types::{ClusterName, ErrorKind, OrderedAt, Outcome, ReadConsistency, RequestId, Ticket, WriteConsistency};
 use bytes::Bytes;
 use proof_check::{Ending, History, Observed, Operation, Place, Record, Violation};
@@ -30,6 +32,10 @@ pub const ANSWER_GRACE_US: u64 = 2_000_000;
 
 /// Keys of one swapper.
 const SWAPPED_KEYS: u64 = 4;
+
+/// Of so many listings of a client of buckets one has a delimiter; of so many calls one removes a version, if one can.
+const GROUPED_ONE_IN: u64 = 4;
+const REMOVES_ONE_IN: u64 = 3;
 
 /// Walks of one uploader.
 const WALKS_MAX: u32 = 6;
@@ -91,6 +97,7 @@ struct Client {
     /// Of a lifecycle client: steps left in this life of its cluster; `None`: it does not exist.
     life_left: Option<u64>,
     upload: Option<Upload>,
+    remover: Remover,
     /// A shard keeps few snapshots at a time.
     walks_left: u32,
     owner: Option<Owner>,
@@ -109,6 +116,9 @@ pub struct Load {
     pub instants: Vec<u64>,
     /// What became of uploads.
     pub uploads: Fates,
+    /// Pages of listings with a delimiter, and versions that were removed.
+    pub grouped: Vec<Grouped>,
+    pub removals: Removals,
     register: Register,
     request_ids: Random,
 }
@@ -149,6 +159,7 @@ impl Load {
                     held: BTreeMap::new(),
                     life_left: None,
                     upload: None,
+                    remover: Remover::default(),
                     walks_left: WALKS_MAX,
                     owner: (kind == Kind::Owner).then(|| Owner::new(number)),
                 });
@@ -166,6 +177,8 @@ impl Load {
             draining: false,
             instants: Vec::new(),
             uploads: Fates::new(),
+            grouped: Vec::new(),
+            removals: Removals::new(),
             register: Register::default(),
             request_ids: Random::stream(seed, "request ids"),
         }
@@ -359,6 +372,9 @@ impl Load {
 
     fn on_done(&mut self, world: &mut World, client: usize, answer: Answer) {
         let gives_up = world.now + self.tries_us(client);
+        if let ActionResult::S3(told) = &answer.result {
+            self.on_bucket_told(world, client, told);
+        }
         let Some(open) = self.clients[client].open.as_mut() else { return };
         if open.record == usize::MAX {
             let told = match &answer.result {
@@ -378,6 +394,32 @@ impl Load {
             entries.splice(0..0, open.walked.drain(..));
         }
         self.finish(world, client, Ending::Ok, observed, answer.at, answer.level);
+    }
+
+    /// What a client of buckets keeps of an answer beside the history.
+    fn on_bucket_told(&mut self, world: &mut World, client: usize, answer: &S3Answer) {
+        let this = &mut self.clients[client];
+        let Some(open) = this.open.as_ref().filter(|_| this.owner.is_none()) else { return };
+        match answer {
+            S3Answer::PutObjectAnswer(put) => {
+                let Some(record) = self.history.records.get(open.record) else { return };
+                this.remover.put(record.place, &record.operation, put.version_id.as_ref());
+            }
+            S3Answer::ObjectPage(page) if open.record == usize::MAX => {
+                let Action::S3(S3Action::ListObjectsV2(call)) = &open.action else { return };
+                let Some(bucket) = self.targets.buckets.iter().position(|bucket| *bucket == call.bucket) else {
+                    return;
+                };
+                let window = (open.asked_at, world.now);
+                let found = s3_groups::grouped(&open.action, s3_load::place_of(bucket), page, window);
+                if found.as_ref().is_some_and(Grouped::has_prefixes) {
+                    world.probe("listing_with_common_prefixes");
+                }
+                self.grouped.extend(found);
+            }
+            S3Answer::DeleteObjectAnswer(_) if open.record == usize::MAX => world.probe("version_removed"),
+            _ => {}
+        }
     }
 
     fn on_refused(&mut self, world: &mut World, client: usize, failure: Failure) {
@@ -508,6 +550,7 @@ impl Load {
             world.trace.note(world.now, "finished", &[record.id, ending as u64]);
             world.trace.say(world.now, || told(client, record));
         }
+        self.clients[client].remover.ended(&open.action, ending, &mut self.removals);
         self.after_life_step(client, open.record, ending);
         self.after_swap(client, open.record);
         self.after_put_of_parts(world, client, &open.action, ending);
@@ -641,7 +684,19 @@ impl Load {
         this.written += 1;
         let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
         let growing = this.kind == Kind::S3Growing;
+        if this.written % REMOVES_ONE_IN == 0 && this.remover.is_ready() {
+            let buckets = &self.targets.buckets;
+            let named = |place: Place| (0..buckets.len()).find(|at| s3_load::place_of(*at) == place);
+            return this.remover.next(|place| named(place).map(|at| buckets[at].clone())).map(Drawn::Unrecorded);
+        }
         let (place, operation, level, instant) = s3_load::draw(&mut this.random, client, this.written, bucket, growing);
+        if !instant && this.written % GROUPED_ONE_IN == 0 {
+            let prefix = if growing && this.written % (2 * GROUPED_ONE_IN) == 0 { "grown/" } else { "" };
+            let action = s3_groups::action_of(&operation, &self.targets.buckets[bucket], prefix);
+            if let Some(action) = action {
+                return Some(Drawn::Unrecorded(action));
+            }
+        }
         let action = s3_load::action_of(&operation, &self.targets.buckets[bucket], instant)?;
         if instant {
             // The record that is begun with it is the next.

@@ -11,7 +11,7 @@ use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
 use crate::world::{Answered, Due, World};
-use crate::{s3_load, s3_owner, s3_upload, s3_versions};
+use crate::{s3_groups, s3_load, s3_owner, s3_upload, s3_versions};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
 use base_types::s3::{
     CountObjects, CreateAccount, CreateBucket, DeleteBucket, DeleteObject, ListObjectsV2, PutBucketVersioning,
@@ -392,7 +392,7 @@ impl Run {
                 |page: &VersionPage| s3_versions::take_page(&mut versions, page),
             );
             let place = s3_load::place_of(number);
-            let found = s3_versions::check_versions(&self.load.history, place, &versions);
+            let found = s3_versions::check_versions(&self.load.history, place, &self.load.removals, &versions);
             if self.world.violations.is_empty() {
                 found.into_iter().for_each(|violation| self.world.violate(violation));
             }
@@ -437,7 +437,7 @@ impl Run {
                 }
             }
         }
-        let delete = Action::S3(DeleteBucket { bucket: bucket.to_string() }.into());
+        let delete = Action::S3(DeleteBucket { bucket: bucket.to_string(), ..DeleteBucket::default() }.into());
         format!("{:?}", self.call(0, delete, None, 20_000_000))
     }
 
@@ -800,6 +800,7 @@ impl Run {
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);
         violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
+        violations.extend(s3_groups::check_groups(&self.load.history, &self.load.grouped));
         let (world, history) = (&self.world, &self.load.history);
         violations.extend(proof_check::ledger::check_unmoved(history, |cluster, generation, from, to| {
             let harmed = |node: &NodeId| {

@@ -176,7 +176,7 @@ impl Owner {
 
     fn leaving(&self, register: &mut Register, client: usize, gives_up: u64) -> Next {
         register.leave(client, &self.name, gives_up);
-        Next::Call(DeleteBucket { bucket: self.name.clone() }.into())
+        Next::Call(DeleteBucket { bucket: self.name.clone(), ..DeleteBucket::default() }.into())
     }
 
     fn draw(&mut self, random: &mut Random, client: usize, written: u64) -> Operation {

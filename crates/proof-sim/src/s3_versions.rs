@@ -1,9 +1,11 @@
 //! Whether a bucket that keeps versions has every one of them: once, if its put was acknowledged; never, if its put
-//! failed; and a marker for every delete.
+//! failed or it was removed; and a marker for every delete.
 //!
 //! Not here: which version a key shows (the checkers of keys), asking for the pages (`run`).
 
+use crate::s3_removal::Removals;
 use base_types::s3::{ListObjectVersions, S3Action, VersionEntry, VersionPage};
+use bytes::Bytes;
 use proof_check::{Ending, History, Observed, Operation, Place, Record, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +51,7 @@ fn expected(history: &History, place: Place) -> BTreeMap<&[u8], Expected<'_>> {
 }
 
 /// Compares all versions of a bucket, as its pages listed them, with the history.
-pub fn check_versions(history: &History, place: Place, listed: &[VersionEntry]) -> Vec<Violation> {
+pub fn check_versions(history: &History, place: Place, removals: &Removals, listed: &[VersionEntry]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut fail = |message: String, ids: Vec<u64>| violations.push(Violation::new("versions", message, ids));
     let keys = expected(history, place);
@@ -72,7 +74,8 @@ pub fn check_versions(history: &History, place: Place, listed: &[VersionEntry]) 
         let versions = shown.get(key).map_or(&[][..], Vec::as_slice);
         for (value, (put, done)) in &expected.puts {
             let times = versions.iter().filter(|version| version.etag.as_bytes() == *value).count();
-            if times > 1 || times == 0 && *done {
+            let removed = removals.get(&(place, Bytes::copy_from_slice(value)));
+            if times > 1 || times == 0 && *done && removed.is_none() || times > 0 && removed == Some(&true) {
                 fail(
                     format!("the version of operation {} of {} is there {times} times", put.id, text(key)),
                     vec![put.id],
@@ -105,7 +108,6 @@ mod tests {
     use crate::s3_load::place_of;
     use base_types::action::Level;
     use base_types::{RequestId, WriteConsistency};
-    use bytes::Bytes;
 
     fn record(id: u64, operation: Operation, ending: Ending) -> Record {
         Record {
@@ -150,8 +152,12 @@ mod tests {
         ];
         for (listed, broken) in cases {
             let listed: Vec<_> = listed.iter().enumerate().map(|(at, (id, etag))| entry(id, etag, at == 0)).collect();
-            let violations = check_versions(&history, place_of(0), &listed);
+            let violations = check_versions(&history, place_of(0), &Removals::new(), &listed);
             assert_eq!(!violations.is_empty(), broken, "{listed:?}: {violations:?}");
+            let removed_first = Removals::from([((place_of(0), Bytes::from_static(b"1")), true)]);
+            let alone = listed.len() == 1 && listed[0].delete_marker;
+            let found = check_versions(&history, place_of(0), &removed_first, &listed);
+            assert_eq!(found.is_empty(), alone, "{listed:?} where version 1 was removed: {found:?}");
         }
     }
 }
