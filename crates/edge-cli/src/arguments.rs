@@ -587,10 +587,11 @@ pub enum KeyspaceCommand {
 
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
-    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, split, embedded, or all
+    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, bucket, split, embedded, or
+    /// all (without bucket)
     #[arg(value_parser = [
-        "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "split",
-        "embedded", "all",
+        "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "bucket",
+        "split", "embedded", "all",
     ])]
     pub workload: String,
     /// Measure this world; a fresh one is started where absent
@@ -629,6 +630,12 @@ pub struct BenchArguments {
     /// listing: over buckets of about so many shards (comma-separated)
     #[arg(long, value_delimiter = ',', default_values_t = [1u64, 100], value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub shards: Vec<u64>,
+    /// Keys in no order, so that shards are split by rows; else they only grow (listing and split: always in no order)
+    #[arg(long)]
+    pub spread: bool,
+    /// S3 workloads: rows above which a world started for the measurement splits a shard
+    #[arg(long, value_parser = clap::value_parser!(u64).range(8..))]
+    pub split_keys: Option<u64>,
     /// embedded: on so many cores (comma-separated); 1 to all there are where absent
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: Vec<u16>,
@@ -699,6 +706,8 @@ mod tests {
             "hive bench kv-put --endpoint http://a:1 --clients 8 --seconds 2 --json",
             "hive bench all --out target/bench",
             "hive bench listing --shards 1,100,1000",
+            "hive bench bucket --keys 10000000 --value-bytes 100 --nodes 3 --clients 256",
+            "hive bench s3-object-put --spread --split-keys 5000",
             "hive bench embedded --cores 1,2 --value-bytes 100",
             "hive completions bash",
         ] {

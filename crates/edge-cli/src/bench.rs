@@ -2,7 +2,7 @@
 
 use crate::arguments::BenchArguments;
 use crate::failure::Failure;
-use proof_bench::Options;
+use proof_bench::{Options, Order};
 use std::time::Duration;
 
 /// Measures.
@@ -23,6 +23,8 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         engines: arguments.engines,
         cores: arguments.cores,
         base_port: arguments.base_port,
+        order: if arguments.spread { Order::Spread } else { Order::Growing },
+        split_keys: arguments.split_keys,
         shards: arguments.shards,
         dev_arguments: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),

@@ -25,7 +25,7 @@ pub async fn run(options: &Options, world: &World, report: &mut Report) -> Resul
             "failover needs process ids: name the world's --ready-file, or no --endpoint at all".into(),
         ));
     }
-    let template = Template::new(Operation::Put("strong"), options.value_bytes);
+    let template = Template::new(Operation::Put("strong"), options.value_bytes, options.order);
     for number in 1..=options.runs {
         world.wait_ready().await?;
         let result = one(options, world, &template).await?;

@@ -1,7 +1,7 @@
 //! Benchmarks and their report: one command measures Hive and, where it is installed, etcd beside it.
 //!
 //!   workloads.rs ──▶ load.rs (clients) ──▶ measure.rs (percentiles, CPU) ──▶ report.rs (text, JSON, HTML) + plot.rs
-//!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs (S3 metadata)
+//!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs, listing.rs (S3 metadata)
 //!   embedded.rs: the embedded store beside LMDB, redb and fjall, in this process
 //!
 //! Always: every figure says how many errors came with it and what it did not measure.
@@ -11,6 +11,7 @@
 mod embedded;
 mod etcd;
 mod failover;
+mod listing;
 mod load;
 mod measure;
 mod objects;
@@ -22,6 +23,7 @@ mod workloads;
 mod world;
 
 pub use report::Report;
+pub use request::Order;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -57,8 +59,12 @@ pub struct Options {
     pub cores: Vec<u16>,
     /// Ports of a fresh world.
     pub base_port: u16,
+    /// How keys lie that are written one after the other.
+    pub order: Order,
     /// listing: over buckets of about so many shards each.
     pub shards: Vec<u64>,
+    /// Rows above which a fresh world splits a shard; a workload's own number where absent.
+    pub split_keys: Option<u64>,
     /// More words for the `hive dev` of a fresh world.
     pub dev_arguments: Vec<String>,
     /// The program's version, for the report.

@@ -7,6 +7,7 @@
 
 use crate::measure::{cpu_time, cpu_time_of, histogram, Run};
 use crate::request::Template;
+use crate::workloads::say;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// How long clients have to finish their last request.
 const LAST_ANSWER: Duration = Duration::from_secs(6);
+/// How often a run of many operations tells how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// The longest answer head.
 const HEADERS_MAX: usize = 32;
 
@@ -42,6 +45,8 @@ pub enum Keys {
     InTurn(u64),
     /// Any below the number.
     Random(u64),
+    /// Any below the number; but one in so many is new: the number, the one behind it, and so on.
+    Widening(u64, u64),
 }
 
 /// A run to be made.
@@ -56,6 +61,8 @@ pub struct Job<'j> {
     /// Not counted, before the run.
     pub warm_up: Duration,
     pub end: End,
+    /// Tells how far it is, under this name.
+    pub progress: Option<&'j str>,
     /// The servers' processes, for CPU time.
     pub pids: &'j [u32],
 }
@@ -107,11 +114,17 @@ impl Shared {
         self.next.set(number + 1);
         match self.keys {
             Keys::InTurn(count) => number % count.max(1),
-            // A fixed permutation-like spread (splitmix): the same keys in every run.
-            Keys::Random(count) => {
-                let mixed = (number.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(27) % count.max(1)
-            }
+            Keys::Random(count) => any_below(number, count),
+            Keys::Widening(count, one_in) if number % one_in.max(1) == 0 => count + number / one_in.max(1),
+            Keys::Widening(count, _) => any_below(number, count),
+        }
+    }
+
+    /// Keys there will be when all that was sent is done.
+    pub(crate) fn keys(&self) -> u64 {
+        match self.keys {
+            Keys::InTurn(count) | Keys::Random(count) => count,
+            Keys::Widening(count, one_in) => count + self.next.get().div_ceil(one_in.max(1)),
         }
     }
 
@@ -167,9 +180,10 @@ impl Shared {
         self.errors.borrow().clone()
     }
 
-    /// The longest time between two acknowledged operations, in microseconds.
-    pub(crate) fn longest_gap(&self) -> u64 {
+    /// The longest time between two operations that were acknowledged by then, in microseconds.
+    pub(crate) fn longest_gap(&self, by: Duration) -> u64 {
         let mut times = self.acknowledged();
+        times.retain(|at| *at <= by.as_micros() as u64);
         times.sort_unstable();
         times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
     }
@@ -190,6 +204,12 @@ impl Shared {
     pub(crate) fn acknowledged(&self) -> Vec<u64> {
         self.acknowledged.as_ref().map(|list| list.borrow().clone()).unwrap_or_default()
     }
+}
+
+/// A fixed permutation-like spread (splitmix): the same keys in every run.
+fn any_below(number: u64, count: u64) -> u64 {
+    let mixed = (number.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ (mixed >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(27) % count.max(1)
 }
 
 /// Starts the clients, spread over the endpoints.
@@ -224,9 +244,14 @@ pub async fn run(job: &Job<'_>) -> Run {
     let start = Instant::now();
     match job.end {
         End::After(time) => sleep(time).await,
-        End::Operations(_) => {
+        End::Operations(count) => {
+            let mut told = Instant::now();
             while !shared.over.get() {
                 sleep(Duration::from_millis(1)).await;
+                if let Some(name) = job.progress.filter(|_| told.elapsed() >= PROGRESS_EVERY) {
+                    told = Instant::now();
+                    tell(name, &shared, count, start.elapsed());
+                }
             }
         }
     }
@@ -245,6 +270,15 @@ pub async fn run(job: &Job<'_>) -> Run {
             .zip(client_before)
             .map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before)),
     }
+}
+
+/// How far a run is.
+fn tell(name: &str, shared: &Shared, count: u64, elapsed: Duration) {
+    let done = count.saturating_sub(shared.left.get());
+    let rate = done as f64 / elapsed.as_secs_f64().max(1e-9);
+    let errors: u64 = shared.errors.borrow().values().sum();
+    let left = shared.left.get() as f64 / rate.max(1.0);
+    say(&format!("{name}: {done} of {count}, {rate:.0}/s, {errors} errors, about {left:.0} s more"));
 }
 
 async fn client(shared: Rc<Shared>, mut template: Template, number: usize) {
@@ -280,7 +314,7 @@ async fn client(shared: Rc<Shared>, mut template: Template, number: usize) {
     }
 }
 
-async fn connect(address: &str) -> Option<TcpStream> {
+pub(crate) async fn connect(address: &str) -> Option<TcpStream> {
     let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await.ok()?.ok()?;
     stream.set_nodelay(true).ok()?;
     Some(stream)
@@ -296,7 +330,7 @@ fn refusal(status: u16, body: &[u8]) -> String {
 }
 
 /// Sends a request and reads its answer: the status and the body.
-async fn exchange<'a>(
+pub(crate) async fn exchange<'a>(
     stream: &mut TcpStream,
     request: &[u8],
     answer: &'a mut Vec<u8>,
@@ -370,7 +404,7 @@ fn parse_head(answer: &[u8]) -> std::io::Result<Option<Head>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Operation;
+    use crate::request::{Operation, Order};
     use tokio::net::TcpListener;
 
     #[test]
@@ -410,13 +444,21 @@ mod tests {
     }
 
     #[test]
+    fn a_widening_set_has_old_keys_and_new_ones() {
+        let shared = Shared::new(&[], Keys::Widening(100, 4), None, 1, false);
+        let keys: Vec<u64> = (0..40).map(|_| shared.next_key()).collect();
+        let new: Vec<u64> = keys.iter().copied().filter(|key| *key >= 100).collect();
+        assert_eq!((new, shared.keys()), ((100..110).collect(), 110));
+    }
+
+    #[test]
     fn every_answer_is_counted_as_what_it_is() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let endpoints = [listener.local_addr().unwrap().to_string()];
             tokio::task::spawn_local(serve(listener));
-            let template = Template::new(Operation::Put("strong"), 100);
+            let template = Template::new(Operation::Put("strong"), 100, Order::Growing);
             let job = Job {
                 endpoints: &endpoints,
                 template: &template,
@@ -425,6 +467,7 @@ mod tests {
                 pace: None,
                 warm_up: Duration::ZERO,
                 end: End::Operations(500),
+                progress: None,
                 pids: &[std::process::id()],
             };
             let run = run(&job).await;

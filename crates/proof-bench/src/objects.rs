@@ -1,52 +1,48 @@
-//! The object workloads, over the JSON API as a gateway of one's own would: put, get, listings, a split under load.
+//! The object workloads, over the JSON API as a gateway of one's own would: put, get, splits under load.
 //!
 //! ```text
 //!   s3-object-put, s3-object-get   Hive paper, Figures 6 and 7
-//!   listing    pages of 1,000 keys at random places, a full walk, a walk in parts; at several numbers of shards
-//!   split      puts at 70 % of the full rate while a shard is split in three
+//!   split      puts at 70 % of the full rate, one in four of a new key, while shards are split in three
 //! ```
 //!
 //! Always: the number of shards a figure was taken at is counted, not assumed.
+//! Not here: listings (listing.rs).
 
+use crate::listing::{count_shards, settle};
 use crate::load::{self, Keys};
-use crate::measure::{cpu_time, histogram, round, Run};
+use crate::measure::round;
 use crate::report::{Measurement, Report};
-use crate::request::{Operation, Template, BUCKET};
+use crate::request::{Operation, Order, Template, BUCKET};
 use crate::workloads::{fill, measure, say, Target};
 use crate::world::World;
 use crate::{BenchError, Options};
-use hive_client::{Client, ClientError};
-use serde_json::{json, Value};
+use hive_client::ClientError;
+use serde_json::json;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// The suites told here.
-pub const SUITES: [&str; 4] = ["s3-object-put", "s3-object-get", "listing", "split"];
+pub const SUITES: [&str; 3] = ["s3-object-put", "s3-object-get", "split"];
+/// Rows above which a shard is split where nothing else is asked for: what nodes do by themselves.
+pub const SPLIT_KEYS: u64 = 40_000;
 /// Whose the bucket is.
 const ACCOUNT: &str = "hive-bench";
 /// How long making account and bucket may take.
 const MAKE_MS: u64 = 30_000;
-/// How long shards may take to split.
-const SPLIT_TIMEOUT: Duration = Duration::from_secs(600);
-/// How often shards are counted.
-const COUNT_PAUSE: Duration = Duration::from_millis(200);
-/// Shards are taken for settled when they have been as many for so long.
-const SETTLED: Duration = Duration::from_secs(5);
-/// The part of the full rate that goes on while a shard is split.
+/// How long the load may take to bring all keys, and the first shard to be split.
+const SPLIT_TIMEOUT: Duration = Duration::from_secs(900);
+/// How often it is looked how far that is.
+const LOOK_PAUSE: Duration = Duration::from_millis(200);
+/// The part of the full rate that goes on while shards are split.
 const LOAD_PERCENT: f64 = 70.0;
-/// Load before and behind a split.
+/// Of so many puts of that load one is of a new key.
+const NEW_ONE_IN: u64 = 4;
+/// Load before and behind the splits.
 const AROUND: Duration = Duration::from_secs(2);
-/// Parts of a walk in parts.
-const PARTS: u64 = 8;
 
 /// Runs a suite.
 pub async fn run(name: &str, options: &Options, report: &mut Report) -> Result<(), BenchError> {
     match name {
-        "listing" => {
-            for shards in &options.shards {
-                listing(options, report, *shards).await?;
-            }
-            Ok(())
-        }
         "split" => split(options, report).await,
         _ => figures(name, options, report).await,
     }
@@ -54,7 +50,7 @@ pub async fn run(name: &str, options: &Options, report: &mut Report) -> Result<(
 
 /// Put or get, as fast as answers come.
 async fn figures(name: &str, options: &Options, report: &mut Report) -> Result<(), BenchError> {
-    let world = open(options, None).await?;
+    let world = open(options).await?;
     let target = target(&world);
     if name == "s3-object-put" {
         measure(options, report, &target, name, Operation::ObjectPut, options.clients, None).await;
@@ -67,10 +63,10 @@ async fn figures(name: &str, options: &Options, report: &mut Report) -> Result<(
     Ok(())
 }
 
-/// A world with the bucket; a fresh one splits shards above `split_keys`.
-async fn open(options: &Options, split_keys: Option<u64>) -> Result<World, BenchError> {
+/// A world with the bucket.
+pub async fn open(options: &Options) -> Result<World, BenchError> {
     let mut options = options.clone();
-    if let Some(keys) = split_keys {
+    if let Some(keys) = options.split_keys {
         options.dev_arguments.extend(["--s3-split-keys".to_owned(), keys.to_string()]);
     }
     let world = World::open(&options, false).await?;
@@ -88,187 +84,77 @@ async fn open(options: &Options, split_keys: Option<u64>) -> Result<World, Bench
     Ok(world)
 }
 
-fn failed(error: ClientError) -> BenchError {
+pub fn failed(error: ClientError) -> BenchError {
     BenchError::World(error.to_string())
 }
 
-fn target(world: &World) -> Target<'_> {
+pub fn target(world: &World) -> Target<'_> {
     Target { system: "hive", endpoints: &world.endpoints, pids: world.process_ids() }
 }
 
-async fn count_shards(client: &Client) -> Result<usize, BenchError> {
-    let (mut count, mut after) = (0, Value::Null);
-    loop {
-        let body = json!({"action": "ListClusters", "prefix": "shard@", "start_after": after});
-        let mut page = client.action(body).await.map_err(failed)?;
-        count += page["clusters"].as_array().map_or(0, Vec::len);
-        after = page["next"].take();
-        if after.is_null() {
-            return Ok(count);
-        }
-    }
-}
-
-/// Waits until there are at least so many shards, and for a while no more come.
-async fn settle(client: &Client, least: usize) -> Result<usize, BenchError> {
-    let (begin, mut last, mut since) = (Instant::now(), 0, Instant::now());
-    loop {
-        let now = count_shards(client).await?;
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-        if now >= least && since.elapsed() >= SETTLED {
-            return Ok(now);
-        }
-        if begin.elapsed() > SPLIT_TIMEOUT {
-            return Err(BenchError::World(format!("there are {now} shards, not {least}, after {SPLIT_TIMEOUT:?}")));
-        }
-        tokio::time::sleep(COUNT_PAUSE).await;
-    }
-}
-
-async fn listing(options: &Options, report: &mut Report, shards: u64) -> Result<(), BenchError> {
-    // A shard that was split has between a third of the bound and the bound.
-    let split_keys = if shards <= 1 { 10_000_000 } else { (options.keys * 3 / (shards * 2)).max(8) };
-    let world = open(options, Some(split_keys)).await?;
-    let target = target(&world);
-    fill(options, &target, Operation::ObjectPut).await?;
-    let found = settle(&world.client, if shards <= 1 { 1 } else { shards as usize / 2 }).await?;
-    let suite = format!("listing, {found} shards");
-    measure(options, report, &target, &suite, Operation::ObjectList, 1, None).await;
-    measure(options, report, &target, &suite, Operation::ObjectList, options.clients, None).await;
-    let whole = walk(&world.client, None, None).await?;
-    report.add(Measurement::new(&suite, "hive", "walk, page by page", 1, 0, std::slice::from_ref(&whole.run)));
-    let parts = walk_in_parts(&world.client).await?;
-    let text = format!(
-        "{suite}: a walk over {} keys had {:.0} entries/s; in {PARTS} parts at a time {:.0} entries/s",
-        whole.entries,
-        whole.rate(),
-        parts
-    );
-    say(&text);
-    report.note(text);
-    Ok(())
-}
-
-/// A walk that was made.
-struct Walk {
-    entries: u64,
-    run: Run,
-}
-
-impl Walk {
-    fn rate(&self) -> f64 {
-        self.entries as f64 / self.run.seconds.max(1e-9)
-    }
-}
-
-/// All keys behind one and up to another, page by page.
-async fn walk(client: &Client, from: Option<&str>, to: Option<&str>) -> Result<Walk, BenchError> {
-    let mut latency = histogram();
-    let (begin, mut entries, mut token) = (Instant::now(), 0u64, Value::Null);
-    let cpu = cpu_time(std::process::id()).unwrap_or_default();
-    loop {
-        let mut body = json!({
-            "action": "ListObjectsV2", "bucket": BUCKET, "max_keys": 1000, "start_after": from,
-        });
-        if !token.is_null() {
-            body["continuation_token"] = token;
-        }
-        let start = Instant::now();
-        let mut page = client.action(body).await.map_err(failed)?;
-        latency.saturating_record(start.elapsed().as_micros() as u64);
-        let list = page["contents"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let within = |entry: &&Value| to.is_none_or(|to| entry["key"].as_str().is_some_and(|key| key < to));
-        let count = list.iter().filter(within).count();
-        entries += count as u64;
-        let over = count < list.len();
-        token = page["next_continuation_token"].take();
-        if token.is_null() || over {
-            break;
-        }
-    }
-    let run = Run {
-        operations: latency.len(),
-        errors: Default::default(),
-        seconds: begin.elapsed().as_secs_f64(),
-        latency,
-        server_cpu: None,
-        client_cpu: cpu_time(std::process::id()).unwrap_or_default().saturating_sub(cpu),
-    };
-    Ok(Walk { entries, run })
-}
-
-/// Entries a second of several walks at a time, cut evenly by the metadata service.
-async fn walk_in_parts(client: &Client) -> Result<f64, BenchError> {
-    let body = json!({"action": "CutPoints", "bucket": BUCKET, "parts": PARTS});
-    let cuts = client.action(body).await.map_err(failed)?;
-    let keys: Vec<String> = cuts["keys"]
-        .as_array()
-        .map_or(Vec::new(), |keys| keys.iter().filter_map(|key| key.as_str().map(str::to_owned)).collect());
-    let begin = Instant::now();
-    let mut tasks = tokio::task::JoinSet::new();
-    for at in 0..=keys.len() {
-        let (client, from, to) = (client.clone(), at.checked_sub(1).map(|at| keys[at].clone()), keys.get(at).cloned());
-        tasks.spawn_local(async move { walk(&client, from.as_deref(), to.as_deref()).await });
-    }
-    let mut entries = 0;
-    while let Some(done) = tasks.join_next().await {
-        let done = done.map_err(|error| BenchError::World(error.to_string()))?;
-        entries += done?.entries;
-    }
-    Ok(entries as f64 / begin.elapsed().as_secs_f64().max(1e-9))
-}
-
-/// Puts at a fixed rate, before, while and after a shard is split in three.
+/// Puts at a fixed rate while shards are split in three: first the only one, so that clients feel all of it, then
+/// others, until all keys are there.
 async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError> {
-    let (most, few) = (options.keys, options.keys * 9 / 10);
-    let world = open(options, Some(most)).await?;
+    let bound = options.split_keys.unwrap_or(SPLIT_KEYS.min(options.keys / 2)).max(8);
+    // Keys that only grow would never be split.
+    let options = &Options { order: Order::Spread, split_keys: Some(bound), ..options.clone() };
+    let few = bound * 9 / 10;
+    let world = open(options).await?;
     let target = target(&world);
-    let filled = Options { keys: few, ..options.clone() };
-    fill(&filled, &target, Operation::ObjectPut).await?;
-    let before = count_shards(&world.client).await?;
+    fill(&Options { keys: few, ..options.clone() }, &target, Operation::ObjectPut).await?;
     let full = full_rate(options, &target, few).await;
     let pace = (full * LOAD_PERCENT / 100.0).max(1.0);
-    let template = Template::new(Operation::ObjectPut, options.value_bytes);
-    let shared = load::Shared::new(&world.endpoints, Keys::Random(few), Some(pace), u64::MAX, true);
+    let template = Template::new(Operation::ObjectPut, options.value_bytes, options.order);
+    let keys = Keys::Widening(few, NEW_ONE_IN);
+    let shared = load::Shared::new(&world.endpoints, keys, Some(pace), u64::MAX, true);
     let tasks = load::start(&shared, &template, options.clients);
     shared.count(true);
-    tokio::time::sleep(AROUND).await;
-    let begun = shared.elapsed();
-    // The keys that are too many for one shard.
-    let more = Options { keys: most + most / 20, ..options.clone() };
-    fill(&more, &target, Operation::ObjectPut).await?;
-    let after = settle(&world.client, before + 2).await?;
-    let ended = shared.elapsed();
-    tokio::time::sleep(AROUND).await;
-    shared.count(false);
+    let first = under_load(options, &world, &shared).await;
     let run = shared.run_so_far();
+    let stopped_at = shared.keys();
     load::finish(&shared, tasks).await;
+    let first = first?;
+    let shards = settle(&world, bound).await?;
     let text = format!(
-        "split: {before} to {after} shards at {LOAD_PERCENT} % load ({pace:.0} put/s), from {:.1} s to {:.1} s of the run (with {} s in which nothing more came); longest time without an acknowledgement {} ms",
-        begun.as_secs_f64(),
-        ended.as_secs_f64(),
-        SETTLED.as_secs(),
-        round(shared.longest_gap() as f64 / 1_000.0),
+        "split: 1 to {shards} shards of at most {bound} rows at {LOAD_PERCENT} % load ({pace:.0} put/s, one in {NEW_ONE_IN} of a new key, {stopped_at} keys at the end); \
+         clients' longest time without an acknowledgement while the only shard was split: {} ms",
+        round(shared.longest_gap(first) as f64 / 1_000.0),
     );
     say(&text);
     report.note(text);
-    report.add(Measurement::new(
-        "split",
-        "hive",
-        "PutObject strong while a shard splits",
-        options.clients,
-        options.value_bytes,
-        &[run],
-    ));
+    let (operation, clients) = ("PutObject strong while shards split", options.clients);
+    report.add(Measurement::new("split", "hive", operation, clients, options.value_bytes, &[run]));
     for line in counters(&world).await {
+        say(&line);
         report.note(line);
     }
     Ok(())
 }
 
-/// What the nodes count of splits, added up.
+/// Lets the load go on until all keys are there. When the first split was over, by the load's clock.
+async fn under_load(options: &Options, world: &World, shared: &Rc<load::Shared>) -> Result<Duration, BenchError> {
+    let (begin, mut first) = (Instant::now(), None);
+    while begin.elapsed() < SPLIT_TIMEOUT {
+        tokio::time::sleep(LOOK_PAUSE).await;
+        if first.is_none() && count_shards(&world.client).await? > 1 {
+            first = Some(shared.elapsed());
+            say(&format!("the first shard was split {:.1} s after the load began", shared.elapsed().as_secs_f64()));
+        }
+        if let Some(first) = first.filter(|_| shared.keys() >= options.keys) {
+            tokio::time::sleep(AROUND).await;
+            return Ok(first);
+        }
+    }
+    let message = format!(
+        "after {SPLIT_TIMEOUT:?} {} of {} keys were put, split: {}",
+        shared.keys(),
+        options.keys,
+        first.is_some()
+    );
+    Err(BenchError::World(message))
+}
+
+/// What the nodes count of splits, added up; of what is the most of something, the most.
 async fn counters(world: &World) -> Vec<String> {
     let mut sums: std::collections::BTreeMap<String, f64> = Default::default();
     for at in 0..world.endpoints.len() {
@@ -276,15 +162,28 @@ async fn counters(world: &World) -> Vec<String> {
         for line in String::from_utf8_lossy(&text).lines().filter(|line| line.starts_with("hive_s3_")) {
             let Some((name, value)) = line.rsplit_once(' ') else { continue };
             let name = name.split('{').next().unwrap_or(name).to_owned();
-            *sums.entry(name).or_default() += value.parse::<f64>().unwrap_or(0.0);
+            let value = value.parse::<f64>().unwrap_or(0.0);
+            let most = name.ends_with("_max");
+            let sum = sums.entry(name).or_default();
+            *sum = if most { sum.max(value) } else { *sum + value };
         }
     }
-    sums.into_iter().filter(|(_, sum)| *sum > 0.0).map(|(name, sum)| format!("split: {name} {sum}")).collect()
+    let of = |name: &str| sums.get(name).copied().unwrap_or(0.0);
+    let mut lines: Vec<String> = sums.iter().map(|(name, sum)| format!("split: {name} {sum}")).collect();
+    lines.push(format!(
+        "split: {:.0} switches stood still for {:.1} ms on average, at most {} ms, {:.0} of them longer than 50 ms; {:.0} rows/s copied by each flow",
+        of("hive_s3_switches_total"),
+        of("hive_s3_frozen_ms_total") / of("hive_s3_switches_total").max(1.0),
+        of("hive_s3_frozen_ms_max"),
+        of("hive_s3_frozen_long_total"),
+        of("hive_s3_rows_copied_total") / (of("hive_s3_copying_ms_total") / 1_000.0).max(1e-9),
+    ));
+    lines
 }
 
 /// Puts a second when answers are all that is waited for.
 async fn full_rate(options: &Options, target: &Target<'_>, keys: u64) -> f64 {
-    let template = Template::new(Operation::ObjectPut, options.value_bytes);
+    let template = Template::new(Operation::ObjectPut, options.value_bytes, options.order);
     let job = load::Job {
         endpoints: target.endpoints,
         template: &template,
@@ -293,6 +192,7 @@ async fn full_rate(options: &Options, target: &Target<'_>, keys: u64) -> f64 {
         pace: None,
         warm_up: Duration::from_millis(500),
         end: load::End::After(options.duration.min(Duration::from_secs(5))),
+        progress: None,
         pids: &[],
     };
     load::run(&job).await.rate()

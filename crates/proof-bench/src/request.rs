@@ -6,8 +6,24 @@ use base64::Engine as _;
 /// `bench-` and twelve digits: 18 bytes, so that base64 (24) needs no padding and keeps its length.
 const KEY_BYTES: usize = 18;
 
+/// As many numbers as twelve digits tell.
+const NUMBERS: u64 = 1_000_000_000_000;
+/// Times this, modulo [`NUMBERS`], every number has a place of its own, far from its neighbours' (the golden ratio; it
+/// has no divisor in common with a power of ten).
+const FAR: u64 = 618_033_988_749;
+
 /// The bucket of the object workloads.
 pub const BUCKET: &str = "hive-bench";
+
+/// How keys lie that are written one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// Each behind the one before.
+    #[default]
+    Growing,
+    /// Evenly all over, in no order.
+    Spread,
+}
 
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,6 +83,7 @@ pub struct Template {
     bytes: Vec<u8>,
     key_at: usize,
     base64: bool,
+    order: Order,
 }
 
 /// Printable bytes that do not repeat, the same each time.
@@ -80,9 +97,12 @@ fn value(length: usize) -> String {
     (0..length).map(|_| next()).collect()
 }
 
-fn key(number: u64) -> [u8; KEY_BYTES] {
+fn key(number: u64, order: Order) -> [u8; KEY_BYTES] {
     let mut out = *b"bench-000000000000";
-    let mut rest = number;
+    let mut rest = match order {
+        Order::Growing => number,
+        Order::Spread => (u128::from(number) * u128::from(FAR) % u128::from(NUMBERS)) as u64,
+    };
     for digit in out[6..].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
@@ -92,9 +112,10 @@ fn key(number: u64) -> [u8; KEY_BYTES] {
 
 impl Template {
     /// The request of an operation with values of a size.
-    pub fn new(operation: Operation, value_bytes: usize) -> Template {
-        let slot = String::from_utf8_lossy(&key(0)).into_owned();
-        let encoded = STANDARD.encode(key(0));
+    pub fn new(operation: Operation, value_bytes: usize, order: Order) -> Template {
+        let first = key(0, Order::Growing);
+        let slot = String::from_utf8_lossy(&first).into_owned();
+        let encoded = STANDARD.encode(first);
         let (method, path, body) = match operation {
             Operation::Put(level) => {
                 let value = value(value_bytes);
@@ -143,12 +164,12 @@ impl Template {
         let text = format!("{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
         let base64 = matches!(operation, Operation::EtcdPut | Operation::EtcdGet(_));
         let key_at = text.find(if base64 { &encoded } else { &slot }).unwrap_or_default();
-        Template { operation, bytes: text.into_bytes(), key_at, base64 }
+        Template { operation, bytes: text.into_bytes(), key_at, base64, order }
     }
 
     /// Names another key.
     pub fn set_key(&mut self, number: u64) -> &[u8] {
-        let key = key(number);
+        let key = key(number, self.order);
         if self.base64 {
             let mut encoded = [0; KEY_BYTES / 3 * 4];
             // The buffer has exactly the encoded length, so this cannot fail.
@@ -180,7 +201,7 @@ mod tests {
             Operation::EtcdGet(true),
         ];
         for operation in cases {
-            let mut template = Template::new(operation, 64);
+            let mut template = Template::new(operation, 64, Order::Growing);
             let before = template.bytes.len();
             let text = String::from_utf8(template.set_key(42).to_vec()).unwrap();
             assert_eq!(text.len(), before);
@@ -194,6 +215,15 @@ mod tests {
                 serde_json::from_str::<serde_json::Value>(body).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn spread_keys_are_all_different_and_lie_everywhere() {
+        let keys: std::collections::BTreeSet<_> = (0..10_000).map(|number| key(number, Order::Spread)).collect();
+        assert_eq!(keys.len(), 10_000);
+        let below = keys.iter().filter(|key| key[6] < b'5').count();
+        assert!((4_990..=5_010).contains(&below), "{below} of 10,000 keys lie in the lower half");
+        assert_eq!(key(42, Order::Growing), *b"bench-000000000042");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::measure::Run;
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Template};
 use crate::world::World;
-use crate::{embedded, failover, objects, simple_kv, BenchError, Options};
+use crate::{embedded, failover, listing, objects, simple_kv, BenchError, Options};
 use std::time::Duration;
 
 /// Not counted, before each run.
@@ -72,6 +72,9 @@ async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(),
     }
     if name == "simple-kv" && !options.engines.is_empty() {
         return simple_kv::run(options, report).await;
+    }
+    if listing::SUITES.contains(&name) {
+        return listing::run(name, options, report).await;
     }
     if objects::SUITES.contains(&name) {
         return objects::run(name, options, report).await;
@@ -144,16 +147,27 @@ async fn etcd_suite(options: &Options, report: &mut Report) -> Result<(), BenchE
 
 /// Writes every key once.
 pub async fn fill(options: &Options, target: &Target<'_>, operation: Operation) -> Result<(), BenchError> {
-    let template = Template::new(operation, options.value_bytes);
+    fill_with(options, target, operation, FILL_CLIENTS).await.map(|_| ())
+}
+
+/// The same with so many connections, and the run it was.
+pub async fn fill_with(
+    options: &Options,
+    target: &Target<'_>,
+    operation: Operation,
+    clients: usize,
+) -> Result<Run, BenchError> {
+    let template = Template::new(operation, options.value_bytes, options.order);
     let job = Job {
         endpoints: target.endpoints,
         template: &template,
-        clients: FILL_CLIENTS.min(options.keys as usize),
+        clients: clients.min(options.keys as usize),
         keys: Keys::InTurn(options.keys),
         pace: None,
         warm_up: Duration::ZERO,
         end: End::Operations(options.keys),
-        pids: &[],
+        progress: Some("keys written"),
+        pids: &target.pids,
     };
     let run = load::run(&job).await;
     if run.operations < options.keys {
@@ -162,7 +176,7 @@ pub async fn fill(options: &Options, target: &Target<'_>, operation: Operation) 
             run.operations, options.keys, run.errors
         )));
     }
-    Ok(())
+    Ok(run)
 }
 
 /// Runs of one operation, into the report.
@@ -188,7 +202,7 @@ async fn measure_at(
     (clients, pace): (usize, Option<f64>),
     operations: Option<u64>,
 ) {
-    let template = Template::new(operation, options.value_bytes);
+    let template = Template::new(operation, options.value_bytes, options.order);
     // A short suite reads what its own short put suite wrote.
     let keys = operations.unwrap_or(options.keys);
     let end = operations.or(options.operations).map_or(End::After(options.duration), End::Operations);
@@ -200,6 +214,7 @@ async fn measure_at(
         pace,
         warm_up: WARM_UP,
         end,
+        progress: None,
         pids: &target.pids,
     };
     let mut runs: Vec<Run> = Vec::new();

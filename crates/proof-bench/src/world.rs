@@ -57,6 +57,11 @@ impl World {
         cluster["cluster"]["leader"].as_u64().ok_or_else(|| BenchError::World(format!("cluster {name} has no leader")))
     }
 
+    /// Bytes that the nodes have on disk, and of them those of their logs; `None` of a world that is not our own.
+    pub fn disk_bytes(&self) -> Option<(u64, u64)> {
+        self.own.as_ref().map(|(_, directory)| disk_bytes_of(directory, false))
+    }
+
     /// Waits until every node says it is ready.
     pub async fn wait_ready(&self) -> Result<(), BenchError> {
         let start = Instant::now();
@@ -78,6 +83,36 @@ fn client(endpoints: &[String]) -> Result<Client, BenchError> {
 
 fn read_json(file: &Path) -> Option<Value> {
     serde_json::from_slice(&std::fs::read(file).ok()?).ok()
+}
+
+/// Blocks that are allocated below a directory, in bytes, and of them those of logs. What cannot be read is gone already.
+fn disk_bytes_of(directory: &Path, is_log: bool) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    let (mut all, mut log) = (0, 0);
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            let (below, logs) = disk_bytes_of(&entry.path(), is_log || entry.file_name() == "log");
+            (all, log) = (all + below, log + logs);
+        } else {
+            let bytes = metadata.blocks() * 512;
+            (all, log) = (all + bytes, log + if is_log { bytes } else { 0 });
+        }
+    }
+    (all, log)
+}
+
+/// Anonymous memory of some processes, in bytes: what is theirs and no cache of files. `None` where one is unknown.
+pub fn memory_of(pids: &[u32]) -> Option<u64> {
+    let anonymous = |pid: &u32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    };
+    if pids.is_empty() {
+        return None;
+    }
+    pids.iter().map(anonymous).sum()
 }
 
 async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
@@ -152,4 +187,21 @@ pub fn stop(child: &mut Child) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_logs_are_told_apart() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join("lane-0/log")).unwrap();
+        std::fs::write(home.path().join("lane-0/log/1.seg"), vec![1; 100_000]).unwrap();
+        std::fs::write(home.path().join("lane-0/data.mdb"), vec![1; 300_000]).unwrap();
+        let (all, log) = disk_bytes_of(home.path(), false);
+        assert!((100_000..200_000).contains(&log) && (400_000..500_000).contains(&all), "{all} {log}");
+        assert!(memory_of(&[std::process::id()]).unwrap() > 100_000);
+        assert_eq!(memory_of(&[]), None);
+    }
 }

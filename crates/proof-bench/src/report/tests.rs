@@ -18,6 +18,8 @@ fn options() -> Options {
         engines: Vec::new(),
         cores: Vec::new(),
         base_port: 17000,
+        order: crate::Order::Growing,
+        split_keys: None,
         shards: vec![1],
         dev_arguments: Vec::new(),
         version: "0.1.0".into(),
