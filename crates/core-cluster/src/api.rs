@@ -7,6 +7,7 @@ use base_types::{
     ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// What a node must know to hold a replica. The same on every initial member but for `replica`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,15 +16,15 @@ pub struct ReplicaSpec {
     pub generation: Generation,
     pub name: ClusterName,
     /// The rule as text (core-placement parses it).
-    pub rule: String,
+    pub rule: Arc<str>,
     /// The engine's name.
-    pub engine: String,
+    pub engine: Arc<str>,
     pub consistency: WriteConsistency,
     pub read_consistency: ReadConsistency,
     /// This replica.
     pub replica: ReplicaId,
     /// The cluster's first members; empty for a replica that joins later (it starts blank, as nothing, and is sent a snapshot).
-    pub initial_members: Vec<Member>,
+    pub initial_members: Arc<[Member]>,
 }
 
 /// A member: which replica, on which node, on which disk.
@@ -221,7 +222,7 @@ pub enum Notice {
         generation: Generation,
         name: ClusterName,
         leader: Option<NodeId>,
-        members: Vec<Member>,
+        members: Arc<[Member]>,
     },
     /// The replica is gone from this node (removed, or the cluster deleted).
     Gone { cluster: ClusterId, name: ClusterName },
@@ -274,7 +275,7 @@ pub struct ReplicaView {
     pub damaged: bool,
     /// Blank: waits for its first snapshot.
     pub blank: bool,
-    pub members: Vec<Member>,
+    pub members: Arc<[Member]>,
     pub cluster_time_ms: u64,
 }
 

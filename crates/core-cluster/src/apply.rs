@@ -196,6 +196,7 @@ impl Replica {
         self.meta.members = members.into();
         let was_member = self.meta.membership.contains(self.spec.replica);
         self.meta.membership = membership.into();
+        shared.common.share_meta(&mut self.meta);
         self.reads.forget_lease();
         self.membership_at = entry.index;
         // A member that is removed stays until another has the removal durably and says so: one that had

@@ -6,6 +6,7 @@
 
 use crate::api::*;
 use crate::buggify::Buggify;
+use crate::common::Common;
 use crate::flush::{flush_engine, JobTarget, Jobs};
 use crate::lost::Lost;
 use crate::meta::STATE_TOMBSTONES;
@@ -153,6 +154,7 @@ impl Lane {
             shared: Shared {
                 log: Rc::new(RefCell::new(log)),
                 engines: engines.into_iter().map(|engine| (engine.name().to_string(), engine)).collect(),
+                common: Common::default(),
                 output: LaneOutput::default(),
                 statistics: LaneStatistics::default(),
                 awaiting_sync: VecDeque::new(),
@@ -325,7 +327,7 @@ impl Lane {
             );
             return Err(Refusal::invalid("InvalidRequest", message));
         }
-        if !self.shared.engines.contains_key(&spec.engine) {
+        if !self.shared.engines.contains_key(&*spec.engine) {
             let known: Vec<&str> = self.shared.engines.keys().map(String::as_str).collect();
             let message = format!("engine '{}' is not in this node; it has {}", spec.engine, known.join(", "));
             return Err(Refusal::invalid("UnknownEngine", message));
@@ -583,7 +585,7 @@ impl Lane {
         let leader_up = replica.leader_node().is_some_and(|node| !self.shared.down.contains(&node));
         if agrees && leader_up {
             replica.quiet_since = now;
-            replica.fall_quiet();
+            replica.fall_quiet(&self.shared);
             self.awake.remove(&cluster);
         }
     }
@@ -791,7 +793,7 @@ impl Lane {
             let payload = Payload::Quiesce { from: own, to: member.replica, term, commit };
             replica.send(shared, member.node, &payload);
         }
-        replica.fall_quiet();
+        replica.fall_quiet(shared);
         awake.remove(&replica.spec.cluster);
     }
 
@@ -818,7 +820,7 @@ impl Lane {
         }
         // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
         Lane::maybe_quiesce(&mut self.shared, now, replica, &mut self.awake);
-        replica.rest();
+        replica.rest(&self.shared);
         let bytes = replica.overlay.bytes();
         let total = &mut self.shared.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;
@@ -860,7 +862,7 @@ impl Lane {
                 .replicas
                 .iter_mut()
                 .filter(|(cluster, replica)| {
-                    self.dirty.contains(cluster) && replica.spec.engine == engine && replica.is_dirty()
+                    self.dirty.contains(cluster) && *replica.spec.engine == *engine && replica.is_dirty()
                 })
                 .map(|(_, replica)| &mut **replica)
                 .collect();
@@ -1002,7 +1004,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         quiesced: replica.quiesced,
         damaged: replica.damaged.is_some(),
         blank: replica.blank,
-        members: replica.meta.members.to_vec(),
+        members: replica.meta.members.clone(),
         cluster_time_ms: replica.meta.cluster_time_ms,
     }
 }

@@ -14,6 +14,7 @@ mod admin;
 pub mod api;
 mod apply;
 mod buggify;
+mod common;
 mod entry;
 mod flush;
 mod lane;

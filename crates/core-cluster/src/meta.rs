@@ -8,6 +8,7 @@ use base_types::{
 use bytes::Bytes;
 use core_raft::Membership;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The log of a new cluster starts as if entry 1 had been its creation: a replica that joins later
 /// can then never be fed from the log alone, it always starts from a snapshot.
@@ -70,12 +71,12 @@ impl Encode for ReplicaSpec {
             cluster: ClusterId(input.u64("cluster")?),
             generation: Generation(input.u32("generation")?),
             name: input.string("name")?.parse().map_err(|_| DecodeError::Unknown("cluster name"))?,
-            rule: input.string("rule")?,
-            engine: input.string("engine")?,
+            rule: input.string("rule")?.into(),
+            engine: input.string("engine")?.into(),
             consistency: WriteConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
             read_consistency: ReadConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
             replica: ReplicaId(input.varint("replica")?),
-            initial_members: decode_members(input)?,
+            initial_members: decode_members(input)?.into(),
         })
     }
 }
@@ -123,10 +124,10 @@ impl Encode for ReplicaRecord {
 pub struct ClusterMeta {
     pub applied: LogIndex,
     pub applied_term: Term,
-    /// Shared with the snapshot points made of it.
+    /// Shared with the snapshot points made of it, and with other replicas (common.rs).
     pub membership: Rc<Membership>,
-    /// Sorted by replica; shared with what the node was told.
-    pub members: Rc<[Member]>,
+    /// Sorted by replica; shared with what the node was told, and with other replicas (common.rs).
+    pub members: Arc<[Member]>,
     /// The next replica id to give.
     pub next_replica: ReplicaId,
     pub consistency: WriteConsistency,
@@ -141,7 +142,7 @@ impl ClusterMeta {
     /// A cluster as it is created; a blank replica has no members.
     pub fn initial(spec: &ReplicaSpec) -> ClusterMeta {
         let blank = spec.initial_members.is_empty();
-        let mut members = spec.initial_members.clone();
+        let mut members = spec.initial_members.to_vec();
         members.sort_unstable();
         let next = members.iter().map(|member| member.replica.0).max().unwrap_or(0) + 1;
         ClusterMeta {

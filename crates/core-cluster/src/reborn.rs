@@ -79,8 +79,8 @@ impl Reborn {
         let member = Member { replica, node: home.node, disk: home.disk, learner: false };
         meta.membership = Membership { voters: vec![replica], ..Membership::default() }.into();
         meta.members = vec![member].into();
-        record.spec.engine = home.engine;
-        record.spec.initial_members = vec![member];
+        record.spec.engine = home.engine.into();
+        record.spec.initial_members = vec![member].into();
         record.space = home.space;
         Ok(Found::Replica(Box::new(Reborn { record, meta })))
     }

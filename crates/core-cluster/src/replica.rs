@@ -11,6 +11,7 @@
 use crate::admin::AdminWaits;
 use crate::api::*;
 use crate::buggify::{Buggify, Point};
+use crate::common::Common;
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
 use crate::overlay::{BackendView, Overlay, View};
@@ -55,6 +56,8 @@ pub struct Shared {
     pub buggify: Buggify,
     pub log: Rc<RefCell<Log>>,
     pub engines: BTreeMap<String, Arc<dyn Engine>>,
+    /// What most replicas have in common.
+    pub common: Common,
     pub output: LaneOutput,
     pub statistics: LaneStatistics,
     /// Readies whose staged records are not yet durable, in batch order.
@@ -217,7 +220,7 @@ pub struct Replica {
     pub answered: BTreeMap<ReplicaId, Tick>,
     /// Where replicas that are not (yet) in `meta.members` were heard from.
     pub heard_from: BTreeMap<ReplicaId, NodeId>,
-    pub told: Option<(Option<NodeId>, Rc<[Member]>)>,
+    pub told: Option<(Option<NodeId>, Arc<[Member]>)>,
     /// Removed from the configuration: to be destroyed by the lane.
     pub removed: bool,
     /// When the overlay first became dirty.
@@ -232,19 +235,21 @@ pub struct Replica {
 
 impl Replica {
     /// A replica of a record; its state is read from the engine, its group made if the log is whole.
-    pub fn open(shared: &mut Shared, record: ReplicaRecord, now: Tick) -> Result<Replica, EngineError> {
-        let engine = shared.engines.get(&record.spec.engine).cloned().ok_or_else(|| {
+    pub fn open(shared: &mut Shared, mut record: ReplicaRecord, now: Tick) -> Result<Replica, EngineError> {
+        let engine = shared.engines.get(&*record.spec.engine).cloned().ok_or_else(|| {
             EngineError::WrongFormat(format!(
                 "cluster {} is kept in engine {}, which this build does not have",
                 record.spec.name, record.spec.engine
             ))
         })?;
         let stored = engine.get(record.space, META_KEY)?;
-        let meta = match stored {
+        let mut meta = match stored {
             Some(bytes) => ClusterMeta::from_bytes(bytes)
                 .map_err(|error| EngineError::Corrupt(format!("meta of cluster {}: {error}", record.spec.name)))?,
             None => ClusterMeta::initial(&record.spec),
         };
+        shared.common.share_spec(&mut record.spec);
+        shared.common.share_meta(&mut meta);
         let durable = SnapshotPoint {
             index: if engine.durable_index(record.space)? == meta.applied { meta.applied } else { LogIndex(0) },
             term: meta.applied_term,
@@ -374,20 +379,21 @@ impl Replica {
     }
 
     /// Nothing will happen for a while: it keeps what it is, and gives back what work has left behind.
-    pub fn fall_quiet(&mut self) {
+    pub fn fall_quiet(&mut self, shared: &Shared) {
         self.quiesced = true;
         self.staged.shrink_to_fit();
         self.proposed.shrink_to_fit();
         // Who answered a leader before the quiet counts anew when it wakes.
         self.answered = BTreeMap::new();
-        self.rest();
+        self.rest(shared);
     }
 
     /// Lets a quiet member's group rest, once nothing of it waits for the log (a sleeping group counts its
     /// readies anew).
-    pub fn rest(&mut self) {
+    pub fn rest(&mut self, shared: &Shared) {
         if self.quiesced && self.unsynced == 0 && self.late.is_empty() {
             self.group.as_mut().into_iter().for_each(Group::rest);
+            shared.log.borrow_mut().rest(self.spec.cluster);
         }
     }
 
@@ -1007,7 +1013,7 @@ impl Replica {
             generation: self.spec.generation,
             name: self.spec.name.clone(),
             leader,
-            members: members.to_vec(),
+            members: members.clone(),
         });
         self.told = Some((leader, members));
     }

@@ -353,6 +353,7 @@ impl Replica {
         self.space = incoming.staging;
         self.blank = false;
         self.meta = meta;
+        shared.common.share_meta(&mut self.meta);
         self.meta.applied = point.index;
         self.membership_at = point.index;
         if !planted(Mutant::SnapshotKeepsOld) {

@@ -7,6 +7,7 @@
 use crate::format::{record_bytes, Record, RecordKind};
 use crate::ledger::{Ledger, NO_SEQUENCE};
 use crate::LogEntry;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base_types::mutant::{planted, Mutant};
@@ -21,28 +22,31 @@ pub(crate) struct Slot {
     pub whole: bool,
     pub kind: u8,
     pub data: Bytes,
-    pub context: Bytes,
+    /// Only changes of members have one.
+    context: Option<Box<Bytes>>,
     pub sequence: u64,
 }
 
 impl Slot {
     pub fn of(entry: &LogEntry, sequence: u64) -> Slot {
-        Slot {
-            term: Some(entry.term),
-            whole: true,
-            kind: entry.kind,
-            data: entry.data.clone(),
-            context: entry.context.clone(),
-            sequence,
-        }
+        Slot::whole(entry.term, entry.kind, entry.data.clone(), entry.context.clone(), sequence)
+    }
+
+    pub fn whole(term: Term, kind: u8, data: Bytes, context: Bytes, sequence: u64) -> Slot {
+        let context = (!context.is_empty()).then(|| Box::new(context));
+        Slot { term: Some(term), whole: true, kind, data, context, sequence }
     }
 
     pub fn hole(term: Option<Term>, sequence: u64) -> Slot {
-        Slot { term, whole: false, kind: 0, data: Bytes::new(), context: Bytes::new(), sequence }
+        Slot { term, whole: false, kind: 0, data: Bytes::new(), context: None, sequence }
     }
 
     pub fn payload_bytes(&self) -> usize {
-        self.data.len() + self.context.len()
+        self.data.len() + self.context.as_ref().map_or(0, |context| context.len())
+    }
+
+    fn context(&self) -> Bytes {
+        self.context.as_ref().map_or_else(Bytes::new, |context| Bytes::clone(context))
     }
 
     /// The record that says the same without truncating anything.
@@ -54,7 +58,7 @@ impl Slot {
             index,
             term: self.term.unwrap_or_default(),
             data: self.data.clone(),
-            context: self.context.clone(),
+            context: self.context(),
         }
     }
 
@@ -63,25 +67,34 @@ impl Slot {
     }
 }
 
-/// The latest record of one kind; `bytes` is `None` where every copy rotted.
+/// The latest record of one kind; `bytes` is `None` where every copy rotted. Its own copy, without spare room: it is
+/// kept for as long as the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub kind: u8,
-    pub bytes: Option<Bytes>,
+    pub bytes: Option<Box<[u8]>>,
     pub sequence: u64,
 }
 
 impl State {
-    fn payload_bytes(&self) -> usize {
-        self.bytes.as_ref().map_or(0, Bytes::len)
+    pub fn payload_bytes(&self) -> usize {
+        self.bytes.as_ref().map_or(0, |bytes| bytes.len())
+    }
+
+    fn set(&mut self, bytes: &[u8]) {
+        match &mut self.bytes {
+            Some(held) if held.len() == bytes.len() => held.copy_from_slice(bytes),
+            held => *held = Some(bytes.into()),
+        }
     }
 
     fn record(&self, cluster: ClusterId) -> Record {
         let (index, term) = (LogIndex(0), Term(0));
         match &self.bytes {
-            Some(bytes) => {
-                Record { data: bytes.clone(), ..Record::bare(RecordKind::State, self.kind, cluster, index, term) }
-            }
+            Some(bytes) => Record {
+                data: Bytes::copy_from_slice(bytes),
+                ..Record::bare(RecordKind::State, self.kind, cluster, index, term)
+            },
             None => Record::bare(RecordKind::LostState, self.kind, cluster, index, term),
         }
     }
@@ -125,7 +138,7 @@ impl ClusterLog {
             index,
             kind: slot.kind,
             data: slot.data.clone(),
-            context: slot.context.clone(),
+            context: slot.context(),
         })
     }
 
@@ -172,6 +185,13 @@ impl ClusterLog {
         self.slots[at] = slot;
     }
 
+    /// Gives back the room that entries no longer there have left, unless that is less than there are.
+    pub fn rest(&mut self) {
+        if self.slots.capacity() > 2 * self.slots.len() {
+            self.slots.shrink_to_fit();
+        }
+    }
+
     fn truncate(&mut self, from: LogIndex, ledger: &mut Ledger) {
         while self.last() >= from {
             let Some(slot) = self.slots.pop_back() else { return };
@@ -181,17 +201,17 @@ impl ClusterLog {
     }
 
     pub fn put_state(&mut self, cluster: ClusterId, kind: u8, bytes: Bytes, ledger: &mut Ledger) {
-        let mut state = State { kind, bytes: Some(bytes), sequence: NO_SEQUENCE };
-        let at = self.states.iter().position(|state| state.kind == kind);
-        if let Some(at) = at {
-            let old = &self.states[at];
-            ledger.kill(old.sequence, record_bytes(old.payload_bytes()));
-        }
-        state.sequence = ledger.stage(state.record(cluster));
-        match at {
-            Some(at) => self.states[at] = state,
-            None => self.states.push(state),
-        }
+        let at = self.states.iter().position(|state| state.kind == kind).unwrap_or_else(|| {
+            // One by one: there are two kinds, and hundreds of thousands of clusters.
+            self.states.reserve_exact(1);
+            self.states.push(State { kind, bytes: None, sequence: NO_SEQUENCE });
+            self.states.len() - 1
+        });
+        let state = &mut self.states[at];
+        ledger.kill(state.sequence, record_bytes(state.payload_bytes()));
+        state.set(&bytes);
+        let bare = Record::bare(RecordKind::State, kind, cluster, LogIndex(0), Term(0));
+        state.sequence = ledger.stage(Record { data: bytes, ..bare });
     }
 
     /// See `Log::compact`; `index` lies behind the compacted one.

@@ -31,6 +31,7 @@ mod tests;
 pub use format::FORMAT_VERSION;
 pub use fuzz::{fuzz_record, fuzz_recover, FUZZ_IDENTITY};
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -179,7 +180,8 @@ struct Writing {
 pub struct Log {
     config: LogConfig,
     identity: u64,
-    clusters: BTreeMap<ClusterId, ClusterLog>,
+    /// Boxed: the map's nodes are half empty.
+    clusters: BTreeMap<ClusterId, Box<ClusterLog>>,
     ledger: Ledger,
     tails: Tails,
     writing: Option<Writing>,
@@ -236,6 +238,11 @@ impl Log {
         }
         self.clusters.entry(cluster).or_default().compact(cluster, index, term, &mut self.ledger);
         self.tails.on_shrunk(cluster);
+    }
+
+    /// Nothing will be written to the cluster for a while.
+    pub fn rest(&mut self, cluster: ClusterId) {
+        self.clusters.get_mut(&cluster).into_iter().for_each(|log| log.rest());
     }
 
     /// The cluster's replica is gone: nothing of it is kept.
@@ -433,7 +440,7 @@ impl Log {
     }
 
     pub fn state(&self, cluster: ClusterId, kind: u8) -> Option<Bytes> {
-        self.clusters.get(&cluster)?.state(kind)?.bytes.clone()
+        self.clusters.get(&cluster)?.state(kind)?.bytes.as_deref().map(Bytes::copy_from_slice)
     }
 
     /// First index still held (compacted index + 1).
@@ -447,7 +454,7 @@ impl Log {
 
     /// Last index held (compacted index where there is none).
     pub fn last_index(&self, cluster: ClusterId) -> LogIndex {
-        self.clusters.get(&cluster).map_or(LogIndex(0), ClusterLog::last)
+        self.clusters.get(&cluster).map_or(LogIndex(0), |log| log.last())
     }
 
     /// Term of an entry held, or of the compacted index itself; `None` outside or in a hole.

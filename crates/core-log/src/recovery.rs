@@ -20,6 +20,7 @@ use crate::{
     Damage, Log, LogConfig, LogDisk, LogError, RecoveryReport, BATCH_PART_OF_SEGMENT, BLOCK_BYTES, SEGMENT_BYTES_MAX,
     SEGMENT_BYTES_MIN,
 };
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -210,12 +211,12 @@ fn assemble(
     config: LogConfig,
     place: LogPlace,
     segments: Segments,
-    clusters: BTreeMap<base_types::ClusterId, ClusterLog>,
+    clusters: BTreeMap<base_types::ClusterId, Box<ClusterLog>>,
     next_sequence: u64,
 ) -> Log {
     let part = (config.segment_bytes / BATCH_PART_OF_SEGMENT) as usize;
     let limit = config.batch_bytes_max.min(part);
-    let live_bytes = clusters.values().map(live_bytes).sum();
+    let live_bytes = clusters.values().map(|log| live_bytes(log)).sum();
     let ledger = Ledger {
         staging: Staging::new(place.last, next_sequence, limit),
         segments,
@@ -248,7 +249,7 @@ fn assemble(
 fn live_bytes(log: &ClusterLog) -> u64 {
     let entries = log.slots.iter().filter(|slot| slot.sequence != NO_SEQUENCE);
     let entries: usize = entries.map(|slot| record_bytes(slot.payload_bytes())).sum();
-    let states: usize = log.states.iter().map(|state| record_bytes(state.bytes.as_ref().map_or(0, Bytes::len))).sum();
+    let states: usize = log.states.iter().map(|state| record_bytes(state.payload_bytes())).sum();
     (entries + states + log.compacted_sequence.map_or(0, |_| record_bytes(0))) as u64
 }
 
@@ -529,7 +530,7 @@ impl<'a> Walker<'a> {
     fn segments(
         &self,
         config: &LogConfig,
-        clusters: &BTreeMap<base_types::ClusterId, ClusterLog>,
+        clusters: &BTreeMap<base_types::ClusterId, Box<ClusterLog>>,
         next_sequence: u64,
     ) -> Segments {
         let sizes = &self.images.sizes;

@@ -9,6 +9,7 @@ use crate::format::{RecordHeader, RecordKind};
 use crate::ledger::NO_SEQUENCE;
 use crate::salvage::Found;
 use crate::Damage;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base_types::{ClusterId, LogIndex, Term};
@@ -50,7 +51,7 @@ impl Replay {
             RecordKind::Entry => cluster.append(header, slot_of(&found, sequence)),
             RecordKind::MovedEntry | RecordKind::Hole => cluster.place(header, slot_of(&found, sequence)),
             RecordKind::State => {
-                cluster.put_state(header.detail, found.payload.as_deref().map(Bytes::copy_from_slice), sequence)
+                cluster.put_state(header.detail, found.payload.as_deref(), sequence)
             }
             RecordKind::LostState => cluster.put_state(header.detail, None, sequence),
             RecordKind::Compact => cluster.compact(header, false, sequence),
@@ -60,14 +61,14 @@ impl Replay {
     }
 
     /// The clusters as they now are; what is missing between the entries becomes holes.
-    pub fn finish(self) -> BTreeMap<ClusterId, ClusterLog> {
+    pub fn finish(self) -> BTreeMap<ClusterId, Box<ClusterLog>> {
         let mut holes_left = HOLES_MAX;
-        self.clusters.into_iter().map(|(id, cluster)| (id, cluster.finish(&mut holes_left))).collect()
+        self.clusters.into_iter().map(|(id, cluster)| (id, Box::new(cluster.finish(&mut holes_left)))).collect()
     }
 }
 
 /// Every hole and every lost state.
-pub(crate) fn damage_of(clusters: &BTreeMap<ClusterId, ClusterLog>) -> Vec<Damage> {
+pub(crate) fn damage_of(clusters: &BTreeMap<ClusterId, Box<ClusterLog>>) -> Vec<Damage> {
     let mut damage = Vec::new();
     for (&cluster, log) in clusters {
         let lost = log.states.iter().filter(|state| state.bytes.is_none());
@@ -89,7 +90,7 @@ fn slot_of(found: &Found, sequence: u64) -> Slot {
     };
     let split = (header.data_bytes as usize).min(payload.len());
     let (data, context) = (payload.slice(..split), payload.slice(split..));
-    Slot { term: Some(header.term), whole: true, kind: header.detail, data, context, sequence }
+    Slot::whole(header.term, header.detail, data, context, sequence)
 }
 
 impl Cluster {
@@ -113,11 +114,14 @@ impl Cluster {
         self.entries.insert(header.index, slot);
     }
 
-    fn put_state(&mut self, kind: u8, bytes: Option<Bytes>, sequence: u64) {
-        let state = State { kind, bytes, sequence };
+    fn put_state(&mut self, kind: u8, bytes: Option<&[u8]>, sequence: u64) {
+        let state = State { kind, bytes: bytes.map(Box::from), sequence };
         match self.states.iter_mut().find(|state| state.kind == kind) {
             Some(old) => *old = state,
-            None => self.states.push(state),
+            None => {
+                self.states.reserve_exact(1);
+                self.states.push(state);
+            }
         }
     }
 
@@ -157,6 +161,7 @@ impl Cluster {
             log.bytes += slot.payload_bytes() as u64;
             log.slots.push_back(slot);
         }
+        log.rest();
         log
     }
 }

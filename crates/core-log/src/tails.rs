@@ -12,6 +12,7 @@
 
 use crate::cluster::ClusterLog;
 use crate::ledger::Ledger;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use base_types::mutant::{planted, Mutant};
@@ -73,7 +74,7 @@ impl Tails {
     }
 
     /// Stages some of the oldest segment's live records again, if there are too many segments.
-    pub fn step(&mut self, clusters: &mut BTreeMap<ClusterId, ClusterLog>, ledger: &mut Ledger) {
+    pub fn step(&mut self, clusters: &mut BTreeMap<ClusterId, Box<ClusterLog>>, ledger: &mut Ledger) {
         if !ledger.segments.is_over() || planted(Mutant::LiveTailLost) {
             if self.segment != 0 {
                 self.restart(0);

@@ -461,8 +461,8 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         }
         Item::DiskForgot { boot, disk, batch } => director.on_disk_forgot(turn, from.node, (boot, disk, batch)),
         Item::MapNews { delta } => director.on_map_news(turn, &delta),
-        Item::ReplicaNews { cluster, generation, name, replica, leader, members } => {
-            let known = ReplicaKnown { name, generation, replica, leader, members };
+        Item::ReplicaNews { cluster, generation, name, replica, leader } => {
+            let known = ReplicaKnown { name, generation, replica, leader };
             director.on_replica_news(turn, cluster, known);
         }
         Item::ReplicaGone { cluster, name } => director.on_replica_gone(cluster, &name),

@@ -200,12 +200,12 @@ impl Director {
             cluster: zero.cluster,
             generation: Generation(1),
             name: (*zero.name).clone(),
-            rule: format!("size={} location=world failure_domain=chassis", document.members.len()),
-            engine: self.config.default_engine.clone(),
+            rule: format!("size={} location=world failure_domain=chassis", document.members.len()).into(),
+            engine: self.config.default_engine.as_str().into(),
             consistency: WriteConsistency::Strong,
             read_consistency: ReadConsistency::Strong,
             replica: ReplicaId(self.config.node.0),
-            initial_members: document.members.clone(),
+            initial_members: document.members.as_slice().into(),
         };
         self.lane_dirty = true;
         match turn.lane.create_replica(turn.now, spec) {

@@ -113,7 +113,6 @@ pub enum Item {
         name: ClusterName,
         replica: ReplicaId,
         leader: Option<NodeId>,
-        members: Vec<Member>,
     },
     /// Between lanes of one node: a replica is gone.
     ReplicaGone { cluster: ClusterId, name: ClusterName },
@@ -260,12 +259,11 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             delta.encode(out);
             kind::MAP_NEWS
         }
-        Item::ReplicaNews { cluster, generation, name, replica, leader, members } => {
+        Item::ReplicaNews { cluster, generation, name, replica, leader } => {
             out.u64(cluster.0).u32(generation.0);
             wire::write_name(out, name);
             out.u64(replica.0);
             write_node_option(out, *leader);
-            wire::write_members(out, members);
             kind::REPLICA_NEWS
         }
         Item::ReplicaGone { cluster, name } => {
@@ -448,7 +446,6 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             name: wire::read_name(input)?,
             replica: ReplicaId(input.u64("replica")?),
             leader: read_node_option(input)?,
-            members: wire::read_members(input)?,
         },
         kind::REPLICA_GONE => {
             Item::ReplicaGone { cluster: ClusterId(input.u64("cluster")?), name: wire::read_name(input)? }

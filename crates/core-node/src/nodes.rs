@@ -15,7 +15,6 @@ use crate::frame::{Item, Sender};
 use crate::registry::Authority;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
-use core_cluster::api::Member;
 use core_placement::{occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +30,6 @@ pub struct ReplicaKnown {
     pub generation: Generation,
     pub replica: ReplicaId,
     pub leader: Option<NodeId>,
-    pub members: Vec<Member>,
 }
 
 /// What a lane tells lane zero of itself.
@@ -82,7 +80,6 @@ impl Director {
                 generation: view.generation,
                 replica: view.replica,
                 leader: view.leader,
-                members: view.members,
             };
             self.tell_replica(turn, view.cluster, known);
         }
@@ -311,8 +308,8 @@ impl Director {
         if self.is_lane_zero() {
             return self.on_replica_news(turn, cluster, known);
         }
-        let ReplicaKnown { name, generation, replica, leader, members } = known;
-        self.tell_lane_zero(&Item::ReplicaNews { cluster, generation, name, replica, leader, members });
+        let ReplicaKnown { name, generation, replica, leader } = known;
+        self.tell_lane_zero(&Item::ReplicaNews { cluster, generation, name, replica, leader });
     }
 
     /// Lane zero hears of a replica.

@@ -409,9 +409,9 @@ impl Director {
 
     /// The engine of a replica made here: the rule's, else this node's own default, whatever the others of
     /// the cluster are in. So a cluster moves to another engine by replacing its replicas one by one.
-    fn engine_here(&self, spec: &ReplicaSpec) -> String {
+    fn engine_here(&self, spec: &ReplicaSpec) -> Arc<str> {
         match spec.rule.parse::<Rule>() {
-            Ok(rule) => rule.engine.unwrap_or_else(|| self.config.default_engine.clone()),
+            Ok(rule) => rule.engine.as_ref().unwrap_or(&self.config.default_engine).as_str().into(),
             Err(_) => spec.engine.clone(), // Written by a release that knows more words.
         }
     }
@@ -437,7 +437,7 @@ impl Director {
             }
         }
         self.lane_dirty = true;
-        for member in &spec.initial_members {
+        for member in spec.initial_members.iter() {
             self.want_address(turn, member.node);
         }
         spec.engine = self.engine_here(&spec);

@@ -64,7 +64,7 @@ pub struct Recruits {
     told: BTreeMap<(ClusterId, NodeId), Tick>,
     gone: BTreeMap<ClusterId, ReplicaId>,
     /// The members as last noticed, of every cluster here.
-    seen: BTreeMap<ClusterId, Vec<Member>>,
+    seen: BTreeMap<ClusterId, Arc<[Member]>>,
     /// Clusters whose members changed since `reference` was surely told.
     untold: BTreeMap<ClusterId, Tick>,
     telling: BTreeSet<ClusterId>,
@@ -89,7 +89,7 @@ impl Recruits {
     }
 
     /// The members of every cluster here, as last noticed.
-    pub fn members_seen(&self) -> impl Iterator<Item = (&ClusterId, &Vec<Member>)> {
+    pub fn members_seen(&self) -> impl Iterator<Item = (&ClusterId, &Arc<[Member]>)> {
         self.seen.iter()
     }
 
@@ -114,7 +114,7 @@ impl Director {
                     self.wake_backed_off(turn.now, &name);
                 }
                 self.on_members_noticed(turn, cluster, leader, &members);
-                self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader, members });
+                self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader });
             }
             Notice::Gone { cluster, name } => {
                 self.recruits.seen.remove(&cluster);
@@ -150,11 +150,11 @@ impl Director {
         name: &base_types::ClusterName,
         life: (ClusterId, Generation),
         leader: Option<NodeId>,
-        members: &[Member],
+        members: &Arc<[Member]>,
     ) {
         if let Some(route) = self.routes.get_mut(name) {
             if (route.cluster, route.generation) == life && !members.is_empty() {
-                route.members = members.into();
+                route.members = members.clone();
                 if leader.is_some() {
                     route.leader = leader;
                 }
@@ -168,12 +168,12 @@ impl Director {
         turn: &mut Turn<'_>,
         cluster: ClusterId,
         leader: Option<NodeId>,
-        members: &[Member],
+        members: &Arc<[Member]>,
     ) {
-        for member in members {
+        for member in members.iter() {
             self.want_address(turn, member.node);
         }
-        let before = self.recruits.seen.insert(cluster, members.to_vec());
+        let before = self.recruits.seen.insert(cluster, members.clone());
         let changed = before.as_ref().is_some_and(|before| before != members);
         if changed && self.level_zero_of(cluster).is_none() {
             self.recruits.untold.insert(cluster, turn.now);
@@ -182,9 +182,8 @@ impl Director {
             return;
         }
         if let (true, Some(view)) = (changed, turn.lane.view(cluster)) {
-            let left =
-                before.unwrap_or_default().into_iter().filter(|old| !members.iter().any(|new| new.node == old.node));
-            for old in left.collect::<Vec<Member>>() {
+            let before = before.unwrap_or_default();
+            for old in before.iter().filter(|old| !members.iter().any(|new| new.node == old.node)) {
                 let item = Item::DestroyReplica {
                     ticket: Ticket(0),
                     cluster,
@@ -331,7 +330,7 @@ impl Director {
             let mut route = crate::cache::Route {
                 cluster: view.cluster,
                 generation: view.generation,
-                members: view.members.clone().into(),
+                members: view.members.clone(),
                 leader: view.leader,
                 term: view.term,
                 rule: String::new(),
@@ -411,12 +410,12 @@ impl Director {
             cluster: description.cluster,
             generation: description.generation,
             name: description.name.clone(),
-            rule: description.rule.clone(),
-            engine: description.engine.clone(),
+            rule: description.rule.as_str().into(),
+            engine: description.engine.as_str().into(),
             consistency: description.consistency,
             read_consistency: description.read_consistency,
             replica: member.replica,
-            initial_members: Vec::new(),
+            initial_members: Arc::default(),
         };
         let known = self.disk_of(node).filter(|_| planted(Mutant::ReplicaIdReused));
         let disk = known.unwrap_or(member.disk);

@@ -93,12 +93,12 @@ pub fn read_spec(input: &mut Reader) -> Decoded<ReplicaSpec> {
         cluster: ClusterId(input.u64("cluster")?),
         generation: Generation(input.u32("generation")?),
         name: read_name(input)?,
-        rule: input.string("rule")?,
-        engine: input.string("engine")?,
+        rule: input.string("rule")?.into(),
+        engine: input.string("engine")?.into(),
         consistency: read_write_level(input)?,
         read_consistency: read_read_level(input)?,
         replica: ReplicaId(input.u64("replica")?),
-        initial_members: read_members(input)?,
+        initial_members: read_members(input)?.into(),
     })
 }
 

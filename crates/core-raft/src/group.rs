@@ -241,11 +241,14 @@ impl Group {
                 node.raft.election_elapsed = node.raft.election_elapsed.max(election_ticks);
             }
             Node::Awake(_) => {}
-            Node::Asleep(asleep) => asleep.election_elapsed = asleep.election_elapsed.max(election_ticks),
+            Node::Asleep(asleep) if !asleep.leads() => {
+                asleep.election_elapsed = asleep.election_elapsed.max(election_ticks);
+            }
+            Node::Asleep(_) => {}
         }
     }
 
-    /// Nothing will happen for a while: gives back the memory that work has left behind. A follower with
+    /// Nothing will happen for a while: gives back the memory that work has left behind. A member with
     /// nothing under way sleeps: it keeps what the library would restore it from, and what that would forget.
     pub fn rest(&mut self) {
         let settled = self.is_settled();
@@ -446,10 +449,10 @@ impl Group {
     /// Proposes a batch of commands as one entry; its index.
     pub fn propose(&mut self, data: Bytes) -> Result<LogIndex, ProposeError> {
         let from = self.config.replica.0;
-        let raft = match &mut self.node {
-            Node::Awake(node) if node.raft.state == StateRole::Leader => &mut node.raft,
-            _ => return Err(ProposeError::NotLeader),
-        };
+        if self.role() != Role::Leader {
+            return Err(ProposeError::NotLeader);
+        }
+        let raft = &mut self.awake().raft;
         let before = raft.raft_log.last_index();
         let mut entry = raft::eraftpb::Entry { data, ..Default::default() };
         entry.set_entry_type(raft::eraftpb::EntryType::EntryNormal);
@@ -612,7 +615,11 @@ impl Group {
 
     /// Its role.
     pub fn role(&self) -> Role {
-        let Node::Awake(node) = &self.node else { return Role::Follower };
+        let node = match &self.node {
+            Node::Awake(node) => node,
+            Node::Asleep(asleep) if asleep.leads() => return Role::Leader,
+            Node::Asleep(_) => return Role::Follower,
+        };
         match node.raft.state {
             StateRole::Follower => Role::Follower,
             StateRole::PreCandidate => Role::PreCandidate,
@@ -656,7 +663,10 @@ impl Group {
 
     /// Whether an entry of its own term is committed (a leader's reads wait for that).
     pub fn committed_in_own_term(&self) -> bool {
-        matches!(&self.node, Node::Awake(node) if node.raft.commit_to_current_term())
+        match &self.node {
+            Node::Awake(node) => node.raft.commit_to_current_term(),
+            Node::Asleep(asleep) => asleep.leads(),
+        }
     }
 
     /// Whether leadership is being handed over.
@@ -677,29 +687,36 @@ impl Group {
         }
     }
 
-    /// What the leader knows of each member, by replica id; itself included. (A sleeping follower knows nothing.)
+    /// What the leader knows of each member, by replica id; itself included. (A sleeping follower knows nothing; of a
+    /// sleeping leader all have everything, and the quiet tells who is there.)
     pub fn followers(&self) -> Vec<Follower> {
         let own = self.config.replica.0;
-        let Node::Awake(node) = &self.node else { return Vec::new() };
-        let mut followers: Vec<Follower> = node
-            .raft
-            .prs()
-            .iter()
-            .map(|(id, progress)| Follower {
-                replica: ReplicaId(*id),
-                matched: LogIndex(progress.matched),
-                active: progress.recent_active || *id == own,
-                in_snapshot: progress.state == ProgressState::Snapshot,
-            })
-            .collect();
+        let matched = self.commit();
+        let mut followers: Vec<Follower> = match &self.node {
+            Node::Awake(node) => {
+                let each = node.raft.prs().iter().map(|(id, progress)| Follower {
+                    replica: ReplicaId(*id),
+                    matched: LogIndex(progress.matched),
+                    active: progress.recent_active || *id == own,
+                    in_snapshot: progress.state == ProgressState::Snapshot,
+                });
+                each.collect()
+            }
+            Node::Asleep(asleep) => {
+                let each = asleep.members_led();
+                each.map(|replica| Follower { replica, matched, active: true, in_snapshot: false }).collect()
+            }
+        };
         followers.sort_unstable_by_key(|follower| follower.replica);
         followers
     }
 
     /// The last index known to be durable on every one of these members.
     pub fn matched_on_all(&self, replicas: &[ReplicaId]) -> LogIndex {
-        let Node::Awake(node) = &self.node else { return LogIndex(0) };
-        let matched = |id: &ReplicaId| node.raft.prs().get(id.0).map_or(0, |progress| progress.matched);
+        let matched = |id: &ReplicaId| match &self.node {
+            Node::Awake(node) => node.raft.prs().get(id.0).map_or(0, |progress| progress.matched),
+            Node::Asleep(asleep) => asleep.members_led().find(|led| led == id).map_or(0, |_| self.commit().0),
+        };
         LogIndex(replicas.iter().map(matched).min().unwrap_or(0))
     }
 

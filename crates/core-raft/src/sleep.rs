@@ -1,16 +1,17 @@
-//! A follower's sleep: the library's node (two kilobytes and more, most of it what only a leader needs) is given
-//! back, and made anew from the log when anything happens to the member.
+//! A quiet member's sleep: the library's node (two kilobytes and more, most of it what only a leader at work needs) is
+//! given back, and made anew from the log when anything happens to the member.
 //!
-//! Always: only a follower sleeps that has nothing under way and has applied all it holds; waking restores
-//! term, vote, commit, configuration, the leader it follows and the promise it has given that leader, so a member
-//! that slept says what it would have said without.
+//! Always: only a member sleeps that has nothing under way and has applied all it holds, and a leader only where
+//! every member has all of it too; waking restores term, vote, commit, configuration, the leader and how long ago it was
+//! heard (a follower's promise) or asked who hears it (a leader's check), so a member that slept says what it would have
+//! said without.
 //! Not here: when it is time to rest (core-cluster), who wakes it (`group.rs`).
 
 use crate::group::Setup;
-use crate::membership::Membership;
+use crate::membership::{Membership, MEMBERS_MAX};
 use crate::storage::{GroupStorage, HardState};
 use base_types::{LogIndex, ReplicaId, Term};
-use raft::{Config, RawNode, StateRole};
+use raft::{Config, ProgressState, RawNode, StateRole};
 use std::rc::Rc;
 
 /// Bytes of entries in one append message; a follower far behind is fed in such pieces.
@@ -59,11 +60,41 @@ pub(crate) fn library_node(
 pub(crate) struct Asleep {
     /// With term, vote and commit in `hard_state`, and the configuration in force.
     pub(crate) storage: GroupStorage,
-    /// Whom it follows; `INVALID_ID`: nobody.
+    /// Whom it follows, itself where it leads; `INVALID_ID`: nobody.
     pub(crate) leader: u64,
-    /// Ticks since it last heard that leader.
+    /// Ticks since it last heard that leader; of a leader, since it last made sure that a quorum hears it.
     pub(crate) election_elapsed: usize,
     applied: u64,
+    /// Of a leader: whom it has heard since, one bit for each member in order of their ids.
+    heard: Option<u64>,
+}
+
+/// Whether every member follows closely and has all there is, so that its progress can be told from the log.
+fn all_follow(node: &RawNode<GroupStorage>) -> bool {
+    let last = node.raft.raft_log.last_index();
+    let progress = node.raft.prs();
+    let simple = progress.conf().to_conf_state().voters_outgoing.is_empty() && progress.iter().len() <= MEMBERS_MAX;
+    simple
+        && progress.iter().all(|(_, progress)| {
+            progress.matched == last
+                && progress.next_idx == last + 1
+                && progress.state == ProgressState::Replicate
+                && progress.pending_request_snapshot == raft::INVALID_INDEX
+                && progress.ins.count() == 0
+        })
+}
+
+/// Sets all members' progress to what `all_follow` has found, and whom the leader has heard.
+fn restore_leader(node: &mut RawNode<GroupStorage>, heard: u64) {
+    let last = node.raft.raft_log.last_index();
+    node.raft.state = StateRole::Leader;
+    let mut progress: Vec<_> = node.raft.mut_prs().iter_mut().collect();
+    progress.sort_unstable_by_key(|(id, _)| **id);
+    for (at, (_, progress)) in progress.into_iter().enumerate() {
+        progress.matched = last;
+        progress.become_replicate();
+        progress.recent_active = heard & (1 << at) != 0;
+    }
 }
 
 impl Asleep {
@@ -71,13 +102,35 @@ impl Asleep {
     pub(crate) fn may_sleep(node: &RawNode<GroupStorage>) -> bool {
         let raft = &node.raft;
         let log = &raft.raft_log;
-        raft.state == StateRole::Follower
-            && raft.msgs.is_empty()
+        let nothing_under_way = raft.msgs.is_empty()
             && raft.read_states.is_empty()
             && raft.pending_request_snapshot == raft::INVALID_INDEX
             && log.applied == log.committed
             && log.committed == log.last_index()
-            && !node.has_ready()
+            && !node.has_ready();
+        match raft.state {
+            StateRole::Follower => nothing_under_way,
+            StateRole::Leader => {
+                nothing_under_way
+                    && raft.pending_read_count() == 0
+                    && raft.lead_transferee.is_none()
+                    && !raft.has_pending_conf()
+                    && raft.commit_to_current_term()
+                    && all_follow(node)
+            }
+            StateRole::PreCandidate | StateRole::Candidate => false,
+        }
+    }
+
+    /// Whether it leads.
+    pub(crate) fn leads(&self) -> bool {
+        self.heard.is_some()
+    }
+
+    /// Every member it knows, if it leads: all of them have all there is.
+    pub(crate) fn members_led(&self) -> impl Iterator<Item = ReplicaId> + '_ {
+        let Membership { voters, learners, .. } = &*self.storage.membership;
+        voters.iter().chain(learners).copied().filter(|_| self.leads())
     }
 
     /// Of such a node, which is of no use afterwards.
@@ -93,11 +146,16 @@ impl Asleep {
         let shared = &raft.store().membership;
         let membership = if membership == **shared { shared.clone() } else { Rc::new(membership) };
         let (leader, election_elapsed, applied) = (raft.leader_id, raft.election_elapsed, raft.raft_log.applied);
+        let heard = (raft.state == StateRole::Leader).then(|| {
+            let mut active: Vec<_> = raft.prs().iter().map(|(id, progress)| (*id, progress.recent_active)).collect();
+            active.sort_unstable();
+            active.iter().enumerate().fold(0, |heard, (at, (_, active))| heard | u64::from(*active) << at)
+        });
         let store = node.mut_store();
         let snapshot_point = store.snapshot_point.clone();
         let storage =
             GroupStorage { log: store.log.clone(), cluster: store.cluster, hard_state, membership, snapshot_point };
-        Asleep { storage, leader, election_elapsed, applied }
+        Asleep { storage, leader, election_elapsed, applied, heard }
     }
 
     /// The node as it was. `self` is of no use afterwards.
@@ -113,6 +171,9 @@ impl Asleep {
         let mut node = node.expect("the library made a node of this very configuration before");
         node.raft.leader_id = self.leader;
         node.raft.election_elapsed = self.election_elapsed;
+        if let Some(heard) = self.heard {
+            restore_leader(&mut node, heard);
+        }
         // The library takes the leader for news: this ready holds that and nothing else.
         if node.has_ready() {
             let ready = node.ready();

@@ -213,3 +213,101 @@ fn a_follower_that_slept_is_what_it_was_and_keeps_its_promise() {
     }
     assert_eq!(rested.term(), Term(9), "the vote was given once the promise had ended");
 }
+
+/// What a member has staged, applied and said, made durable at once.
+fn live(group: &mut Group, log: &Rc<RefCell<Log>>, disk: &mut TestDisk) -> String {
+    let mut said = String::new();
+    for _ in 0..4 {
+        let readies = drain(group);
+        disk.drive(&mut log.borrow_mut(), Tick(1));
+        for ready in readies {
+            group.on_persisted(ready.number);
+            ready.committed.last().into_iter().for_each(|last| group.on_applied(last.index));
+            let GroupReady { staged, messages, persisted_messages, committed, reads, role_changed, .. } = ready;
+            said += &format!("{staged} {messages:?} {persisted_messages:?} {committed:?} {reads:?} {role_changed}\n");
+        }
+    }
+    said
+}
+
+/// A leader of three in term 2 whose members have all there is and have told so.
+fn quiet_leader() -> (Group, Rc<RefCell<Log>>, TestDisk) {
+    let (mut group, log, mut disk) = group(&[1, 2, 3]);
+    for _ in 0..100 {
+        group.tick();
+        let term = group.term().0;
+        let (kind, term) = match group.role() {
+            Role::Follower => continue,
+            Role::PreCandidate => (MessageType::MsgRequestPreVoteResponse, term + 1),
+            _ => (MessageType::MsgRequestVoteResponse, term),
+        };
+        live(&mut group, &log, &mut disk);
+        step(&mut group, message(kind, 2, term));
+        live(&mut group, &log, &mut disk);
+        if group.role() == Role::Leader {
+            break;
+        }
+    }
+    assert_eq!(group.role(), Role::Leader);
+    for from in [2, 3] {
+        acknowledge(&mut group, from);
+    }
+    live(&mut group, &log, &mut disk);
+    assert!(group.committed_in_own_term());
+    (group, log, disk)
+}
+
+fn acknowledge(group: &mut Group, from: u64) {
+    let mut answer = message(MessageType::MsgAppendResponse, from, group.term().0);
+    (answer.index, answer.commit) = (group.last_index().0, group.commit().0);
+    step(group, answer);
+}
+
+#[test]
+fn a_leader_that_slept_is_what_it_was() {
+    let (mut rested, log, mut disk) = quiet_leader();
+    let (mut waking, other_log, mut other_disk) = quiet_leader();
+    rested.rest();
+    assert!(rested.is_asleep() && !waking.is_asleep() && !rested.has_ready());
+    let told = |group: &Group| {
+        let seen = (group.role(), group.term(), group.leader(), group.commit(), group.last_index());
+        let changes = (group.committed_in_own_term(), group.change_pending(), group.is_transferring());
+        (seen, changes, group.membership(), group.followers(), group.matched_on_all(&[ReplicaId(2), ReplicaId(3)]))
+    };
+    assert_eq!(told(&rested), told(&waking));
+    let mut acts: Vec<(&str, Box<dyn Fn(&mut Group)>)> = vec![
+        ("pinged", Box::new(Group::ping)),
+        ("asked to write", Box::new(|group| drop(group.propose(Bytes::from_static(b"x")).unwrap()))),
+        ("answered by 2", Box::new(|group| acknowledge(group, 2))),
+        ("asked to read", Box::new(|group| group.read_index(7))),
+        ("answered by 3", Box::new(|group| acknowledge(group, 3))),
+        ("asked for a vote", Box::new(|group| step(group, message(MessageType::MsgRequestPreVote, 3, 9)))),
+        ("left to hand over", Box::new(|group| group.transfer_leader(ReplicaId(2)))),
+    ];
+    // Nobody answers: it finds out, and steps down, at the same tick as one that did not sleep.
+    acts.extend((0..25).map(|_| -> (&str, Box<dyn Fn(&mut Group)>) { ("ticked", Box::new(Group::tick)) }));
+    for (what, act) in acts {
+        act(&mut rested);
+        act(&mut waking);
+        let said = live(&mut rested, &log, &mut disk);
+        assert_eq!(said, live(&mut waking, &other_log, &mut other_disk), "{what}");
+        assert_eq!(told(&rested), told(&waking), "{what}");
+    }
+    assert_ne!(rested.role(), Role::Leader);
+}
+
+#[test]
+fn a_leader_with_a_member_behind_does_not_sleep() {
+    let (mut group, log, mut disk) = quiet_leader();
+    group.propose(Bytes::from_static(b"x")).unwrap();
+    live(&mut group, &log, &mut disk);
+    acknowledge(&mut group, 2);
+    live(&mut group, &log, &mut disk);
+    group.rest();
+    assert!(!group.is_asleep());
+    acknowledge(&mut group, 3);
+    live(&mut group, &log, &mut disk);
+    group.rest();
+    assert!(group.is_asleep());
+    assert!(group.propose(Bytes::from_static(b"y")).is_ok(), "it wakes to write");
+}

@@ -95,12 +95,12 @@ fn spec(number: u64, node: NodeId, initial_members: Vec<Member>) -> ReplicaSpec 
         cluster: ClusterId(FIRST_CLUSTER + number),
         generation: GENERATION,
         name: name_of(number),
-        rule: format!("size={}", initial_members.len()),
-        engine: "memory".to_string(),
+        rule: format!("size={}", initial_members.len()).into(),
+        engine: "memory".into(),
         consistency: WriteConsistency::Strong,
         read_consistency: ReadConsistency::Strong,
         replica: ReplicaId(node.0),
-        initial_members,
+        initial_members: initial_members.into(),
     }
 }
 

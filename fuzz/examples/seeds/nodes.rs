@@ -189,7 +189,6 @@ fn items() -> Vec<Item> {
             name: name(),
             replica: ReplicaId(3),
             leader: None,
-            members: vec![member(1)],
         },
         Item::ReplicaGone { cluster, name: name() },
         Item::LaneNews { replicas: 1, leaders: 2, quiesced: 3 },

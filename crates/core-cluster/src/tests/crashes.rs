@@ -4,6 +4,7 @@ use super::harness::*;
 use crate::api::*;
 use base_engine::EngineError;
 use base_types::{DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
@@ -63,7 +64,7 @@ fn a_replica_damaged_before_it_knew_any_member_is_replaced_as_well() {
     world.put("k", "v");
     world.run(500);
     let leader = world.leader();
-    let joins = ReplicaSpec { replica: ReplicaId(4), initial_members: Vec::new(), ..spec(4, 3) };
+    let joins = ReplicaSpec { replica: ReplicaId(4), initial_members: Arc::default(), ..spec(4, 3) };
     let now = world.now;
     world.lane(4).create_replica(now, joins).unwrap();
     world.lane(4).damage_for_test(CLUSTER);
@@ -139,10 +140,10 @@ fn what_cannot_be_written_down_is_refused_and_harms_nothing() {
     (unknown.replica, unknown.engine) = (ReplicaId(9), "no such engine".into());
     assert_eq!(world.lane(1).create_replica(now, unknown).unwrap_err().code, "UnknownEngine");
     let mut long = spec(1, 0);
-    (long.replica, long.rule) = (ReplicaId(9), "x".repeat(1 << 20));
+    (long.replica, long.rule) = (ReplicaId(9), "x".repeat(1 << 20).into());
     assert_eq!(world.lane(1).create_replica(now, long).unwrap_err().code, "InvalidRequest");
     let mut twice = spec(1, 3);
-    twice.initial_members.push(member(1));
+    twice.initial_members = [&*twice.initial_members, &[member(1)]].concat().into();
     twice.generation = Generation(2);
     assert_eq!(world.lane(1).create_replica(now, twice).unwrap_err().code, "InvalidRequest");
     world.run(100);

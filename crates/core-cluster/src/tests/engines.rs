@@ -33,7 +33,7 @@ fn world(root: &TempDir, nodes: u64, names: &[&str], log_keep_bytes: u64) -> Wor
     }
     for (node, name) in (1..).zip(names) {
         let mut spec = spec(node, names.len() as u64);
-        spec.engine = name.to_string();
+        spec.engine = (*name).into();
         let now = world.now;
         assert!(world.lane(node).create_replica(now, spec).unwrap());
     }

@@ -96,7 +96,7 @@ fn a_replica_whose_record_rotted_is_noticed_and_replaced() {
     let now = world.now;
     let again = world.lane(lost).create_replica(now, spec(lost, 3)).unwrap_err();
     assert_eq!(again.code, "ReplicaDamaged");
-    let blank = |replica| ReplicaSpec { replica, initial_members: Vec::new(), ..spec(lost, 3) };
+    let blank = |replica| ReplicaSpec { replica, initial_members: Default::default(), ..spec(lost, 3) };
     assert!(world.lane(lost).create_replica(now, blank(ReplicaId(lost))).is_err());
     world.put("k9", "v");
     world.run(1_000);

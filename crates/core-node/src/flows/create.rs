@@ -205,12 +205,12 @@ pub(super) fn first_order(record: &ClusterRecord, member: &ClusterMember) -> Cal
         cluster: record.cluster,
         generation: record.generation,
         name: record.name.clone(),
-        rule: record.rule.clone(),
-        engine: record.engine.clone(),
+        rule: record.rule.as_str().into(),
+        engine: record.engine.as_str().into(),
         consistency: record.consistency,
         read_consistency: record.read_consistency,
         replica: member.replica,
-        initial_members: members_of(record),
+        initial_members: members_of(record).into(),
     };
     Call::Replica { node: member.node, order: ReplicaOrder::Create { spec: Box::new(spec), disk: member.disk } }
 }

@@ -35,7 +35,7 @@ fn spec() -> ReplicaSpec {
         consistency: WriteConsistency::Strong,
         read_consistency: ReadConsistency::Eventual,
         replica: ReplicaId(4),
-        initial_members: vec![member(1), member(2)],
+        initial_members: vec![member(1), member(2)].into(),
     }
 }
 
@@ -155,7 +155,6 @@ fn node_items() -> Vec<Item> {
             name: name(),
             replica: ReplicaId(3),
             leader: None,
-            members: vec![member(1)],
         },
         Item::ReplicaGone { cluster: ClusterId(1), name: name() },
         Item::LaneNews {
