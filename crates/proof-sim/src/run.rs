@@ -674,7 +674,7 @@ impl Run {
                 ));
                 continue;
             };
-            for member in &leader.members {
+            for member in leader.members.iter() {
                 let state = held
                     .iter()
                     .find(|(node, _, _)| *node == member.node)
