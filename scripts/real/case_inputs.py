@@ -295,6 +295,10 @@ def is_closed(connection):
         return True
 
 
+# What 1,000 idle clusters may take of a node's anonymous memory.
+IDLE_BYTES_MAX = 8_000_000
+
+
 def idle_clusters(run):
     """1,000 idle clusters: memory and CPU of a node (figures; runs with REAL_IDLE=1)."""
     if os.environ.get("REAL_IDLE") != "1":
@@ -320,6 +324,10 @@ def idle_clusters(run):
     grown = {kind: ", ".join(f"{(world.rss_kib(n, kind) - before[n, kind]) / 1024:+.1f}" for n in world.nodes)
              for kind in kinds}
     status = world.ask(1, action="Status")
+    most = max(world.rss_kib(n, "RssAnon") - before[n, "RssAnon"] for n in world.nodes)
+    if most * 1024 > IDLE_BYTES_MAX:
+        raise Problem(f"{count} idle clusters take {most} KiB of anonymous memory of a node; "
+                      f"the bound is {IDLE_BYTES_MAX >> 10} KiB")
     run.note(f"{count} clusters made in {made:.0f} s; memory beyond the first, MiB a node: "
              + f"anonymous {grown['RssAnon']}; with the pages of files {grown['VmRSS']}; CPU over 15 s "
              + ", ".join(f"{value:.1f} %" for value in busy.values()) + f"; quiesced {status['quiesced']} of {status['clusters']}")

@@ -232,7 +232,7 @@ impl Walk {
     fn replace_lost_disks(&mut self) {
         let Some(leader) = self.world.leaders().first().copied() else { return };
         let members = self.world.view(leader).map(|view| view.members).unwrap_or_default();
-        for member in members {
+        for member in members.iter() {
             let disk = self.world.nodes[&member.node].disk_id;
             if member.disk != disk {
                 let command = AdminCommand::ReplaceDisk { node: member.node, disk };
