@@ -133,13 +133,7 @@ impl ClusterLog {
 
     pub fn entry(&self, index: LogIndex) -> Option<LogEntry> {
         let slot = self.slot(index).filter(|slot| slot.whole)?;
-        Some(LogEntry {
-            term: slot.term?,
-            index,
-            kind: slot.kind,
-            data: slot.data.clone(),
-            context: slot.context(),
-        })
+        Some(LogEntry { term: slot.term?, index, kind: slot.kind, data: slot.data.clone(), context: slot.context() })
     }
 
     pub fn state(&self, kind: u8) -> Option<&State> {

@@ -50,9 +50,7 @@ impl Replay {
         match header.kind {
             RecordKind::Entry => cluster.append(header, slot_of(&found, sequence)),
             RecordKind::MovedEntry | RecordKind::Hole => cluster.place(header, slot_of(&found, sequence)),
-            RecordKind::State => {
-                cluster.put_state(header.detail, found.payload.as_deref(), sequence)
-            }
+            RecordKind::State => cluster.put_state(header.detail, found.payload.as_deref(), sequence),
             RecordKind::LostState => cluster.put_state(header.detail, None, sequence),
             RecordKind::Compact => cluster.compact(header, false, sequence),
             RecordKind::Reset => cluster.compact(header, true, sequence),
