@@ -115,7 +115,7 @@ impl Shared {
         match self.keys {
             Keys::InTurn(count) => number % count.max(1),
             Keys::Random(count) => any_below(number, count),
-            Keys::Widening(count, one_in) if number % one_in.max(1) == 0 => count + number / one_in.max(1),
+            Keys::Widening(count, one_in) if number.is_multiple_of(one_in.max(1)) => count + number / one_in.max(1),
             Keys::Widening(count, _) => any_below(number, count),
         }
     }

@@ -684,14 +684,14 @@ impl Load {
         this.written += 1;
         let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
         let growing = this.kind == Kind::S3Growing;
-        if this.written % REMOVES_ONE_IN == 0 && this.remover.is_ready() {
+        if this.written.is_multiple_of(REMOVES_ONE_IN) && this.remover.is_ready() {
             let buckets = &self.targets.buckets;
             let named = |place: Place| (0..buckets.len()).find(|at| s3_load::place_of(*at) == place);
             return this.remover.next(|place| named(place).map(|at| buckets[at].clone())).map(Drawn::Unrecorded);
         }
         let (place, operation, level, instant) = s3_load::draw(&mut this.random, client, this.written, bucket, growing);
-        if !instant && this.written % GROUPED_ONE_IN == 0 {
-            let prefix = if growing && this.written % (2 * GROUPED_ONE_IN) == 0 { "grown/" } else { "" };
+        if !instant && this.written.is_multiple_of(GROUPED_ONE_IN) {
+            let prefix = if growing && this.written.is_multiple_of(2 * GROUPED_ONE_IN) { "grown/" } else { "" };
             let action = s3_groups::action_of(&operation, &self.targets.buckets[bucket], prefix);
             if let Some(action) = action {
                 return Some(Drawn::Unrecorded(action));
