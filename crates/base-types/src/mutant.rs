@@ -84,6 +84,7 @@ mutants! {
     NarrowForgetsImported = "a shard is narrowed in front of rows that it took over from another",
     NarrowCutsGreatestKey = "a shard is narrowed in front of its greatest key",
     NarrowKeepsHalfPins = "a snapshot that is half made outlives the narrowing of a shard",
+    StaleBucketCache = "a node goes on with the record it has of a bucket, although another may have its name by now",
     SnapshotSeesLater = "what a row was is not kept for a snapshot",
 }
 

@@ -1,6 +1,6 @@
 //! What a seed leans to. Half of all seeds draw every fault alike; each of the others is bent towards
 //! one kind of story in which protocols break: leases under isolated leaders, elections with crashes at
-//! the vote, power loss with slow disks, snapshots, lost requests, moves, members.
+//! the vote, power loss with slow disks, snapshots, lost requests, moves, members, buckets.
 //!
 //! Always: a bent plan promises no less than another: what it breaks a correct world survives.
 //! Not here: the unbent plan (`swarm`).
@@ -32,6 +32,8 @@ pub enum Emphasis {
     Members,
     /// One node's log rots while isolation goes round (core).
     Rot,
+    /// Buckets whose shards split and merge, uploads, names that are raced for (core).
+    Buckets,
 }
 
 use Emphasis::*;
@@ -48,6 +50,7 @@ pub const ALL: &[(Emphasis, &str)] = &[
     (Moves, "moves"),
     (Members, "members"),
     (Rot, "rot"),
+    (Buckets, "buckets"),
 ];
 
 /// The stories of a lane alone.
@@ -55,11 +58,17 @@ const LANE: &[Emphasis] = &[Leases, Elections, Power, Snapshots, Quiet];
 /// The stories of a whole core.
 const CORE: &[Emphasis] = &[Leases, Elections, Power, Snapshots, Quiet, Retries, Moves, Members, Rot];
 
+/// Of a thousand seeds of the whole core that would not be bent, so many lean to buckets.
+const OF_PLAIN_TO_BUCKETS: u64 = 100;
+
 /// What a seed leans to.
 pub fn of(seed: u64, layer: Layer) -> Emphasis {
     let mut random = Random::stream(seed, "emphasis");
     if random.per_mille(500) {
-        return Plain;
+        // A stream of its own: the others lean to what they leant to before there were buckets.
+        let to_buckets =
+            layer == Layer::Core && Random::stream(seed, "emphasis on buckets").per_mille(OF_PLAIN_TO_BUCKETS);
+        return if to_buckets { Buckets } else { Plain };
     }
     *random.pick(if layer == Layer::Lane { LANE } else { CORE })
 }
@@ -89,6 +98,7 @@ impl Emphasis {
             Moves => bend.moves(),
             Members => bend.members(),
             Rot => bend.rot(),
+            Buckets => bend.buckets(),
         }
         if self != Plain {
             plan.hazards.sort_by_key(|hazard| hazard.at_ms);
@@ -426,6 +436,42 @@ impl Bend<'_> {
         }
     }
 
+    /// Shards of few rows split and merge all the time; in half of the seeds answers are lost while they do.
+    fn buckets(&mut self) {
+        self.small_world(&[3, 3, 5]);
+        let shape = &mut self.plan.shape;
+        (shape.clusters, shape.buckets, shape.versioned) = (1, 1, self.random.below(2));
+        let load = &mut self.plan.load;
+        (load.mixed, load.ledger, load.counters, load.readers, load.writers) = (1, 0, 0, 0, 0);
+        (load.s3, load.uploaders, load.owners) =
+            (self.random.between(4, 8), self.random.below(3), self.random.below(3));
+        load.s3_growing = *self.random.pick(&[0, 0, 2]);
+        (load.think_ms, load.run_ms) = (*self.random.pick(&[2, 10]), 15_000);
+        load.deadline_ms = *self.random.pick(&[500, 2_000]);
+        (self.plan.tuning.split_keys, self.plan.tuning.split_writes) = (8, 0);
+        if self.random.per_mille(500) {
+            return self.lose_answers();
+        }
+        for _ in 0..self.random.below(8) {
+            let kinds = [FaultKind::Crash, FaultKind::Isolate, FaultKind::Delay, FaultKind::Loss, FaultKind::Pause];
+            let (kind, at, node) = (*self.random.pick(&kinds), self.moment(), self.node());
+            let for_ms = self.random.between(100, 3_000);
+            self.add(at, kind, node, for_ms, 100);
+        }
+    }
+
+    /// What is under way between two nodes is lost, again and again: what was done is asked for once more.
+    fn lose_answers(&mut self) {
+        let mut at = 0;
+        while at < self.plan.load.run_ms {
+            let kind = *self.random.pick(&[FaultKind::BlackHole, FaultKind::Loss, FaultKind::Deaf, FaultKind::Reset]);
+            let (node, for_ms) = (self.node(), self.random.between(50, 400));
+            let amount = if kind == FaultKind::Loss { 300 } else { 0 };
+            self.add(at, kind, node, for_ms, amount);
+            at += for_ms + self.random.below(400);
+        }
+    }
+
     /// Clients that give up waiting and ask another node, with the same request id, while the key moves: answers are late.
     fn hasty_clients(&mut self) {
         let load = &mut self.plan.load;
@@ -499,6 +545,7 @@ mod tests {
             }
             let kinds = if layer == Layer::Lane { LANE } else { CORE };
             assert!(kinds.iter().all(|kind| seen.contains(kind)) && seen.contains(&Plain));
+            assert_eq!(seen.contains(&Buckets), layer == Layer::Core);
             assert!(layer == Layer::Core || !seen.contains(&Moves));
         }
     }

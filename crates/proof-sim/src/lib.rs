@@ -31,6 +31,7 @@ pub mod s3_groups;
 pub mod s3_load;
 pub mod s3_owner;
 pub mod s3_removal;
+pub mod s3_rest;
 pub mod s3_upload;
 pub mod s3_versions;
 pub mod segment;

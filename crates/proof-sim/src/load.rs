@@ -13,7 +13,7 @@ use crate::s3_groups::{self, Grouped};
 use crate::s3_load;
 use crate::s3_owner::{self, Owner, Register, Told};
 use crate::s3_removal::{Removals, Remover};
-use crate::s3_upload::{self, Fate, Fates, Upload};
+use crate::s3_upload::{self, Fate, Fates, Places, Upload};
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request};
 use base_types::s3::{S3Action, S3Answer};
@@ -119,6 +119,8 @@ pub struct Load {
     /// Pages of listings with a delimiter, and versions that were removed.
     pub grouped: Vec<Grouped>,
     pub removals: Removals,
+    /// Where the bytes of their parts are.
+    pub places: Places,
     register: Register,
     request_ids: Random,
 }
@@ -179,6 +181,7 @@ impl Load {
             uploads: Fates::new(),
             grouped: Vec::new(),
             removals: Removals::new(),
+            places: Places::new(),
             register: Register::default(),
             request_ids: Random::stream(seed, "request ids"),
         }
@@ -486,11 +489,12 @@ impl Load {
 
     /// An operation ends without a result that the history shows; what it told goes to whoever takes several steps.
     fn finish_as(&mut self, world: &mut World, client: usize, ending: Ending, told: Told<'_>) {
-        let Some(record) = self.clients[client].open.as_ref().map(|open| open.record) else { return };
+        let Some(open) = self.clients[client].open.as_ref() else { return };
+        let (record, again) = (open.record, open.unknown);
         let this = &mut self.clients[client];
         match (&mut this.owner, &mut this.upload) {
             (Some(owner), _) if record == usize::MAX => {
-                let violation = owner.called(&mut self.register, &mut this.random, client, ending, told);
+                let violation = owner.called(&mut self.register, &mut this.random, client, (ending, again), told);
                 world.violations.extend(violation);
             }
             (_, Some(_)) if record == usize::MAX || !matches!(told, Told::Answer(_)) => {
@@ -515,6 +519,9 @@ impl Load {
             Told::Answer(answer) => answer,
             _ => None,
         };
+        if let (Ending::Ok, Some((key, place))) = (ending, upload.place()) {
+            self.places.entry((upload.bucket, key)).or_default().push(place);
+        }
         let goes_on = ending == Ending::Ok && upload.went_well(answer);
         match (id, is_ending, ending) {
             (Some(id), true, Ending::Ok) => _ = self.uploads.insert(id, Fate::Ended),

@@ -13,11 +13,13 @@ use crate::run::{run, Report};
 use crate::swarm;
 use base_types::mutant::{plant, Mutant, ALL};
 use proof_check::Violation;
-use std::fmt::Write;
 use std::time::Instant;
 
 /// Seeds of its ground that a mutant is given where nothing else is said.
 pub const SEEDS_A_MUTANT: u64 = 400;
+
+/// Seeds that are looked at for those that lean to a ground: where none does, a hunt ends instead of looking on for ever.
+const LOOKED_AT_MAX: u64 = 1_000_000;
 
 /// What became of a mutant.
 pub struct Kill {
@@ -32,28 +34,12 @@ pub struct Kill {
     pub seconds: f64,
 }
 
-/// Bugs of state machines that no action of the simulator's clients reaches yet: their own crate hunts them.
-pub const HUNTED_ELSEWHERE: &[Mutant] = &[
-    Mutant::DoubledWriteLost,
-    Mutant::CutOverBeforeEqual,
-    Mutant::ShardStaleEpochAccepted,
-    Mutant::CountIgnoresOverwrite,
-    Mutant::PrefixSkipEatsKey,
-    Mutant::MarkerHidesWrongVersion,
-    Mutant::SnapshotSeesLater,
-    Mutant::FreedDataLost,
-    Mutant::PinCommitsPastWrite,
-    Mutant::OnceTokenLeftBehind,
-    Mutant::ListSkipsBoundary,
-    Mutant::StampFloorForgotten,
+/// Bugs of state machines that no story of the simulator leads to, and why: their own crate hunts them
+/// (core-backends, `shard/tests/mutants.rs`).
+pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[(
     Mutant::CloseIgnoresVersions,
-    Mutant::FreedDroppedWithShard,
-    Mutant::ReservationNeverReleased,
-    Mutant::ImportNotCompared,
-    Mutant::NarrowForgetsImported,
-    Mutant::NarrowCutsGreatestKey,
-    Mutant::NarrowKeepsHalfPins,
-];
+    "a removal counts what a bucket holds before it closes anything, and so hides it",
+)];
 
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.
@@ -88,7 +74,27 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
             (Core, Members)
         }
         Mutant::RotIsTorn => (Core, Rot),
-        Mutant::SplitForgetsRequests => (Core, Plain),
+        Mutant::SplitForgetsRequests
+        | Mutant::PrefixSkipEatsKey
+        | Mutant::MarkerHidesWrongVersion
+        | Mutant::FreedDataLost
+        | Mutant::FreedDroppedWithShard
+        | Mutant::CloseIgnoresVersions
+        | Mutant::NarrowForgetsImported
+        | Mutant::NarrowCutsGreatestKey
+        | Mutant::NarrowKeepsHalfPins
+        | Mutant::DoubledWriteLost
+        | Mutant::CutOverBeforeEqual
+        | Mutant::ShardStaleEpochAccepted
+        | Mutant::CountIgnoresOverwrite
+        | Mutant::SnapshotSeesLater
+        | Mutant::PinCommitsPastWrite
+        | Mutant::OnceTokenLeftBehind
+        | Mutant::ListSkipsBoundary
+        | Mutant::StampFloorForgotten
+        | Mutant::ReservationNeverReleased
+        | Mutant::ImportNotCompared
+        | Mutant::StaleBucketCache => (Core, Buckets),
         _ => (Lane, Plain),
     }
 }
@@ -100,9 +106,11 @@ pub fn named(name: &str) -> Option<Mutant> {
 
 /// Hunts every mutant (or one), each over at most `seeds` seeds of its ground (or of the one given).
 pub fn hunt(seeds: u64, elsewhere: Option<(Layer, Emphasis)>, only: Option<&str>) -> Vec<Kill> {
-    let here = ALL.iter().filter(|(mutant, _, _)| !HUNTED_ELSEWHERE.contains(mutant));
-    let chosen = here.filter(|(_, name, _)| only.is_none_or(|only| only == *name));
-    chosen
+    let is_here = |mutant: &Mutant| HUNTED_ELSEWHERE.iter().all(|(other, _)| other != mutant);
+    // One that is asked for by name is hunted here, too.
+    let chosen = |(mutant, name, _): &&(Mutant, &str, &str)| only.map_or(is_here(mutant), |only| only == *name);
+    ALL.iter()
+        .filter(chosen)
         .map(|(mutant, name, text)| {
             let (layer, emphasis) = elsewhere.unwrap_or_else(|| ground(*mutant));
             let started = Instant::now();
@@ -126,9 +134,11 @@ fn line(kill: &Kill) -> String {
 
 fn hunt_one(mutant: Mutant, seeds: u64, layer: Layer, emphasis: Emphasis) -> (Option<(u64, String)>, u64) {
     let stories = STORIES.iter().filter(|(of, _)| *of == mutant).filter_map(|(_, text)| Plan::parse(text).ok());
-    let ground = (0..).filter(|seed| emphasis::of(*seed, layer) == emphasis);
+    let ground = (0..LOOKED_AT_MAX).filter(|seed| emphasis::of(*seed, layer) == emphasis);
     let plans = stories.chain(ground.map(|seed| swarm::draw(seed, layer)));
-    for (tried, plan) in (1..).zip(plans.take(seeds as usize)) {
+    let mut tried = 0;
+    for plan in plans.take(seeds as usize) {
+        tried += 1;
         plant(mutant);
         let report = run_plan(&plan);
         plant(Mutant::None);
@@ -138,7 +148,7 @@ fn hunt_one(mutant: Mutant, seeds: u64, layer: Layer, emphasis: Emphasis) -> (Op
         }
         println!("{layer:?} seed {} fails without a mutant too: passed over", plan.seed);
     }
-    (None, seeds)
+    (None, tried)
 }
 
 fn run_plan(plan: &Plan) -> Report {
@@ -154,22 +164,47 @@ fn told(violation: &Violation) -> String {
 /// The table, `docs/proof/mutants.md`.
 pub fn page(kills: &[Kill], seeds: u64, commit: &str) -> String {
     let dead = kills.iter().filter(|kill| kill.killed.is_some()).count();
-    let mut page = format!("# Mutants\n\nPlanted bugs, one at a time, and the first seed that notices. Written by `proof-sim mutants --seeds {seeds} --table docs/proof/mutants.md` (built with `--features mutants`; `make mutants`) at commit `{commit}`: {dead} of {} killed.\n\nEach is hunted over the seeds of the ordinary swarm that lean to where it lives (`emphasis.rs`), at most {seeds} of them, on one core; `proof-sim replay SEED --layer LAYER --mutant NAME` shows a kill again. Every check is a general one: none knows a mutant.\n\n| mutant | what is wrong | layer | leaning | seed | tried | seconds | noticed by |\n|---|---|---|---|---|---|---|---|\n", kills.len());
-    for kill in kills {
-        let (seed, by) = kill
-            .killed
-            .as_ref()
-            .map_or(("survives".to_string(), String::new()), |(seed, by)| (seed.to_string(), by.replace('|', "/")));
-        let _ = writeln!(
-            page,
-            "| {} | {} | {} | {} | {seed} | {} | {:.1} | {by} |",
-            kill.name,
-            kill.text,
-            kill.layer.name(),
-            kill.emphasis.name(),
-            kill.tried,
-            kill.seconds
-        );
-    }
+    let mut page = format!(
+        "# Mutants
+
+Planted bugs, one at a time, and the first seed that notices: {dead} of {} killed. Written by `proof-sim mutants --seeds {seeds} --table
+docs/proof/mutants.md` (built with `--features mutants`; `make mutants`) at commit `{commit}`, on one core.
+
+Each is hunted over the seeds of the ordinary swarm that lean to where it lives ([simulation.md](simulation.md)), at most {seeds} of them;
+`proof-sim replay SEED --layer LAYER --mutant NAME` shows a kill again. Every check is a general one: none knows a mutant.
+
+| mutant | what is wrong | layer | leaning | seed | tried | seconds | noticed by |
+|---|---|---|---|---|---|---|---|
+",
+        kills.len()
+    );
+    kills.iter().for_each(|kill| page += &row(kill));
+    let elsewhere = ALL.iter().filter_map(|(mutant, name, text)| {
+        let (_, why) = HUNTED_ELSEWHERE.iter().find(|(other, _)| other == mutant)?;
+        Some(format!("| {name} | {text} | {why} |\n"))
+    });
+    page += &format!(
+        "
+## Hunted by their own crate
+
+{} bugs of S3's state machines that no story of the simulator leads to. `make mutants` runs their hunt, too: it plants all bugs of these
+machines, those above as well (`cargo test -p core-backends --features mutants --lib -- --ignored`).
+
+| mutant | what is wrong | why not here |
+|---|---|---|
+",
+        HUNTED_ELSEWHERE.len()
+    );
+    page.extend(elsewhere);
     page
+}
+
+fn row(kill: &Kill) -> String {
+    let Kill { name, text, tried, seconds, .. } = kill;
+    let (layer, leaning) = (kill.layer.name(), kill.emphasis.name());
+    let (seed, by) = match &kill.killed {
+        Some((seed, by)) => (seed.to_string(), by.replace('|', "/")),
+        None => ("**survives**".to_string(), String::new()),
+    };
+    format!("| {name} | {text} | {layer} | {leaning} | {seed} | {tried} | {seconds:.1} | {by} |\n")
 }

@@ -5,18 +5,16 @@
 //! Always: a phase that does not end in its time is a violation; a panic of the core is one too.
 //! Not here: which seeds are run (`main`), what is done about a failure (`shrink`).
 
+mod buckets;
+
 use crate::faults;
 use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
 use crate::world::{Answered, Due, World};
-use crate::{s3_groups, s3_load, s3_owner, s3_upload, s3_versions};
+use crate::{s3_groups, s3_load};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
-use base_types::s3::{
-    CountObjects, CreateAccount, CreateBucket, DeleteBucket, DeleteObject, ListObjectsV2, PutBucketVersioning,
-    S3Action, S3Answer, Uploads, VersionPage, Versioning,
-};
 use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
 use proof_check::invariants::named_twice;
@@ -30,8 +28,6 @@ use std::time::Duration;
 const READY_US: u64 = 120_000_000;
 /// A cluster or keyspace is made within this time.
 const MAKE_US: u64 = 60_000_000;
-/// A bucket's creation that timed out bars its name until a sweep has taken it back (core-node, s3/leftovers.rs).
-const MAKE_BUCKET_US: u64 = 400_000_000;
 /// After healing, every operation ends within this time.
 const DRAIN_US: u64 = 60_000_000;
 /// After healing, a quiet cluster with a member behind has this long to wake.
@@ -46,12 +42,12 @@ const EMPTY_US: u64 = 180_000_000;
 const AUDIT_US: u64 = 30_000_000;
 /// Steps of the black-box search of one key.
 pub const SEARCH_STEPS_MAX: u64 = 50_000;
+/// Events of one run. The largest of 2,000 ordinary seeds has a tenth of that: who needs more goes round and round.
+const EVENTS_MAX: u64 = 20_000_000;
 /// Between two looks at something that is waited for.
 const LOOK_US: u64 = 100_000;
 /// Images of disks are kept this far apart.
 const IMAGE_US: u64 = 500_000;
-/// The most pages of one listing of the audit.
-const PAGES_MAX: usize = 1_000;
 /// The client number of the audit.
 const AUDITOR: u32 = u32::MAX;
 
@@ -148,6 +144,12 @@ impl Run {
     /// Lets things happen up to a moment, or until something is violated or `done`.
     fn pump(&mut self, until: u64, mut done: impl FnMut(&Run) -> bool) {
         while self.world.violations.is_empty() && !done(self) {
+            if self.world.trace.events >= EVENTS_MAX {
+                let seconds = self.world.now / 1_000_000;
+                let message =
+                    format!("{EVENTS_MAX} events in {seconds} simulated seconds: something goes round and round");
+                return self.violate("liveness", message);
+            }
             match self.world.advance(until) {
                 None => return,
                 Some(None) => {}
@@ -284,194 +286,6 @@ impl Run {
             }
         }
         self.make_buckets();
-    }
-
-    fn make_buckets(&mut self) {
-        let account = s3_load::ACCOUNT.to_string();
-        let owners = (0..self.world.plan.load.owners).map(s3_owner::account);
-        let accounts = std::iter::once(account.clone()).chain(owners);
-        let mut calls: Vec<S3Action> =
-            accounts.map(|account| CreateAccount { account, ..CreateAccount::default() }.into()).collect();
-        for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
-            let (name, account) = (bucket.clone(), account.clone());
-            calls.push(CreateBucket { bucket, account, ..CreateBucket::default() }.into());
-            if (number as u64) < self.world.plan.shape.versioned {
-                calls.push(PutBucketVersioning { bucket: name, status: Versioning::Enabled }.into());
-            }
-        }
-        if calls.len() == 1 {
-            return;
-        }
-        for call in calls {
-            let name = call.name();
-            let made = self.insist(Action::S3(call), None, MAKE_BUCKET_US, |response| match response {
-                Ok(_) => true,
-                Err(failure) => {
-                    matches!(failure.refusal.code, "BucketAlreadyOwnedByYou" | "AccountAlreadyExists")
-                }
-            });
-            if let Err(last) = made {
-                return self.violate("set-up", format!("{name} is not done in time: {last}"));
-            }
-        }
-    }
-
-    /// Every key of the buckets is read once more; listings, snapshots and counts agree.
-    fn audit_buckets(&mut self) {
-        let mut keys: Vec<(Place, Bytes)> = self.load.keys().into_iter().map(|(place, key, _)| (place, key)).collect();
-        keys.dedup();
-        self.probe_shards();
-        for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
-            let place = s3_load::place_of(number);
-            for (_, key) in keys.iter().filter(|(of, _)| *of == place) {
-                self.audit_bucket_one(place, Operation::Get { key: key.clone() }, &bucket, false);
-            }
-            let listing = s3_load::listing(None, s3_load::ALL_KEYS);
-            self.audit_bucket_one(place, listing.clone(), &bucket, true);
-            self.audit_bucket_one(place, listing, &bucket, false);
-            let listed = match self.load.history.records.last().and_then(|record| record.observed.clone()) {
-                Some(Observed::Page { entries, .. }) => entries.len() as u64,
-                _ => return,
-            };
-            let count = CountObjects { bucket: bucket.clone(), ..CountObjects::default() };
-            match self.insist(Action::S3(count.into()), Some(ReadConsistency::Strong), AUDIT_US, |told| told.is_ok()) {
-                Ok(Ok(answer)) if s3_load::counted(&answer.result) != Some(listed) => {
-                    let counted = s3_load::counted(&answer.result);
-                    self.violate("count", format!("{bucket} lists {listed} keys and counts {counted:?}"));
-                }
-                Ok(Ok(_)) => {}
-                other => self.violate("liveness", format!("the audit cannot count {bucket}: {other:?}")),
-            }
-        }
-    }
-
-    /// All pages of a listing that is no operation of the history.
-    fn pages<P>(&mut self, mut call: impl FnMut(Option<&P>) -> S3Action, mut more: impl FnMut(&P) -> bool)
-    where
-        P: TryFrom<S3Answer, Error = S3Answer>,
-    {
-        let mut last: Option<P> = None;
-        for _ in 0..PAGES_MAX {
-            let action = Action::S3(call(last.as_ref()));
-            let answered = self.insist(action.clone(), Some(ReadConsistency::Strong), AUDIT_US, |told| told.is_ok());
-            let page = match answered {
-                Ok(Ok(answer)) => match answer.result {
-                    ActionResult::S3(answer) => P::try_from(answer).ok(),
-                    _ => None,
-                },
-                other => return self.violate("liveness", format!("the audit cannot list by {action:?}: {other:?}")),
-            };
-            let Some(page) = page else { return self.violate("listing", format!("another answer to {action:?}")) };
-            if !more(&page) {
-                return;
-            }
-            last = Some(page);
-        }
-        self.violate("listing", format!("a listing has more than {PAGES_MAX} pages"));
-    }
-
-    /// Uploads that are listed fit what clients know of theirs; so do versions.
-    fn audit_uploads_and_versions(&mut self) {
-        for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
-            let mut uploads: Vec<String> = Vec::new();
-            self.pages(
-                |behind| s3_upload::list_uploads(&bucket, behind, 3),
-                |page: &Uploads| {
-                    uploads.extend(page.uploads.iter().map(|upload| upload.upload_id.clone()));
-                    page.is_truncated
-                },
-            );
-            let found = s3_upload::check_listed(number, &uploads, &self.load.uploads);
-            found.into_iter().for_each(|violation| self.world.violate(violation));
-            if number as u64 >= self.world.plan.shape.versioned || !self.world.violations.is_empty() {
-                continue;
-            }
-            let mut versions = Vec::new();
-            self.pages(
-                |behind| s3_versions::list_versions(&bucket, behind, 17),
-                |page: &VersionPage| s3_versions::take_page(&mut versions, page),
-            );
-            let place = s3_load::place_of(number);
-            let found = s3_versions::check_versions(&self.load.history, place, &self.load.removals, &versions);
-            if self.world.violations.is_empty() {
-                found.into_iter().for_each(|violation| self.world.violate(violation));
-            }
-        }
-    }
-
-    /// No name is barred for ever: each that was raced for can be had, once whoever has it has removed its bucket.
-    fn audit_names(&mut self) {
-        let names = if self.world.plan.load.owners > 0 { s3_owner::names() } else { Vec::new() };
-        for bucket in names {
-            let until = self.world.now + MAKE_BUCKET_US;
-            loop {
-                let account = s3_load::ACCOUNT.to_string();
-                let make = CreateBucket { bucket: bucket.clone(), account, ..CreateBucket::default() };
-                let last = match self.call(0, Action::S3(make.into()), None, 20_000_000) {
-                    Some(Ok(_)) => break,
-                    Some(Err(failure)) if failure.refusal.code == "BucketAlreadyOwnedByYou" => break,
-                    Some(Err(failure)) if failure.refusal.code == "BucketAlreadyExists" => self.remove_bucket(&bucket),
-                    other => format!("{other:?}"),
-                };
-                if self.world.now >= until && self.world.violations.is_empty() {
-                    self.violate("owners", format!("the name {bucket} cannot be had again: {last}"));
-                }
-                if !self.world.violations.is_empty() {
-                    return;
-                }
-                let pause = self.world.now + LOOK_US;
-                self.pump(pause, |_| false);
-            }
-        }
-    }
-
-    /// Removes all objects of a bucket, and it; the last answer.
-    fn remove_bucket(&mut self, bucket: &str) -> String {
-        let all = Action::S3(ListObjectsV2 { bucket: bucket.to_string(), ..ListObjectsV2::default() }.into());
-        if let Some(Ok(answer)) = self.call(0, all, Some(ReadConsistency::Strong), 20_000_000) {
-            if let ActionResult::S3(S3Answer::ObjectPage(page)) = answer.result {
-                for entry in page.contents {
-                    let (bucket, key) = (bucket.to_string(), entry.key);
-                    let delete = DeleteObject { bucket, key, ..DeleteObject::default() };
-                    self.call(0, Action::S3(delete.into()), None, 20_000_000);
-                }
-            }
-        }
-        let delete = Action::S3(DeleteBucket { bucket: bucket.to_string(), ..DeleteBucket::default() }.into());
-        format!("{:?}", self.call(0, delete, None, 20_000_000))
-    }
-
-    /// How many flows of buckets came to their end, as the numbers of shards that were given tell.
-    fn probe_shards(&mut self) {
-        let machines =
-            self.world.nodes.iter().flat_map(|node| node.lanes.iter().filter_map(|lane| lane.machine.as_ref()));
-        let mut numbers = std::collections::BTreeSet::new();
-        for view in machines.flat_map(|machine| machine.views()) {
-            let number = view.name.as_str().strip_prefix("shard@").and_then(|name| name.rsplit_once('-'));
-            numbers.extend(number.and_then(|(_, number)| number.parse::<u64>().ok()));
-        }
-        self.world.trace.say(self.world.now, || format!("shards of buckets: {numbers:?}"));
-        if numbers.len() > 1 {
-            self.world.probe("bucket_of_many_shards");
-        }
-        // A split ends its source: who is still there was narrowed.
-        if numbers.len() > 1 && numbers.contains(&1) {
-            self.world.probe("bucket_shard_narrowed");
-        }
-        if numbers.last().is_some_and(|last| *last > 4) {
-            self.world.probe("bucket_split_more_than_once");
-        }
-        if numbers.first().is_some_and(|first| *first > 1) {
-            self.world.probe("bucket_lost_its_first_shard_to_a_split");
-        }
-    }
-
-    fn audit_bucket_one(&mut self, place: Place, operation: Operation, bucket: &str, instant: bool) {
-        let Some(action) = s3_load::action_of(&operation, bucket, instant) else { return };
-        if instant {
-            self.load.instants.push(self.load.history.records.len() as u64);
-        }
-        self.audit_one(place, operation, action);
     }
 
     /// Makes a cluster and waits until it serves. A flow that was rolled back is begun again.
@@ -695,6 +509,7 @@ impl Run {
     fn audit(&mut self) {
         self.audit_buckets();
         self.audit_uploads_and_versions();
+        self.audit_places();
         self.audit_names();
         for (place, key, counter) in self.load.keys() {
             let Some(target) = self.load.address(place) else { continue };

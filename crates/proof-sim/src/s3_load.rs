@@ -9,7 +9,7 @@
 
 use crate::random::Random;
 use crate::s3_upload::value_of_parts;
-use base_types::action::{Action, ActionResult, Level};
+use base_types::action::{Action, Level};
 use base_types::s3::{Data, DeleteObject, GetObject, ListObjectsV2, PutObject, S3Action, S3Answer, WriteConditions};
 use base_types::{ReadConsistency, WriteConsistency};
 use bytes::Bytes;
@@ -157,14 +157,6 @@ pub fn observe_refusal(operation: &Operation, code: &str) -> Option<Observed> {
 /// Whether a refusal shows that something is broken, whoever asked.
 pub fn is_broken(code: &str) -> bool {
     matches!(code, "NoSuchBucket" | "InternalError" | "Internal" | "CorruptCommand" | "Malformed")
-}
-
-/// What `CountObjects` says of keys.
-pub fn counted(result: &ActionResult) -> Option<u64> {
-    match result {
-        ActionResult::S3(S3Answer::ObjectCount(count)) => Some(count.keys),
-        _ => None,
-    }
 }
 
 /// Every snapshot shows one instant: no value it shows was begun behind the end of a write that it does not show.

@@ -7,8 +7,10 @@
 //!                      └ (of another: lost)    Doubtful ──▶ Without
 //! ```
 //!
-//! Always: a name has one owner; a bucket just made is empty; one that nobody removes is not lost. Each life of a
-//! bucket is a place of its own in the history, where only its owner writes.
+//! What was surely removed is looked at once more, through any node (`Gone`, between Leaving and Without).
+//!
+//! Always: a name has one owner; a bucket just made is empty; one that nobody removes is not lost; one that is removed
+//! is told of by no node any more. Each life of a bucket is a place of its own in the history, where only its owner writes.
 //! Not here: retries and history (`load`), that no name is barred for ever (`run`).
 
 use crate::random::Random;
@@ -89,6 +91,7 @@ enum Stage {
     Has,
     Leaving,
     Doubtful,
+    Gone,
 }
 
 /// One owner.
@@ -98,6 +101,8 @@ pub struct Owner {
     name: String,
     /// The name is not changed: it may have been made already.
     insists: bool,
+    /// Its making was asked for once and answered: nothing of it can come late.
+    surely_made: bool,
     place: Place,
     left: u64,
     /// What may be there.
@@ -131,6 +136,7 @@ impl Owner {
             stage: Stage::Without,
             name: String::new(),
             insists: false,
+            surely_made: false,
             place: Place(FIRST_PLACE),
             left: 0,
             keys: BTreeSet::new(),
@@ -170,7 +176,7 @@ impl Owner {
                 }
             },
             Stage::Leaving => self.leaving(register, client, gives_up),
-            Stage::Doubtful => Next::Call(HeadBucket { bucket: name }.into()),
+            Stage::Doubtful | Stage::Gone => Next::Call(HeadBucket { bucket: name }.into()),
         }
     }
 
@@ -215,24 +221,32 @@ impl Owner {
         (!removed).then(|| Violation::new("owners", message, vec![]))
     }
 
-    /// A call that the history does not know ended.
+    /// A call that the history does not know ended; `again`: it may have been carried out before its last attempt.
     pub fn called(
         &mut self,
         register: &mut Register,
         random: &mut Random,
         client: usize,
-        ending: Ending,
+        (ending, again): (Ending, bool),
         told: Told<'_>,
     ) -> Option<Violation> {
         match (self.stage, ending, told) {
-            (Stage::Without, Ending::Ok, _) => return self.begin_life(register, random, client, true),
+            (Stage::Without, Ending::Ok, _) => {
+                self.surely_made = !again && !self.insists;
+                return self.begin_life(register, random, client, true);
+            }
             (Stage::Without, _, Told::Refused("BucketAlreadyOwnedByYou")) => {
-                return self.begin_life(register, random, client, false)
+                self.surely_made = false;
+                return self.begin_life(register, random, client, false);
             }
             (Stage::Without, _, _) => self.insists = ending == Ending::Unknown,
             (Stage::Leaving, Ending::Ok, _) | (Stage::Leaving, Ending::Failed, Told::Refused("NoSuchBucket")) => {
                 register.certain(client, &self.name);
+                self.stage = if self.surely_made { Stage::Gone } else { Stage::Without };
+            }
+            (Stage::Gone, _, told) => {
                 self.stage = Stage::Without;
+                return self.still_told(client, &told);
             }
             (Stage::Leaving, _, Told::Refused("BucketNotEmpty")) => {
                 if ending == Ending::Failed {
@@ -254,6 +268,13 @@ impl Owner {
             (Stage::Doubtful | Stage::Has, _, _) => {}
         }
         None
+    }
+
+    /// What was removed is not there any more, whichever node is asked.
+    fn still_told(&self, client: usize, told: &Told<'_>) -> Option<Violation> {
+        let Told::Answer(Some(S3Answer::BucketInfo(info))) = told else { return None };
+        let message = format!("bucket {} of client {client} was removed, and a node still tells of it", self.name);
+        (info.owner.id == self.account).then(|| Violation::new("owners", message, vec![]))
     }
 
     fn begin_life(
@@ -286,12 +307,37 @@ mod tests {
         for (number, owner) in owners.iter_mut().enumerate() {
             (owner.insists, owner.name) = (true, "raced0".to_string());
             assert!(matches!(owner.next(&mut register, &mut random, (number, 1), 9), Next::Call(_)));
-            let violation = owner.called(&mut register, &mut random, number, Ending::Ok, Told::Answer(None));
+            let violation = owner.called(&mut register, &mut random, number, (Ending::Ok, false), Told::Answer(None));
             assert_eq!(violation.is_some(), number == 1);
         }
         assert!(owners[0].missed(&mut register, 0, 5).is_some());
         register.leave(1, "raced0", 7);
         assert!(owners[1].missed(&mut register, 1, 5).is_none());
         assert!(owners[1].missed(&mut register, 1, 8).is_some());
+    }
+
+    #[test]
+    fn a_removed_bucket_that_a_node_still_tells_of_is_noticed() {
+        let (mut register, mut random) = (Register::default(), Random::stream(1, "owners"));
+        for (of, again, noticed) in [(0, false, true), (1, false, false), (0, true, false)] {
+            let mut owner = Owner::new(0);
+            owner.next(&mut register, &mut random, (0, 1), 9);
+            owner.called(&mut register, &mut random, 0, (Ending::Ok, again), Told::Answer(None));
+            owner.stage = Stage::Leaving;
+            let mut ends = |owner: &mut Owner, told: Told<'_>| {
+                owner.called(&mut register, &mut random, 0, (Ending::Ok, false), told).is_some()
+            };
+            assert!(!ends(&mut owner, Told::Answer(None)));
+            let info = base_types::s3::BucketInfo {
+                owner: base_types::s3::Owner { id: account(of), ..base_types::s3::Owner::default() },
+                ..base_types::s3::BucketInfo::default()
+            };
+            if owner.stage == Stage::Gone {
+                assert_eq!(ends(&mut owner, Told::Answer(Some(&info.into()))), noticed);
+            } else {
+                assert!(!noticed && again);
+            }
+            register.leave(0, &owner.name, 9);
+        }
     }
 }

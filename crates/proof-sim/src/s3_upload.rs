@@ -34,6 +34,9 @@ pub enum Fate {
 /// Every upload whose id a client was told, by bucket.
 pub type Fates = BTreeMap<(usize, String), Fate>;
 
+/// Places of parts that are surely there, by bucket and key.
+pub type Places = BTreeMap<(usize, String), Vec<String>>;
+
 struct Part {
     etag: String,
     data: Data,
@@ -103,6 +106,14 @@ impl Upload {
         let call = CompleteMultipartUpload { bucket, key, upload_id, parts, ..CompleteMultipartUpload::default() };
         let value = Bytes::from(multipart_etag(self.parts.iter().map(|part| part.etag.as_str())));
         Next::Put(Operation::Put { key: self.key.clone(), value }, call.into())
+    }
+
+    /// The key and the place of the part that goes next, if its bytes are elsewhere.
+    pub fn place(&self) -> Option<(String, String)> {
+        match &self.parts.get(self.uploaded).filter(|_| self.id.is_some())?.data {
+            Data::Location(place) => Some((self.key(), place.clone())),
+            _ => None,
+        }
     }
 
     /// Whether the next call ends it.
