@@ -10,6 +10,6 @@ hunt="$CARGO_TARGET_DIR/sim/proof-sim-mutants"
 mv "$CARGO_TARGET_DIR/sim/proof-sim" "$hunt"
 only=()
 if [ -n "${2:-}" ]; then only=(--only "$2"); fi
-# The shards' mutants live where no client of the simulator reaches yet: their own crate hunts them.
+# The shards' mutants are hunted by their own crate as well: a few of them no story of the simulator leads to.
 if [ -z "${2:-}" ]; then cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored; fi
 exec nice -n 10 "$hunt" mutants --seeds "$1" --table "${TABLE:-$CARGO_TARGET_DIR/mutants.md}" "${only[@]}"

@@ -436,7 +436,7 @@ impl Bend<'_> {
         }
     }
 
-    /// Shards of few rows split and merge all the time; in half of the seeds answers are lost while they do.
+    /// Shards of few rows split and merge all the time, while answers are lost, who runs a split is stopped, or else.
     fn buckets(&mut self) {
         self.small_world(&[3, 3, 5]);
         let shape = &mut self.plan.shape;
@@ -449,9 +449,14 @@ impl Bend<'_> {
         (load.think_ms, load.run_ms) = (*self.random.pick(&[2, 10]), 15_000);
         load.deadline_ms = *self.random.pick(&[500, 2_000]);
         (self.plan.tuning.split_keys, self.plan.tuning.split_writes) = (8, 0);
-        if self.random.per_mille(500) {
-            return self.lose_answers();
+        match self.random.below(4) {
+            0 => self.some_faults(),
+            1 => self.stop_runners(),
+            _ => self.lose_answers(),
         }
+    }
+
+    fn some_faults(&mut self) {
         for _ in 0..self.random.below(8) {
             let kinds = [FaultKind::Crash, FaultKind::Isolate, FaultKind::Delay, FaultKind::Loss, FaultKind::Pause];
             let (kind, at, node) = (*self.random.pick(&kinds), self.moment(), self.node());
@@ -460,8 +465,24 @@ impl Bend<'_> {
         }
     }
 
-    /// What is under way between two nodes is lost, again and again: what was done is asked for once more.
+    /// One node after the other stands still for so long that another takes over what it was doing, and then goes on.
+    fn stop_runners(&mut self) {
+        let mut at = 0;
+        while at < self.plan.load.run_ms {
+            at += self.random.between(200, 1_000);
+            let kind = *self.random.pick(&[FaultKind::Pause, FaultKind::Pause, FaultKind::Isolate]);
+            let (node, for_ms) = (self.node(), self.random.between(300, 2_500));
+            self.add(at, kind, node, for_ms, 0);
+            at += for_ms;
+        }
+    }
+
+    /// What is under way between two nodes is lost, again and again, and clients in haste ask another node: what was done
+    /// is asked for once more, and where shards were split meanwhile, of those that took over.
     fn lose_answers(&mut self) {
+        let load = &mut self.plan.load;
+        (load.s3, load.s3_growing, load.think_ms) = (8, 0, 2);
+        load.deadline_ms = *self.random.pick(&[60, 120, 250]);
         let mut at = 0;
         while at < self.plan.load.run_ms {
             let kind = *self.random.pick(&[FaultKind::BlackHole, FaultKind::Loss, FaultKind::Deaf, FaultKind::Reset]);

@@ -153,8 +153,11 @@ fn read_plan(file: &str) -> Result<Plan, Refused> {
 }
 
 fn command_scenario(words: &[String]) -> Ran {
-    known(words, &["--trace"])?;
-    let files: Vec<&String> = words.iter().filter(|word| !word.starts_with("--")).collect();
+    known(words, &["--trace", "--mutant"])?;
+    plant_named(words)?;
+    let mutant = option(words, "--mutant")?;
+    let is_file = |word: &&String| !word.starts_with("--") && Some(word.as_str()) != mutant;
+    let files: Vec<&String> = words.iter().filter(is_file).collect();
     if files.is_empty() {
         return Err(Refused(format!("a scenario file is missing; {USAGE}")));
     }

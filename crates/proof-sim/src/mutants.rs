@@ -36,10 +36,24 @@ pub struct Kill {
 
 /// Bugs of state machines that no story of the simulator leads to, and why: their own crate hunts them
 /// (core-backends, `shard/tests/mutants.rs`).
-pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[(
-    Mutant::CloseIgnoresVersions,
-    "a removal counts what a bucket holds before it closes anything, and so hides it",
-)];
+pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
+    (
+        Mutant::CutOverBeforeEqual,
+        "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
+    ),
+    (Mutant::ImportNotCompared, "only of two runners of one split does one bring rows late"),
+    (Mutant::ShardStaleEpochAccepted, "the range and the state of a shard refuse what a stale epoch lets through"),
+    (Mutant::PinCommitsPastWrite, "a snapshot is prepared within some round trips, its freeze lasts longer"),
+    (Mutant::OnceTokenLeftBehind, "the put of a completion is remembered as a request, too"),
+    (Mutant::StampFloorForgotten, "the rows that are taken over carry the floor, but for versions that were removed"),
+    (Mutant::CloseIgnoresVersions, "a removal counts what a bucket holds before it closes anything, and so hides it"),
+    (Mutant::FreedDroppedWithShard, "upkeep hands on what a retired shard freed before it asks for its end"),
+    (
+        Mutant::NarrowForgetsImported,
+        "a shard is not narrowed in the first minute after it took over rows: longer than the load",
+    ),
+    (Mutant::NarrowKeepsHalfPins, "a snapshot is half made for some round trips; a narrowing must fall between"),
+];
 
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.

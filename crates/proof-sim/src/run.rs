@@ -42,8 +42,8 @@ const EMPTY_US: u64 = 180_000_000;
 const AUDIT_US: u64 = 30_000_000;
 /// Steps of the black-box search of one key.
 pub const SEARCH_STEPS_MAX: u64 = 50_000;
-/// Events of one run. The largest of 2,000 ordinary seeds has a tenth of that: who needs more goes round and round.
-const EVENTS_MAX: u64 = 20_000_000;
+/// Events of one run. Ordinary ones have some 200,000: who needs so many more goes round and round.
+const EVENTS_MAX: u64 = 4_000_000;
 /// Between two looks at something that is waited for.
 const LOOK_US: u64 = 100_000;
 /// Images of disks are kept this far apart.
