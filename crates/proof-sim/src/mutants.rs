@@ -34,7 +34,7 @@ pub struct Kill {
     pub seconds: f64,
 }
 
-/// Bugs of state machines that no story of the simulator leads to, and why: their own crate hunts them
+/// Bugs of state machines that the simulator was not seen to notice, and why as far as is known: their own crate hunts them
 /// (core-backends, `shard/tests/mutants.rs`).
 pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (
@@ -47,10 +47,17 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::OnceTokenLeftBehind, "the put of a completion is remembered as a request, too"),
     (Mutant::StampFloorForgotten, "the rows that are taken over carry the floor, but for versions that were removed"),
     (Mutant::CloseIgnoresVersions, "a removal counts what a bucket holds before it closes anything, and so hides it"),
-    (Mutant::FreedDroppedWithShard, "upkeep hands on what a retired shard freed before it asks for its end"),
+    (
+        Mutant::FreedDroppedWithShard,
+        "snapshots keep a retired shard for a minute, and by then what it freed was handed on",
+    ),
     (
         Mutant::NarrowForgetsImported,
         "a shard is not narrowed in the first minute after it took over rows: longer than the load",
+    ),
+    (
+        Mutant::NarrowCutsGreatestKey,
+        "clients put keys in front of the greatest one, too, so that a shard is seldom narrowed",
     ),
     (Mutant::NarrowKeepsHalfPins, "a snapshot is half made for some round trips; a narrowing must fall between"),
 ];
@@ -201,10 +208,10 @@ Each is hunted over the seeds of the ordinary swarm that lean to where it lives 
         "
 ## Hunted by their own crate
 
-{} bugs of S3's state machines that no story of the simulator leads to. `make mutants` runs their hunt, too: it plants all bugs of these
+{} bugs of S3's state machines that the simulator was not seen to notice. `make mutants` runs their hunt, too: it plants all bugs of these
 machines, those above as well (`cargo test -p core-backends --features mutants --lib -- --ignored`).
 
-| mutant | what is wrong | why not here |
+| mutant | what is wrong | why not here, as far as is known |
 |---|---|---|
 ",
         HUNTED_ELSEWHERE.len()
