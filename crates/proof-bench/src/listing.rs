@@ -33,7 +33,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(1_800);
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const TELL_EVERY: Duration = Duration::from_secs(5);
 /// Rows of a shard that is not to be split (with one shard asked for).
-const NEVER_SPLIT: u64 = 1_000_000_000;
+const NEVER_SPLIT: u64 = 10_000_000;
 /// Calls of each kind whose latency is taken one by one.
 const CALLS: usize = 200;
 /// Parts of a walk in parts.
