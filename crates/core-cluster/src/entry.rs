@@ -17,6 +17,8 @@ pub const COMMANDS_PER_ENTRY_MAX: usize = 1024;
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;
 /// What an entry holds beside the bytes of a single command, at most.
 pub const OVERHEAD_BYTES_MAX: usize = 64;
+/// What a command takes beside its bytes, at most: backend, id, and two varints.
+pub const COMMAND_OVERHEAD_BYTES_MAX: usize = 1 + 16 + 10 + 10;
 /// The backend byte of commands to the cluster itself (default levels).
 pub const BACKEND_CLUSTER: u8 = 0;
 

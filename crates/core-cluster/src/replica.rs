@@ -677,16 +677,18 @@ impl Replica {
             }
             return;
         }
+        // An entry fits the log's segments too, which may be smaller than what an entry may be.
+        let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX).min(ENTRY_BYTES_MAX);
+        let size = |command: &EntryCommand| command.command.len() + entry::COMMAND_OVERHEAD_BYTES_MAX;
         let mut rest = staged.into_iter().peekable();
         while rest.peek().is_some() {
             let mut bytes = 0;
             let mut commands = Vec::new();
             let mut writes = Vec::new();
             while let Some(write) = rest.next_if(|write| {
-                commands.len() < COMMANDS_PER_ENTRY_MAX
-                    && (commands.is_empty() || bytes + write.command.command.len() <= ENTRY_BYTES_MAX)
+                commands.len() < COMMANDS_PER_ENTRY_MAX && (commands.is_empty() || bytes + size(&write.command) <= room)
             }) {
-                bytes += write.command.command.len();
+                bytes += size(&write.command);
                 commands.push(write.command);
                 writes.push(write.waiting);
             }

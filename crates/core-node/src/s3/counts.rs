@@ -12,6 +12,7 @@ use super::request::{done, done_at, reply, shard_read, Terms};
 use super::snapshot::{self, Instant, Progress, Snapshot};
 use super::walk::prefix_end;
 use super::Offered;
+use crate::keyspace::rounds::one;
 use crate::planner::{Call, CallResult, PlanContext, Step};
 use base_types::s3::{CountObjects, CutPoints, Cuts, ObjectCount, S3Action, S3Answer, S3ErrorCode, KEY_BYTES_MAX};
 use base_types::{ClusterName, OrderedAt, Refusal};
@@ -37,6 +38,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
             instant: None,
             snapshot: None,
             answer: None,
+            gives_back: false,
         })),
         S3Action::CutPoints(call) => Ok(on_bucket(Cut { call, terms, counted: Counted::default(), pieces: None })),
         other => Err(other),
@@ -117,6 +119,8 @@ struct Count {
     snapshot: Option<Arc<Snapshot>>,
     /// While the snapshot is given back.
     answer: Option<Step>,
+    /// Its pins are being taken back; then its row.
+    gives_back: bool,
 }
 
 impl BucketWork for Count {
@@ -134,6 +138,14 @@ impl BucketWork for Count {
         at: &Place,
         mut answers: Vec<CallResult>,
     ) -> Result<Step, Trouble> {
+        if core::mem::take(&mut self.gives_back) {
+            let found = self.snapshot.as_ref();
+            let row =
+                found.map(|found| snapshot::unpinned(at.bucket.id, found.pin, &found.map, &answers)).transpose()?;
+            if let Some(row) = row.flatten() {
+                return Ok(one(row));
+            }
+        }
         if let Some(answer) = self.answer.take() {
             return Ok(answer);
         }
@@ -165,8 +177,8 @@ impl BucketWork for Count {
         let count = ObjectCount { keys: all.keys, versions: all.rows(), bytes: all.bytes };
         let answer = self.counted.done(at.bucket.id, count)?;
         let Some(found) = self.snapshot.as_ref() else { return Ok(answer) };
-        let calls = snapshot::give_back(at.bucket.id, found.pin, &found.map)?;
-        self.answer = Some(answer);
+        let calls = snapshot::unpin(at.bucket.id, found.pin, &found.map)?;
+        (self.answer, self.gives_back) = (Some(answer), true);
         Ok(Step::Calls(calls))
     }
 }

@@ -13,6 +13,7 @@ use super::snapshot::{self, Instant, Progress};
 use super::token::{self, Behind, Bound, Token};
 use super::walk::Walk;
 use super::{clusters, counts, Offered};
+use crate::keyspace::rounds::one;
 use crate::planner::{CallResult, PlanContext, Step};
 use base_types::s3::{
     ListObjectVersions, ListObjects, ListObjectsV2, ObjectPage, S3Action, S3Answer, S3ErrorCode, Version, VersionPage,
@@ -65,6 +66,8 @@ struct UnderWay {
     answer: Option<Step>,
     /// The answer has a token: it is only told when its snapshot is kept.
     keeps: bool,
+    /// Its pins are being taken back; then its row.
+    gives_back: bool,
 }
 
 fn or_empty(text: &Option<String>) -> &str {
@@ -171,6 +174,13 @@ impl BucketWork for Listing {
             self.under_way = Some(self.begin(&at.bucket)?);
         }
         let Some(under_way) = &mut self.under_way else { return Ok(done(S3Answer::Done, None)) };
+        if core::mem::take(&mut under_way.gives_back) {
+            let pinned = under_way.pin.zip(under_way.map.as_ref());
+            let row = pinned.map(|(pin, map)| snapshot::unpinned(at.bucket.id, pin, map, &answers)).transpose()?;
+            if let Some(row) = row.flatten() {
+                return Ok(one(row));
+            }
+        }
         if let Some(answer) = under_way.answer.take() {
             return match answers.into_iter().find_map(Result::err).filter(|_| under_way.keeps) {
                 Some(failure) => Err(Trouble::Failed(failure)),
@@ -228,6 +238,7 @@ impl Listing {
             fresh,
             answer: None,
             keeps: false,
+            gives_back: false,
         })
     }
 
@@ -240,8 +251,9 @@ impl Listing {
         let answer = self.finish(&at.bucket, &under_way, items)?;
         let Some((pin, map)) = under_way.pin.zip(under_way.map.clone()) else { return Ok(answer) };
         let (id, now_ms) = (at.bucket.id, context.unix_ms);
+        under_way.gives_back = under_way.fresh && last;
         let calls = match (under_way.fresh, last) {
-            (true, true) => snapshot::give_back(id, pin, &map)?,
+            (true, true) => snapshot::unpin(id, pin, &map)?,
             (true, false) => vec![snapshot::keep(id, now_ms, pin, &map)?],
             (false, true) => vec![snapshot::keep_untold(id, now_ms, pin, &map)?],
             (false, false) => return Ok(answer),

@@ -13,7 +13,8 @@
 //! Always: a pin that does not stand everywhere is never told to anybody; a snapshot that has ended is refused
 //! `SnapshotExpired`. No pin without a row: the row is written first, and for a short time; it is [`keep`] that
 //! prolongs it, before a token is told. So what a maker left that gave up, and a walk that came to its end, is
-//! soon taken back by the bucket's upkeep, and a shard's few places for pins are free for others.
+//! soon taken back by the bucket's upkeep, and a shard's few places for pins are free for others. A row goes behind
+//! the answers to its unpins, never beside them.
 //! Not here: history (core-backends, shard/history.rs), listings (list.rs), retired shards (upkeep.rs).
 
 use super::cache::ShardMap;
@@ -80,12 +81,26 @@ pub(crate) fn pinned_trouble(failure: Failure) -> Trouble {
     }
 }
 
-/// Takes the pins of a snapshot back that nobody will read (some of them, in a large bucket: the others end by
-/// themselves), and its row.
-pub(crate) fn give_back(id: u128, pin: u128, map: &ShardMap) -> Result<Vec<Call>, Refusal> {
+/// Takes the pins of a snapshot back that nobody will read (any more): those that its row names first, so many.
+/// The row goes when they were answered: [`unpinned`].
+pub(crate) fn unpin(id: u128, pin: u128, map: &ShardMap) -> Result<Vec<Call>, Refusal> {
     let some = map.entries.iter().take(CALLS_AT_ONCE);
-    let unpin = some.map(|entry| shard_tell(id, entry.shard, &shard::Command::Unpin { pin }));
-    unpin.chain([write(id, &Command::Delete { scope: None, key: row(pin) })]).collect()
+    some.map(|entry| shard_tell(id, entry.shard, &shard::Command::Unpin { pin })).collect()
+}
+
+/// What becomes of the row behind [`unpin`]: it goes, or names the shards that were not told yet. None: a shard
+/// did not answer, so it stays, for the upkeep to try again.
+pub(crate) fn unpinned(id: u128, pin: u128, map: &ShardMap, answers: &[CallResult]) -> Result<Option<Call>, Refusal> {
+    // A shard that is gone took its pin along.
+    let gone = |failure: &Failure| matches!(failure.refusal.code, "WrongShard" | "UnknownCluster");
+    if answers.iter().any(|answer| answer.as_ref().err().is_some_and(|failure| !gone(failure))) {
+        return Ok(None);
+    }
+    let rest = map.entries.get(answers.len()..).unwrap_or_default();
+    if rest.is_empty() {
+        return write(id, &Command::Delete { scope: None, key: row(pin) }).map(Some);
+    }
+    note(id, 0, pin, &ShardMap { version: map.version, entries: rest.to_vec() }).map(Some)
 }
 
 /// A token of this snapshot is about to be told: its row is kept as long as a walk may take.
@@ -354,20 +369,39 @@ pub(crate) fn list(id: u128) -> Result<Call, Refusal> {
     )
 }
 
-/// Of what `list` was answered: whether any snapshot stays, and the calls that end those whose time is over.
-pub(crate) fn old(id: u128, unix_ms: u64, answer: CallResult) -> Result<(bool, Vec<Call>), Failure> {
+/// Of what `list` was answered: whether any snapshot stays, and those whose time is over (so many as can be ended at
+/// once).
+pub(crate) fn old(unix_ms: u64, answer: CallResult) -> Result<(bool, Vec<(u128, ShardMap)>), Failure> {
     let (Reply::Page { entries, more, .. }, _) = reply(answer)? else { return Err(odd("a bucket's cluster")) };
-    let (mut stays, mut calls) = (more, Vec::new());
+    let (mut stays, mut over, mut calls) = (more, Vec::new(), 0);
     for (key, body) in entries {
-        match decode(body) {
-            Ok((until_ms, map)) if until_ms < unix_ms && calls.len() < CALLS_AT_ONCE => {
-                calls.extend(pin_of(&key).map(|pin| give_back(id, pin, &map)).transpose()?.unwrap_or_default());
+        match (pin_of(&key), decode(body)) {
+            (Some(pin), Ok((until_ms, map))) if until_ms < unix_ms && calls < CALLS_AT_ONCE => {
+                calls += map.entries.len();
+                over.push((pin, map));
             }
             // A newer Hive's are a newer Hive's business.
             _ => stays = true,
         }
     }
-    Ok((stays, calls))
+    Ok((stays, over))
+}
+
+/// Takes the pins of all these back.
+pub(crate) fn unpin_all(id: u128, over: &[(u128, ShardMap)]) -> Result<Vec<Call>, Refusal> {
+    let calls: Result<Vec<Vec<Call>>, Refusal> = over.iter().map(|(pin, map)| unpin(id, *pin, map)).collect();
+    Ok(calls?.into_iter().flatten().collect())
+}
+
+/// The same as [`unpinned`], for all of them: the rows that change.
+pub(crate) fn unpinned_all(id: u128, over: &[(u128, ShardMap)], answers: &[CallResult]) -> Result<Vec<Call>, Refusal> {
+    let (mut rows, mut answers) = (Vec::new(), answers);
+    for (pin, map) in over {
+        let Some((own, rest)) = answers.split_at_checked(map.entries.len().min(CALLS_AT_ONCE)) else { break };
+        rows.extend(unpinned(id, *pin, map, own)?);
+        answers = rest;
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]

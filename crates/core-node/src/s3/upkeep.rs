@@ -6,6 +6,7 @@
 //! by writes; a shard that only grows at its end is narrowed instead (decision 0021).
 //! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs), the removal of retired shards (tidy.rs).
 
+use super::cache::ShardMap;
 use super::freed::{HandOn, Queue, FREED_AGE_MS};
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, map_write, multipart_read, reply};
@@ -252,6 +253,9 @@ impl ShardLook {
 enum OfBucket {
     Overview,
     HandOn(HandOn),
+    /// Pins of snapshots whose time is over are taken back…
+    Pins(Vec<(u128, ShardMap)>),
+    /// …and their rows go.
     Snapshots,
 }
 
@@ -294,6 +298,14 @@ impl BucketLook {
         }
         match core::mem::replace(&mut self.state, OfBucket::Overview) {
             OfBucket::Overview => self.overview(context, answers),
+            OfBucket::Pins(over) => {
+                let rows = snapshot::unpinned_all(self.id, &over, &answers)?;
+                if rows.is_empty() {
+                    return self.uploads(context);
+                }
+                self.state = OfBucket::Snapshots;
+                Ok(Step::Calls(rows))
+            }
             OfBucket::Snapshots => self.uploads(context),
             OfBucket::HandOn(hand_on) => self.hand_on(context, hand_on, answers),
         }
@@ -313,7 +325,7 @@ impl BucketLook {
         let (multipart::Reply::Upkeep { due, waiting, freed_rows }, _) = reply(answer())? else {
             return Err(odd("a bucket's uploads"));
         };
-        let (snapshots, old) = snapshot::old(self.id, context.unix_ms, answer())?;
+        let (snapshots, over) = snapshot::old(context.unix_ms, answer())?;
         if due {
             let (metadata::Reply::Value { value }, _) = reply(answer())? else { return Err(odd("a bucket's record")) };
             let record = value.map(|body| BucketRecord::from_body(&body)).transpose()?;
@@ -321,17 +333,19 @@ impl BucketLook {
             let record = record.filter(|record| record.state == BucketState::Active);
             context.s3.sweeps.extend(record.map(|record| record.info.bucket));
         }
-        self.watch = !retired.is_empty() || !flows.is_empty() || waiting || freed_rows > 0 || snapshots;
+        self.watch =
+            !retired.is_empty() || !flows.is_empty() || waiting || freed_rows > 0 || snapshots || !over.is_empty();
         context.s3.found.extend(flows.iter().map(|flow| (self.id, flow.flow)));
         if !retired.is_empty() {
             context.s3.untidy.push(self.id);
         }
         self.uploads = freed_rows > 0;
-        if old.is_empty() {
+        if over.is_empty() {
             return self.uploads(context);
         }
-        self.state = OfBucket::Snapshots;
-        Ok(Step::Calls(old))
+        let calls = snapshot::unpin_all(self.id, &over)?;
+        self.state = OfBucket::Pins(over);
+        Ok(Step::Calls(calls))
     }
 
     /// What uploads freed is handed on.

@@ -136,6 +136,8 @@ fn the_slow_are_let_go_and_leave_no_object() {
 
 /// How often something is asked for that will be so soon.
 const ATTEMPTS: usize = 50;
+/// How long anything may take on a busy machine before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn connections_are_bounded_with_those_of_the_other_doors() {
@@ -150,11 +152,10 @@ fn connections_are_bounded_with_those_of_the_other_doors() {
     });
     assert!(refused, "the held connection is not counted");
     drop(held);
-    let served = (0..ATTEMPTS).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        fixture.get("/open?list-type=2", "").starts_with("HTTP/1.1 200")
-    });
-    assert!(served, "connections are not given back");
+    let dropped = Instant::now();
+    while !fixture.get("/open?list-type=2", "").starts_with("HTTP/1.1 200") {
+        assert!(dropped.elapsed() < PATIENCE, "connections are not given back");
+    }
     fixture.node.stop().unwrap();
 }
 
