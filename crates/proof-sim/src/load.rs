@@ -483,18 +483,19 @@ impl Load {
         let this = &mut self.clients[client];
         let (Some(owner), Some(open)) = (this.owner.as_mut(), this.open.as_ref()) else { return };
         if open.record != usize::MAX {
-            world.violations.extend(owner.missed(&mut self.register, client, open.asked_at));
+            world.violations.extend(owner.missed(&mut self.register, client));
         }
     }
 
     /// An operation ends without a result that the history shows; what it told goes to whoever takes several steps.
     fn finish_as(&mut self, world: &mut World, client: usize, ending: Ending, told: Told<'_>) {
         let Some(open) = self.clients[client].open.as_ref() else { return };
-        let (record, again) = (open.record, open.unknown);
+        let (record, again, asked_at) = (open.record, open.unknown, open.asked_at);
         let this = &mut self.clients[client];
         match (&mut this.owner, &mut this.upload) {
             (Some(owner), _) if record == usize::MAX => {
-                let violation = owner.called(&mut self.register, &mut this.random, client, (ending, again), told);
+                let violation =
+                    owner.called(&mut self.register, &mut this.random, client, (ending, again, asked_at), told);
                 world.violations.extend(violation);
             }
             (_, Some(_)) if record == usize::MAX || !matches!(told, Told::Answer(_)) => {
@@ -562,7 +563,7 @@ impl Load {
         self.after_swap(client, open.record);
         self.after_put_of_parts(world, client, &open.action, ending);
         if let (Some(owner), Some(record)) = (&mut self.clients[client].owner, self.history.records.get(open.record)) {
-            owner.used(&record.operation, ending, record.observed.as_ref());
+            owner.used(&record.operation, ending, record.observed.as_ref(), open.asked_at);
         }
         let think = self.plan.think_ms * 1_000 * self.clients[client].slowness;
         let wait = self.clients[client].random.between(1, think * 2 + 1);

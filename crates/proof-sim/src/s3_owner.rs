@@ -104,6 +104,8 @@ pub struct Owner {
     /// Its making was asked for once and answered: nothing of it can come late.
     surely_made: bool,
     place: Place,
+    /// It surely served at some time from then on.
+    alive_at: u64,
     left: u64,
     /// What may be there.
     keys: BTreeSet<Bytes>,
@@ -138,6 +140,7 @@ impl Owner {
             insists: false,
             surely_made: false,
             place: Place(FIRST_PLACE),
+            alive_at: 0,
             left: 0,
             keys: BTreeSet::new(),
             look: false,
@@ -182,7 +185,8 @@ impl Owner {
 
     fn leaving(&self, register: &mut Register, client: usize, gives_up: u64) -> Next {
         register.leave(client, &self.name, gives_up);
-        Next::Call(DeleteBucket { bucket: self.name.clone(), ..DeleteBucket::default() }.into())
+        let expected_bucket_owner = Some(self.account.clone());
+        Next::Call(DeleteBucket { bucket: self.name.clone(), expected_bucket_owner }.into())
     }
 
     fn draw(&mut self, random: &mut Random, client: usize, written: u64) -> Operation {
@@ -197,8 +201,11 @@ impl Owner {
         }
     }
 
-    /// An operation on an object ended.
-    pub fn used(&mut self, operation: &Operation, ending: Ending, observed: Option<&Observed>) {
+    /// An operation on an object ended that was asked for at `asked_at`.
+    pub fn used(&mut self, operation: &Operation, ending: Ending, observed: Option<&Observed>, asked_at: u64) {
+        if ending == Ending::Ok {
+            self.alive_at = asked_at;
+        }
         match (operation, observed) {
             (Operation::Delete { key }, _) if ending == Ending::Ok => _ = self.keys.remove(key),
             (Operation::Scan { .. }, Some(Observed::Page { entries, .. })) => {
@@ -209,10 +216,11 @@ impl Owner {
         }
     }
 
-    /// Its bucket is not there: a violation, unless somebody's removal may have come late.
-    pub fn missed(&mut self, register: &mut Register, client: usize, asked_at: u64) -> Option<Violation> {
+    /// Its bucket is not there: a violation, unless a removal of its own may have been begun late (it names the
+    /// owner, so nobody else's bucket goes by it). One that was begun and given up bars the bucket until the sweep.
+    pub fn missed(&mut self, register: &mut Register, client: usize) -> Option<Violation> {
         let name = register.name(&self.name);
-        let removed = name.removals.iter().any(|(_, until)| *until >= asked_at);
+        let removed = name.removals.iter().any(|(whose, until)| *whose == client && *until >= self.alive_at);
         if name.holder == Some(client) {
             name.holder = None;
         }
@@ -221,22 +229,25 @@ impl Owner {
         (!removed).then(|| Violation::new("owners", message, vec![]))
     }
 
-    /// A call that the history does not know ended; `again`: it may have been carried out before its last attempt.
+    /// A call that the history does not know ended, asked for (the last time) at `asked_at`; `again`: it may have been
+    /// carried out before that.
     pub fn called(
         &mut self,
         register: &mut Register,
         random: &mut Random,
         client: usize,
-        (ending, again): (Ending, bool),
+        (ending, again, asked_at): (Ending, bool, u64),
         told: Told<'_>,
     ) -> Option<Violation> {
         match (self.stage, ending, told) {
             (Stage::Without, Ending::Ok, _) => {
                 self.surely_made = !again && !self.insists;
+                // One that an earlier attempt made may have been removed meanwhile.
+                self.alive_at = if self.surely_made { asked_at } else { 0 };
                 return self.begin_life(register, random, client, true);
             }
             (Stage::Without, _, Told::Refused("BucketAlreadyOwnedByYou")) => {
-                self.surely_made = false;
+                (self.surely_made, self.alive_at) = (false, asked_at);
                 return self.begin_life(register, random, client, false);
             }
             (Stage::Without, _, _) => self.insists = ending == Ending::Unknown,
@@ -307,13 +318,15 @@ mod tests {
         for (number, owner) in owners.iter_mut().enumerate() {
             (owner.insists, owner.name) = (true, "raced0".to_string());
             assert!(matches!(owner.next(&mut register, &mut random, (number, 1), 9), Next::Call(_)));
-            let violation = owner.called(&mut register, &mut random, number, (Ending::Ok, false), Told::Answer(None));
+            let violation =
+                owner.called(&mut register, &mut random, number, (Ending::Ok, false, 5), Told::Answer(None));
             assert_eq!(violation.is_some(), number == 1);
         }
-        assert!(owners[0].missed(&mut register, 0, 5).is_some());
         register.leave(1, "raced0", 7);
-        assert!(owners[1].missed(&mut register, 1, 5).is_none());
-        assert!(owners[1].missed(&mut register, 1, 8).is_some());
+        assert!(owners[0].missed(&mut register, 0).is_some());
+        assert!(owners[1].missed(&mut register, 1).is_none());
+        owners[1].used(&Operation::Clear, Ending::Ok, None, 8);
+        assert!(owners[1].missed(&mut register, 1).is_some());
     }
 
     #[test]
@@ -322,10 +335,10 @@ mod tests {
         for (of, again, noticed) in [(0, false, true), (1, false, false), (0, true, false)] {
             let mut owner = Owner::new(0);
             owner.next(&mut register, &mut random, (0, 1), 9);
-            owner.called(&mut register, &mut random, 0, (Ending::Ok, again), Told::Answer(None));
+            owner.called(&mut register, &mut random, 0, (Ending::Ok, again, 5), Told::Answer(None));
             owner.stage = Stage::Leaving;
             let mut ends = |owner: &mut Owner, told: Told<'_>| {
-                owner.called(&mut register, &mut random, 0, (Ending::Ok, false), told).is_some()
+                owner.called(&mut register, &mut random, 0, (Ending::Ok, false, 5), told).is_some()
             };
             assert!(!ends(&mut owner, Told::Answer(None)));
             let info = base_types::s3::BucketInfo {

@@ -198,12 +198,12 @@ impl Create {
         let (bucket, account) = (self.call.bucket.clone(), self.call.account.clone());
         let claim = Claim { bucket, id, account, region };
         match name {
-            Name::Owned(by) if by.account == claim.account && self.request.is_some() => {
+            Name::Owned(by) if by.account == claim.account => {
                 self.stage = Stage::Mine(by);
                 return Ok(one(entries::get(&claim.account, &claim.bucket)?));
             }
             Name::Free => {}
-            taken => return self.refused(create_next(&claim, true, &taken, None, false)),
+            taken => return self.refused(create_next(&claim, true, &taken, None, false), None),
         }
         let work = work_of(&claim);
         self.attempt = Some(Attempt {
@@ -225,17 +225,21 @@ impl Create {
     fn is_mine(&mut self, by: &Claim, result: CallResult) -> Result<Step, Failure> {
         let found = entries::got(result)?;
         match found {
-            Some((_, entry)) if entry.id() == by.id && entry.request == self.request => Ok(done(S3Answer::Done, None)),
-            _ => {
+            Some((_, entry)) if entry.id() == by.id && self.request.is_some() && entry.request == self.request => {
+                Ok(done(S3Answer::Done, None))
+            }
+            found => {
                 let me = Claim { id: 0, ..by.clone() };
-                self.refused(create_next(&me, true, &Name::Owned(by.clone()), None, false))
+                let entry = found.as_ref().map(|(_, entry)| entry);
+                self.refused(create_next(&me, true, &Name::Owned(by.clone()), None, false), entry)
             }
         }
     }
 
-    fn refused(&mut self, step: Commit) -> Result<Step, Failure> {
+    /// `entry`: the account's, where the name is its own.
+    fn refused(&mut self, step: Commit, entry: Option<&EntryDocument>) -> Result<Step, Failure> {
         match step {
-            Commit::Done(Err(refusal)) => Err(refusal.into()),
+            Commit::Done(Err(refusal)) => Err(settled(refusal, entry).into()),
             _ => Err(S3ErrorCode::OperationAborted.because("the bucket is being created; try again").into()),
         }
     }
@@ -280,6 +284,7 @@ impl Create {
                 Ok(one(directory::remove(vec![work_of(&claim).key()])?))
             }
             Commit::Done(Err(refusal)) => {
+                let refusal = settled(refusal, entry.as_ref().map(|(_, document)| document));
                 let ours = seen.is_some_and(|entry| entry.id == claim.id);
                 if ours || !attempt.certain {
                     return Err(refusal.into());
@@ -426,6 +431,15 @@ impl Create {
             revision: 1,
         }
     }
+}
+
+/// A bucket is its account's already only while it serves: not while it is being made or (perhaps) removed.
+fn settled(refusal: Refusal, entry: Option<&EntryDocument>) -> Refusal {
+    let serves = entry.is_some_and(|entry| entry.state() == EntryState::Active && entry.closing == 0);
+    if refusal.code != S3ErrorCode::BucketAlreadyOwnedByYou.name() || serves {
+        return refusal;
+    }
+    S3ErrorCode::OperationAborted.because("your bucket of this name is being created or removed; try again")
 }
 
 fn confused() -> Failure {
