@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// How long a walk may take: its pins hold so long.
 pub(crate) const SNAPSHOT_KEEP_MS: u64 = 90 * 60 * 1000;
-/// How long writes wait for a snapshot that its maker does not end.
+/// How long writes wait for a snapshot that its maker does not end; never longer than its maker has time.
 const FREEZE_MS: u32 = 3_000;
 /// Pins tried for one snapshot.
 const TRIES_MAX: u32 = 12;
@@ -167,9 +167,9 @@ impl Instant {
             (State::Begin, _) | (_, true) => self.begin(context, at),
             (State::Noting, _) => {
                 let _: (Reply, _) = reply(only(answers))?;
-                self.prepare(id, 0)
+                self.prepare(context, id, 0)
             }
-            (State::Preparing(told), _) => self.prepared(id, told, answers),
+            (State::Preparing(told), _) => self.prepared(context, id, told, answers),
             (State::Committing(told), _) => self.committed(context, id, told, answers),
             (State::TakingBack(told, why), _) => self.taken_back(context, id, told, *why),
         }
@@ -226,24 +226,32 @@ impl Instant {
         Ok(Progress::Step(Step::Calls(calls?)))
     }
 
-    fn prepare(&mut self, id: u128, from: usize) -> Result<Progress, Trouble> {
+    fn prepare(&mut self, context: &PlanContext<'_>, id: u128, from: usize) -> Result<Progress, Trouble> {
         self.state = State::Preparing(from);
         let pin = self.pin;
+        let left = context.deadline.since(context.now).as_millis();
+        let freeze_ms = u32::try_from(left).unwrap_or(FREEZE_MS).clamp(1, FREEZE_MS);
         self.tell(id, from, |entry| shard::Command::PinPrepare {
             epoch: entry.epoch,
             pin,
-            freeze_ms: FREEZE_MS,
+            freeze_ms,
             keep_ms: SNAPSHOT_KEEP_MS,
         })
     }
 
-    fn prepared(&mut self, id: u128, told: usize, answers: Vec<CallResult>) -> Result<Progress, Trouble> {
+    fn prepared(
+        &mut self,
+        context: &PlanContext<'_>,
+        id: u128,
+        told: usize,
+        answers: Vec<CallResult>,
+    ) -> Result<Progress, Trouble> {
         let next = told + answers.len();
         if let Some(why) = first_failure(answers) {
             return self.take_back(id, 0, why);
         }
         if next < self.map.entries.len() {
-            return self.prepare(id, next);
+            return self.prepare(context, id, next);
         }
         self.commit(id, 0)
     }
@@ -416,5 +424,26 @@ mod tests {
         assert_eq!(decode(encode(5, &map)).unwrap(), (5, map));
         assert_eq!(pin_of(&row(0xabc)), Some(0xabc));
         assert!(decode(Bytes::from_static(&[2])).is_err() && decode(Bytes::from_static(&[1, 0, 0])).is_err());
+    }
+
+    #[test]
+    fn a_row_goes_when_every_shard_has_answered_and_names_those_that_were_not_told() {
+        let entry = |shard| Entry { shard, epoch: 1, range: Range { start: Bytes::new(), end: None }, flow: None };
+        let map = |count: u64| ShardMap { version: 1, entries: (0..count).map(entry).collect() };
+        let failed = |code| Err(Refusal::new(ErrorKind::Unavailable, code, "").into());
+        let told = |call: Option<Call>| match call {
+            Some(Call::Write { command, .. }) => Some(Command::from_bytes(command).unwrap()),
+            _ => None,
+        };
+        let gone = || failed("UnknownCluster");
+        let answers = |count: usize| -> Vec<CallResult> { (0..count).map(|_| gone()).collect() };
+        assert!(unpinned(1, 2, &map(2), &[gone(), failed("DeadlineExceeded")]).unwrap().is_none());
+        let deleted = told(unpinned(1, 2, &map(2), &answers(2)).unwrap());
+        assert_eq!(deleted, Some(Command::Delete { scope: None, key: row(2) }));
+        assert_eq!(unpin(1, 2, &map(CALLS_AT_ONCE as u64 + 3)).unwrap().len(), CALLS_AT_ONCE);
+        let rest = told(unpinned(1, 2, &map(CALLS_AT_ONCE as u64 + 3), &answers(CALLS_AT_ONCE)).unwrap());
+        let Some(Command::Put { value, .. }) = rest else { panic!("{rest:?}") };
+        let (until_ms, left) = decode(value).unwrap();
+        assert_eq!((until_ms, left.entries.len()), (0, 3));
     }
 }

@@ -516,6 +516,30 @@ fn a_snapshot_that_no_token_names_is_ended_by_the_upkeep() {
     assert!(pin(&mut bucket, Instant::make()).is_some());
 }
 
+#[test]
+fn a_snapshot_holds_writes_no_longer_than_its_maker_has_time() {
+    let mut bucket = Tended::new(38, 8);
+    for at in 0..30 {
+        bucket.put(&format!("k{at:02}")).unwrap();
+    }
+    bucket.rest();
+    let (mut instant, mut answers, place) = (Instant::make(), Vec::new(), bucket.place());
+    // The row, then the pins; then its time is over.
+    for _ in 0..2 {
+        let mut context = bucket.world.context(0);
+        context.deadline = context.now + core::time::Duration::from_millis(200);
+        let Ok(Progress::Step(crate::planner::Step::Calls(calls))) =
+            instant.next(&mut context, &place, core::mem::take(&mut answers))
+        else {
+            panic!("no calls");
+        };
+        answers = calls.into_iter().map(|call| bucket.world.carry_out(call)).collect();
+    }
+    assert_eq!(bucket.put("k00").unwrap_err().code, "ShardFrozen");
+    bucket.world.now_ms += 201;
+    bucket.put("k00").unwrap();
+}
+
 /// How many pins the shards of the map hold.
 fn pins(bucket: &mut Tended) -> usize {
     let held = bucket.map().into_iter().map(|entry| match bucket.ask(entry.shard, &shard::Query::Describe) {
