@@ -8,6 +8,7 @@ use super::quota::Leave;
 use super::record::BucketRecord;
 use super::reshard::ReshardCounters;
 use super::snapshot::Snapshot;
+use crate::planner::Step;
 use base_types::mutant::{planted, Mutant};
 use base_types::Tick;
 use bytes::Bytes;
@@ -27,9 +28,23 @@ const SNAPSHOTS_MAX: usize = 256;
 pub const RECORD_AGE_MAX: Duration = Duration::from_millis(1_000);
 /// How old a record is when it is read anew ahead of need, and how long that is left to one who does.
 const RECORD_REFRESH_AGE: Duration = Duration::from_millis(500);
-/// What who changes a record waits: the age, and a tenth for clocks that do not run alike.
-pub const RECORD_CHANGE_WAIT: Duration = Duration::from_millis(1_100);
-const _: () = assert!(RECORD_CHANGE_WAIT.as_millis() > RECORD_AGE_MAX.as_millis());
+/// What who changes a record waits, so often: a clock that leaps forward ends one of these early, and not all.
+const CHANGE_PART: Duration = Duration::from_millis(50);
+const CHANGE_PARTS: u32 = 23;
+// But for one part it is the age, and a tenth for clocks that do not run alike.
+const _: () = assert!((CHANGE_PARTS - 1) as u128 * CHANGE_PART.as_millis() * 10 >= RECORD_AGE_MAX.as_millis() * 11);
+
+/// The wait of who changed a record, before it says so: no core may go by the old one any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ChangeWait(u32);
+
+impl ChangeWait {
+    /// The next part of it; none: it is over.
+    pub(crate) fn next(&mut self) -> Option<Step> {
+        self.0 += 1;
+        (self.0 <= CHANGE_PARTS).then_some(Step::Wait(CHANGE_PART))
+    }
+}
 
 /// A bucket as last read.
 #[derive(Clone, PartialEq, Debug)]

@@ -15,7 +15,7 @@
 //! again, by us or, where we stopped, by the sweep (leftovers.rs), which waits until nothing of ours can come late.
 //! Not here: uploads under way, which do not keep a bucket (as with AWS): the ending ends them.
 
-use super::cache::RECORD_CHANGE_WAIT;
+use super::cache::ChangeWait;
 use super::create::{mark, work_of};
 use super::directory;
 use super::ending::{Elapsed, Ending, Progress};
@@ -55,7 +55,7 @@ enum Stage {
     Claim,
     Record,
     Bar,
-    Waited,
+    Waiting(ChangeWait),
     CloseMap,
     Map(Vec<Entry>),
     Close {
@@ -172,7 +172,7 @@ impl Work for Delete {
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Failure> {
         let stage = core::mem::replace(&mut self.stage, Stage::Name);
         match stage {
-            Stage::Waited => self.close_map(context),
+            Stage::Waiting(wait) => self.waited(context, wait),
             _ if answers.is_empty() => self.begin(context),
             Stage::Name => self.named(only(answers)),
             Stage::Peek(known) => self.peeked(known, only(answers)),
@@ -359,7 +359,7 @@ impl Delete {
     fn on_record(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Failure> {
         let Some((record, body)) = record_of(result)? else { return Err(no_such_bucket(&self.bucket).into()) };
         if record.state == BucketState::Deleting && record.closing == self.closing {
-            return Ok(self.wait(context));
+            return self.wait(context);
         }
         self.stage = Stage::Bar;
         set_record(self.id()?, body, record, BucketState::Deleting, self.closing)
@@ -367,17 +367,26 @@ impl Delete {
 
     fn barred(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Failure> {
         match reply::<metadata::Reply>(result) {
-            Ok(_) => Ok(self.wait(context)),
+            Ok(_) => self.wait(context),
             // A setting was changed meanwhile.
             Err(failure) if failure.refusal.code == "ConditionFailed" => self.record(context),
             Err(failure) => Err(failure),
         }
     }
 
-    fn wait(&mut self, context: &mut PlanContext<'_>) -> Step {
+    fn wait(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
         context.s3.forget_record(&self.bucket);
-        self.stage = Stage::Waited;
-        Step::Wait(RECORD_CHANGE_WAIT)
+        self.waited(context, ChangeWait::default())
+    }
+
+    fn waited(&mut self, context: &mut PlanContext<'_>, mut wait: ChangeWait) -> Result<Step, Failure> {
+        match wait.next() {
+            Some(part) => {
+                self.stage = Stage::Waiting(wait);
+                Ok(part)
+            }
+            None => self.close_map(context),
+        }
     }
 
     fn close_map(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {

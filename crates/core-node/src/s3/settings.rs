@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Get…      record (tags and lifecycle rules: read anew) ─▶ answer
-//!   Put…      record ─▶ compare-and-set ─▶ RECORD_CHANGE_WAIT ─▶ Done
+//!   Put…      record ─▶ compare-and-set ─▶ ChangeWait ─▶ Done
 //!               ▲             └─ another, or in doubt: read anew ─┘
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! wait: no call decides by them, background work takes them up when it comes by, and reading them asks the cluster.
 //! Not here: who may (door-s3), what of it is legal beyond what others rely on (door-s3 says it in S3's words).
 
-use super::cache::{Bucket, RECORD_CHANGE_WAIT};
+use super::cache::{Bucket, ChangeWait};
 use super::on_bucket::{no_such_bucket, on_bucket, BucketWork, Place, Trouble, TRIES_MAX};
 use super::record::{read_record, write_record, BucketRecord, BucketState};
 use super::request::{done, reply, Terms};
@@ -182,7 +182,7 @@ enum Stage {
     /// The record is read anew.
     Read,
     Set,
-    Waited,
+    Waiting(ChangeWait),
 }
 
 /// A change of the record.
@@ -211,7 +211,7 @@ impl BucketWork for Put {
 
     fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble> {
         match (self.stage, answers.is_empty()) {
-            (Stage::Waited, _) => Ok(done(S3Answer::Done, None)),
+            (Stage::Waiting(wait), _) => Ok(self.wait(wait)),
             (Stage::Begin, _) => {
                 let Bucket { id, record, body, .. } = &*at.bucket;
                 self.set(*id, record.clone(), body.clone())
@@ -267,8 +267,17 @@ impl Put {
         if !self.waits {
             return done(S3Answer::Done, None);
         }
-        self.stage = Stage::Waited;
-        Step::Wait(RECORD_CHANGE_WAIT)
+        self.wait(ChangeWait::default())
+    }
+
+    fn wait(&mut self, mut wait: ChangeWait) -> Step {
+        match wait.next() {
+            Some(part) => {
+                self.stage = Stage::Waiting(wait);
+                part
+            }
+            None => done(S3Answer::Done, None),
+        }
     }
 }
 
