@@ -836,7 +836,8 @@ impl Replica {
         }
         if !ready.committed.is_empty() {
             self.late.append(&mut ready.committed);
-            self.holds_back |= shared.buggify.fires(Point::LateApply);
+            // Who has just been put to sleep in this very turn has no next tick.
+            self.holds_back |= shared.buggify.fires(Point::LateApply) && !self.quiesced;
         }
         self.apply_late(shared, now);
         for (context, index) in ready.reads {
