@@ -10,7 +10,7 @@ use super::cache::ShardMap;
 use super::freed::{HandOn, Queue, FREED_AGE_MS};
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, map_write, multipart_read, reply};
-use super::reshard::{ended, odd, seen, shard_ask};
+use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
 use super::snapshot;
 use crate::keyspace::rounds::{one, only, InRounds, Rounds};
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
@@ -72,6 +72,10 @@ enum OfShard {
     Map(ShardInfo),
     /// Neighbours described, and the place of the shard among them.
     Neighbours(Vec<Entry>, usize),
+    /// It doubles its writes, at this epoch: is there a flow that wants it?
+    Doubling(u64),
+    /// It has been told not to.
+    Undoubled,
     Planned,
 }
 
@@ -109,6 +113,8 @@ impl ShardLook {
             OfShard::Cuts(entry) => self.split(entry, only(answers)),
             OfShard::Map(info) => self.neighbours(context, &info, only(answers)),
             OfShard::Neighbours(entries, own) => self.merge(context, &entries, own, answers),
+            OfShard::Doubling(epoch) => self.undouble(epoch, only(answers)),
+            OfShard::Undoubled => reply::<shard::Reply>(only(answers)).map(|_| end(true)),
             OfShard::Planned => match reply::<Reply>(only(answers)) {
                 // Another look was first, or the map has changed.
                 Err(failure) if failure.refusal.kind == ErrorKind::Conflict => Ok(end(self.watch)),
@@ -126,6 +132,10 @@ impl ShardLook {
         }
         self.watch = info.freed_rows > 0;
         let rows = info.totals.rows();
+        if info.state == ShardState::Splitting {
+            self.state = OfShard::Doubling(info.epoch);
+            return Ok(one(map_read(self.id, &Query::Map { start: info.range.start, limit: 1 })?));
+        }
         if info.state != ShardState::Serving {
             return Ok(end(self.watch));
         }
@@ -145,6 +155,18 @@ impl ShardLook {
         self.state = OfShard::Map(info);
         // The page begins with the neighbour before this shard.
         Ok(one(map_read(self.id, &Query::Map { start, limit: NEIGHBOURS as u32 })?))
+    }
+
+    /// A runner that did not know that its flow had ended may have begun the split once more, and nothing else would
+    /// ever end that: no flow is planned for a shard that does not simply serve.
+    fn undouble(&mut self, epoch: u64, answer: CallResult) -> Result<Step, Failure> {
+        let (Reply::Entries { entries, .. }, _) = reply(answer)? else { return Err(odd("a bucket's map")) };
+        let own = entries.first().filter(|entry| (entry.shard, entry.epoch) == (self.number, epoch));
+        if own.is_none_or(|entry| entry.flow.is_some()) {
+            return Ok(end(self.watch));
+        }
+        self.state = OfShard::Undoubled;
+        Ok(one(shard_tell(self.id, self.number, &shard::Command::AbortSplit { epoch })?))
     }
 
     fn cut(&mut self, info: ShardInfo, cut: Cut) -> Result<Step, Failure> {

@@ -517,6 +517,24 @@ fn a_snapshot_that_no_token_names_is_ended_by_the_upkeep() {
 }
 
 #[test]
+fn a_split_begun_once_more_behind_the_end_of_its_flow_is_ended_by_the_upkeep() {
+    let mut bucket = Tended::new(38, 100);
+    bucket.put("k").unwrap();
+    let own = bucket.map().remove(0);
+    let parts = [(Bytes::new(), Some("m".into())), ("m".into(), None)];
+    let peer = |(shard, (start, end))| shard::Peer { shard, epoch: own.epoch + 1, range: shard::Range { start, end } };
+    let targets = (own.shard + 1..).zip(parts).map(peer).collect();
+    let begin = shard::Command::BeginSplit { epoch: own.epoch, targets };
+    let state = |told| match told {
+        Ok(Reply::Shard { info }) => info.state,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(state(bucket.tell(own.shard, &begin)), shard::ShardState::Splitting);
+    bucket.rest();
+    assert_eq!(state(bucket.ask(own.shard, &shard::Query::Describe)), shard::ShardState::Serving);
+}
+
+#[test]
 fn a_snapshot_holds_writes_no_longer_than_its_maker_has_time() {
     let mut bucket = Tended::new(38, 8);
     for at in 0..30 {
