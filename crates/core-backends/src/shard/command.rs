@@ -24,7 +24,7 @@ pub const CUT_PARTS_MAX: u32 = 4096;
 pub const NAMES_MAX: usize = 256;
 pub const NAMES_VERSIONS_MAX: usize = 4096;
 /// The most snapshots of one shard that are pinned at a time.
-pub const PINS_MAX: usize = 32;
+pub const PINS_MAX: usize = 128;
 /// The longest a snapshot is pinned.
 pub const PIN_MS_MAX: u64 = 4 * 60 * 60 * 1000;
 /// The longest a freeze may last before writes break it.

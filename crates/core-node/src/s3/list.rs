@@ -255,7 +255,7 @@ impl Listing {
         let calls = match (under_way.fresh, last) {
             (true, true) => snapshot::unpin(id, pin, &map)?,
             (true, false) => vec![snapshot::keep(id, now_ms, pin, &map)?],
-            (false, true) => vec![snapshot::keep_untold(id, now_ms, pin, &map)?],
+            (false, true) => vec![snapshot::keep_ended(id, now_ms, pin, &map)?],
             (false, false) => return Ok(answer),
         };
         (under_way.answer, under_way.keeps) = (Some(answer), under_way.fresh && !last);

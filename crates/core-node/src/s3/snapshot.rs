@@ -43,11 +43,13 @@ const TRIES_MAX: u32 = 12;
 const CALLS_AT_ONCE: usize = 512;
 /// How much longer than the pins its row is kept, for clocks that do not run alike.
 const ROW_KEEP_MS: u64 = 60 * 60 * 1000;
-/// How long a snapshot is kept that no token names: one being made or read for the first time, and one whose last
-/// page was told (that answer may be lost on its way).
+/// How long a snapshot is kept that no token names yet: one being made or read for the first time.
 pub(crate) const UNTOLD_KEEP_MS: u64 = 60 * 1000;
+/// …and one whose last page was told, for that answer may be lost on its way. Short: its pins' places are few.
+const ENDED_KEEP_MS: u64 = 10 * 1000;
 /// Rows of snapshots looked at in one look: more than a shard has places for pins.
 const ROWS_PAGE: u32 = 256;
+const _: () = assert!(ROWS_PAGE as usize > shard::PINS_MAX);
 const PREFIX: &[u8] = b"snapshot/";
 /// The row's form.
 const FORMAT: u8 = 1;
@@ -108,9 +110,9 @@ pub(crate) fn keep(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<
     note(id, unix_ms.saturating_add(SNAPSHOT_KEEP_MS + ROW_KEEP_MS), pin, map)
 }
 
-/// No token will name this snapshot (yet), or the walk over it has come to its end.
-pub(crate) fn keep_untold(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
-    note(id, unix_ms.saturating_add(UNTOLD_KEEP_MS), pin, map)
+/// The walk over this snapshot has come to its end.
+pub(crate) fn keep_ended(id: u128, unix_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
+    note(id, unix_ms.saturating_add(ENDED_KEEP_MS), pin, map)
 }
 
 fn note(id: u128, until_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refusal> {
@@ -216,7 +218,8 @@ impl Instant {
             return Err(Refusal::new(ErrorKind::TooLarge, "SnapshotTooLarge", message).into());
         }
         self.state = State::Noting;
-        Ok(Progress::Step(one(keep_untold(at.bucket.id, context.unix_ms, self.pin, &self.map)?)))
+        let until_ms = context.unix_ms.saturating_add(UNTOLD_KEEP_MS);
+        Ok(Progress::Step(one(note(at.bucket.id, until_ms, self.pin, &self.map)?)))
     }
 
     fn tell(&self, id: u128, from: usize, command: impl Fn(&Entry) -> shard::Command) -> Result<Progress, Trouble> {
