@@ -57,7 +57,8 @@ impl Director {
         };
         let owner = Owner::Client { ticket: Some(ticket), shape: Shape::Metadata };
         let mut operation = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
-        let work = KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None };
+        let work =
+            KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None, crosses: None };
         operation.keyspace = Some(Box::new(work));
         self.start_client_operation(turn, ticket, operation);
     }
@@ -92,7 +93,7 @@ impl Director {
             Err(refusal) => return self.end(turn, number, Err(refusal.into())),
         };
         work.place = false;
-        work.avoid = Some(map.version);
+        (work.avoid, work.crosses) = (Some(map.version), routed.crosses);
         operation.name = match self.routes.find(routed.cluster) {
             Some((name, _)) => name.clone(),
             None => Arc::new(routed.cluster.clone()),
@@ -161,15 +162,17 @@ impl Director {
     }
 
     fn place_if_newer(&mut self, turn: &mut Turn<'_>, number: u64, version: u64) {
-        let Some(operation) = self.operations.get(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         if operation.phase != Phase::Resolving {
             return;
         }
-        let avoid = operation.keyspace.as_ref().and_then(|work| work.avoid);
-        if avoid.is_some_and(|avoid| version <= avoid) {
-            self.back_off(turn, number);
-        } else {
-            self.place(turn, number);
+        let Some(work) = operation.keyspace.as_mut() else { return };
+        if work.avoid.is_none_or(|avoid| version > avoid) {
+            return self.place(turn, number);
+        }
+        match work.crosses.take() {
+            Some(refusal) => self.end(turn, number, Err(refusal.into())),
+            None => self.back_off(turn, number),
         }
     }
 

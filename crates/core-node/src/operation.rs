@@ -98,6 +98,8 @@ pub struct KeyspaceWork {
     pub place: bool,
     /// The document version that proved wrong: only a newer one will do.
     pub avoid: Option<u64>,
+    /// The answer, if the cluster that is asked refuses and no newer document says otherwise.
+    pub crosses: Option<Refusal>,
 }
 
 /// One operation.

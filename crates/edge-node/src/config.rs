@@ -48,6 +48,10 @@ pub struct NodeFile {
     /// Core threads; all of the machine's cores where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
+    /// The machine's core that the first core thread is pinned to, the others behind it. Absent: threads are pinned
+    /// where there are as many as cores, and else left to the scheduler, for nodes may share the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_core: Option<usize>,
     /// Lanes of a new data directory; as many as core threads where absent. Fixed at its making.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<u16>,
@@ -345,6 +349,7 @@ pub struct Config {
     pub node: NodeId,
     pub data: PathBuf,
     pub cores: usize,
+    pub first_core: Option<usize>,
     pub lanes: u16,
     pub labels: core_placement::Labels,
     pub http_listen: std::net::SocketAddr,

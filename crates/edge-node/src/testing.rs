@@ -139,6 +139,7 @@ pub fn config(home: &Path, id: u64) -> Config {
         id,
         data: home.join(format!("data-{id}")),
         cores: Some(1),
+        first_core: None,
         lanes: None,
         topology: None,
         world: crate::config::WorldSection {

@@ -45,6 +45,9 @@ pub struct Routed<'m> {
     pub cluster: &'m ClusterName,
     /// With this.
     pub payload: Payload,
+    /// A batch whose keys lie in several clusters: refused so, unless this cluster (the first key's) remembers that it
+    /// applied it before they parted.
+    pub crosses: Option<Refusal>,
 }
 
 /// What a refusal of a cluster means to a router that sent it a keyspace's command.
@@ -131,17 +134,17 @@ impl KeyspaceMap {
     /// The cluster and command of a key-value action other than `KvScan`.
     pub fn route(&self, action: &Action) -> Result<Routed<'_>, Refusal> {
         self.check_serves()?;
-        let first = match action {
+        let (first, crosses) = match action {
             Action::KvPut { key, .. }
             | Action::KvGet { key, .. }
             | Action::KvDelete { key, .. }
-            | Action::KvCompareAndSet { key, .. } => key,
-            Action::KvBatch { steps, .. } => self.one_cluster(steps)?,
+            | Action::KvCompareAndSet { key, .. } => (key, None),
+            Action::KvBatch { steps, .. } => self.first_key(steps)?,
             other => return Err(no_key_value(other)),
         };
         let cluster = self.locate(first).map(|(cluster, _)| cluster);
         let payload = payload(action, |key| self.locate(key).map(|(_, scope)| scope))?;
-        cluster.map(|cluster| Routed { cluster, payload }).ok_or_else(|| {
+        cluster.map(|cluster| Routed { cluster, payload, crosses }).ok_or_else(|| {
             Refusal::new(
                 ErrorKind::Internal,
                 "Internal",
@@ -150,24 +153,22 @@ impl KeyspaceMap {
         })
     }
 
-    /// The first key of a batch whose keys all lie in one cluster.
-    fn one_cluster<'s>(&self, steps: &'s [BatchStep]) -> Result<&'s Bytes, Refusal> {
+    /// The first key of a batch, and why it cannot be carried out now where its keys lie in several clusters.
+    fn first_key<'s>(&self, steps: &'s [BatchStep]) -> Result<(&'s Bytes, Option<Refusal>), Refusal> {
         let key_of = |step: &'s BatchStep| match step {
             BatchStep::Put { key, .. } | BatchStep::Delete { key } => key,
         };
         let number = |key: &Bytes| self.owner_of(self.partition_of(key)).map(|(number, ..)| number);
         let first = steps.first().map(key_of).ok_or_else(empty_batch)?;
-        match steps.iter().map(key_of).find(|key| number(key) != number(first)) {
-            None => Ok(first),
-            Some(other) => Err(Refusal::invalid(
-                "BatchCrossesClusters",
-                format!(
-                    "keys '{}' and '{}' lie in different clusters; a batch is atomic in one cluster: send them apart",
-                    first.escape_ascii(),
-                    other.escape_ascii()
-                ),
-            )),
-        }
+        let other = steps.iter().map(key_of).find(|key| number(key) != number(first));
+        let crosses = other.map(|other| {
+            let (first, other) = (first.escape_ascii(), other.escape_ascii());
+            let message = format!(
+                "keys '{first}' and '{other}' lie in different clusters; a batch is atomic in one cluster: send them apart"
+            );
+            Refusal::invalid("BatchCrossesClusters", message)
+        });
+        Ok((first, crosses))
     }
 }
 

@@ -739,7 +739,10 @@ fn a_batch_stays_in_one_cluster() {
     let batch = |steps| Action::KvBatch { target: target(), steps };
     let routed = batch(vec![put(b"\x01"), put(b"\x50")]);
     assert_eq!(map.route(&routed).unwrap().cluster.as_str(), "metadata@ks-ks-0");
-    let refusal = map.route(&batch(vec![put(b"\x01"), put(b"\xf0")])).unwrap_err();
+    let crossing = batch(vec![put(b"\x01"), put(b"\xf0")]);
+    let crossing = map.route(&crossing).unwrap();
+    assert_eq!(crossing.cluster.as_str(), "metadata@ks-ks-0", "who may remember it");
+    let refusal = crossing.crosses.unwrap();
     assert_eq!(refusal.code, "BatchCrossesClusters");
     assert!(refusal.message.contains("\\x01") && refusal.message.contains("\\xf0"), "{refusal}");
     assert_eq!(map.route(&batch(vec![])).unwrap_err().code, "InvalidRequest");

@@ -1,7 +1,7 @@
 //! Clusters come and go; keyspaces over them.
 
 use super::*;
-use base_types::action::Partitioning;
+use base_types::action::{BatchStep, Partitioning};
 
 fn describe(world: &mut World, node: u64, name: &ClusterName) -> base_types::action::ClusterInfo {
     match world.done(node, Action::DescribeCluster { name: name.clone() }).result {
@@ -175,4 +175,47 @@ fn a_keyspace_serves_through_every_node_and_while_it_moves() {
         ActionResult::Page { entries, next } => assert_eq!((entries.len(), next), (40, None)),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_batch_asked_again_after_its_keys_have_parted_is_found_done() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
+    world.ready();
+    world.done(
+        1,
+        Action::CreateKeyspace {
+            keyspace: "default".into(),
+            partitions: 8,
+            clusters: 1,
+            partitioning: Partitioning::Hash,
+            split_keys: Vec::new(),
+            rule: "size=3".into(),
+            engine: None,
+        },
+    );
+    let target = KvTarget::Keyspace("default".into());
+    let steps = |value: &str| {
+        let put = |key: usize| BatchStep::Put { key: bytes(&format!("k{key:03}")), value: bytes(value) };
+        (0..40).map(put).collect::<Vec<_>>()
+    };
+    let batch = |value: &str, id| {
+        level(Action::KvBatch { target: target.clone(), steps: steps(value) }, WriteConsistency::Strong, id)
+    };
+    let first = world.request(1, batch("1", 7)).unwrap();
+    world.done(2, Action::Reshard { keyspace: "default".into(), clusters: 4 });
+    world.until("the reshard ends", 60_000, |world| {
+        match world.done(3, Action::DescribeKeyspace { keyspace: "default".into() }).result {
+            ActionResult::Keyspace(info) => {
+                info.reshard.is_none() && info.owners.iter().collect::<BTreeSet<_>>().len() == 4
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+    world.put(1, &target, "k000", "2").unwrap();
+    for node in 1..=3 {
+        assert_eq!(world.request(node, batch("1", 7)).unwrap().result, first.result);
+        let refused = world.request(node, batch("3", 8)).unwrap_err();
+        assert_eq!(refused.refusal.code, "BatchCrossesClusters");
+    }
+    assert_eq!(world.get(2, &target, "k000").as_deref(), Some("2"), "it was not carried out once more");
 }

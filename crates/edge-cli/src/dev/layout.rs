@@ -169,6 +169,7 @@ impl Plan {
             id: place.id,
             data: "data".into(),
             cores: Some(self.cores),
+            first_core: None,
             lanes: None,
             topology: None,
             world: WorldSection { name: self.world.into(), members: first(self.places.iter()) },

@@ -80,6 +80,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         node: NodeId(file.id),
         data,
         cores,
+        first_core: file.first_core,
         lanes,
         labels: core_placement::Labels {
             region: file.region.name,
@@ -256,6 +257,14 @@ fn check_cores(checker: &Checker<'_>, file: &NodeFile) -> Result<(usize, u16), C
         return checker.refuse(
             format!("{}cores is {cores}", checker.line("cores =", 0)),
             "use 1 to 256, or leave it out for all cores",
+        );
+    }
+    if let Some(first) = file.first_core.filter(|first| first.saturating_add(cores) > available) {
+        return checker.refuse(
+            format!("{}first_core is {first}, and this machine has {available} cores", checker.line("first_core =", 0)),
+            &format!(
+                "{cores} core threads need as many cores from first_core on: lower it or `cores`, or leave it out"
+            ),
         );
     }
     let lanes = file.lanes.unwrap_or(cores as u16);

@@ -93,6 +93,7 @@ fn each_mistake_is_named_with_line_and_remedy() {
         ("listen = \"127.0.0.1:7101\"", "listen = \"localhost\"", "~/node.toml: line 25: http.listen is \"localhost\"; write ip:port, for example 127.0.0.1:7101 or [::]:7101"),
         ("listen = \"127.0.0.1:7101\"", "listen = \"0.0.0.0:7101\"", "~/node.toml: http.listen is 0.0.0.0:7101, which nobody else can connect to, and http.advertise is absent; set advertise to the host:port other nodes and clients reach this node at"),
         ("cores = 1", "cores = 0", "~/node.toml: line 3: cores is 0; use 1 to 256, or leave it out for all cores"),
+        ("cores = 1", "cores = 1\nfirst_core = 4096", "~/node.toml: line 4: first_core is 4096, and this machine has <cores> cores; 1 core threads need as many cores from first_core on: lower it or `cores`, or leave it out"),
         ("az = \"1\"", "az = \"\"", "~/node.toml: line 20: place.az is \"\"; use 1 to 63 letters, digits, hyphens, underscores and dots"),
         ("[region]", "[engine]\ndefault = \"btrieve\"\n[region]", "~/node.toml: line 17: engine.default is \"btrieve\"; use one of <engines>"),
         ("[region]", "[limits]\nbody_bytes_max = 1\n[region]", "~/node.toml: line 17: body_bytes_max is 1; use 1024 to 67108864"),
@@ -100,7 +101,8 @@ fn each_mistake_is_named_with_line_and_remedy() {
     ];
     for (from, to, expected) in cases {
         assert!(GOOD.contains(from), "{from}");
-        let expected = expected.replace("<engines>", &crate::engines::NAMES.join(", "));
+        let cores = std::thread::available_parallelism().unwrap().to_string();
+        let expected = expected.replace("<engines>", &crate::engines::NAMES.join(", ")).replace("<cores>", &cores);
         assert_eq!(home.error(&GOOD.replacen(from, to, 1)), expected);
     }
 }

@@ -37,7 +37,7 @@ pub struct Plan {
 
 /// Runs a thread to its end.
 pub fn run(plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>) {
-    pin(plan.index, plan.threads);
+    pin(plan.index, plan.threads, plan.shared.config.first_core);
     crate::memory::core_begins(plan.index);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -54,11 +54,13 @@ pub fn run(plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>
     runtime.shutdown_timeout(Duration::from_millis(100));
 }
 
-/// To a core of its own where there is one for each; a node that shares its machine is left to the scheduler.
-fn pin(index: usize, threads: usize) {
+/// To the core it is told, or to one of its own where there is one for each; else a node is left to the scheduler, for
+/// it may share its machine.
+fn pin(index: usize, threads: usize, first: Option<usize>) {
     let Some(cores) = core_affinity::get_core_ids() else { return };
-    if threads == cores.len() && threads > 1 {
-        core_affinity::set_for_current(cores[index]);
+    let own = first.or((threads == cores.len() && threads > 1).then_some(0)).and_then(|first| cores.get(first + index));
+    if own.is_some_and(|core| !core_affinity::set_for_current(*core)) {
+        tracing::warn!(thread = index, "the thread cannot be pinned to its core; it runs on any");
     }
 }
 
@@ -182,4 +184,31 @@ fn open_engines(shared: &Shared, lane: LaneId) -> Result<Vec<Arc<dyn Engine>>, S
         format: crate::data::FORMAT,
     };
     crate::engines::open(&shared.data.lane(lane.0), &identity, &origin.note(), &shared.config.engine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed() -> String {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        line.unwrap().trim().to_string()
+    }
+
+    #[test]
+    fn a_thread_is_pinned_to_the_core_it_is_told() {
+        let last = core_affinity::get_core_ids().unwrap().len() - 1;
+        let pinned = std::thread::spawn(move || {
+            pin(0, 1, Some(last));
+            allowed()
+        });
+        let core = core_affinity::get_core_ids().unwrap()[last].id;
+        assert_eq!(pinned.join().unwrap(), core.to_string());
+        let free = std::thread::spawn(|| {
+            pin(0, 1, None);
+            allowed()
+        });
+        assert_eq!(free.join().unwrap(), allowed(), "a node may share its machine");
+    }
 }
