@@ -179,12 +179,14 @@ pub(super) fn import(
         let client = admit!(check_row(key, value.as_ref(), within.as_ref())?);
         work.shard.growth.imported(&client);
     }
+    // A source's own rows come once each, in their order, before what its feed tells: none of them can be here yet.
+    let before = if expected.copied { Before::Unread } else { Before::Absent };
     work.shard.cursors[source] = cursor;
     for (key, value) in rows {
         match value {
             Some(value) => {
                 learn(work, &key, &value)?;
-                work.put(key, value, Before::Unread)?;
+                work.put(key, value, before.clone())?;
             }
             None => work.delete(key, Before::Unread)?,
         }

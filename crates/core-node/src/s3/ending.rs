@@ -29,6 +29,8 @@ const DROPS_AT_A_TIME: usize = 8;
 const UPLOAD_ROWS_AT_A_TIME: u32 = 1_000;
 /// The most rounds of one run: a bucket of [`super::on_bucket::SHARDS_MAX`] shards, and more.
 const ROUNDS_MAX: u32 = 30_000;
+/// How often the name is told to change in one run; what is left a later run does.
+const NAME_TOLD_MAX: u32 = 4;
 
 /// How long the entry has been as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +72,7 @@ pub(crate) struct Ending {
     /// Clusters whose freed data was handed on: those may be dropped.
     handed_on: BTreeSet<ClusterName>,
     rounds: u32,
+    name_told: u32,
     /// The bucket's clusters as last seen, those of shards first.
     pub clusters: Vec<(ClusterName, Generation)>,
     /// The entry as last seen, of whichever bucket of the name.
@@ -85,6 +88,7 @@ impl Ending {
             uploads_ended: false,
             handed_on: BTreeSet::new(),
             rounds: 0,
+            name_told: 0,
             clusters: Vec::new(),
             entry: None,
         }
@@ -188,7 +192,12 @@ impl Ending {
         let step = sweep_next(&self.claim, self.now_ms(), &name, seen, !self.clusters.is_empty());
         let Claim { bucket, account, .. } = &self.claim;
         Ok(match step {
-            Commit::Name(command) => Progress::Calls(vec![names::tell(&command)?]),
+            // A name that does not change although it was told to is not asked without pause.
+            Commit::Name(_) if self.name_told >= NAME_TOLD_MAX => Progress::Wait,
+            Commit::Name(command) => {
+                self.name_told += 1;
+                Progress::Calls(vec![names::tell(&command)?])
+            }
             Commit::Mark(state) => match mark(&self.claim, self.entry.clone(), state)? {
                 Step::Calls(calls) => Progress::Calls(calls),
                 _ => Progress::Wait,

@@ -44,7 +44,7 @@ pub struct ReshardCounters {
     pub narrowed: u64,
     /// Rows copied to new shards, those of the feed included.
     pub rows_copied: u64,
-    /// Milliseconds from the first row to the last, of all flows together.
+    /// Milliseconds that rows were being copied (rests between them included), of all flows together.
     pub copying_ms: u64,
     /// Milliseconds from a freeze to the switch of the map: what a writer may wait.
     pub frozen_ms: u64,
@@ -255,6 +255,10 @@ impl FlowRun {
     fn act(&mut self, context: &mut PlanContext<'_>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
         let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        if !steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
+            let copied = self.copying_since.take();
+            context.s3.counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
+        }
         if self.carry.is_due(&steps) {
             self.round_begun = context.now;
             self.asked = Asked::Memory;
@@ -284,6 +288,9 @@ impl FlowRun {
         }
         calls.extend(memory);
         self.round_begun = context.now;
+        if steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
+            self.copying_since.get_or_insert(context.now);
+        }
         self.asked = Asked::Steps(steps);
         Ok(PlanStep::Calls(calls))
     }
@@ -355,7 +362,6 @@ impl FlowRun {
         if remember {
             imports.extend(self.carry.bring(self.id, &view.flow, &view.targets, memory)?);
         }
-        self.copying_since.get_or_insert(context.now);
         self.view = Some(view);
         self.asked = Asked::Imports(targets, sources, remember);
         Ok(PlanStep::Calls(imports))
@@ -394,14 +400,12 @@ impl FlowRun {
         if let (Reply::Flow { flow: switched @ Flow { phase: Phase::Switched, .. } }, _) = &told {
             let since = self.frozen_since.take();
             let frozen_ms = since.map_or(0, |since| context.now.since(since).as_millis() as u64);
-            let copied = self.copying_since.take();
             let counters = &mut context.s3.counters;
             counters.narrowed += u64::from(switched.narrows());
             counters.switches += u64::from(since.is_some());
             counters.frozen_long += u64::from(frozen_ms > FROZEN_LONG_MS);
             counters.frozen_ms += frozen_ms;
             counters.frozen_ms_max = counters.frozen_ms_max.max(frozen_ms);
-            counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
             context.s3.forget_map(self.id);
         }
         // The flow's phase is another: all is looked at anew.
