@@ -4,6 +4,8 @@
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
+# Where `setup` installs cargo when there is none.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 HIVE := $(CARGO_TARGET_DIR)/release/hive
 SEEDS ?= 6000
 # Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one.

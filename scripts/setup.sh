@@ -11,17 +11,24 @@ if [ "${#missing[@]}" -gt 0 ]; then
   echo "installing ${missing[*]} with apt-get"
   sudo=""; [ "$(id -u)" = 0 ] || sudo=sudo
   $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq "${missing[@]}" >/dev/null
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}" >/dev/null
 fi
 
-if ! command -v cargo >/dev/null && [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
+# Where rustup puts cargo (the Makefile looks there, too): a shell that was open before does not know it yet.
+export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+# Debian's Rust is older than ours; rustup is the way Rust itself names. What https://sh.rustup.rs does, without its questions.
+install_rust() {
+  echo "installing Rust with rustup"
+  local init from="https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init"
+  # By this name: under another one it takes itself for what that names.
+  init="$(mktemp -d)/rustup-init" && curl --proto '=https' --tlsv1.2 -sSfo "$init" "$from" && chmod +x "$init" &&
+    "$init" -y --quiet --no-modify-path --profile minimal --component clippy --component rustfmt && rm -r "${init%/*}"
+}
 if ! command -v cargo >/dev/null; then
-  # Debian's Rust is older than ours; rustup is the way Rust itself names.
   if command -v rustup >/dev/null; then
-    rustup toolchain install stable --profile minimal
+    rustup toolchain install stable --profile minimal --component clippy --component rustfmt
   else
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq rustup >/dev/null 2>&1 && rustup default stable || {
-      echo "cargo is missing: install Rust 1.95 or newer from https://rustup.rs and run this again" >&2; exit 1; }
+    install_rust || { echo "cargo is missing: install Rust 1.95 or newer from https://rustup.rs and run this again" >&2; exit 1; }
   fi
 fi
 have=$(rustc --version | awk '{print $2}')

@@ -2,9 +2,16 @@
 # sim.sh SEED SEEDS: replays one seed, or runs every scenario and then SEEDS seeds on all cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# What is no number is told at once, not behind a build and all scenarios.
+number() {
+  [[ "$2" =~ ^[0-9]{1,18}$ ]] && [ "$((10#$2))" -ge "$3" ] && return
+  echo "make sim: $1 '$2' is no number from $3; write for example make sim $1=$4" >&2
+  exit 2
+}
+if [ -n "$1" ]; then number SEED "$1" 0 17; else number SEEDS "$2" 1 500; fi
 cargo build --quiet --profile sim --locked --package proof-sim
 sim="${CARGO_TARGET_DIR:-target}/sim/proof-sim"
 if [ -n "$1" ]; then exec "$sim" replay "$1"; fi
 "$sim" scenario crates/proof-sim/scenarios/*.toml
 # The range leaves its end out: exactly SEEDS seeds.
-exec "$sim" run --seeds "1..$(($2 + 1))" --jobs "${SIM_JOBS:-$(nproc)}"
+exec "$sim" run --seeds "1..$((10#$2 + 1))" --jobs "${SIM_JOBS:-$(nproc)}"
