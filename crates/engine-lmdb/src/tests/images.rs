@@ -7,7 +7,7 @@
 use super::LmdbFactory;
 use crate::directory::{DATA_FILE, ENGINE_FILE};
 use crate::LmdbEngine;
-use base_engine::conformance::{EngineFactory, Random};
+use base_engine::conformance::{batch, durable, put, EngineFactory, Model, Random};
 use base_engine::{Engine, WriteBatch};
 use std::fs;
 use std::path::Path;
@@ -78,4 +78,61 @@ fn without_its_meta_page_a_commit_is_not_there() {
     assert_eq!(seen[0], "1");
     assert_eq!(seen[1], "2");
     assert!(seen[2..].iter().all(|value| value == "1"));
+}
+
+/// The sectors in which two files differ: those of pages first, those of the meta pages behind them, as LMDB syncs.
+fn changed(before: &[u8], after: &[u8]) -> Vec<usize> {
+    let sectors = (0..after.len()).step_by(SECTOR_BYTES);
+    let mut all: Vec<usize> = sectors
+        .filter(|at| {
+            let end = (at + SECTOR_BYTES).min(after.len());
+            before.get(*at..end) != Some(&after[*at..end])
+        })
+        .collect();
+    all.sort_by_key(|at| (*at < META_PAGES * PAGE_BYTES, *at));
+    all
+}
+
+/// A commit stopped behind each of its sectors, from either end: the state before, until the meta page is there.
+#[test]
+fn every_prefix_of_a_commit_leaves_before_or_after() {
+    let (factory, spaces) = (LmdbFactory::new(1 << 30), [super::A]);
+    let engine = factory.open();
+    let mut model = Model::default();
+    let (mut before_seen, mut after_seen) = (0, 0);
+    for round in 0..3u64 {
+        let pairs = (0..40).map(|i| put(super::A, format!("{i:03}"), vec![round as u8; 400]));
+        let one = batch(pairs.chain([durable(super::A, round + 1)]).collect::<Vec<_>>());
+        let mut whole = model.clone();
+        whole.apply(&one);
+        let before = read(engine.directory());
+        engine.write(&one).unwrap();
+        let after = read(engine.directory());
+        let sectors = changed(&before, &after);
+        let pages = sectors.iter().take_while(|at| **at >= META_PAGES * PAGE_BYTES).count();
+        assert!(pages > 4 && pages < sectors.len(), "a commit writes pages and one meta page");
+        for kept in 0..=sectors.len() {
+            // Of the pages, those in front and those at the back; the meta page only behind all of them.
+            let back = sectors[pages - kept.min(pages)..pages].iter().chain(&sectors[pages..kept.max(pages)]);
+            for part in [sectors[..kept].iter().copied().collect::<Vec<_>>(), back.copied().collect()] {
+                let mut image = before.clone();
+                image.resize(before.len().max(part.iter().max().map_or(0, |at| at + SECTOR_BYTES)), 0);
+                part.iter()
+                    .for_each(|at| image[*at..at + SECTOR_BYTES].copy_from_slice(&after[*at..at + SECTOR_BYTES]));
+                let directory = factory.new_directory();
+                write(&directory, &image);
+                let opened = factory.open_at(&directory);
+                let is_whole = whole.matches(&opened, &spaces);
+                assert!(
+                    is_whole || model.matches(&opened, &spaces),
+                    "round {round}: {kept} of {} sectors",
+                    sectors.len()
+                );
+                assert!(!is_whole || kept > pages, "round {round}: {kept} sectors without the meta page are a commit");
+                (before_seen, after_seen) = (before_seen + u32::from(!is_whole), after_seen + u32::from(is_whole));
+            }
+        }
+        model = whole;
+    }
+    assert!(before_seen > 100 && after_seen >= 6, "{before_seen} before, {after_seen} after");
 }
