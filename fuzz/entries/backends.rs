@@ -165,3 +165,8 @@ pub fn backend_shard_reference(data: &[u8]) {
 pub fn backend_multipart(data: &[u8]) {
     twice::<multipart::Reply>(BackendKind::Multipart, data);
 }
+
+/// Keys as rows hold them: order, prefixes and ends are kept, whatever the bytes.
+pub fn key_codec(data: &[u8]) {
+    core_backends::fuzz_key_codec(data);
+}

@@ -22,6 +22,8 @@ pub mod shard_reference;
 pub mod testing;
 mod wire;
 
+pub use s3_key::fuzz as fuzz_key_codec;
+
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::{DecodeError, Encode};
 use base_types::{BackendKind, ErrorKind, LogIndex, Refusal, COMMAND_BYTES_MAX};

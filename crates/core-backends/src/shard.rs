@@ -29,6 +29,7 @@ pub use command::{
 };
 pub use growth::{Cut, GrowthInfo, LOAD_WINDOW_MS, NARROW_AFTER_MS};
 
+pub(crate) use keys::{fuzz_key, fuzz_row};
 pub(crate) use state::ELSEWHERE;
 
 use crate::memory::{Carried, MemoryAsked, Part, CARRIED_MAX};

@@ -46,3 +46,8 @@ fn backend_shard_reference() {
 fn backend_multipart() {
     corpus::run("backend_multipart", corpus::Bounds { base: 8 << 20, per_byte: 1024 }, backends::backend_multipart);
 }
+
+#[test]
+fn key_codec() {
+    corpus::run("key_codec", corpus::DECODER, backends::key_codec);
+}

@@ -96,7 +96,22 @@ const TOPOLOGIES: &[&str] = &[
     "Shard:\n  Name: &n a\n  Index: 0x0\n  Address: *n\n  Replicas:\n    - !!str 1\n    - |\n      x\n",
 ];
 
+/// Two keys each, parted behind as many bytes as the first says; and rows.
+const KEYS: &[&[u8]] = &[
+    b"\x01ab",
+    b"\x05ab\0cab\0c",
+    b"\x03a\x01ba\x01bc",
+    "\x02\u{e9}\u{e9}\u{10ffff}".as_bytes(),
+    b"\0/prefix/",
+    b"\x04\0\0\0\0\x01\x01\x01",
+    b"\tlogs/2026logs/2026/11/22",
+    b"h\x02key\0\0\0\0\x07\0",
+    b"v\x02b\0\xff\xff\xff\xff\xff\xff\xff\xfe\0",
+    b"\x02\0\0\0\0\0\0\0\x07\x03\x02\x10",
+];
+
 pub fn add(seeds: &mut Seeds) {
+    KEYS.iter().for_each(|bytes| seeds.add("key_codec", bytes));
     NAMES.iter().for_each(|text| seeds.add("cluster_name", text));
     RULES.iter().for_each(|text| seeds.add("rule_text", text));
     BODIES.iter().for_each(|text| seeds.add("http_body", text));

@@ -194,3 +194,31 @@ pub(super) fn version_size(row: &[u8]) -> u64 {
 pub(super) fn bound(tag: u8, key: &[u8]) -> Bytes {
     of_key(tag, &close(key))
 }
+
+/// For the fuzzer: any bytes as a row's key and as a current row.
+pub(crate) fn fuzz_row(data: &[u8]) {
+    if let Ok((row, ordinal)) = history_parts(data) {
+        assert_eq!(&of_history(row, ordinal)[1..], [&data[1..data.len() - 1], &[0]].concat());
+    }
+    if let Ok(closed) = closed_of(data) {
+        let _ = (client_key(closed), stamp_of(data, closed.len()));
+    }
+    if let Ok(current) = Current::decode(Bytes::copy_from_slice(data)) {
+        assert_eq!(current.encode(), data, "a current row is not written as it was read");
+    }
+    let _ = (current_size(data), version_size(data));
+}
+
+/// For the fuzzer: a client's key in the rows that are made of it.
+pub(crate) fn fuzz_key(key: &[u8], closed: &[u8]) {
+    let stamp = VersionStamp(key.len() as u64 * 0x0101_0101_0101_0101);
+    let rows = [of_key(CURRENT, closed), of_version(VERSION, closed, stamp), of_once(closed, u128::from(stamp.0))];
+    for row in &rows {
+        assert_eq!(closed_of(row).ok(), Some(closed), "a row holds another key");
+        assert_ne!(row.last(), Some(&1), "a row ends in the mark of a checksum");
+        let (start, end) = versions_of(row[0], closed);
+        assert!(start <= *row && row[..] < end[..], "a row lies outside its key");
+    }
+    assert_eq!(stamp_of(&rows[1], closed.len()).ok(), Some(stamp));
+    assert_eq!(client_key(closed), key);
+}
