@@ -30,6 +30,7 @@ mutants! {
     EventualReadAsStrong = "a follower answers strong reads from what it has applied",
     VoteAfterRestart = "a restarted member votes at once, inside a lease it has forgotten",
     LearnerCounts = "a learner's acknowledgement counts for a write's majority",
+    LearnerVotes = "a learner is asked for its vote, and the vote counts as a voter's",
     BlankVotes = "a member with a blank disk starts as the voter it was",
     DoubleApply = "request ids are not looked up, so a retry applies twice",
     RequestIdsNotInSnapshot = "a snapshot leaves the request ids behind",

@@ -329,6 +329,9 @@ impl Group {
         if planted(Mutant::LearnerCounts) {
             self.count_learner_as_voter(&message.inner);
         }
+        if planted(Mutant::LearnerVotes) {
+            self.count_learners_vote(&message.inner);
+        }
         let _dropped_is_fine = self.awake().step(message.inner);
         if kind == MessageKind::AppendResponse {
             self.mend_next_index(from);
@@ -362,6 +365,33 @@ impl Group {
         {
             let _planted = self.awake().step(raft::eraftpb::Message { from: lagging, ..message.clone() });
         }
+    }
+
+    /// Planted: a learner's yes is booked for the last of the other voters.
+    fn count_learners_vote(&mut self, message: &raft::eraftpb::Message) {
+        let Membership { voters, learners, .. } = self.membership();
+        let is_vote = matches!(
+            message.get_msg_type(),
+            MessageType::MsgRequestVoteResponse | MessageType::MsgRequestPreVoteResponse
+        );
+        let voter = voters.into_iter().rev().find(|voter| *voter != self.config.replica);
+        if let (true, true, false, Some(voter)) =
+            (is_vote, learners.contains(&ReplicaId(message.from)), message.reject, voter)
+        {
+            let _planted = self.awake().step(raft::eraftpb::Message { from: voter.0, ..message.clone() });
+        }
+    }
+
+    /// Planted: whoever asks the voters for their votes asks the learners, too.
+    fn ask_learners(&self, said: &mut Vec<Message>) {
+        let learners = self.membership().learners;
+        let asks =
+            |message: &&Message| matches!(message.kind(), MessageKind::RequestVote | MessageKind::RequestPreVote);
+        let Some(first) = said.iter().find(asks).cloned() else { return };
+        said.extend(learners.iter().map(|learner| {
+            let inner = raft::eraftpb::Message { to: learner.0, ..first.inner.clone() };
+            Message { inner }
+        }));
     }
 
     /// Planted: an entry of an earlier term is committed as soon as a majority holds it.
@@ -546,6 +576,9 @@ impl Group {
         messages.into_iter().for_each(|message| Message::split_into(message, MESSAGE_BYTES_MAX, &mut out.messages));
         out.persisted_messages =
             ready.take_persisted_messages().into_iter().filter_map(Message::from_library).collect();
+        if planted(Mutant::LearnerVotes) {
+            self.ask_learners(&mut out.persisted_messages);
+        }
         out.committed = ready.take_committed_entries().into_iter().map(entry_from_library).collect();
         out.reads = ready
             .take_read_states()

@@ -91,9 +91,11 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::MoveWithoutFreeze
         | Mutant::StaleEpochAccepted
         | Mutant::MoveForgetsRequests => (Core, Moves),
-        Mutant::LearnerCounts | Mutant::BlankVotes | Mutant::ReplicaIdReused | Mutant::ConfChangeUnapplied => {
-            (Core, Members)
-        }
+        Mutant::LearnerCounts
+        | Mutant::LearnerVotes
+        | Mutant::BlankVotes
+        | Mutant::ReplicaIdReused
+        | Mutant::ConfChangeUnapplied => (Core, Members),
         Mutant::RotIsTorn => (Core, Rot),
         Mutant::SplitForgetsRequests
         | Mutant::PrefixSkipEatsKey
