@@ -155,6 +155,27 @@ fn what_cannot_be_written_down_is_refused_and_harms_nothing() {
     assert!(matches!(hostile, LocalOutcome::StaleRoute { .. }), "{hostile:?}");
 }
 
+/// Seed 817: an entry may be as large as a megabyte, and a segment of the log smaller than that.
+#[test]
+fn the_writes_of_one_turn_become_entries_that_fit_the_logs_segments() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    let (leader, value) = (world.leader(), "v".repeat(60 << 10));
+    let time = world.view(leader).unwrap().cluster_time_ms;
+    let tickets: Vec<_> = (0..10)
+        .map(|at| {
+            let command = put(&format!("k{at}"), &value);
+            world.submit(leader, 5_000, write(100 + at, &command, WriteConsistency::Strong, time))
+        })
+        .collect();
+    assert!(10 * value.len() > SEGMENT_BYTES as usize);
+    world.run(500);
+    for ticket in tickets {
+        assert!(matches!(world.completions.remove(&ticket), Some(LocalOutcome::Written { .. })));
+    }
+    world.assert_equal(3);
+}
+
 #[test]
 fn a_destroyed_replica_comes_back_only_under_a_higher_id() {
     let mut world = World::new(4, 3, 1 << 20);
