@@ -13,6 +13,7 @@ use crate::meta::STATE_TOMBSTONES;
 use crate::meta::{
     ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, LABEL_KEY, MEMBERS_MAX, META_KEY, STATE_REPLICA,
 };
+use crate::overlay::BackendView;
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
 use crate::snapshot::Piece;
@@ -22,8 +23,11 @@ use base_engine::{Direction, Engine, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, ReplicaId, SpaceId, Tick};
+use base_types::{
+    BackendKind, ClusterId, ClusterName, ErrorKind, Generation, LogIndex, NodeId, Refusal, ReplicaId, SpaceId, Tick,
+};
 use bytes::Bytes;
+use core_backends::metadata;
 use core_log::{BatchNumber, Damage, Log, LogDisk, LogError, SegmentId};
 use core_raft::{HardState, MessageKind, Role, STATE_HARD};
 use std::cell::RefCell;
@@ -986,6 +990,21 @@ impl Lane {
         walked.ok()?;
         let meta = ClusterMeta { membership: Rc::default(), ..replica.meta.clone() };
         Some((replica.meta.applied, xxh3_64_with_seed(&meta.to_bytes(), hash)))
+    }
+
+    /// A cluster's name and the partitions that its replica here serves, each with its epoch. For the simulator.
+    pub fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<metadata::Scope>)> {
+        let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
+        let (name, backend) = (replica.spec.name.clone(), BackendKind::Metadata);
+        if !name.has(backend) {
+            return None;
+        }
+        let space = BackendView { view: replica.view(), backend: backend as u8 };
+        let asked = metadata::Query::Partitions.to_bytes();
+        let reply = core_backends::query(backend, replica.meta.cluster_time_ms, &space, &asked).ok()?;
+        let Ok(metadata::Reply::Partitions(known)) = core_backends::decode_reply(reply) else { return None };
+        let served = known.into_iter().filter(|info| info.state.serves()).map(|info| info.scope).collect();
+        Some((name, served))
     }
 }
 

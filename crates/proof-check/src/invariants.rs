@@ -1,5 +1,5 @@
 //! What holds inside the world at every moment, fed by whoever can look inside: at most one leader
-//! in a term, equal state at an equal applied index, one cluster for a name.
+//! in a term, equal state at an equal applied index, one cluster for a name, one owner for a partition and epoch.
 //!
 //! Not here: what clients see (the history checkers).
 
@@ -67,6 +67,32 @@ impl StateBook {
     /// How many (cluster, index) pairs were seen.
     pub fn points(&self) -> usize {
         self.hashes.len()
+    }
+}
+
+/// Which cluster served which partition of a keyspace, at which epoch.
+#[derive(Default, Debug)]
+pub struct OwnerBook {
+    owners: BTreeMap<(String, u16, u64), String>,
+}
+
+impl OwnerBook {
+    /// A replica of the cluster serves a partition (keys of it) at an epoch. An epoch belongs to one cluster, for
+    /// good: so it does not matter that replicas are seen at different times and may lag.
+    pub fn note(&mut self, cluster: &str, partition: u16, epoch: u64) -> Option<Violation> {
+        // `metadata@ks-<keyspace>-<number>`
+        let keyspace = cluster.rsplit_once('-').map_or(cluster, |(keyspace, _)| keyspace);
+        let place = (keyspace.to_string(), partition, epoch);
+        let first = self.owners.entry(place).or_insert_with(|| cluster.to_string());
+        (first != cluster).then(|| {
+            let message = format!("{first} and {cluster} both served partition {partition} at epoch {epoch}");
+            Violation::new("epochs", message, vec![])
+        })
+    }
+
+    /// How many partitions and epochs were seen.
+    pub fn seen(&self) -> usize {
+        self.owners.len()
     }
 }
 
@@ -146,6 +172,24 @@ mod tests {
         assert_eq!(leaders.sole_leader(cluster, generation, Term(1), Term(2)), Some(NodeId(4)));
         assert_eq!(leaders.sole_leader(cluster, generation, Term(1), Term(4)), None);
         assert_eq!(leaders.sole_leader(cluster, generation, Term(4), Term(5)), None);
+    }
+
+    #[test]
+    fn rejects_two_owners_of_one_partition_and_epoch() {
+        let mut owners = OwnerBook::default();
+        for (cluster, partition, epoch) in [
+            ("metadata@ks-a-b-0", 3, 1),
+            // Another replica of it, another epoch, another partition, another keyspace.
+            ("metadata@ks-a-b-0", 3, 1),
+            ("metadata@ks-a-b-1", 3, 2),
+            ("metadata@ks-a-b-1", 4, 1),
+            ("metadata@ks-a-1", 3, 1),
+            ("metadata@ks-a-b-0", 3, 3),
+        ] {
+            assert_eq!(owners.note(cluster, partition, epoch), None);
+        }
+        assert_eq!(owners.seen(), 5);
+        assert_eq!(owners.note("metadata@ks-a-b-2", 3, 2).map(|violation| violation.check), Some("epochs"));
     }
 
     #[test]

@@ -68,6 +68,8 @@ fn plan(seed: u64) -> Plan {
         keyspaces: 0,
         buckets: 0,
         versioned: 0,
+        regional: false,
+        wall_clock: false,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };

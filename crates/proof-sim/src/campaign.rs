@@ -63,12 +63,7 @@ pub fn describe_failure(report: &Report, plan: &Plan, replay: &str) -> String {
         text += &format!("  {}: {}\n", violation.check, crate::trace::without_padding(&violation.message));
     }
     text += &format!("replay: {replay}\n");
-    text += &format!(
-        "plan: {:?}, {} clients, {} hazards\n",
-        plan.shape,
-        plan.load.mixed + plan.load.ledger + plan.load.counters + plan.load.lifecycle + plan.load.s3,
-        plan.hazards.len()
-    );
+    text += &format!("plan: {:?}, {} clients, {} hazards\n", plan.shape, plan.load.clients(), plan.hazards.len());
     for hazard in &plan.hazards {
         text += &format!("  {hazard}\n");
     }

@@ -99,6 +99,12 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.clock_changed(node);
             true
         }
+        FaultKind::WallJump => {
+            let jump = hazard.amount as i64 * if hazard.amount.is_multiple_of(2) { 1 } else { -1 };
+            world.nodes[node].wall_off_ms += jump;
+            world.tell_wall_clock(node);
+            true
+        }
         FaultKind::Transfer
         | FaultKind::AddMember
         | FaultKind::RemoveMember
@@ -164,6 +170,7 @@ pub fn heal(world: &mut World) {
         world.nodes[node].slow_disk_us = 0;
         world.nodes[node].cores = vec![0; world.nodes[node].lanes.len()];
         world.nodes[node].clock.set_drift(now, 0);
+        world.nodes[node].wall_off_ms = 0;
         world.clock_changed(node);
         if world.nodes[node].paused_until > now {
             world.nodes[node].paused_until = now;

@@ -88,6 +88,8 @@ pub struct Node {
     /// When it was last paused or its clock bent: its clients cannot expect answers in time.
     pub disturbed_at: u64,
     pub clock: Clock,
+    /// How far its wall clock is off.
+    pub wall_off_ms: i64,
     pub lanes: Vec<LaneHost>,
     /// When each core ends the turn it is in. Fewer than lanes: those share a core by turns.
     pub cores: Vec<u64>,

@@ -6,7 +6,8 @@
 use crate::disk::SimDisk;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, LogIndex, Tick};
+use base_types::{ClusterId, ClusterName, LogIndex, Tick};
+use core_backends::metadata::Scope;
 use core_cluster::api::{Glance, LaneStatistics, ReplicaView};
 use core_node::api::{Effects, Event, NodeConfig};
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub trait Machine {
     fn sizes(&self) -> Sizes;
     /// The state of a replica as a hash, and the index it stands at. `None`: cannot be told.
     fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)>;
+    /// A cluster's name and what a replica serves of a keyspace. `None`: nothing of any.
+    fn served_partitions(&self, _cluster: ClusterId) -> Option<(ClusterName, Vec<Scope>)> {
+        None
+    }
 }
 
 /// Starts a core from what its disk holds.

@@ -228,6 +228,8 @@ fn command_speed(words: &[String]) -> Ran {
         keyspaces: 0,
         buckets: 0,
         versioned: 0,
+        regional: false,
+        wall_clock: false,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {

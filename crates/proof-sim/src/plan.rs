@@ -16,6 +16,10 @@ pub const NODES_MAX: u64 = 7;
 pub const HAZARDS_MAX: usize = 10_000;
 /// The longest a plan may load the world, in milliseconds.
 pub const LOAD_MS_MAX: u64 = 3_600_000;
+/// The most lanes a node may have.
+const LANES_MAX: u64 = 4;
+/// The most clients of one kind.
+const CLIENTS_MAX: u64 = 1_000;
 
 /// A whole run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -77,6 +81,12 @@ pub struct Shape {
     /// So many of them keep versions.
     #[serde(default)]
     pub versioned: u64,
+    /// Regions have a cluster of their own, of up to three of their nodes (only with the whole core).
+    #[serde(default)]
+    pub regional: bool,
+    /// Nodes are told the wall clock, which may jump. Otherwise it is never told.
+    #[serde(default)]
+    pub wall_clock: bool,
 }
 
 /// Constants of the core, mostly tiny, so that rare paths are walked often.
@@ -258,6 +268,7 @@ faults! {
     Deaf = "deaf": "frames to `node` come up to `amount` ms late, from each peer another time (0: never)",
     Drift = "drift": "the clock of `node` runs `amount` in a million off (odd: slow, even: fast)",
     ClockJump = "clock_jump": "the clock of `node` jumps `amount` ms forward",
+    WallJump = "wall_jump": "the wall clock of `node` jumps `amount` ms (odd: back, even: forward)",
     Transfer = "transfer": "an operator hands a cluster's leadership to `node`",
     AddMember = "add_member": "an operator adds `node` to a cluster",
     RemoveMember = "remove_member": "an operator removes `node` from a cluster",
@@ -315,13 +326,9 @@ impl Plan {
     /// Whether the plan is one this simulator can run.
     pub fn check(&self) -> Result<(), String> {
         let shape = &self.shape;
-        let within = |name: &str, value: u64, low: u64, high: u64| match (low..=high).contains(&value) {
-            true => Ok(()),
-            false => Err(format!("{name} is {value}; it must be {low}…{high}")),
-        };
         within("version", u64::from(self.version), u64::from(PLAN_VERSION), u64::from(PLAN_VERSION))?;
         within("shape.nodes", shape.nodes, 1, NODES_MAX)?;
-        within("shape.lanes", u64::from(shape.lanes), 1, 4)?;
+        within("shape.lanes", u64::from(shape.lanes), 1, LANES_MAX)?;
         within("shape.regions", shape.regions, 1, 3)?;
         within("shape.world_members", shape.world_members, 1, shape.nodes)?;
         within("shape.clusters", shape.clusters, 0, 1_000)?;
@@ -329,22 +336,115 @@ impl Plan {
         within("shape.keyspaces", shape.keyspaces, 0, 8)?;
         within("shape.buckets", shape.buckets, 0, 4)?;
         within("shape.versioned", shape.versioned, 0, shape.buckets)?;
-        within("tuning.split_keys", self.tuning.split_keys, 4, 1 << 40)?;
-        within("tuning.tick_ms", self.tuning.tick_ms, 1, 1_000)?;
-        within("tuning.turn_events_max", self.tuning.turn_events_max as u64, 1, 4_096)?;
-        within("tuning.segment_bytes", self.tuning.segment_bytes, 16 << 10, 64 << 20)?;
-        within("load.run_ms", self.load.run_ms, 1, LOAD_MS_MAX)?;
-        within("load.deadline_ms", self.load.deadline_ms, 1, 30_000)?;
-        within("load.keys", self.load.keys, 1, 1_000)?;
-        within("load.value_bytes", self.load.value_bytes, 12, 65_536)?;
+        self.tuning.check()?;
+        self.load.check()?;
+        if shape.clusters + shape.keyspaces == 0 && self.load.of_keys() > 0 {
+            return Err(
+                "shape has neither clusters nor keyspaces for its clients of keys; make one of them 1".to_string()
+            );
+        }
         within("the number of hazards", self.hazards.len() as u64, 0, HAZARDS_MAX as u64)?;
         for (number, hazard) in self.hazards.iter().enumerate() {
             within(&format!("hazard {number}: node"), hazard.node, 0, shape.nodes)?;
             within(&format!("hazard {number}: peer"), hazard.peer, 0, shape.nodes)?;
             within(&format!("hazard {number}: for_ms"), hazard.for_ms, 0, LOAD_MS_MAX)?;
             within(&format!("hazard {number}: at_ms"), hazard.at_ms, 0, self.load.run_ms)?;
+            within(&format!("hazard {number}: amount"), hazard.amount, 0, hazard.kind.amount_max())?;
         }
         Ok(())
+    }
+}
+
+impl FaultKind {
+    /// The largest amount that means anything.
+    fn amount_max(self) -> u64 {
+        match self {
+            FaultKind::Loss | FaultKind::Duplicate | FaultKind::Delay => 1_000,
+            FaultKind::Drift => 999_999,
+            FaultKind::FewerCores => LANES_MAX,
+            // Sectors, effects, nodes, clusters, milliseconds: far beyond what is drawn, and harmless.
+            _ => LOAD_MS_MAX,
+        }
+    }
+}
+
+impl SimTuning {
+    fn check(&self) -> Result<(), String> {
+        let (heartbeat, election) = (self.heartbeat_ticks as u64, self.election_ticks as u64);
+        let (batch, chunk) = (self.batch_bytes_max as u64, self.snapshot_chunk_bytes as u64);
+        within("tuning.tick_ms", self.tick_ms, 1, 1_000)?;
+        within("tuning.heartbeat_ticks", heartbeat, 1, 1_000)?;
+        within("tuning.election_ticks", election, heartbeat + 1, 10_000)?;
+        within("tuning.quiesce_after_ticks", u64::from(self.quiesce_after_ticks), 1, 1_000_000)?;
+        within("tuning.flush_bytes", self.flush_bytes, 1, 1 << 30)?;
+        within("tuning.flush_after_ms", self.flush_after_ms, 1, LOAD_MS_MAX)?;
+        within("tuning.log_keep_bytes", self.log_keep_bytes, 0, 1 << 40)?;
+        within("tuning.snapshot_chunk_bytes", chunk, 1, 4 << 20)?;
+        within("tuning.node_heartbeat_ms", self.node_heartbeat_ms, 1, LOAD_MS_MAX)?;
+        within("tuning.node_down_ms", self.node_down_ms, 1, LOAD_MS_MAX)?;
+        within("tuning.replace_after_ms", self.replace_after_ms, 0, LOAD_MS_MAX)?;
+        within("tuning.segment_bytes", self.segment_bytes, 16 << 10, 64 << 20)?;
+        within("tuning.spare_segments", self.spare_segments as u64, 0, 16)?;
+        within("tuning.batch_bytes_max", batch, 1, self.segment_bytes)?;
+        within("tuning.segments_soft_max", self.segments_soft_max as u64, 1, 10_000)?;
+        within("tuning.seal_after_ms", self.seal_after_ms, 1, LOAD_MS_MAX)?;
+        within("tuning.turn_events_max", self.turn_events_max as u64, 1, 4_096)?;
+        within("tuning.split_keys", self.split_keys, 4, 1 << 40)?;
+        within("tuning.split_writes", self.split_writes, 0, 1 << 40)
+    }
+}
+
+impl Load {
+    /// The clients of each kind.
+    fn of_kinds(&self) -> [(&'static str, u64); 11] {
+        [
+            ("load.mixed", self.mixed),
+            ("load.ledger", self.ledger),
+            ("load.counters", self.counters),
+            ("load.lifecycle", self.lifecycle),
+            ("load.readers", self.readers),
+            ("load.writers", self.writers),
+            ("load.s3", self.s3),
+            ("load.s3_growing", self.s3_growing),
+            ("load.uploaders", self.uploaders),
+            ("load.owners", self.owners),
+            ("load.swappers", self.swappers),
+        ]
+    }
+
+    /// How many clients there are (those of keys that grow are among those of buckets).
+    pub fn clients(&self) -> u64 {
+        self.of_kinds().iter().map(|(_, count)| count).sum::<u64>() - self.s3_growing
+    }
+
+    /// Clients that read and write plain keys.
+    fn of_keys(&self) -> u64 {
+        self.mixed + self.ledger + self.counters + self.readers + self.writers + self.swappers
+    }
+
+    fn check(&self) -> Result<(), String> {
+        within("load.run_ms", self.run_ms, 1, LOAD_MS_MAX)?;
+        for (name, count) in self.of_kinds() {
+            within(name, count, 0, CLIENTS_MAX)?;
+        }
+        within("load.s3_growing", self.s3_growing, 0, self.s3)?;
+        within("load.writers_rest", self.writers_rest, 1, 10_000)?;
+        within("load.think_ms", self.think_ms, 1, LOAD_MS_MAX)?;
+        within("load.deadline_ms", self.deadline_ms, 1, 30_000)?;
+        within("load.keys", self.keys, 1, 1_000)?;
+        within("load.value_bytes", self.value_bytes, 12, 65_536)?;
+        for (name, share) in [("hopeful", self.hopeful), ("eventual", self.eventual), ("absolute", self.absolute)] {
+            within(&format!("load.{name}"), share, 0, 1_000)?;
+        }
+        let weak = self.hopeful + self.eventual + self.absolute;
+        within("load: hopeful, eventual and absolute together", weak, 0, 1_000)
+    }
+}
+
+fn within(name: &str, value: u64, low: u64, high: u64) -> Result<(), String> {
+    match (low..=high).contains(&value) {
+        true => Ok(()),
+        false => Err(format!("{name} is {value}; it must be {low}…{high}")),
     }
 }
 
@@ -374,11 +474,29 @@ mod tests {
     fn a_plan_survives_its_file_and_bad_files_are_refused_in_one_line() {
         let plan = crate::swarm::draw(7, crate::plan::Layer::Core);
         assert_eq!(Plan::parse(&plan.to_toml()), Ok(plan.clone()));
+        let changed = |change: fn(&mut Plan)| {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            plan.to_toml()
+        };
+        fn put(plan: &mut Plan, kind: FaultKind, amount: u64) {
+            plan.hazards.push(Hazard { at_ms: 1, kind, node: 1, peer: 0, for_ms: 1, amount });
+        }
         let bad = [
             plan.to_toml().replace("version = 1", "version = 2"),
             plan.to_toml() + "\n[[hazard]]\nat_ms = 1\nkind = \"meteor\"\n",
             plan.to_toml() + "\n[[hazard]]\nat_ms = 1\nkind = \"crash\"\nnode = 99\n",
             plan.to_toml().replace("[shape]", "[shape]\ncolour = 3"),
+            changed(|plan| plan.load.mixed = u64::MAX),
+            changed(|plan| plan.load.think_ms = 0),
+            changed(|plan| (plan.shape.clusters, plan.shape.keyspaces) = (0, 0)),
+            changed(|plan| plan.load.hopeful = 999 + plan.load.hopeful),
+            changed(|plan| plan.tuning.snapshot_chunk_bytes = 0),
+            changed(|plan| plan.tuning.heartbeat_ticks = plan.tuning.election_ticks),
+            changed(|plan| plan.tuning.spare_segments = 1 << 40),
+            changed(|plan| put(plan, FaultKind::FewerCores, 1 << 60)),
+            changed(|plan| put(plan, FaultKind::Drift, 1_000_001)),
+            changed(|plan| put(plan, FaultKind::Loss, 1_001)),
             "not a plan".to_string(),
         ];
         for text in bad {

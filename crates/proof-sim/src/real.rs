@@ -4,7 +4,8 @@ use crate::disk::SimDisk;
 use crate::machine::{Machine, Opener};
 use base_engine::Engine;
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, LogIndex, Tick};
+use base_types::{ClusterId, ClusterName, LogIndex, Tick};
+use core_backends::metadata::Scope;
 use core_cluster::api::{Glance, LaneStatistics, ReplicaView};
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::Core;
@@ -59,5 +60,9 @@ impl Machine for RealCore {
 
     fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {
         self.0.lane().state_hash(cluster)
+    }
+
+    fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<Scope>)> {
+        self.0.lane().served_partitions(cluster)
     }
 }

@@ -431,6 +431,7 @@ impl Run {
     }
 
     fn replicas_equal(&mut self) {
+        self.world.note_all_owners();
         let until = self.world.now + EQUAL_US;
         loop {
             let unequal = self.unequal();

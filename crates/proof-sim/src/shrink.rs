@@ -17,10 +17,10 @@ pub fn shrink(plan: &Plan, check: &str, mut fails: impl FnMut(&Plan) -> Option<S
     };
     let mut best = plan.clone();
     best.hazards = drop_hazards(&best, &mut still);
-    let smaller: [fn(&mut Plan); 9] = [
+    let smaller: [fn(&mut Plan); 10] = [
         |plan| {
-            (plan.load.s3, plan.load.uploaders, plan.load.owners) = (0, 0, 0);
-            (plan.shape.buckets, plan.shape.versioned) = (0, 0);
+            (plan.load.s3, plan.load.s3_growing, plan.load.uploaders, plan.load.owners) = (0, 0, 0, 0);
+            (plan.shape.buckets, plan.shape.versioned, plan.shape.wall_clock) = (0, 0, false);
         },
         |plan| plan.load.uploaders = 0,
         |plan| plan.load.owners = 0,
@@ -29,6 +29,7 @@ pub fn shrink(plan: &Plan, check: &str, mut fails: impl FnMut(&Plan) -> Option<S
         |plan| plan.load.counters = 0,
         |plan| plan.load.mixed = plan.load.mixed.min(1),
         |plan| plan.shape.keyspaces = 0,
+        |plan| plan.shape.regional = false,
         |plan| {
             plan.load.run_ms =
                 (plan.load.run_ms / 2).max(plan.hazards.iter().map(|hazard| hazard.at_ms).max().unwrap_or(0) + 1_000)

@@ -31,9 +31,15 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     }
     if layer == Layer::Core {
         draw_buckets(seed, &mut shape, &mut load, &mut tuning);
+        draw_wall_clock(seed, &mut shape, &load, &mut hazards, calm);
+        shape.regional = shape.regions > 1 && Random::stream(seed, "regional").per_mille(250);
     }
     let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
     emphasis::of(seed, layer).bend(&mut plan);
+    // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
+    if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
+        plan.shape.regional = false;
+    }
     plan
 }
 
@@ -52,6 +58,22 @@ fn draw_buckets(seed: u64, shape: &mut Shape, load: &mut Load, tuning: &mut SimT
     }
 }
 
+/// Who keeps objects is told the time of day in half of the worlds, and told wrong now and then: a version's time never
+/// steps back for it. Its own stream.
+fn draw_wall_clock(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard>, calm: bool) {
+    let mut random = Random::stream(seed, "wall clock");
+    shape.wall_clock = shape.buckets > 0 && random.per_mille(500);
+    if !shape.wall_clock || calm {
+        return;
+    }
+    for _ in 0..random.below(4) {
+        let (at_ms, node) = (random.below(load.run_ms), random.between(1, shape.nodes));
+        let amount = *random.pick(&[2_000, 60_001, 3_599_998, 3_599_999]);
+        hazards.push(Hazard { at_ms, kind: FaultKind::WallJump, node, peer: 0, for_ms: 0, amount });
+    }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
+}
+
 fn draw_shape(random: &mut Random) -> Shape {
     let nodes = *random.pick(&[1, 3, 3, 3, 5, 5, 5, 7, 4]);
     let sizes: Vec<u64> = [1, 2, 3, 3, 3, 5, 5, 7].into_iter().filter(|size| *size <= nodes).collect();
@@ -66,6 +88,8 @@ fn draw_shape(random: &mut Random) -> Shape {
         keyspaces: random.below(2),
         buckets: 0,
         versioned: 0,
+        regional: false,
+        wall_clock: false,
     }
 }
 
@@ -141,6 +165,7 @@ fn needs_router(kind: FaultKind) -> bool {
             | MoveMember
             | Decommission
             | Reshard
+            | WallJump
     )
 }
 
@@ -176,7 +201,7 @@ fn eligible(kind: FaultKind, layer: Layer, shape: &Shape) -> bool {
         return false;
     }
     let damage_ok = shape.world_members >= 3 && shape.cluster_size >= 3;
-    !matches!(kind, FaultKind::MoveMember | FaultKind::Decommission)
+    !matches!(kind, FaultKind::MoveMember | FaultKind::Decommission | FaultKind::WallJump)
         && !MORE.contains(&kind)
         && (damage_ok || !damages(kind))
         && (shape.nodes >= 3 || !needs_peers(kind))
@@ -195,10 +220,13 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         keyspaces: 1,
         buckets: 0,
         versioned: 0,
+        regional: false,
+        wall_clock: false,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
-    moves || more || eligible(kind, layer, &widest)
+    let told = kind == FaultKind::WallJump && layer == Layer::Core;
+    moves || more || told || eligible(kind, layer, &widest)
 }
 
 /// Kinds with a stream of their own (`draw_more`), so that the other draws stay what they were.

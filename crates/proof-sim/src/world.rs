@@ -31,7 +31,7 @@ use bytes::Bytes;
 use core_node::api::{Effect, Event, Mail};
 use links::KEEPER_US;
 use lives::new_node;
-use proof_check::invariants::{LeaderBook, StateBook, TimeBook};
+use proof_check::invariants::{LeaderBook, OwnerBook, StateBook, TimeBook};
 use proof_check::Violation;
 use queue::Queue;
 use see_saw::SeeSaw;
@@ -137,6 +137,7 @@ pub struct World {
     pub violations: Vec<Violation>,
     pub leaders: LeaderBook,
     pub states: StateBook,
+    pub owners: OwnerBook,
     /// How long queues became, and which paths were walked.
     pub marks: Marks,
     pub walked: Walked,
@@ -201,6 +202,7 @@ impl World {
             violations: Vec::new(),
             leaders: LeaderBook::default(),
             states: StateBook::default(),
+            owners: OwnerBook::default(),
             marks: Marks::default(),
             walked: Walked::default(),
             turns: 0,

@@ -11,6 +11,8 @@ use core_node::api::Event;
 
 /// How often connections are looked after.
 pub(super) const KEEPER_US: u64 = 100_000;
+/// The wall clock is told every second.
+const WALL_CLOCK_KEEPS: u64 = 10;
 
 impl World {
     pub(super) fn send(&mut self, from: usize, to: NodeId, lane: LaneId, frame: Bytes) {
@@ -43,6 +45,9 @@ impl World {
     /// Brings connections up where they can be, and finds the dead ones.
     pub(super) fn keep_connections(&mut self) {
         self.schedule(self.now + KEEPER_US, Due::Keeper);
+        if self.now / KEEPER_US % WALL_CLOCK_KEEPS == 0 {
+            (0..self.nodes.len()).for_each(|node| self.tell_wall_clock(node));
+        }
         for one in 0..self.nodes.len() {
             for other in one + 1..self.nodes.len() {
                 let reachable = !self.network.is_cut(one, other) && !self.network.is_cut(other, one);

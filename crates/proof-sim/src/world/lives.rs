@@ -17,6 +17,11 @@ use proof_check::Violation;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// What wall clocks say when a world begins.
+const WALL_CLOCK_MS: u64 = 1_700_000_000_000;
+/// A region's cluster has three members, or one where there are fewer nodes.
+const REGION_MEMBERS_MAX: usize = 3;
+
 impl World {
     /// The process ends. With `down_us` it comes back by itself. `told`: its connections are reset.
     pub fn kill(&mut self, node: usize, down_us: Option<u64>, told: bool) {
@@ -91,6 +96,31 @@ impl World {
                 return;
             }
         }
+        self.tell_wall_clock(node);
+    }
+
+    /// Tells a node's cores what its wall clock says, in worlds where it is told at all.
+    pub fn tell_wall_clock(&mut self, node: usize) {
+        if !self.plan.shape.wall_clock || !self.nodes[node].running {
+            return;
+        }
+        let unix_ms = (WALL_CLOCK_MS + self.now / 1_000).saturating_add_signed(self.nodes[node].wall_off_ms);
+        for lane in 0..self.nodes[node].lanes.len() {
+            self.post(node, lane, Event::Clock { unix_ms });
+        }
+    }
+
+    /// The members of a node's regional cluster, if regions have one: an odd number of its region's first nodes.
+    fn region_members(&self, node: usize) -> Vec<u64> {
+        let region = &self.network.regions;
+        let all: Vec<u64> =
+            (0..self.nodes.len()).filter(|of| region[*of] == region[node]).map(|of| of as u64).collect();
+        let count = match all.len() {
+            _ if !self.plan.shape.regional => 0,
+            0..=2 => 1,
+            _ => REGION_MEMBERS_MAX,
+        };
+        all.into_iter().take(count).collect()
     }
 
     pub(super) fn open_lane(&mut self, node: usize, lane: usize, config: NodeConfig) -> bool {
@@ -171,7 +201,7 @@ impl World {
             peer_address: format!("n{}:7601", host.id),
             http_address: format!("n{}:7101", host.id),
             world_members: (0..self.plan.shape.world_members).map(address).collect(),
-            region_members: Vec::new(),
+            region_members: self.region_members(node).into_iter().map(address).collect(),
             default_engine: "memory".to_string(),
             engines: vec!["memory".to_string()],
             version: "sim".to_string(),
@@ -203,6 +233,7 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
         paused_until: 0,
         disturbed_at: 0,
         clock: Clock::new(0, 1_000_000 + random.below(1 << 40)),
+        wall_off_ms: 0,
         lanes: (0..lanes).map(|_| LaneHost::new()).collect(),
         cores: vec![0; usize::from(lanes)],
         armed: None,

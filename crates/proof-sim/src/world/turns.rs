@@ -8,7 +8,8 @@ use super::describe::{event_line, event_name, event_number};
 use super::{Due, World};
 use crate::host::{Armed, INBOX_EVENTS_MAX};
 use crate::plan::FaultKind;
-use base_types::LaneId;
+use base_types::{ClusterName, LaneId};
+use core_backends::metadata::Scope;
 use core_node::api::{Effect, Effects, Event};
 use proof_check::Violation;
 
@@ -134,8 +135,29 @@ impl World {
             if let Some((applied, hash)) = hash {
                 let found = self.states.note(seen.cluster, seen.generation, applied, id, hash);
                 found.into_iter().for_each(|violation| self.violate(violation));
+                self.note_owners(machine.served_partitions(seen.cluster));
             }
         }
+    }
+
+    /// Notes which partitions of a keyspace a replica serves, at which epochs.
+    fn note_owners(&mut self, served: Option<(ClusterName, Vec<Scope>)>) {
+        let Some((name, scopes)) = served else { return };
+        for scope in scopes {
+            let found = self.owners.note(name.as_str(), scope.partition.0, scope.epoch);
+            found.into_iter().for_each(|violation| self.violate(violation));
+        }
+    }
+
+    /// The same for all replicas there are.
+    pub fn note_all_owners(&mut self) {
+        let machines = self.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
+        let all = machines.flat_map(|machine| {
+            let glances = machine.glances().into_iter();
+            glances.map(|seen| machine.served_partitions(seen.cluster)).collect::<Vec<_>>()
+        });
+        let all: Vec<_> = all.collect();
+        all.into_iter().for_each(|served| self.note_owners(served));
     }
 
     pub(super) fn carry_out(&mut self, node: usize, lane: usize, effects: Effects, voted: bool) {
