@@ -14,6 +14,10 @@ use std::fmt::Write;
 
 /// From so many seeds on, every fault kind must have fired.
 pub const SEEDS_FOR_PROBES: u64 = 500;
+/// Work that every large run of the whole core must have seen: lost disks replaced, members moved off nodes that are gone or go.
+const MUST_BE_BUSY: &[&str] =
+    &["replacements under way, a core", "members to move, a core", "snapshots going out, a lane", "plans, a core"];
+
 /// Sums over runs.
 #[derive(Clone, Default, Debug)]
 pub struct Totals {
@@ -80,14 +84,16 @@ impl Totals {
         findings
     }
 
-    /// Fault kinds that never fired and paths never walked, although the run was large enough.
+    /// Fault kinds that never fired, paths never walked and work never under way, although the run was large enough.
     pub fn dead_probes(&self, layer: Layer) -> Vec<&'static str> {
         if self.seeds < SEEDS_FOR_PROBES {
             return Vec::new();
         }
         let drawn = FaultKind::ALL.iter().filter(|kind| swarm::draws(**kind, layer)).map(|kind| kind.name());
         let dead = drawn.filter(|name| self.probes.get(name).copied().unwrap_or(0) == 0);
-        dead.chain(self.walked.dead(layer == Layer::Core)).collect()
+        let busy = |name: &str| self.marks.iter().any(|(of, mark)| of == name && mark.high > 0);
+        let idle = MUST_BE_BUSY.iter().copied().filter(|name| layer == Layer::Core && !busy(name));
+        dead.chain(self.walked.dead(layer == Layer::Core)).chain(idle).collect()
     }
 
     /// The page.
@@ -131,5 +137,22 @@ impl Totals {
             let passing = if mark.passing { "yes" } else { "" };
             let _ = writeln!(out, "| {name} | {} | {} | {passing} |", mark.high, mark.bound);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_run_in_which_nothing_fired_has_failed() {
+        let of = |seeds| Totals { seeds, ..Totals::default() };
+        let told = of(SEEDS_FOR_PROBES).findings(Layer::Core).concat();
+        for name in ["crash_at_vote", "wall_jump", "snapshots installed", "members to move, a core"] {
+            assert!(told.contains("DEAD PROBES") && told.contains(name), "{name} is missed by nobody: {told}");
+        }
+        let lanes = of(SEEDS_FOR_PROBES).findings(Layer::Lane).concat();
+        assert!(lanes.contains("crash_at_vote") && !lanes.contains("wall_jump") && !lanes.contains("members to move"));
+        assert_eq!(of(SEEDS_FOR_PROBES - 1).findings(Layer::Core), Vec::<String>::new());
     }
 }
