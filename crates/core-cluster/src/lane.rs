@@ -758,6 +758,7 @@ impl Lane {
             replica.holds_back = false;
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
+            replica.forget_before_quiet(shared, now);
             let busy = replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
             // A tick alone gives most replicas nothing to do.
@@ -787,7 +788,7 @@ impl Lane {
                 || planted(Mutant::QuiesceWhileBehind)
                 || group.matched_on_all(&[member.replica]) >= commit
         });
-        if !whole || !caught_up {
+        if !whole || !caught_up || replica.remembers_much(shared) {
             return;
         }
         let (own, term) = (replica.spec.replica, group.term());

@@ -17,6 +17,7 @@ mod buggify;
 mod common;
 mod entry;
 mod flush;
+mod forgetting;
 mod lane;
 mod lost;
 mod meta;

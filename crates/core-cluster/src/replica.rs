@@ -696,7 +696,7 @@ impl Replica {
         }
     }
 
-    fn propose_entry(
+    pub fn propose_entry(
         &mut self,
         shared: &mut Shared,
         now: Tick,

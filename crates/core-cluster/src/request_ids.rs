@@ -195,6 +195,16 @@ impl RequestIds {
         self.applied.get(&id)
     }
 
+    pub fn len(&self) -> usize {
+        self.applied.len()
+    }
+
+    /// When the first row and the last may be forgotten: at that stamp the first surely goes, and mostly all.
+    pub fn all_expire_at(&self) -> Option<u64> {
+        let (first, last) = (self.rows.front()?, self.rows.back()?);
+        Some(first.1.max(last.1))
+    }
+
     /// What goes along when a part of the keys moves, from entries behind `asked.after`. A page ends after `CARRIED_MAX`
     /// ids or `PAGE_BYTES_MAX` bytes, or when it has looked at `LOOKED_AT_MAX`, always with a whole entry.
     pub fn carried(&self, asked: MemoryAsked, id_time_ms: u64, applied: LogIndex) -> MemoryPage {

@@ -311,3 +311,27 @@ fn a_failed_log_write_ends_acknowledgements() {
     world.cut.insert(NodeId(leader));
     world.put("k", "w");
 }
+
+#[test]
+fn a_cluster_that_falls_idle_forgets_the_requests_it_need_not_remember() {
+    let mut world = World::new(3, 3, 1 << 20);
+    for number in 0..200 {
+        world.put(&format!("k{number}"), "v");
+    }
+    let remembered = |world: &mut World| -> Vec<u64> {
+        let mut of = |node| {
+            let sizes = world.lane(node).sizes();
+            let size = sizes.iter().find(|(name, _)| *name == "request ids, a replica");
+            size.map_or(0, |(_, size)| size.length)
+        };
+        (1..=3).map(&mut of).collect()
+    };
+    assert!(remembered(&mut world).iter().all(|ids| *ids >= 190), "{:?}", remembered(&mut world));
+    // Deadlines are two seconds here, and a duplicate may be six seconds late.
+    world.run(5_000);
+    assert!(remembered(&mut world).iter().all(|ids| *ids >= 190), "a retry could still come");
+    world.run(15_000);
+    assert_eq!(remembered(&mut world), [0, 0, 0]);
+    assert!((1..=3).all(|node| world.view(node).unwrap().quiesced), "and it is quiet");
+    world.assert_equal(3);
+}
