@@ -1,7 +1,8 @@
 //! A request's body, whole, within its bounds.
 //!
-//! Always: a length that is declared too long is refused before a byte of it is read; without one, or
-//! with a false one, no more than the limit is ever kept.
+//! Always: no more than the limit is ever kept, whatever length was declared. What is a little too long is read to its end
+//! and dropped, within bounds: most clients read no answer before they have sent all. What is far too long is
+//! refused before a byte of it is read.
 
 use base_types::{ErrorKind, Refusal};
 use bytes::{Bytes, BytesMut};
@@ -13,9 +14,18 @@ use std::time::Duration;
 /// Room taken for a body of several pieces before its bytes have come.
 const ROOM_AT_FIRST: usize = 16 << 10;
 
+/// So much of a body that is refused is read and dropped…
+const DROPPED_BYTES_MAX: u64 = 16 << 20;
+/// …for so long.
+const DROPPED_TIME: Duration = Duration::from_secs(2);
+
 /// Reads it; after an error the connection must be closed, for there may be more to come.
-pub async fn read(body: Incoming, bytes_max: usize, time: Duration) -> Result<Bytes, HttpError> {
-    if body.size_hint().lower() > bytes_max as u64 {
+pub async fn read(mut body: Incoming, bytes_max: usize, time: Duration) -> Result<Bytes, HttpError> {
+    let declared = body.size_hint().lower();
+    if declared > bytes_max as u64 {
+        if declared <= DROPPED_BYTES_MAX {
+            drop_rest(&mut body).await;
+        }
         return Err(too_large(bytes_max));
     }
     if body.is_end_stream() {
@@ -40,6 +50,8 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, HttpErro
         let Ok(data) = frame.into_data() else { continue };
         let so_far = first.as_ref().map_or(whole.len(), Bytes::len);
         if so_far + data.len() > bytes_max {
+            drop((first, whole));
+            drop_rest(&mut body).await;
             return Err(too_large(bytes_max));
         }
         // A body that comes in one piece, as most do, is not copied.
@@ -54,6 +66,20 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, HttpErro
         }
     }
     Ok(first.unwrap_or_else(|| whole.freeze()))
+}
+
+/// Reads what is still to come, and keeps none of it.
+async fn drop_rest(body: &mut Incoming) {
+    let mut dropped = 0;
+    let rest = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            dropped += frame.data_ref().map_or(0, |data| data.len() as u64);
+            if dropped > DROPPED_BYTES_MAX {
+                break;
+            }
+        }
+    };
+    let _at_its_end_or_not = tokio::time::timeout(DROPPED_TIME, rest).await;
 }
 
 fn too_large(bytes_max: usize) -> HttpError {

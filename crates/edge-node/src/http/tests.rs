@@ -86,7 +86,12 @@ fn bodies_are_bounded_before_they_are_read() {
     // Ten gigabytes are declared: refused without waiting for a byte of them.
     let declared = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10000000000\r\n\r\n");
     assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("raise limits.body_bytes_max"), "{declared}");
-    // Chunked: refused as soon as it is too much, closed though more is to come.
+    // A little too much: whoever sends all of it before reading hears why, and not only that the pipe is broken.
+    let mut long = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 12000000\r\n\r\n".to_vec();
+    long.resize(long.len() + 12_000_000, b' ');
+    let answer = fixture.talk(&long);
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("BodyTooLarge"), "{answer}");
+    // Chunked: refused once it is too much and nothing more comes, closed though more was to come.
     let mut chunked = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     for _ in 0..3 {
         chunked.extend_from_slice(b"190\r\n");
