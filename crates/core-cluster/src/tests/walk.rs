@@ -219,7 +219,7 @@ impl Walk {
             let views = self.up().into_iter().filter_map(|id| self.world.view(id)).filter(|view| view.is_leader);
             let Some(latest) = views.max_by_key(|view| view.term) else { continue };
             let disk = self.world.nodes[&node].disk_id;
-            let Some(member) = latest.members.into_iter().find(|m| m.node == node && m.disk == disk) else { continue };
+            let Some(member) = latest.members.iter().find(|m| m.node == node && m.disk == disk) else { continue };
             let mut joining = spec(node.0, 0);
             joining.replica = member.replica;
             if self.world.nodes[&node].lane.is_some() && member.replica > ReplicaId(3) {

@@ -45,7 +45,7 @@ impl World {
     /// Brings connections up where they can be, and finds the dead ones.
     pub(super) fn keep_connections(&mut self) {
         self.schedule(self.now + KEEPER_US, Due::Keeper);
-        if self.now / KEEPER_US % WALL_CLOCK_KEEPS == 0 {
+        if (self.now / KEEPER_US).is_multiple_of(WALL_CLOCK_KEEPS) {
             (0..self.nodes.len()).for_each(|node| self.tell_wall_clock(node));
         }
         for one in 0..self.nodes.len() {
