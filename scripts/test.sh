@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 export RUST_BACKTRACE=1
 without=$(scripts/rocksdb.sh)
 cargo test --workspace $without --locked
+# The plain tests above run over the fuzz targets' seeds; where the nightly toolchain is, a moment of each under cargo fuzz too.
+if rustup run nightly rustc --version >/dev/null 2>&1; then FUZZ_SECONDS="${FUZZ_SECONDS:-1}" scripts/fuzz.sh; fi
 scripts/sim.sh "" "${TEST_SEEDS:-500}"
 scripts/first-hour.sh
 # The S3 gateway driven by real clients: in a world of five nodes.

@@ -211,7 +211,7 @@ pub(crate) fn fuzz_row(data: &[u8]) {
 
 /// For the fuzzer: a client's key in the rows that are made of it.
 pub(crate) fn fuzz_key(key: &[u8], closed: &[u8]) {
-    let stamp = VersionStamp(key.len() as u64 * 0x0101_0101_0101_0101);
+    let stamp = VersionStamp((key.len() as u64).wrapping_mul(0x0101_0101_0101_0101));
     let rows = [of_key(CURRENT, closed), of_version(VERSION, closed, stamp), of_once(closed, u128::from(stamp.0))];
     for row in &rows {
         assert_eq!(closed_of(row).ok(), Some(closed), "a row holds another key");
