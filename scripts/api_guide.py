@@ -142,7 +142,7 @@ MEANINGS = {
     "NoLeader": "the cluster has no leader now",
     "NotEqual": "a shard's copy is not equal yet; nodes handle this among themselves",
     "NotAMember": "the node has no replica of this cluster, or no voting one; `DescribeCluster` lists the members",
-    "NotFound": "there is no such route",
+    "NotFound": "there is no such route, or no such verification",
     "NotLeader": "another node leads; nodes handle this among themselves",
     "NotReady": "not yet: the node has not joined its world (`/ready` tells what is missing), or a keyspace is being created",
     "OutcomeUnknown": "the write may have happened; read, or repeat it with the same `request_id`",
@@ -440,6 +440,15 @@ Places a cluster by its rule, or says why no set of nodes meets it.
     say("### DescribeCluster\n\nThe same with the members' progress, asked of the leader.")
     described = show({"action": "DescribeCluster", "name": name}, node=4)
     leader = described["cluster"]["leader"]
+    say("""### VerifyCluster
+
+Every member checks every pair its engine holds, at one index, and they are compared. Members that hold the same undamaged
+pairs as the majority are `same`; others `differs`, `unclear` (no majority), `damaged` (they mend themselves), `unreadable`, `missed`
+(too busy to stand still at an index) or `silent`, and `advice` says what to do. The pairs of a large cluster take longer than
+a request may: an answer with `"done": false` comes at the deadline, and the same request with its `run` goes on waiting.
+""")
+    show({"action": "VerifyCluster", "name": name, "deadline_ms": 20000}, node=5)
+    show({"action": "VerifyCluster", "name": name, "run": "0000000000000001"}, 404)
     say("### ListClusters\n\nBy name; `prefix` and `start_after` narrow it, `limit` bounds the page.")
     show({"action": "ListClusters", "prefix": "metadata/", "limit": 10})
     say("### TransferLeader\n\nHands leadership to another member.")

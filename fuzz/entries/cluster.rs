@@ -14,7 +14,7 @@ use base_types::{
 };
 use bytes::Bytes;
 use core_backends::metadata::Command;
-use core_cluster::api::{EngineWork, LaneConfig, LaneOutput, LocalKind, LocalOperation, Member, ReplicaSpec};
+use core_cluster::api::{LaneConfig, LaneOutput, LocalKind, LocalOperation, Member, ReplicaSpec};
 use core_cluster::Lane;
 use core_log::testing::{DiskEvent, TestDisk};
 use core_log::LogConfig;
@@ -64,6 +64,8 @@ fn config(node: u64) -> LaneConfig {
         flush_after_ms: 200,
         log_keep_bytes: 4 << 10,
         snapshot_chunk_bytes: 1024,
+        scrub_bytes_per_second: 0,
+        scrub_round_ms: 0,
         label_spaces: false,
         buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
@@ -108,10 +110,7 @@ impl Host {
                 }
             }
             for job in output.engine {
-                let result = match &job.work {
-                    EngineWork::Write(batch) => self.engine.write(batch).map(|()| false),
-                    EngineWork::DropSpace { space, limit } => self.engine.drop_space(*space, *limit),
-                };
+                let result = job.work.carry_out(&*self.engine);
                 self.lane.on_engine_done(self.now, job.job, result);
             }
             if !busy {

@@ -77,6 +77,9 @@ pub enum Direction {
 /// What `visit` of a range returns: go on or stop.
 pub type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
+/// What `visit` of a walk gets: a key, and its value or (`None`) that the pair is damaged.
+pub type WalkVisit<'v> = &'v mut dyn FnMut(&[u8], Option<&[u8]>) -> ControlFlow<()>;
+
 /// Reads. Both the engine and a snapshot of it offer them.
 pub trait EngineRead {
     /// The value of a key.
@@ -90,6 +93,12 @@ pub trait EngineRead {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), EngineError>;
+
+    /// Visits the range's pairs in ascending order, damaged ones too where the engine can tell them apart by
+    /// their keys: `range` fails there. An error: damage that cannot be told apart.
+    fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        self.range(space, range, Direction::Forward, &mut |key, value| visit(key, Some(value)))
+    }
 
     /// The index up to which the space is durable; zero for a space never written.
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError>;
@@ -175,6 +184,12 @@ pub trait Engine: EngineRead + Send + Sync {
     /// `after` is empty first, then what the last part gave as `next`. Background work, for a scrub.
     fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
         verify::verify_by_reading(self, after)
+    }
+
+    /// Whether it also tells keys that were lost, or turned into others by flipped bits: where a damaged key is
+    /// one that nobody else has, nothing more than that key is then wrong.
+    fn tells_lost_keys(&self) -> bool {
+        false
     }
 
     /// Every space that holds anything.

@@ -6,7 +6,7 @@
 //!
 //! Always: a part is bounded, so that whoever scrubs can wait in between; a digest depends on the pairs of
 //! a space alone: the same in every engine, whatever it puts around them.
-//! Not here: what an engine's checksums are; asking a healthy replica for what is damaged (core-cluster).
+//! Not here: what an engine's checksums are; asking a healthy replica for what is damaged (core-cluster, `mend.rs`).
 
 use crate::{Direction, Engine, EngineError, EngineRead, KeyRange};
 use base_types::SpaceId;
@@ -29,6 +29,8 @@ pub struct VerifiedPart {
     /// Keys that are damaged and were told apart; the engine refuses them until they are written anew.
     /// Damage an engine cannot tell apart by keys is an error instead.
     pub damaged: Vec<(SpaceId, Bytes)>,
+    /// Spaces whose durable index is damaged: written anew, it is whole again.
+    pub indexes: Vec<SpaceId>,
     /// Where to go on; `None`: this was the last part.
     pub next: Option<Bytes>,
 }
@@ -44,15 +46,22 @@ pub struct Digest {
     pub hash: u64,
 }
 
+impl Digest {
+    /// The next pair, in ascending order.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
+        self.pairs += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        // The key's length goes in, so that no byte can pass from a key to its value.
+        let length = xxh3_64_with_seed(&(key.len() as u64).to_le_bytes(), self.hash);
+        self.hash = xxh3_64_with_seed(value, xxh3_64_with_seed(key, length));
+    }
+}
+
 /// The digest of a space: take it of a snapshot.
 pub fn digest(read: &dyn EngineRead, space: SpaceId) -> Result<Digest, EngineError> {
     let mut digest = Digest::default();
     read.range(space, KeyRange::ALL, Direction::Forward, &mut |key, value| {
-        digest.pairs += 1;
-        digest.bytes += (key.len() + value.len()) as u64;
-        // The key's length goes in, so that no byte can pass from a key to its value.
-        let length = xxh3_64_with_seed(&(key.len() as u64).to_le_bytes(), digest.hash);
-        digest.hash = xxh3_64_with_seed(value, xxh3_64_with_seed(key, length));
+        digest.add(key, value);
         ControlFlow::Continue(())
     })?;
     Ok(digest)
@@ -72,10 +81,17 @@ pub fn verify_by_reading<E: Engine + ?Sized>(engine: &E, after: &[u8]) -> Result
         if one != from {
             start.clear();
         }
+        match engine.durable_index(one) {
+            Err(EngineError::Corrupt(_)) => part.indexes.push(one),
+            other => drop(other?),
+        }
         let mut last = None;
-        engine.range(one, KeyRange { start: &start, end: None }, Direction::Forward, &mut |key, value| {
+        engine.walk(one, KeyRange { start: &start, end: None }, &mut |key, value| {
             part.entries += 1;
-            part.bytes += (key.len() + value.len()) as u64;
+            part.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+            if value.is_none() {
+                part.damaged.push((one, Bytes::copy_from_slice(key)));
+            }
             if part.entries < PART_PAIRS_MAX && part.bytes < PART_BYTES_MAX {
                 return ControlFlow::Continue(());
             }

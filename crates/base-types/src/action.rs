@@ -118,6 +118,9 @@ pub enum Action {
     ResolveCluster { name: ClusterName },
     /// As `ResolveCluster`, with the members' progress, asked of the leader.
     DescribeCluster { name: ClusterName },
+    /// Every member checks every pair at one index, and they are compared. Answers at the deadline at the
+    /// latest, with how far it is; asked again with `run`, it goes on telling of the same one.
+    VerifyCluster { name: ClusterName, run: Option<u64> },
     /// Lists clusters by name.
     ListClusters { prefix: String, start_after: Option<String>, limit: u32 },
     /// Hands leadership to a member.
@@ -174,6 +177,7 @@ impl Action {
             Action::DeleteCluster { .. } => "DeleteCluster",
             Action::ResolveCluster { .. } => "ResolveCluster",
             Action::DescribeCluster { .. } => "DescribeCluster",
+            Action::VerifyCluster { .. } => "VerifyCluster",
             Action::ListClusters { .. } => "ListClusters",
             Action::TransferLeader { .. } => "TransferLeader",
             Action::AddMember { .. } => "AddMember",
@@ -267,6 +271,7 @@ pub enum ActionResult {
         clusters: Vec<ClusterInfo>,
         next: Option<String>,
     },
+    Verification(VerificationInfo),
     Nodes {
         nodes: Vec<NodeInfo>,
     },
@@ -397,6 +402,40 @@ pub struct MemberInfo {
     /// The last index known to be in its log; 0 where unknown.
     pub matched: crate::LogIndex,
     pub up: bool,
+}
+
+/// What a verification of a cluster found so far.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct VerificationInfo {
+    pub name: ClusterName,
+    pub cluster: crate::ClusterId,
+    pub generation: crate::Generation,
+    pub run: u64,
+    pub done: bool,
+    /// The index at which members are compared; 0: not known yet.
+    pub index: crate::LogIndex,
+    /// Whether all members hold the same, undamaged; absent until it is done.
+    pub whole: Option<bool>,
+    pub members: Vec<MemberVerified>,
+    /// What an operator should do; empty when well.
+    pub advice: Vec<String>,
+}
+
+/// What a member of a cluster holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct MemberVerified {
+    pub node: NodeId,
+    pub replica: ReplicaId,
+    pub learner: bool,
+    /// `waiting`, `checking`, `same`, `differs`, `damaged`, `unclear`, `missed`, `unreadable`, `silent`.
+    pub state: &'static str,
+    pub pairs: u64,
+    pub bytes: u64,
+    /// Of the pairs that are whole.
+    pub digest: Option<u64>,
+    pub damaged: u64,
 }
 
 /// How far a node's decommissioning is.

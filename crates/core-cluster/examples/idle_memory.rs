@@ -67,6 +67,8 @@ fn config(node: u64) -> LaneConfig {
         flush_after_ms: 1_000,
         log_keep_bytes: 8 << 20,
         snapshot_chunk_bytes: 256 << 10,
+        scrub_bytes_per_second: 0,
+        scrub_round_ms: 0,
         label_spaces: false,
         buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
@@ -104,10 +106,7 @@ fn turn(nodes: &mut [Node], at: usize, now: Tick, wires: &mut Vec<(NodeId, PeerM
         }
     }
     for job in output.engine {
-        let result = match job.work {
-            EngineWork::Write(batch) => node.engine.write(&batch).map(|()| false),
-            EngineWork::DropSpace { space, limit } => node.engine.drop_space(space, limit),
-        };
+        let result = job.work.carry_out(&*node.engine);
         node.lane.on_engine_done(now, job.job, result);
     }
     wires.extend(output.messages.into_iter().map(|message| (NodeId(at as u64 + 1), message)));

@@ -89,6 +89,7 @@ impl Replica {
             return shared.complete(ticket, self.not_leader());
         }
         let result = match command {
+            AdminCommand::Verify { run } => return self.submit_verify(shared, now, ticket, deadline, run),
             AdminCommand::Describe => return shared.complete(ticket, LocalOutcome::Described(self.describe(now))),
             AdminCommand::SetDefaultConsistency { consistency, read_consistency } => {
                 let defaults = SetDefaults { consistency, read_consistency };

@@ -1,10 +1,10 @@
 //! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
 //! peers, jobs for the engine.
 
-use base_engine::WriteBatch;
+use base_engine::{Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::{
     BackendKind, ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
-    ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency,
+    ReplicaId, RequestId, SpaceId, Term, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -101,6 +101,11 @@ pub enum AdminCommand {
     },
     /// The leader's view of members and progress.
     Describe,
+    /// Every member checks every pair at one index; answered when all have, or at the deadline with how far
+    /// they are. `run`: the one begun before.
+    Verify {
+        run: Option<u64>,
+    },
 }
 
 /// How an operation ended.
@@ -126,6 +131,7 @@ pub enum LocalOutcome {
         cluster_time_ms: u64,
     },
     Described(ClusterDescription),
+    Verified(Box<ClusterVerification>),
     AdminDone {
         at: OrderedAt,
     },
@@ -175,6 +181,50 @@ pub struct ClusterDescription {
     pub cluster_time_ms: u64,
 }
 
+/// What a verification found so far.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterVerification {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub name: ClusterName,
+    pub run: u64,
+    /// Every member has told, or does not answer.
+    pub done: bool,
+    /// Where the members are compared; zero: not known yet.
+    pub index: LogIndex,
+    pub members: Vec<MemberVerification>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberVerification {
+    pub member: Member,
+    pub told: Verified,
+}
+
+/// What a member says of its pairs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verified {
+    /// It has not come to the mark.
+    Unknown,
+    /// So many pairs so far.
+    Walking { pairs: u64 },
+    /// All pairs at this index; the digest is of those that are whole.
+    Checked { index: LogIndex, pairs: u64, bytes: u64, hash: u64, damaged: u64 },
+    /// It could not stand still at the mark (a flush was under way), or its snapshot expired.
+    Missed,
+    /// Its engine cannot be read.
+    Unreadable { message: String },
+    /// It does not answer.
+    Silent,
+}
+
+impl Verified {
+    /// Whether nothing more is to be expected.
+    pub fn is_final(&self) -> bool {
+        !matches!(self, Verified::Unknown | Verified::Walking { .. })
+    }
+}
+
 /// What a lane wants done; drained after every turn.
 #[derive(Debug, Default)]
 pub struct LaneOutput {
@@ -210,7 +260,37 @@ pub struct EngineJob {
 #[derive(Clone, Debug)]
 pub enum EngineWork {
     Write(std::sync::Arc<WriteBatch>),
-    DropSpace { space: base_types::SpaceId, limit: usize },
+    DropSpace {
+        space: base_types::SpaceId,
+        limit: usize,
+    },
+    /// A part of what the engine keeps is read and checked (`Engine::verify`).
+    Verify {
+        after: Bytes,
+    },
+}
+
+/// What a job came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EngineAnswer {
+    Done,
+    /// A drop has more to do.
+    More,
+    Verified(VerifiedPart),
+}
+
+impl EngineWork {
+    /// Does it: for whoever has the engine's thread.
+    pub fn carry_out(&self, engine: &dyn Engine) -> Result<EngineAnswer, EngineError> {
+        match self {
+            EngineWork::Write(batch) => engine.write(batch).map(|()| EngineAnswer::Done),
+            EngineWork::DropSpace { space, limit } => {
+                let more = engine.drop_space(*space, *limit)?;
+                Ok(if more { EngineAnswer::More } else { EngineAnswer::Done })
+            }
+            EngineWork::Verify { after } => engine.verify(after).map(EngineAnswer::Verified),
+        }
+    }
 }
 
 /// What the node should know about a local replica.
@@ -228,6 +308,10 @@ pub enum Notice {
     Gone { cluster: ClusterId, name: ClusterName },
     /// This replica lost what it promised (rot that no peer could mend): it waits to be replaced.
     Damaged { cluster: ClusterId, name: ClusterName, message: String },
+    /// Pairs of a replica read as damaged, were mended, or cannot be.
+    Mending { cluster: ClusterId, name: ClusterName, message: String, lost: bool },
+    /// A scrub cannot read an engine.
+    ScrubFailed { engine: String, message: String },
     /// The log failed: nothing is acknowledged any more; the process should end and recover.
     LogFailed { message: String },
     /// A peer addressed a cluster that is not here; core-node may answer with what it knows.
@@ -251,6 +335,10 @@ pub struct LaneConfig {
     pub flush_after_ms: u64,
     pub log_keep_bytes: u64,
     pub snapshot_chunk_bytes: usize,
+    /// How much a scrub reads of each engine in a second; zero: there is none.
+    pub scrub_bytes_per_second: u64,
+    /// A round of a scrub begins no sooner than so long behind the one before.
+    pub scrub_round_ms: u64,
     /// Each space says in itself whose it is (`reborn.rs`): for engines that outlive the node.
     pub label_spaces: bool,
     /// Until then rare orders are made common (buggify.rs): simulator only, else `Tick(0)`.
@@ -265,6 +353,8 @@ pub struct ReplicaView {
     pub generation: Generation,
     pub name: ClusterName,
     pub replica: ReplicaId,
+    /// Where its engine keeps it.
+    pub space: SpaceId,
     pub leader: Option<NodeId>,
     pub is_leader: bool,
     pub is_learner: bool,
@@ -292,7 +382,7 @@ pub struct Glance {
     pub blank: bool,
 }
 
-/// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`).
+/// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`, `pairs_damaged`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneStatistics {
     pub replicas: u64,
@@ -314,6 +404,19 @@ pub struct LaneStatistics {
     pub snapshots_sent: u64,
     pub snapshots_installed: u64,
     pub entries_repaired: u64,
+    /// Entries, bytes and whole rounds of scrubs, and parts that could not be read.
+    pub scrub_entries: u64,
+    pub scrub_bytes: u64,
+    pub scrub_rounds: u64,
+    pub scrub_failures: u64,
+    /// Pairs that are being mended now.
+    pub pairs_damaged: u64,
+    /// Pairs found damaged, put again from another member's or overwritten meanwhile, and given up: damaged everywhere.
+    pub pairs_found_damaged: u64,
+    pub pairs_repaired: u64,
+    pub pairs_lost: u64,
+    /// Replicas given up because pairs could not be mended one by one: rebuilt as damaged ones.
+    pub replicas_rebuilt: u64,
     pub messages_sent: u64,
     pub flushes: u64,
 }

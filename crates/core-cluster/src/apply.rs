@@ -8,6 +8,7 @@ use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
 use crate::overlay::BackendSpace;
 use crate::replica::{Replica, Shared};
 use crate::request_ids::{Applied, RowBuilder};
+use crate::verify::{Mark, MARK_COMMAND};
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -58,20 +59,30 @@ impl Encode for Done {
 }
 
 impl Replica {
-    /// Applies entries in order and tells Raft.
+    /// Applies entries in order and tells Raft. One that needs a damaged pair waits, and those behind it.
     pub fn apply_all(&mut self, shared: &mut Shared, now: Tick, entries: Vec<LogEntry>) -> Result<(), EngineError> {
-        let Some(last) = entries.last().map(|entry| entry.index) else { return Ok(()) };
-        for entry in entries {
-            self.apply_entry(shared, now, entry)?;
+        let before = self.meta.applied;
+        let mut entries = entries.into_iter();
+        while let Some(entry) = entries.next() {
+            if let Err(error) = self.apply_entry(shared, now, &entry) {
+                if !self.waits_for_mending(shared, now, &error) {
+                    return Err(error);
+                }
+                self.late = std::iter::once(entry).chain(entries).collect();
+                break;
+            }
+        }
+        if self.meta.applied == before {
+            return Ok(());
         }
         self.dirty_since.get_or_insert(now);
         if let Some(group) = self.group.as_mut() {
-            group.on_applied(last);
+            group.on_applied(self.meta.applied);
         }
         Ok(())
     }
 
-    fn apply_entry(&mut self, shared: &mut Shared, now: Tick, entry: LogEntry) -> Result<(), EngineError> {
+    fn apply_entry(&mut self, shared: &mut Shared, now: Tick, entry: &LogEntry) -> Result<(), EngineError> {
         assert!(
             entry.index.0 == self.meta.applied.0 + 1,
             "cluster {} applies {} behind {}",
@@ -80,23 +91,46 @@ impl Replica {
             self.meta.applied
         );
         let replies = if entry.kind == entry_kind::MEMBERSHIP {
-            self.apply_membership(shared, &entry)?;
+            self.apply_membership(shared, entry)?;
             Vec::new()
         } else if entry.data.is_empty() {
             Vec::new()
         } else {
-            self.apply_commands(shared, &entry)?
+            self.apply_commands(shared, entry)?
         };
         self.meta.applied = entry.index;
         self.meta.applied_term = entry.term;
+        if let Some(mark) = self.marked.take() {
+            self.on_mark(shared, mark);
+        }
         shared.statistics.entries_applied += 1;
-        self.answer_proposed(shared, now, &entry, replies);
+        self.answer_proposed(shared, now, entry, replies);
         Ok(())
     }
 
     fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Applied>, EngineError> {
         let payload = entry::decode(entry.data.clone())
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
+        let before = (self.meta.cluster_time_ms, self.meta.id_time_ms);
+        self.overlay.begin();
+        let applied = self.apply_payload(shared, entry, payload);
+        if applied.is_ok() {
+            self.overlay.commit();
+        } else {
+            // As if it had not been tried: a damaged pair is mended first, then the request ids are read back, and
+            // it is tried again (`mend.rs`).
+            self.overlay.roll_back();
+            (self.meta.cluster_time_ms, self.meta.id_time_ms) = before;
+        }
+        applied
+    }
+
+    fn apply_payload(
+        &mut self,
+        shared: &mut Shared,
+        entry: &LogEntry,
+        payload: entry::EntryPayload,
+    ) -> Result<Vec<Applied>, EngineError> {
         let steps_back = planted(Mutant::ClockStepsBack);
         let time = payload.cluster_time_ms.max(if steps_back { 0 } else { self.meta.cluster_time_ms });
         self.meta.cluster_time_ms = time;
@@ -145,6 +179,11 @@ impl Replica {
     }
 
     fn apply_command(&mut self, context: ApplyContext, command: &EntryCommand) -> Result<Bytes, EngineError> {
+        if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&MARK_COMMAND) {
+            // It changes nothing: an index to stand still at.
+            self.marked = Mark::from_bytes(command.command.clone()).ok().map(|mark| mark.run);
+            return Ok(encode_reply(&Ok(Done)));
+        }
         if command.backend == BACKEND_CLUSTER {
             return Ok(self.apply_defaults(&command.command));
         }

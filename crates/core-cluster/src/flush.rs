@@ -6,12 +6,12 @@
 //! Always: the log is cut only up to what a finished flush holds; a flush that failed for want of room
 //! is repeated unchanged, writes being refused meanwhile; any other failure ends the lane.
 
-use crate::api::{EngineJob, EngineWork};
+use crate::api::{EngineAnswer, EngineJob, EngineWork};
 use crate::buggify::Point;
 use crate::meta::META_KEY;
 use crate::replica::{Replica, Shared};
 use crate::sizes::ENGINE_JOBS_MAX;
-use base_engine::{BatchOperation, EngineError, WriteBatch};
+use base_engine::{BatchOperation, EngineError, VerifiedPart, WriteBatch};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
@@ -39,6 +39,8 @@ pub enum JobTarget {
         snapshot: u64,
     },
     Drop,
+    /// A part of a scrub.
+    Verify,
 }
 
 impl JobTarget {
@@ -89,6 +91,14 @@ pub struct Jobs {
 pub struct Ended {
     pub target: JobTarget,
     pub written: bool,
+    /// Of a scrub: the engine's name, and what was found.
+    pub verified: Option<(String, Result<VerifiedPart, EngineError>)>,
+}
+
+impl Ended {
+    fn new(target: JobTarget, written: bool) -> Ended {
+        Ended { target, written, verified: None }
+    }
 }
 
 impl Jobs {
@@ -111,6 +121,10 @@ impl Jobs {
 
     pub fn drop_space(&mut self, engine: &str, space: SpaceId) {
         self.push(engine, JobTarget::Drop, EngineWork::DropSpace { space, limit: DROP_PAIRS });
+    }
+
+    pub fn verify(&mut self, engine: &str, after: Bytes) {
+        self.push(engine, JobTarget::Verify, EngineWork::Verify { after });
     }
 
     pub fn is_flushing(&self, engine: &str) -> bool {
@@ -150,27 +164,39 @@ impl Jobs {
         &mut self,
         now: Tick,
         number: u64,
-        result: Result<bool, EngineError>,
+        result: Result<EngineAnswer, EngineError>,
     ) -> Result<Option<Ended>, EngineError> {
         let found = self.queues.iter_mut().find(|(_, q)| q.out.as_ref().is_some_and(|job| job.number == number));
-        let Some((_, queue)) = found else { return Ok(None) };
+        let Some((engine, queue)) = found else { return Ok(None) };
         let job = queue.out.take().expect("found by it");
+        if matches!(job.target, JobTarget::Verify) {
+            // Whatever is wrong: the engine goes on for all that is not damaged.
+            let found = result.map(|answer| match answer {
+                EngineAnswer::Verified(part) => part,
+                _ => VerifiedPart::default(),
+            });
+            return Ok(Some(Ended { verified: Some((engine.clone(), found)), ..Ended::new(job.target, true) }));
+        }
         match result {
-            Ok(more) => {
+            Ok(answer) => {
                 if matches!(job.target, JobTarget::Flush(_)) {
                     queue.flushing = false;
                 }
-                if let (JobTarget::Drop, true) = (&job.target, more) {
+                if let (JobTarget::Drop, EngineAnswer::More) = (&job.target, answer) {
                     queue.waiting.push_back(job);
                     return Ok(None);
                 }
-                Ok(Some(Ended { target: job.target, written: true }))
+                Ok(Some(Ended::new(job.target, true)))
             }
             Err(EngineError::Full(_)) if matches!(job.target, JobTarget::Flush(_)) => {
                 queue.starved = Some((now + RETRY_AFTER, job));
                 Ok(None)
             }
-            Err(EngineError::Full(_)) => Ok(Some(Ended { target: job.target, written: false })),
+            // What is damaged beyond being dropped is left lying: nobody reads it, and the scrub tells of it.
+            Err(EngineError::Corrupt(_)) if matches!(job.target, JobTarget::Drop) => {
+                Ok(Some(Ended::new(job.target, false)))
+            }
+            Err(EngineError::Full(_)) => Ok(Some(Ended::new(job.target, false))),
             Err(error) => Err(error),
         }
     }
@@ -217,6 +243,7 @@ impl Replica {
         }
         self.overlay.thaw();
         self.durable = point.clone();
+        self.walk_what_is_flushed(point.index);
         if let Some(group) = self.group.as_mut() {
             group.set_snapshot_point(point);
         }

@@ -16,6 +16,7 @@ use crate::meta::{
 use crate::overlay::BackendView;
 use crate::reads::WaitingRead;
 use crate::replica::{Replica, Shared, Write};
+use crate::scrub::Scrub;
 use crate::snapshot::Piece;
 use crate::touched::Touched;
 use crate::wire::Payload;
@@ -142,6 +143,7 @@ pub struct Lane {
     next_tick: Tick,
     /// Ticks so far.
     ticks: usize,
+    pub(crate) scrub: Scrub,
 }
 
 impl Lane {
@@ -186,7 +188,10 @@ impl Lane {
             dirty_order: BTreeSet::new(),
             next_tick: Tick::NEVER,
             ticks: 0,
+            scrub: Scrub::default(),
         };
+        let (rate, round_ms) = (lane.shared.config.scrub_bytes_per_second, lane.shared.config.scrub_round_ms);
+        lane.scrub = Scrub::new(lane.shared.engines.keys(), rate, round_ms, now);
         if planted(Mutant::VoteAfterRestart) {
             lane.shared.no_vote_until = now;
         }
@@ -223,7 +228,7 @@ impl Lane {
                 error,
             })?;
             self.shared.next_space = self.shared.next_space.max(record.space.0);
-            let replica = Replica::open(&mut self.shared, record, now)?;
+            let replica = self.open_replica(record, now, notes)?;
             if let Some(repair) = &replica.repair {
                 let _shown_in_notes = repair;
                 notes.push(format!("cluster {}: entries rotted; asking the other members for them", replica.spec.name));
@@ -231,6 +236,26 @@ impl Lane {
             self.add(now, replica);
         }
         Ok(())
+    }
+
+    /// A replica whose engine has lost what it must know to begin is rebuilt from the others, if there are any.
+    fn open_replica(
+        &mut self,
+        record: ReplicaRecord,
+        now: Tick,
+        notes: &mut Vec<String>,
+    ) -> Result<Replica, EngineError> {
+        let alone = record.spec.initial_members.len() == 1;
+        match Replica::open(&mut self.shared, record.clone(), now) {
+            Err(EngineError::Corrupt(text)) if !alone => {
+                notes
+                    .push(format!("cluster {}: {text}; its leader is asked to replace this replica", record.spec.name));
+                self.shared.statistics.replicas_rebuilt += 1;
+                let damaged = Replica::open_damaged(&mut self.shared, record, now, text.clone());
+                damaged.ok_or(EngineError::Corrupt(text))
+            }
+            opened => opened,
+        }
     }
 
     /// State that rotted in every copy cannot be mended: those replicas must be replaced.
@@ -385,7 +410,19 @@ impl Lane {
         self.shared.output.notices.push(Notice::Gone { cluster, name: replica.spec.name });
     }
 
-    fn wake(&mut self, now: Tick, cluster: ClusterId) {
+    /// Replicas that are so, each with its space.
+    pub(crate) fn replicas_where(&self, is: &dyn Fn(&Replica) -> bool) -> Vec<(ClusterId, SpaceId)> {
+        let found = self.replicas.iter().filter(|(_, replica)| is(replica));
+        found.map(|(cluster, replica)| (*cluster, replica.space)).collect()
+    }
+
+    pub(crate) fn with_replica(&mut self, cluster: ClusterId, work: impl FnOnce(&mut Shared, &mut Replica)) {
+        if let Some(replica) = self.replicas.get_mut(&cluster) {
+            work(&mut self.shared, replica);
+        }
+    }
+
+    pub(crate) fn wake(&mut self, now: Tick, cluster: ClusterId) {
         self.touched.insert(cluster);
         let Some(replica) = self.replicas.get_mut(&cluster) else { return };
         if self.awake.insert(cluster) {
@@ -499,6 +536,10 @@ impl Lane {
                     replica.removed = true;
                 }
             }
+            Payload::PairsRequest { from: asking, keys } => replica.on_pairs_request(shared, from, asking, keys),
+            Payload::VerifyAsk { mark } => replica.on_verify_ask(shared, from, mark),
+            Payload::VerifyTold { from: member, mark, told } => replica.on_verify_told(now, member, mark, told),
+            Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(shared, now, member, pairs),
             Payload::Quiesce { .. } => unreachable!("handled above"),
         }
     }
@@ -678,7 +719,7 @@ impl Lane {
     }
 
     /// An engine job ended.
-    pub fn on_engine_done(&mut self, now: Tick, job: u64, result: Result<bool, EngineError>) {
+    pub fn on_engine_done(&mut self, now: Tick, job: u64, result: Result<EngineAnswer, EngineError>) {
         self.run_ticks(now);
         let ended = match self.shared.jobs.on_done(now, job, result) {
             Ok(ended) => ended,
@@ -686,6 +727,11 @@ impl Lane {
         };
         match ended {
             None | Some(crate::flush::Ended { target: JobTarget::Drop, .. }) => {}
+            Some(crate::flush::Ended { target: JobTarget::Verify, verified, .. }) => {
+                if let Some((engine, found)) = verified {
+                    self.on_verified(now, &engine, found);
+                }
+            }
             Some(crate::flush::Ended { target: JobTarget::Flush(points), .. }) => {
                 for (cluster, space, point) in points {
                     if let Some(replica) = self.replicas.get_mut(&cluster) {
@@ -694,7 +740,7 @@ impl Lane {
                     }
                 }
             }
-            Some(crate::flush::Ended { target: JobTarget::Staging { cluster, snapshot }, written }) => {
+            Some(crate::flush::Ended { target: JobTarget::Staging { cluster, snapshot }, written, .. }) => {
                 if let Some(replica) = self.replicas.get_mut(&cluster) {
                     replica.on_staged(&mut self.shared, now, snapshot, written);
                     self.touched.insert(cluster);
@@ -739,6 +785,7 @@ impl Lane {
         let awake: Vec<ClusterId> = self.awake.iter().copied().collect();
         let phase = self.ticks % self.shared.config.heartbeat_ticks.max(1);
         self.ticks = self.ticks.wrapping_add(1);
+        self.check_the_next(now);
         for cluster in awake {
             let Some(replica) = self.replicas.get_mut(&cluster) else { continue };
             let shared = &mut self.shared;
@@ -758,6 +805,9 @@ impl Lane {
             replica.holds_back = false;
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
+            replica.tick_mending(shared, now);
+            replica.tick_walk(shared);
+            replica.tick_verification(shared, now);
             replica.forget_before_quiet(shared, now);
             let busy = replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
@@ -813,6 +863,7 @@ impl Lane {
         self.flush_if_due(now);
         let mut output = std::mem::take(&mut self.shared.output);
         output.log = self.shared.log.borrow_mut().poll(now);
+        self.scrub.poll(now, &mut self.shared.jobs);
         self.shared.jobs.poll(now, &mut output.engine);
         output
     }
@@ -838,7 +889,11 @@ impl Lane {
             self.touched.insert(cluster);
         }
         if replica.removed {
-            self.remove(now, cluster);
+            return self.remove(now, cluster);
+        }
+        // What an eventual read of a quiet one has met: it is mended by ticks.
+        if replica.mending.is_some() && !self.awake.contains(&cluster) {
+            self.wake(now, cluster);
         }
     }
 
@@ -898,7 +953,7 @@ impl Lane {
         // A flush that is out already is not waited for by the clock.
         let flush = if self.shared.jobs.is_any_flushing() { Tick::NEVER } else { flush };
         let log = self.shared.log.borrow().next_wake();
-        self.next_tick.min(flush).min(log).min(self.shared.jobs.next_wake())
+        self.next_tick.min(flush).min(log).min(self.shared.jobs.next_wake()).min(self.scrub.next_wake())
     }
 
     /// Whether an engine found no room for a flush.
@@ -959,7 +1014,8 @@ impl Lane {
         LaneStatistics {
             replicas: self.replicas.len() as u64,
             leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
-            quiesced: replicas.filter(|replica| replica.quiesced).count() as u64,
+            quiesced: replicas.clone().filter(|replica| replica.quiesced).count() as u64,
+            pairs_damaged: replicas.filter_map(|replica| replica.mending.as_ref()).map(|it| it.pairs() as u64).sum(),
             log_segments: self.shared.log.borrow().segments_in_use() as u64,
             log_batches: self.shared.log.borrow().synced().0,
             ..self.shared.statistics
@@ -1015,6 +1071,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         generation: replica.spec.generation,
         name: replica.spec.name.clone(),
         replica: replica.spec.replica,
+        space: replica.space,
         leader: replica.leader_node(),
         is_leader: replica.is_leader(),
         is_learner: replica.meta.membership.learners.contains(&replica.spec.replica),

@@ -8,7 +8,7 @@
 //! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
 //! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
-//! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, flush.
+//! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, mend, scrub, verify, flush.
 
 mod admin;
 pub mod api;
@@ -20,6 +20,7 @@ mod flush;
 mod forgetting;
 mod lane;
 mod lost;
+mod mend;
 mod meta;
 mod overlay;
 mod reads;
@@ -28,9 +29,11 @@ mod repair;
 mod replica;
 mod request_ids;
 mod room;
+mod scrub;
 mod sizes;
 mod snapshot;
 mod touched;
+mod verify;
 mod wire;
 
 pub use entry::COMMANDS_PER_ENTRY_MAX;

@@ -11,12 +11,19 @@ use base_types::mutant::{planted, Mutant};
 use base_types::SpaceId;
 use bytes::Bytes;
 use core_backends::{SpaceRead, SpaceWrite};
+use std::cell::RefCell;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
 /// Bytes counted for a pair beside its key and value.
 const PAIR_OVERHEAD_BYTES: u64 = 96;
+/// Damaged keys that are remembered until somebody takes them: the others are met again.
+const DAMAGE_SEEN_MAX: usize = 256;
+/// Pairs that are looked at for the one that made a range fail.
+const LOOKED_AT_MAX: usize = 16_384;
+/// And behind it, for more.
+const LOOKED_AT_BEHIND: usize = 1_000;
 
 type Layer = BTreeMap<Bytes, Option<Bytes>>;
 /// A key with its new value, or (`None`) its tombstone.
@@ -29,7 +36,15 @@ pub struct Overlay {
     frozen: Option<Layer>,
     active_bytes: u64,
     frozen_bytes: u64,
+    /// What an entry has changed so far, to be taken back if it cannot be applied to its end: each key with
+    /// what `active` held, and its bytes before.
+    undo: Option<(Vec<Change>, u64)>,
+    /// Keys of which the engine has said that they are damaged, since somebody last took them.
+    damage_seen: RefCell<BTreeSet<Bytes>>,
 }
+
+/// A key, and what the layer held of it.
+type Change = (Bytes, Option<Option<Bytes>>);
 
 impl Overlay {
     pub fn bytes(&self) -> u64 {
@@ -67,13 +82,63 @@ impl Overlay {
         *self = Overlay::default();
     }
 
+    /// Changes from here on can be taken back.
+    pub fn begin(&mut self) {
+        self.undo = Some((Vec::new(), self.active_bytes));
+    }
+
+    /// They stay.
+    pub fn commit(&mut self) {
+        self.undo = None;
+    }
+
+    /// They are taken back.
+    pub fn roll_back(&mut self) {
+        let Some((changes, bytes)) = self.undo.take() else { return };
+        for (key, old) in changes.into_iter().rev() {
+            match old {
+                Some(value) => drop(self.active.insert(key, value)),
+                None => drop(self.active.remove(&key)),
+            }
+        }
+        self.active_bytes = bytes;
+    }
+
+    /// The engine says that this key is damaged.
+    pub fn see_damage(&self, key: &[u8]) {
+        let mut seen = self.damage_seen.borrow_mut();
+        if seen.len() < DAMAGE_SEEN_MAX {
+            seen.insert(Bytes::copy_from_slice(key));
+        }
+    }
+
+    /// Whether any key that was seen to be damaged is so.
+    pub fn has_seen_damage(&self, is: impl Fn(&Bytes) -> bool) -> bool {
+        self.damage_seen.borrow().iter().any(is)
+    }
+
+    /// What was seen since this was last asked.
+    pub fn take_damage_seen(&self) -> BTreeSet<Bytes> {
+        self.damage_seen.take()
+    }
+
+    /// Whether a key is here, or its tombstone: the engine's value of it counts no more.
+    pub fn holds(&self, key: &[u8]) -> bool {
+        self.lookup(key).is_some()
+    }
+
     fn set(&mut self, key: Bytes, value: Option<Bytes>) {
         let added = key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64) + PAIR_OVERHEAD_BYTES;
         let key_bytes = key.len() as u64;
         self.active_bytes += added;
-        if let Some(old) = self.active.insert(key, value) {
-            let removed = key_bytes + old.map_or(0, |old| old.len() as u64) + PAIR_OVERHEAD_BYTES;
+        let undone = self.undo.as_ref().map(|_| key.clone());
+        let old = self.active.insert(key, value);
+        if let Some(old) = &old {
+            let removed = key_bytes + old.as_ref().map_or(0, |old| old.len() as u64) + PAIR_OVERHEAD_BYTES;
             self.active_bytes = self.active_bytes.saturating_sub(removed);
+        }
+        if let (Some(key), Some((changes, _))) = (undone, self.undo.as_mut()) {
+            changes.push((key, old));
         }
     }
 
@@ -146,8 +211,31 @@ impl View<'_> {
     pub fn get_raw(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         match self.overlay.lookup(key) {
             Some(value) => Ok(value.clone()),
-            None => self.engine.get(self.space, key),
+            None => self.engine.get(self.space, key).inspect_err(|error| {
+                if matches!(error, EngineError::Corrupt(_)) {
+                    self.overlay.see_damage(key);
+                }
+            }),
         }
+    }
+
+    /// A range could not be read: the first damaged pairs in it are noted, if they are what it was.
+    pub fn look_for_damage(&self, start: &[u8], end: Option<&[u8]>) {
+        let (mut left, mut found) = (LOOKED_AT_MAX, false);
+        // A second failure is the first one again.
+        let _told_already = self.engine.walk(self.space, KeyRange { start, end }, &mut |key, value| {
+            left -= 1;
+            if value.is_none() {
+                self.overlay.see_damage(key);
+            }
+            if value.is_none() && !std::mem::replace(&mut found, true) {
+                left = left.min(LOOKED_AT_BEHIND);
+            }
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
     }
 
     /// A range of the whole space: engine and overlay merged.
@@ -176,7 +264,11 @@ impl View<'_> {
             stopped = flow.is_break();
             flow
         };
-        self.engine.range(self.space, KeyRange { start, end }, direction, &mut on_engine)?;
+        let read = self.engine.range(self.space, KeyRange { start, end }, direction, &mut on_engine);
+        if matches!(read, Err(EngineError::Corrupt(_))) {
+            self.look_for_damage(start, end);
+        }
+        read?;
         if stopped {
             return Ok(());
         }

@@ -232,6 +232,7 @@ impl Replica {
                 let at = self.at(self.term(), self.meta.applied, u32::MAX);
                 LocalOutcome::Read { reply, at, level, cluster_time_ms: time }
             }
+            Err(error) if self.will_be_mended(&error) => self.not_leader(),
             Err(error) => {
                 let message = format!("cluster {} on node {}: {error}", self.spec.name, shared.config.node);
                 LocalOutcome::Refused(Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", message))

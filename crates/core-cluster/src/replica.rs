@@ -6,6 +6,7 @@
 //!
 //! Always: `group` is there exactly while running (or blank); a proposed write is in `proposed` until
 //! its entry is applied or leadership is lost; persisted messages wait in `Shared::awaiting_sync`.
+//! Pairs its engine lost are mended beside all that (mend.rs).
 //! Not here: applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs).
 
 use crate::admin::AdminWaits;
@@ -13,6 +14,7 @@ use crate::api::*;
 use crate::buggify::{Buggify, Point};
 use crate::common::Common;
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
+use crate::mend::Mending;
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
 use crate::overlay::{BackendView, Overlay, View};
 use crate::reads::Reads;
@@ -20,6 +22,7 @@ use crate::repair::Repair;
 use crate::request_ids::RequestIds;
 use crate::room::HandOver;
 use crate::snapshot::{Incoming, Sender};
+use crate::verify::{Verification, Walk};
 use crate::wire::Payload;
 use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
@@ -196,6 +199,16 @@ pub struct Replica {
     pub senders: BTreeMap<ReplicaId, Sender>,
     pub incoming: Option<Box<Incoming>>,
     pub repair: Option<Box<Repair>>,
+    /// Pairs that read as damaged, while they are mended.
+    pub mending: Option<Box<Mending>>,
+    /// Those that are damaged on every member.
+    pub lost_pairs: BTreeSet<Bytes>,
+    /// A mark in the entry that is being applied.
+    pub marked: Option<u64>,
+    /// Pairs that are checked because a leader asked for it, or were last.
+    pub walk: Option<Box<Walk>>,
+    /// A verification it leads, or has led last.
+    pub verification: Option<Box<Verification>>,
     pub damaged: Option<Box<str>>,
     pub damage_told: Tick,
     pub quiesced: bool,
@@ -257,16 +270,31 @@ impl Replica {
         };
         let was_damaged = record.damaged;
         let mut replica = Replica::empty(record, engine, meta, durable, now);
-        replica.load_request_ids()?;
+        let loaded = replica.load_request_ids();
         if was_damaged {
             replica.damage(shared, "it was damaged before the restart and has not been replaced yet".into());
             return Ok(replica);
         }
         replica.join_log(shared);
+        if let Err(error) = loaded {
+            // Nothing is applied before they are mended and read.
+            if !replica.waits_for_mending(shared, now, &error) {
+                return Err(error);
+            }
+        }
         if replica.durable.index.0 == 0 && !replica.blank {
             replica.dirty_since = Some(now);
         }
         Ok(replica)
+    }
+
+    /// A replica whose engine has lost what it must know to begin: it asks to be replaced.
+    pub fn open_damaged(shared: &mut Shared, record: ReplicaRecord, now: Tick, message: String) -> Option<Replica> {
+        let engine = shared.engines.get(&*record.spec.engine).cloned()?;
+        let meta = ClusterMeta::initial(&record.spec);
+        let mut replica = Replica::empty(record, engine, meta, SnapshotPoint::default(), now);
+        replica.damage(shared, message);
+        Some(replica)
     }
 
     /// Fits log and engine to each other, then makes the group, or has holes mended first.
@@ -328,6 +356,11 @@ impl Replica {
             senders: BTreeMap::new(),
             incoming: None,
             repair: None,
+            mending: None,
+            lost_pairs: BTreeSet::new(),
+            marked: None,
+            walk: None,
+            verification: None,
             damaged: None,
             damage_told: Tick(0),
             quiesced: false,
@@ -468,6 +501,8 @@ impl Replica {
         self.life += 1;
         self.unsynced = 0;
         self.repair = None;
+        self.mending = None;
+        self.walk = None;
         self.dirty_since = None;
         shared.output.notices.push(Notice::Damaged {
             cluster: self.spec.cluster,
@@ -761,6 +796,7 @@ impl Replica {
         }
         self.complete_absolute(shared, now);
         self.advance_admin(shared, now);
+        self.mend_what_was_seen(shared, now);
         self.tell_changes(shared);
     }
 
@@ -847,7 +883,7 @@ impl Replica {
 
     /// Applies what is committed; where a rare order wants it so, behind the next tick.
     fn apply_late(&mut self, shared: &mut Shared, now: Tick) {
-        if self.late.is_empty() || self.holds_back {
+        if self.late.is_empty() || self.holds_back || self.is_stuck() {
             return;
         }
         let committed = std::mem::take(&mut self.late);
@@ -954,6 +990,7 @@ impl Replica {
         self.pending_writes = 0;
         self.fail_reads(shared);
         self.fail_admin(shared);
+        self.fail_verification(shared);
         for (replica, _) in std::mem::take(&mut self.senders) {
             shared.snapshot_senders -= 1;
             if let Some(group) = self.group.as_mut() {
@@ -1040,6 +1077,8 @@ impl Replica {
             || !self.senders.is_empty()
             || self.incoming.is_some()
             || self.repair.is_some()
+            || self.mending.is_some()
+            || self.is_verifying()
             || self.damaged.is_some()
             || !self.late.is_empty()
     }

@@ -40,6 +40,8 @@ impl Replica {
         sizes.lasting("replicas heard from, a replica", self.heard_from.len(), MEMBERS_MAX);
         self.senders.values().for_each(|sender| sender.sizes(sizes));
         self.incoming.iter().for_each(|incoming| incoming.sizes(sizes));
+        self.mending.iter().for_each(|mending| mending.sizes(sizes));
+        self.verification.iter().for_each(|run| run.sizes(sizes));
         self.reads.sizes(sizes);
         self.admin.sizes(sizes);
         self.request_ids.sizes(sizes);

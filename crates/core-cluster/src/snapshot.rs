@@ -121,6 +121,9 @@ impl Replica {
             Ok((node, reader, meta))
         });
         let Ok((node, reader, meta)) = opened else {
+            if matches!(opened, Err(EngineError::Corrupt(_))) {
+                self.overlay.see_damage(META_KEY);
+            }
             if let Some(group) = self.group.as_mut() {
                 group.report_snapshot(to, false);
             }
@@ -153,7 +156,7 @@ impl Replica {
         let Some(sender) = self.senders.get_mut(&to) else { return };
         let node = sender.node;
         let mut fresh = Vec::new();
-        let mut failed = false;
+        let (mut failed, mut damaged) = (false, None);
         while !sender.exhausted && sender.unacknowledged.len() < WINDOW_CHUNKS {
             match sender.next_chunk(to, shared.config.snapshot_chunk_bytes) {
                 Ok(chunk) => {
@@ -161,11 +164,17 @@ impl Replica {
                     sender.sent = now;
                     fresh.push(chunk);
                 }
-                Err(_expired) => {
+                Err(error) => {
+                    // Expired, or a damaged pair: then it is mended before the next try.
+                    let start = sender.after.as_ref().map(|key| [key, &[0][..]].concat()).unwrap_or_default();
+                    damaged = matches!(error, EngineError::Corrupt(_)).then_some(start);
                     failed = true;
                     break;
                 }
             }
+        }
+        if let Some(start) = damaged {
+            self.view().look_for_damage(&start, None);
         }
         for chunk in fresh {
             self.send(shared, node, &chunk);
@@ -359,8 +368,11 @@ impl Replica {
         if !planted(Mutant::SnapshotKeepsOld) {
             self.overlay.clear();
         }
-        // What was committed and held back lies behind the snapshot.
+        // What was committed and held back lies behind the snapshot, and the space is another one.
         self.late.clear();
+        self.mending = None;
+        self.walk = None;
+        self.lost_pairs.clear();
         self.dirty_since = None;
         self.durable = point.clone();
         self.load_request_ids()?;

@@ -7,6 +7,8 @@ mod crashes;
 mod engines;
 mod golden;
 mod harness;
+mod mending;
 mod reborn;
 mod room;
+mod verifying;
 mod walk;

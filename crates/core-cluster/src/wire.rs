@@ -1,6 +1,8 @@
 //! What replicas of one cluster say to each other: Raft's messages, and ours beside them
 //! (docs/formats/frames.md, "replica payload").
 
+use crate::api::Verified;
+use base_engine::{ENGINE_KEY_BYTES_MAX, ENGINE_VALUE_BYTES_MAX};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{LogIndex, ReplicaId, Term};
 use bytes::Bytes;
@@ -9,6 +11,8 @@ use core_raft::Message;
 
 /// The most indexes one repair request names.
 pub const REPAIR_INDEXES_MAX: usize = 64;
+/// The most pairs one request for damaged ones names.
+pub const PAIRS_MAX: usize = 256;
 
 /// One payload.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +57,134 @@ pub enum Payload {
     Removed {
         replica: ReplicaId,
     },
+    /// Pairs of its space that read as damaged here.
+    PairsRequest {
+        from: ReplicaId,
+        keys: Vec<Bytes>,
+    },
+    PairsReply {
+        from: ReplicaId,
+        pairs: Pairs,
+    },
+    /// How far are you with what the log's mark asked for?
+    VerifyAsk {
+        mark: u64,
+    },
+    VerifyTold {
+        from: ReplicaId,
+        mark: u64,
+        told: Verified,
+    },
+}
+
+/// What a member has of another's damaged pairs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs {
+    /// What its engine holds…
+    pub since: LogIndex,
+    /// …and what it has applied.
+    pub until: LogIndex,
+    pub answers: Vec<(Bytes, PairAnswer)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PairAnswer {
+    /// Its value (`None`: there is no such key) from `since` until `until`, or at `until` alone if it was written in between.
+    Whole { value: Option<Bytes>, overlaid: bool },
+    /// Damaged here, too.
+    Damaged,
+}
+
+impl Encode for Verified {
+    fn encode(&self, out: &mut Writer) {
+        match self {
+            Verified::Unknown => drop(out.u8(0)),
+            Verified::Walking { pairs } => drop(out.u8(1).varint(*pairs)),
+            Verified::Checked { index, pairs, bytes, hash, damaged } => {
+                out.u8(2).varint(index.0).varint(*pairs).varint(*bytes).u64(*hash).varint(*damaged);
+            }
+            Verified::Missed => drop(out.u8(3)),
+            Verified::Unreadable { message } => drop(out.u8(4).string(message)),
+            Verified::Silent => drop(out.u8(5)),
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(match input.u8("verified")? {
+            0 => Verified::Unknown,
+            1 => Verified::Walking { pairs: input.varint("pairs")? },
+            2 => Verified::Checked {
+                index: LogIndex(input.varint("index")?),
+                pairs: input.varint("pairs")?,
+                bytes: input.varint("bytes")?,
+                hash: input.u64("digest")?,
+                damaged: input.varint("damaged")?,
+            },
+            3 => Verified::Missed,
+            4 => Verified::Unreadable { message: input.string("message")? },
+            5 => Verified::Silent,
+            _ => return Err(DecodeError::Unknown("verified")),
+        })
+    }
+}
+
+fn decode_key(input: &mut Reader) -> Result<Bytes, DecodeError> {
+    let key = input.bytes("key")?;
+    if key.len() > ENGINE_KEY_BYTES_MAX {
+        return Err(DecodeError::TooLarge("key"));
+    }
+    Ok(key)
+}
+
+fn decode_keys(input: &mut Reader) -> Result<Vec<Bytes>, DecodeError> {
+    let count = input.count("keys")?;
+    if count > PAIRS_MAX {
+        return Err(DecodeError::TooLarge("keys"));
+    }
+    (0..count).map(|_| decode_key(input)).collect()
+}
+
+impl Encode for Pairs {
+    fn encode(&self, out: &mut Writer) {
+        out.varint(self.since.0).varint(self.until.0).varint(self.answers.len() as u64);
+        for (key, answer) in &self.answers {
+            out.bytes(key);
+            match answer {
+                PairAnswer::Whole { value, overlaid } => {
+                    out.u8(0).bool(*overlaid).option(value.as_ref(), |w, value| {
+                        w.bytes(value);
+                    });
+                }
+                PairAnswer::Damaged => drop(out.u8(1)),
+            }
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let (since, until) = (LogIndex(input.varint("since")?), LogIndex(input.varint("until")?));
+        let count = input.count("answers")?;
+        if count > PAIRS_MAX {
+            return Err(DecodeError::TooLarge("answers"));
+        }
+        let mut answers = Vec::with_capacity(count);
+        for _ in 0..count {
+            let key = decode_key(input)?;
+            let answer = match input.u8("answer")? {
+                0 => {
+                    let overlaid = input.bool("overlaid")?;
+                    let value = input.option("value", |r| r.bytes("value"))?;
+                    if value.as_ref().is_some_and(|value| value.len() > ENGINE_VALUE_BYTES_MAX) {
+                        return Err(DecodeError::TooLarge("value"));
+                    }
+                    PairAnswer::Whole { value, overlaid }
+                }
+                1 => PairAnswer::Damaged,
+                _ => return Err(DecodeError::Unknown("answer")),
+            };
+            answers.push((key, answer));
+        }
+        Ok(Pairs { since, until, answers })
+    }
 }
 
 /// What a member knows of an entry that another has lost.
@@ -147,6 +279,15 @@ impl Encode for Payload {
             }
             Payload::Lost { from } => drop(out.u8(6).varint(from.0)),
             Payload::Removed { replica } => drop(out.u8(7).varint(replica.0)),
+            Payload::PairsRequest { from, keys } => {
+                out.u8(8).varint(from.0).varint(keys.len() as u64);
+                for key in keys {
+                    out.bytes(key);
+                }
+            }
+            Payload::PairsReply { from, pairs } => pairs.encode(out.u8(9).varint(from.0)),
+            Payload::VerifyAsk { mark } => drop(out.u8(10).u64(*mark)),
+            Payload::VerifyTold { from, mark, told } => told.encode(out.u8(11).varint(from.0).u64(*mark)),
         }
     }
 
@@ -176,6 +317,14 @@ impl Encode for Payload {
             5 => Payload::RepairReply { from: ReplicaId(input.varint("from")?), answers: decode_answers(input)? },
             6 => Payload::Lost { from: ReplicaId(input.varint("from")?) },
             7 => Payload::Removed { replica: ReplicaId(input.varint("replica")?) },
+            8 => Payload::PairsRequest { from: ReplicaId(input.varint("from")?), keys: decode_keys(input)? },
+            10 => Payload::VerifyAsk { mark: input.u64("mark")? },
+            11 => Payload::VerifyTold {
+                from: ReplicaId(input.varint("from")?),
+                mark: input.u64("mark")?,
+                told: Verified::decode(input)?,
+            },
+            9 => Payload::PairsReply { from: ReplicaId(input.varint("from")?), pairs: Pairs::decode(input)? },
             _ => return Err(DecodeError::Unknown("payload")),
         })
     }

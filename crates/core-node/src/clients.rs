@@ -254,6 +254,10 @@ impl Director {
                     deadline,
                 );
             }
+            Action::VerifyCluster { name, run } => {
+                let kind = LocalKind::Admin(AdminCommand::Verify { run });
+                self.client_operation(turn, ticket, Shape::Verify, name, kind, deadline);
+            }
             Action::SetDefaultConsistency { name, consistency, read_consistency } => {
                 let flow = LevelsFlow::new(name, consistency, read_consistency);
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
@@ -371,6 +375,13 @@ impl Director {
                     Ok(Answer { result, at: None, level: None, cluster: None })
                 }
                 _ => Err(failures::internal("a description was answered by something else")),
+            },
+            Shape::Verify => match result? {
+                CallReply::Verified(report) => {
+                    let result = ActionResult::Verification(crate::verification::info(&report));
+                    Ok(Answer { result, at: None, level: None, cluster: None })
+                }
+                _ => Err(failures::internal("a verification was answered by something else")),
             },
             Shape::Done => match result? {
                 CallReply::Done { at } => Ok(Answer { result: ActionResult::Done, at, level: None, cluster: None }),

@@ -212,6 +212,8 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         flush_after_ms: config.tuning.flush_after_ms,
         log_keep_bytes: config.tuning.log_keep_bytes,
         snapshot_chunk_bytes: config.tuning.snapshot_chunk_bytes,
+        scrub_bytes_per_second: config.tuning.scrub_bytes_per_second,
+        scrub_round_ms: config.tuning.scrub_round_ms,
         label_spaces: config.tuning.label_spaces,
         buggify_until: config.tuning.buggify_until,
         log: config.tuning.log.clone(),

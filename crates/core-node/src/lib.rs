@@ -35,6 +35,7 @@ mod router;
 mod s3;
 mod sizes;
 mod status;
+mod verification;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};

@@ -66,6 +66,8 @@ pub enum Shape {
     Redis,
     /// A leader's description.
     Describe,
+    /// What a verification found.
+    Verify,
     /// A record of the `reference` backend.
     Resolve,
     /// A page of such records.

@@ -67,6 +67,8 @@ pub enum CallReply {
     Backend { reply: Bytes, at: OrderedAt, level: Level },
     /// Of `Admin(Describe)`.
     Described(Box<ClusterDescription>),
+    /// Of `Admin(Verify)`.
+    Verified(Box<core_cluster::api::ClusterVerification>),
     /// Of every other call.
     Done { at: Option<OrderedAt> },
 }
@@ -76,7 +78,7 @@ impl CallReply {
     pub fn backend(self) -> (Bytes, OrderedAt) {
         match self {
             CallReply::Backend { reply, at, .. } => (reply, at),
-            CallReply::Described(_) => (Bytes::new(), OrderedAt::default()),
+            CallReply::Described(_) | CallReply::Verified(_) => (Bytes::new(), OrderedAt::default()),
             CallReply::Done { at } => (Bytes::new(), at.unwrap_or_default()),
         }
     }

@@ -134,6 +134,14 @@ impl Director {
                 turn.note(crate::api::NoteLevel::Error, text.clone());
                 self.recruits.damaged.insert(cluster, text);
             }
+            Notice::Mending { name, message, lost, .. } => {
+                let level = if lost { crate::api::NoteLevel::Error } else { crate::api::NoteLevel::Warning };
+                turn.note(level, format!("replica of {name} on node {}: {message}", self.config.node));
+            }
+            Notice::ScrubFailed { engine, message } => {
+                let text = format!("engine {engine} on node {} cannot be scrubbed: {message}", self.config.node);
+                turn.note(crate::api::NoteLevel::Error, text);
+            }
             Notice::LogFailed { message } => {
                 let reason = format!("the log failed, nothing is acknowledged any more: {message}; the process ends so that it can recover");
                 turn.effects.list.push(crate::api::Effect::Halt { reason });

@@ -320,6 +320,7 @@ impl Director {
                 self.note_description(turn.now, &name, &description);
                 self.end(turn, number, Ok(CallReply::Described(Box::new(description))));
             }
+            LocalOutcome::Verified(report) => self.end(turn, number, Ok(CallReply::Verified(report))),
             LocalOutcome::AdminDone { at } => self.end(turn, number, Ok(CallReply::Done { at: Some(at) })),
             other => self.on_trouble(turn, number, node, &name, other),
         }

@@ -7,7 +7,6 @@ use base_engine::Engine;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response, StatusInfo};
 use base_types::{BootId, ClusterName, DiskId, LaneId, NodeId, RequestId, Tick, Ticket, WriteConsistency};
 use bytes::Bytes;
-use core_cluster::api::EngineWork;
 use core_log::testing::{DiskEvent, TestDisk};
 use core_log::LogConfig;
 use core_placement::Labels;
@@ -201,10 +200,7 @@ impl World {
                 }
                 Effect::Log(action) => slot.disk.start(action),
                 Effect::Engine(job) => {
-                    let result = match job.work {
-                        EngineWork::Write(batch) => slot.engine.write(&batch).map(|()| false),
-                        EngineWork::DropSpace { space, limit } => slot.engine.drop_space(space, limit),
-                    };
+                    let result = job.work.carry_out(&*slot.engine);
                     slot.inbox.push(Event::EngineDone { job: job.job, result });
                 }
                 Effect::Note { text, .. } => self.notes.push(format!("{} node {id}: {text}", self.now.as_millis())),

@@ -10,7 +10,10 @@ use base_types::{
     BackendKind, ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
     ReplicaId, RequestId, Term, WriteConsistency,
 };
-use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind, LocalOutcome, Member, ReplicaSpec};
+use core_cluster::api::{
+    AdminCommand, ClusterDescription, ClusterVerification, LocalKind, LocalOutcome, Member, MemberVerification,
+    ReplicaSpec, Verified,
+};
 
 /// The most members a list in a frame may name.
 pub const MEMBERS_MAX: usize = 64;
@@ -169,6 +172,11 @@ fn write_admin(out: &mut Writer, command: &AdminCommand) {
         AdminCommand::Describe => {
             out.u8(6);
         }
+        AdminCommand::Verify { run } => {
+            out.u8(8).option(*run, |out, run| {
+                out.u64(run);
+            });
+        }
         AdminCommand::ReplaceMember { from, node, disk } => {
             out.u8(7).u64(from.0).u64(node.0).u64(disk.0);
         }
@@ -191,6 +199,7 @@ fn read_admin(input: &mut Reader) -> Decoded<AdminCommand> {
             node: NodeId(input.u64("node")?),
             disk: DiskId(input.u64("disk")?),
         },
+        8 => AdminCommand::Verify { run: input.option("run", |input| input.u64("run"))? },
         _ => return Err(DecodeError::Unknown("admin command")),
     })
 }
@@ -207,6 +216,7 @@ pub fn write_outcome(out: &mut Writer, outcome: &LocalOutcome) {
             out.u8(*level as u8).varint(*cluster_time_ms);
         }
         LocalOutcome::Described(description) => write_description(out.u8(3), description),
+        LocalOutcome::Verified(report) => write_verification(out.u8(11), report),
         LocalOutcome::AdminDone { at } => at.encode(out.u8(4)),
         LocalOutcome::CommittedNotAbsolute { reply, at, missing } => {
             at.encode(out.u8(5).bytes(reply));
@@ -270,7 +280,36 @@ pub fn read_outcome(input: &mut Reader) -> Decoded<LocalOutcome> {
         8 => LocalOutcome::StaleRoute { cluster_time_ms: input.varint("cluster time")? },
         9 => LocalOutcome::Refused(Refusal::decode(input)?),
         10 => LocalOutcome::Unknown { message: input.string("message")? },
+        11 => LocalOutcome::Verified(Box::new(read_verification(input)?)),
         _ => return Err(DecodeError::Unknown("outcome")),
+    })
+}
+
+fn write_verification(out: &mut Writer, report: &ClusterVerification) {
+    out.u64(report.cluster.0).u32(report.generation.0);
+    write_name(out, &report.name);
+    out.u64(report.run).bool(report.done).varint(report.index.0).varint(report.members.len() as u64);
+    for one in &report.members {
+        write_member(out, &one.member);
+        one.told.encode(out);
+    }
+}
+
+fn read_verification(input: &mut Reader) -> Decoded<ClusterVerification> {
+    Ok(ClusterVerification {
+        cluster: ClusterId(input.u64("cluster")?),
+        generation: Generation(input.u32("generation")?),
+        name: read_name(input)?,
+        run: input.u64("run")?,
+        done: input.bool("done")?,
+        index: LogIndex(input.varint("index")?),
+        members: {
+            let count = member_count(input)?;
+            let one = |input: &mut Reader| {
+                Ok(MemberVerification { member: read_member(input)?, told: Verified::decode(input)? })
+            };
+            (0..count).map(|_| one(input)).collect::<Decoded<_>>()?
+        },
     })
 }
 

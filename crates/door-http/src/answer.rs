@@ -7,7 +7,7 @@ use crate::error::{status_of, write_failure};
 use crate::json::{write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
-    Partitioning, RedisReply, Response, StatusInfo,
+    Partitioning, RedisReply, Response, StatusInfo, VerificationInfo,
 };
 use base_types::{ClusterName, OrderedAt};
 use bytes::Bytes;
@@ -117,6 +117,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
             field(out, "clusters", |out| list(clusters, out, write_cluster));
             field(out, "next", |out| optional(next.as_ref(), out, |text, out| write_text(text, out)));
         }
+        ActionResult::Verification(info) => write_verification(info, out),
         ActionResult::Nodes { nodes } => field(out, "nodes", |out| list(nodes, out, write_node)),
         ActionResult::Decommission(info) => write_decommission(info, out),
         ActionResult::Status(info) => write_status(info, out),
@@ -230,6 +231,34 @@ fn write_member(member: &MemberInfo, out: &mut Vec<u8>) {
     field(out, "matched", |out| write_number(member.matched.0, out));
     field(out, "up", |out| boolean(member.up, out));
     out.push(b'}');
+}
+
+fn write_verification(info: &VerificationInfo, out: &mut Vec<u8>) {
+    field(out, "name", |out| write_text(info.name.as_str(), out));
+    field(out, "id", |out| write_number(info.cluster.0, out));
+    field(out, "generation", |out| write_number(info.generation.0, out));
+    // 64 bits as text: JavaScript's numbers end at 53.
+    field(out, "run", |out| write_text(&format!("{:016x}", info.run), out));
+    field(out, "done", |out| boolean(info.done, out));
+    field(out, "index", |out| write_number(info.index.0, out));
+    field(out, "whole", |out| optional(info.whole, out, boolean));
+    field(out, "members", |out| {
+        list(&info.members, out, |member, out| {
+            out.extend_from_slice(b"{\"node\":");
+            write_number(member.node.0, out);
+            field(out, "replica", |out| write_number(member.replica.0, out));
+            field(out, "learner", |out| boolean(member.learner, out));
+            field(out, "state", |out| write_text(member.state, out));
+            field(out, "pairs", |out| write_number(member.pairs, out));
+            field(out, "bytes", |out| write_number(member.bytes, out));
+            field(out, "damaged", |out| write_number(member.damaged, out));
+            field(out, "digest", |out| {
+                optional(member.digest, out, |digest, out| write_text(&format!("{digest:016x}"), out))
+            });
+            out.push(b'}');
+        })
+    });
+    field(out, "advice", |out| list(&info.advice, out, |text, out| write_text(text, out)));
 }
 
 fn write_node(info: &NodeInfo, out: &mut Vec<u8>) {

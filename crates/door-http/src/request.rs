@@ -61,6 +61,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("DeleteCluster", &["name"]),
     ("ResolveCluster", &["name"]),
     ("DescribeCluster", &["name"]),
+    ("VerifyCluster", &["name", "run"]),
     ("ListClusters", &["prefix", "start_after", "limit"]),
     ("TransferLeader", &["name", "node"]),
     ("AddMember", &["name", "node"]),
@@ -217,6 +218,7 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
         "DeleteCluster" => Action::DeleteCluster { name: cluster },
         "ResolveCluster" => Action::ResolveCluster { name: cluster },
         "DescribeCluster" => Action::DescribeCluster { name: cluster },
+        "VerifyCluster" => Action::VerifyCluster { name: cluster, run: run(fields)? },
         "TransferLeader" => Action::TransferLeader { name: cluster, node: fields.node_needed("node")? },
         "AddMember" => Action::AddMember { name: cluster, node: fields.node_needed("node")? },
         "RemoveMember" => Action::RemoveMember { name: cluster, node: fields.node_needed("node")? },
@@ -233,6 +235,17 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
             ))
         }
     })
+}
+
+/// A verification as its answers name it: 16 hex digits.
+fn run(fields: &mut Fields<'_>) -> Result<Option<u64>, Refusal> {
+    let Some(text) = fields.text("run")? else { return Ok(None) };
+    let parsed = Some(&text).filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok());
+    let invalid = || {
+        let message = format!("run is '{}'; name one as an answer of VerifyCluster did, or leave it out", clip(&text));
+        Refusal::invalid("InvalidField", message)
+    };
+    parsed.map(Some).ok_or_else(invalid)
 }
 
 fn scan(fields: &mut Fields<'_>) -> Result<Action, Refusal> {

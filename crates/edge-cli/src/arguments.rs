@@ -333,6 +333,18 @@ pub enum CtlCommand {
     /// One cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Check every pair of a cluster's replicas and compare them; exit code 1 where they are not whole and the same
+    Verify {
+        /// The cluster
+        name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// What the scrub has read on each node, and which pairs it found damaged
+    Integrity {
+        #[command(flatten)]
+        world: World,
+    },
     /// Keyspaces
     #[command(subcommand)]
     Keyspace(KeyspaceCommand),

@@ -1,5 +1,6 @@
 //! `hive ctl`: the world as an operator sees and changes it.
 
+mod integrity;
 mod s3;
 mod show;
 
@@ -33,6 +34,8 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         }
         CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
         CtlCommand::Cluster(command) => cluster(command).await,
+        CtlCommand::Verify { name, world } => integrity::verify(&name, &world).await,
+        CtlCommand::Integrity { world } => integrity::show(&world).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,
         CtlCommand::S3(command) => s3::run(command).await,
         CtlCommand::Bucket(command) => s3::bucket(command).await,

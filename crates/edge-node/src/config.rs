@@ -218,6 +218,10 @@ pub struct TuningSection {
     pub node_down_ms: u64,
     /// A node down for so long is gone for good: its replicas are made anew on others; zero: never.
     pub replace_after_ms: u64,
+    /// What the scrub reads of each engine of a lane in a second; zero: there is no scrub.
+    pub scrub_bytes_per_second: u64,
+    /// A round of the scrub begins no sooner than so long behind the one before.
+    pub scrub_round_ms: u64,
     pub log_segment_bytes: u64,
     pub log_spare_segments: usize,
     pub log_segments_soft_max: usize,
@@ -290,6 +294,8 @@ impl Default for TuningSection {
             node_heartbeat_ms: core.node_heartbeat_ms,
             node_down_ms: core.node_down_ms,
             replace_after_ms: core.replace_after_ms,
+            scrub_bytes_per_second: core.scrub_bytes_per_second,
+            scrub_round_ms: core.scrub_round_ms,
             log_segment_bytes: core.log.segment_bytes,
             log_spare_segments: core.log.spare_segments,
             log_segments_soft_max: core.log.segments_soft_max,
@@ -316,6 +322,8 @@ impl TuningSection {
             node_heartbeat_ms: self.node_heartbeat_ms,
             node_down_ms: self.node_down_ms,
             replace_after_ms: self.replace_after_ms,
+            scrub_bytes_per_second: self.scrub_bytes_per_second,
+            scrub_round_ms: self.scrub_round_ms,
             label_spaces: false,
             buggify_until: base_types::Tick(0),
             log: core_log::LogConfig {

@@ -30,7 +30,8 @@ mod verify;
 mod writer;
 
 use base_engine::{
-    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WriteBatch,
+    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WalkVisit,
+    WriteBatch,
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
@@ -40,7 +41,7 @@ use open::Environment;
 use readers::{Readers, SnapshotSlot};
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -115,6 +116,9 @@ impl LmdbEngine {
     }
 }
 
+/// Sees what is stored under a whole key; breaks, goes on, or fails.
+type StoredVisit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, EngineError>;
+
 /// Reads inside one read transaction.
 struct View<'a> {
     environment: &'a Environment,
@@ -146,13 +150,13 @@ impl View<'_> {
         stored.map_or(Ok(LogIndex(0)), |stored| format::decode_index(&key, stored))
     }
 
-    /// `go_on` is asked before each pair.
-    fn range(
+    /// Visits what is stored; `go_on` is asked before each pair.
+    fn stored(
         &self,
         space: SpaceId,
         range: KeyRange<'_>,
         direction: Direction,
-        visit: Visit<'_>,
+        visit: StoredVisit<'_>,
         go_on: impl Fn() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         if range.end.is_some_and(|end| end <= range.start) {
@@ -169,9 +173,7 @@ impl View<'_> {
         let mut each = |pair: heed::Result<(&[u8], &[u8])>| -> Result<bool, EngineError> {
             go_on()?;
             let (whole_key, stored) = pair.map_err(failed)?;
-            let value = format::unseal(whole_key, stored)?;
-            let key = whole_key.get(format::SPACE_BYTES..).unwrap_or_default();
-            Ok(visit(key, value).is_continue())
+            Ok(visit(whole_key, stored)?.is_continue())
         };
         let spaces = &self.environment.spaces;
         if direction == Direction::Forward {
@@ -188,6 +190,36 @@ impl View<'_> {
             }
         }
         Ok(())
+    }
+
+    fn range(
+        &self,
+        space: SpaceId,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+        go_on: impl Fn() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut sealed = |whole_key: &[u8], stored: &[u8]| {
+            let value = format::unseal(whole_key, stored)?;
+            Ok(visit(whole_key.get(format::SPACE_BYTES..).unwrap_or_default(), value))
+        };
+        self.stored(space, range, direction, &mut sealed, go_on)
+    }
+
+    /// Past the pairs whose seal does not hold.
+    fn walk(
+        &self,
+        space: SpaceId,
+        range: KeyRange<'_>,
+        visit: WalkVisit<'_>,
+        go_on: impl Fn() -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut any = |whole_key: &[u8], stored: &[u8]| {
+            let value = format::unseal(whole_key, stored).ok();
+            Ok(visit(whole_key.get(format::SPACE_BYTES..).unwrap_or_default(), value))
+        };
+        self.stored(space, range, Direction::Forward, &mut any, go_on)
     }
 }
 
@@ -206,6 +238,10 @@ impl EngineRead for LmdbEngine {
         self.readers.read(|reader| {
             View { environment: &self.environment, reader }.range(space, range, direction, visit, || Ok(()))
         })
+    }
+
+    fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        self.readers.read(|reader| View { environment: &self.environment, reader }.walk(space, range, visit, || Ok(())))
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
@@ -295,6 +331,11 @@ impl EngineRead for LmdbSnapshot {
         let go_on = || if self.slot.is_marked_expired() { Err(EngineError::SnapshotExpired) } else { Ok(()) };
         self.slot
             .read(|reader| View { environment: &self.environment, reader }.range(space, range, direction, visit, go_on))
+    }
+
+    fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        let go_on = || if self.slot.is_marked_expired() { Err(EngineError::SnapshotExpired) } else { Ok(()) };
+        self.slot.read(|reader| View { environment: &self.environment, reader }.walk(space, range, visit, go_on))
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {

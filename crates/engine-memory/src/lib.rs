@@ -17,7 +17,8 @@ mod state;
 mod tests;
 
 use base_engine::{
-    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WriteBatch,
+    Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WalkVisit,
+    WriteBatch,
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
@@ -87,6 +88,16 @@ impl MemoryEngine {
         Arc::make_mut(&mut self.lock().state).damage(space, key)
     }
 
+    /// As `damage`, of the pair that many places (modulo their number) behind the space's first: which one it was.
+    pub fn damage_any(&self, space: SpaceId, place: usize) -> Option<Bytes> {
+        Arc::make_mut(&mut self.lock().state).damage_any(space, place)
+    }
+
+    /// Pairs that read as damaged.
+    pub fn damaged(&self) -> Vec<(SpaceId, Bytes)> {
+        self.state().damaged()
+    }
+
     /// Damage that nothing finds: flips one bit (modulo the value's length) of a stored value.
     /// Returns whether there was a bit to flip.
     pub fn flip_bit(&self, space: SpaceId, key: &[u8], bit: usize) -> bool {
@@ -140,6 +151,11 @@ impl EngineRead for MemoryEngine {
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
         self.state().range(space, range, direction, visit)
+    }
+
+    fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        self.state().walk(space, range, visit);
+        Ok(())
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
@@ -213,6 +229,11 @@ impl EngineRead for MemorySnapshot {
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
         self.live()?.range(space, range, direction, visit)
+    }
+
+    fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        self.live()?.walk(space, range, visit);
+        Ok(())
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {

@@ -4,7 +4,7 @@
 //! over all pairs of key, value and `PAIR_BYTES`.
 //! Not here: locks and faults of writes (`lib.rs`).
 
-use base_engine::{BatchOperation, Direction, EngineError, KeyRange, Visit, WriteBatch};
+use base_engine::{BatchOperation, Direction, EngineError, KeyRange, Visit, WalkVisit, WriteBatch};
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,6 +154,33 @@ impl State {
                 return Ok(());
             }
         }
+    }
+
+    /// Visits a range in order; a damaged pair without its value.
+    pub fn walk(&self, id: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) {
+        let Some(space) = self.spaces.get(&id).filter(|_| range.end.is_none_or(|end| end > range.start)) else {
+            return;
+        };
+        let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
+        for (key, value) in space.pairs.range::<[u8], _>((Bound::Included(range.start), end)) {
+            let whole = !space.damaged.contains(key);
+            if visit(key, whole.then_some(value)).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Pairs that read as damaged.
+    pub fn damaged(&self) -> Vec<(SpaceId, Bytes)> {
+        let of = |(id, space): (&SpaceId, &Arc<Space>)| space.damaged.iter().map(|key| (*id, key.clone())).collect();
+        self.spaces.iter().flat_map(|one| -> Vec<_> { of(one) }).collect()
+    }
+
+    /// Damages the pair of a space that many places (modulo their number) behind the first; which one it was.
+    pub fn damage_any(&mut self, id: SpaceId, place: usize) -> Option<Bytes> {
+        let pairs = &self.spaces.get(&id)?.pairs;
+        let key = pairs.keys().nth(place.checked_rem(pairs.len())?)?.clone();
+        self.damage(id, &key).then_some(key)
     }
 
     /// The durable index of a space.

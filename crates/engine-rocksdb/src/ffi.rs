@@ -181,7 +181,6 @@ extern "C" {
         end: HiveSlice<'_>,
         error: *mut HiveError,
     );
-    #[cfg(test)]
     pub fn hive_rocks_inject(rocks: *mut HiveRocks, read_per_million: u32, write_per_million: u32, seed: u64);
     pub fn hive_rocks_pause(rocks: *mut HiveRocks, error: *mut HiveError);
     pub fn hive_rocks_go_on(rocks: *mut HiveRocks, error: *mut HiveError);

@@ -11,7 +11,7 @@
 //! Not here: judging (shim/verify.cc), asking another replica for a right value (core-cluster).
 
 use crate::ffi::*;
-use crate::store::{mapped, unmapped, RocksStore};
+use crate::store::{mapped, unmapped, Database, RocksStore};
 use base_engine::stored::RawVerified;
 use base_engine::EngineError;
 use bytes::Bytes;
@@ -247,6 +247,14 @@ unsafe extern "C" fn take_damage(this: *mut c_void, damage: *const HiveDamage<'_
     }
 }
 
+/// [`RocksStore::damage`] of an open database.
+pub(crate) fn damage_of(database: &Database) -> Vec<Damage> {
+    let mut found: Vec<Damage> = Vec::new();
+    // SAFETY: the handle is open; the vector outlives the call, and only `take_damage` uses it.
+    unsafe { hive_rocks_damage(database.handle(), from_mut(&mut found).cast(), take_damage) };
+    found
+}
+
 /// A metadata entry as it lies in a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
@@ -285,10 +293,15 @@ impl RocksStore {
     /// Every key known to be damaged whose damaged version is the newest, in order. Each is refused by reads, with the ranges it lies in,
     /// until it is put or deleted anew: with what a healthy replica has.
     pub fn damage(&self) -> Vec<Damage> {
-        let mut found: Vec<Damage> = Vec::new();
-        // SAFETY: the handle is open; the vector outlives the call, and only `take_damage` uses it.
-        unsafe { hive_rocks_damage(self.database.handle(), from_mut(&mut found).cast(), take_damage) };
-        found
+        damage_of(&self.database)
+    }
+
+    /// Flips a bit in so many of a million entries on their way from their checksum to a table, drawn from a seed;
+    /// zero: no more. For tests alone.
+    #[doc(hidden)]
+    pub fn flip_entries(&self, per_million: u32, seed: u64) {
+        // SAFETY: the handle is open.
+        unsafe { hive_rocks_inject(self.database.handle(), 0, per_million, seed) }
     }
 
     /// Verifies the next table file behind number `after` (zero: the first), read past the caches;

@@ -6,7 +6,7 @@
 
 use crate::failure::write_failure;
 use crate::ffi::*;
-use crate::metahive::Providers;
+use crate::metahive::{damage_of, Providers};
 use crate::RocksConfig;
 use base_engine::stored::{Changes, RawStore, RawVerified, RawView, RawVisit};
 use base_engine::{Direction, EngineError};
@@ -158,6 +158,8 @@ fn missing_is_damage(made: bool, error: Option<EngineError>, what: &str) -> Engi
 
 impl RawStore for RocksStore {
     const NAME: &'static str = "rocksdb";
+    /// In our own files every entry has metadata beside it, which tells an entry that is gone.
+    const TELLS_LOST_KEYS: bool = true;
     type View = RocksView;
 
     fn view(&self) -> Result<RocksView, EngineError> {
@@ -232,6 +234,12 @@ impl Drop for RocksView {
 }
 
 impl RawView for RocksView {
+    fn damaged(&self) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = damage_of(&self.database).into_iter().map(|damage| damage.key).collect();
+        keys.dedup();
+        keys
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let key = mapped(key);
         let (mut value, mut error) = (HiveSlice::empty(), HiveError::none());

@@ -7,7 +7,7 @@
 
 use crate::plan::{FaultKind, Hazard, Layer, Plan};
 use crate::random::Random;
-use crate::swarm::damages;
+use crate::swarm::{damages, draw_pair_rot};
 
 /// The kinds of story.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -546,6 +546,12 @@ impl Bend<'_> {
             let (at, for_ms) = (self.moment(), *self.random.pick(&[1, 1, 50]));
             let drawn = *self.random.pick(&[1, 4, 30]);
             self.add(at, FaultKind::BitRot, rotten, for_ms, drawn);
+        }
+        // A stream of its own: the others rot as they did before pairs of engines could.
+        let mut random = Random::stream(self.plan.seed, "bend to pairs");
+        if random.per_mille(500) {
+            let Plan { shape, load, tuning, hazards, .. } = &mut *self.plan;
+            draw_pair_rot(&mut random, shape, load, tuning, hazards);
         }
     }
 }

@@ -85,6 +85,7 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.wipe(node);
             true
         }
+        FaultKind::PairRot => pairs_rot(world, &hazard, node),
         FaultKind::OldImage => old_image(world, &hazard, node),
         FaultKind::Drift => {
             let now = world.now;
@@ -328,6 +329,27 @@ fn disk_lies(world: &mut World, hazard: &Hazard, node: usize) -> bool {
     let (life, at) = (world.nodes[node].life, world.now + LYING_DISK_CRASH_US + world.random.fault.below(1_000_000));
     world.schedule(at, Due::Die { node, life, down_us: hazard.for_ms * 1_000 });
     true
+}
+
+/// Pairs of clusters that have copies of them elsewhere: of a cluster of one nobody could mend any.
+fn pairs_rot(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    world.nodes[node].disk_suspect = true;
+    let mut rotten = 0;
+    for _ in 0..hazard.amount.max(1) {
+        let random = &mut world.random.fault;
+        let lane = random.below(world.nodes[node].lanes.len() as u64) as usize;
+        let (cluster, place) = (random.below(u64::from(u32::MAX)), random.below(u64::from(u32::MAX)));
+        let host = &world.nodes[node].lanes[lane];
+        let Some(machine) = host.machine.as_ref() else { continue };
+        let mut views = machine.views();
+        views.retain(|view| {
+            let config = view.name.as_str().starts_with("metadata@config-");
+            view.members.len() >= 3 && !config && !view.blank && !view.damaged
+        });
+        let Some(view) = views.get(cluster as usize % views.len().max(1)) else { continue };
+        rotten += u64::from(host.engine.damage_any(view.space, place as usize).is_some());
+    }
+    rotten > 0
 }
 
 fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {

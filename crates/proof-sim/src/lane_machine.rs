@@ -124,6 +124,8 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         flush_after_ms: tuning.flush_after_ms,
         log_keep_bytes: tuning.log_keep_bytes,
         snapshot_chunk_bytes: tuning.snapshot_chunk_bytes,
+        scrub_bytes_per_second: tuning.scrub_bytes_per_second,
+        scrub_round_ms: tuning.scrub_round_ms,
         label_spaces: tuning.label_spaces,
         buggify_until: tuning.buggify_until,
         log: tuning.log.clone(),
@@ -346,7 +348,9 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
         LocalOutcome::Unknown { message } => {
             Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message)))
         }
-        LocalOutcome::Described(_) | LocalOutcome::AdminDone { .. } => Ok(done(ActionResult::Done)),
+        LocalOutcome::Described(_) | LocalOutcome::Verified(_) | LocalOutcome::AdminDone { .. } => {
+            Ok(done(ActionResult::Done))
+        }
     }
 }
 

@@ -69,7 +69,10 @@ const PATHS: &[Path] = &[
 ];
 
 /// Paths that only a disk that rots leads to: not on the lane layer, where nobody would heal it.
-const CORE_PATHS: &[Path] = &[("entries mended from peers", |counted| counted.entries_repaired)];
+const CORE_PATHS: &[Path] = &[
+    ("entries mended from peers", |counted| counted.entries_repaired),
+    ("pairs mended from peers", |counted| counted.pairs_repaired),
+];
 
 /// How often each path was walked.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -96,7 +96,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::BlankVotes
         | Mutant::ReplicaIdReused
         | Mutant::ConfChangeUnapplied => (Core, Members),
-        Mutant::RotIsTorn => (Core, Rot),
+        Mutant::RotIsTorn | Mutant::MendFromAnyIndex | Mutant::ScrubIgnoresDamage => (Core, Rot),
         Mutant::SplitForgetsRequests
         | Mutant::PrefixSkipEatsKey
         | Mutant::MarkerHidesWrongVersion

@@ -105,6 +105,8 @@ pub struct SimTuning {
     pub node_down_ms: u64,
     /// Nodes down for so long are replaced; zero: never.
     pub replace_after_ms: u64,
+    /// Engines are scrubbed as often; zero: never.
+    pub scrub_round_ms: u64,
     pub segment_bytes: u64,
     pub spare_segments: usize,
     pub batch_bytes_max: usize,
@@ -134,6 +136,7 @@ impl Default for SimTuning {
             node_heartbeat_ms: 1_000,
             node_down_ms: 4_000,
             replace_after_ms: 0,
+            scrub_round_ms: 0,
             segment_bytes: 1 << 20,
             spare_segments: 1,
             batch_bytes_max: 256 << 10,
@@ -260,6 +263,7 @@ faults! {
     DiskFull = "disk_full": "`node` gets no new segments",
     BitRot = "bit_rot": "`amount` sectors of the log of `node` rot",
     MisdirectedWrite = "misdirected_write": "the next log write of `node` lands elsewhere",
+    PairRot = "pair_rot": "`amount` pairs in the engine of `node` rot",
     LostWrite = "lost_write": "the next log write of `node` is acknowledged and lost, then power fails",
     DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
     OldImage = "old_image": "`node` dies and comes back with its disk as it was `amount` ms before",

@@ -454,16 +454,24 @@ impl Run {
     fn unequal(&mut self) -> Option<String> {
         type Held = (base_types::NodeId, core_cluster::api::ReplicaView, Option<(base_types::LogIndex, u64)>);
         let mut clusters: BTreeMap<ClusterId, Vec<Held>> = BTreeMap::new();
+        let mut not_mended = None;
         for node in &self.world.nodes {
-            for machine in node.lanes.iter().filter_map(|lane| lane.machine.as_ref()) {
+            for (lane, machine) in node.lanes.iter().filter_map(|lane| Some((lane, lane.machine.as_ref()?))) {
+                let damaged = lane.engine.damaged();
                 for view in machine.views() {
+                    // Damage that nothing has read is damage all the same: the scrub must have come by.
+                    if let Some((_, key)) = damaged.iter().find(|(space, _)| *space == view.space) {
+                        let of = (node.id, &view.name, key);
+                        not_mended.get_or_insert_with(|| format!("a pair is still damaged: {of:?}"));
+                    }
                     let hash = machine.state_hash(view.cluster);
                     clusters.entry(view.cluster).or_default().push((node.id, view, hash));
                 }
             }
         }
         let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
-        let mut unequal = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
+        let twice = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
+        let mut unequal = not_mended.or(twice);
         for (cluster, held) in clusters {
             // A configuration cluster need not survive its majority (it is made anew): what is left of it is not compared.
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));

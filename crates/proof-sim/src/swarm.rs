@@ -4,7 +4,7 @@
 //! Always: what a plan breaks is within what was promised: disks that lie or rot are a minority's, so
 //! that a correct world always recovers.
 
-use crate::emphasis;
+use crate::emphasis::{self, Emphasis};
 use crate::plan::{FaultKind, Hazard, Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use crate::random::Random;
 
@@ -35,7 +35,13 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         shape.regional = shape.regions > 1 && Random::stream(seed, "regional").per_mille(250);
     }
     let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
-    emphasis::of(seed, layer).bend(&mut plan);
+    let lean = emphasis::of(seed, layer);
+    lean.bend(&mut plan);
+    let mut random = Random::stream(seed, "pair rot");
+    if layer == Layer::Core && lean == Emphasis::Plain && !calm && random.per_mille(OF_PLAIN_TO_PAIR_ROT) {
+        let Plan { shape, load, tuning, hazards, .. } = &mut plan;
+        draw_pair_rot(&mut random, shape, load, tuning, hazards);
+    }
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -132,6 +138,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         node_heartbeat_ms: *random.pick(&[200, 500, 1_000]),
         node_down_ms: *random.pick(&[2_000, 4_000]),
         replace_after_ms: 0,
+        scrub_round_ms: 0,
         segment_bytes,
         spare_segments: random.between(1, 2) as usize,
         batch_bytes_max: (segment_bytes / 4) as usize,
@@ -147,7 +154,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
 /// Kinds that only a majority of healthy disks survives.
 pub(crate) fn damages(kind: FaultKind) -> bool {
     use FaultKind::*;
-    matches!(kind, BitRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
+    matches!(kind, BitRot | PairRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
 }
 
 /// Kinds drawn for the whole core only: nobody heals a replica or moves one where there is no router.
@@ -157,6 +164,7 @@ fn needs_router(kind: FaultKind) -> bool {
         kind,
         DiskLost
             | BitRot
+            | PairRot
             | MisdirectedWrite
             | LostWrite
             | OldImage
@@ -230,7 +238,38 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
 }
 
 /// Kinds with a stream of their own (`draw_more`), so that the other draws stay what they were.
-const MORE: &[FaultKind] = &[FaultKind::SeeSaw, FaultKind::FewerCores, FaultKind::OldImage];
+const MORE: &[FaultKind] = &[FaultKind::SeeSaw, FaultKind::FewerCores, FaultKind::OldImage, FaultKind::PairRot];
+
+/// Of a thousand seeds that lean to nothing, in so many pairs rot.
+const OF_PLAIN_TO_PAIR_ROT: u64 = 80;
+
+/// Pairs that rot in the engine of one node, where there are two more to mend them from, and a scrub that finds them.
+/// A disk that forgets or lies in the same world is that node's, too.
+pub(crate) fn draw_pair_rot(
+    random: &mut Random,
+    shape: &Shape,
+    load: &mut Load,
+    tuning: &mut SimTuning,
+    hazards: &mut Vec<Hazard>,
+) {
+    let other = hazards.iter().find(|hazard| damages(hazard.kind)).map(|hazard| hazard.node);
+    let spoils = |hazard: &Hazard| matches!(hazard.kind, FaultKind::OldImage | FaultKind::RemoveMember);
+    if shape.world_members < 3 || shape.cluster_size < 3 || hazards.iter().any(spoils) {
+        return;
+    }
+    tuning.scrub_round_ms = *random.pick(&[300, 1_000, 3_000]);
+    // Some keys are written once and read at the end only: what rots of them is the scrub's to find. And some rot so
+    // late that nobody writes them anew.
+    load.ledger = load.ledger.max(1);
+    let node = other.unwrap_or_else(|| random.between(1, shape.nodes));
+    for _ in 0..random.between(1, 12) {
+        let within = if random.per_mille(500) { load.run_ms } else { load.run_ms / 10 };
+        let before_the_end = random.below(within.max(1));
+        let (at_ms, amount) = (load.run_ms - 1 - before_the_end, *random.pick(&[1, 1, 3, 20]));
+        hazards.push(Hazard { at_ms, kind: FaultKind::PairRot, node, peer: 0, for_ms: 0, amount });
+    }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
+}
 
 /// Leaders that are cut off one after the other, and nodes that come back with fewer cores than lanes.
 fn draw_more(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard>) {

@@ -21,7 +21,7 @@ pub use snapshots::SnapshotLimits;
 
 use crate::{
     verify, Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, VerifiedPart,
-    Visit, WriteBatch, ENGINE_KEY_BYTES_MAX,
+    Visit, WalkVisit, WriteBatch, ENGINE_KEY_BYTES_MAX,
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub trait RawStore: Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether the data may be there although its directory is new: it lies elsewhere.
     const ELSEWHERE: bool = false;
+    /// `Engine::tells_lost_keys`.
+    const TELLS_LOST_KEYS: bool = false;
     /// One instant of it; needs no reference to the store.
     type View: RawView + Send + 'static;
 
@@ -91,6 +93,11 @@ pub trait RawView {
 
     /// Visits what is stored from `start` up to before `end`; never called with `end <= start`.
     fn range(&self, start: &[u8], end: &[u8], direction: Direction, visit: RawVisit<'_>) -> Result<(), EngineError>;
+
+    /// Whole keys that are known to be damaged, ascending: reads of them, and of ranges they lie in, are refused.
+    fn damaged(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
 }
 
 /// An engine on a raw store.
@@ -181,18 +188,24 @@ impl<S: RawStore> StoredEngine<S> {
     }
 }
 
-/// A whole key of a pair as the contract has it. Damage to any other (a durable index, the marker) is the
-/// engine's.
-fn contract_key(whole_key: &[u8]) -> Result<(SpaceId, Bytes), EngineError> {
-    match whole_key.split_at_checked(format::PREFIX_BYTES) {
-        Some((prefix, key)) if prefix[0] == format::PAIR_TAG => {
-            Ok((format::space_of(whole_key)?, Bytes::copy_from_slice(key)))
+/// Sorts whole keys into what the contract knows: pairs and durable indexes. Damage to any other (the marker)
+/// is the engine's.
+fn sort_damage(whole_keys: &[Vec<u8>], part: &mut VerifiedPart) -> Result<(), EngineError> {
+    for whole_key in whole_keys {
+        match whole_key.split_at_checked(format::PREFIX_BYTES) {
+            Some((prefix, key)) if prefix[0] == format::PAIR_TAG => {
+                part.damaged.push((format::space_of(whole_key)?, Bytes::copy_from_slice(key)));
+            }
+            Some((prefix, [])) if prefix[0] == format::DURABLE_TAG => part.indexes.push(format::space_of(whole_key)?),
+            _ => {
+                return Err(EngineError::Corrupt(format!(
+                    "the entry {} does not match its checksum; rebuild the replica from a peer",
+                    whole_key.escape_ascii()
+                )))
+            }
         }
-        _ => Err(EngineError::Corrupt(format!(
-            "the entry {} does not match its checksum; rebuild the replica from a peer",
-            whole_key.escape_ascii()
-        ))),
     }
+    Ok(())
 }
 
 fn check_marker<S: RawStore>(store: &S, path: &Path, identity: &str) -> Result<(), EngineError> {
@@ -253,10 +266,53 @@ fn range(
     })
 }
 
+/// Sees whole keys with what is stored, or (`None`) that they are refused.
+type AnyVisit<'v> = &'v mut dyn FnMut(&[u8], Option<&[u8]>) -> Result<ControlFlow<()>, EngineError>;
+
+/// A range of whole keys, around those that are refused.
+fn any_range(view: &impl RawView, mut start: Vec<u8>, end: &[u8], visit: AnyVisit<'_>) -> Result<(), EngineError> {
+    let refused: Vec<Vec<u8>> = view.damaged().into_iter().filter(|key| *key >= start && **key < *end).collect();
+    for refused in refused.iter().map(Some).chain([None]) {
+        let stop = refused.map_or(end, |key| key);
+        let mut ended = false;
+        if *start < *stop {
+            view.range(&start, stop, Direction::Forward, &mut |key, stored| {
+                let flow = visit(key, Some(stored))?;
+                ended = flow.is_break();
+                Ok(flow)
+            })?;
+        }
+        let Some(refused) = refused.filter(|_| !ended) else { return Ok(()) };
+        if visit(refused, None)?.is_break() {
+            return Ok(());
+        }
+        // The first key behind it.
+        start = [&refused[..], &[0]].concat();
+    }
+    Ok(())
+}
+
+/// As `range`, past the pairs that are refused or whose seal does not hold.
+fn walk(
+    view: &impl RawView,
+    space: SpaceId,
+    range: KeyRange<'_>,
+    visit: WalkVisit<'_>,
+    go_on: impl Fn() -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let start = format::pair_key(space, range.start);
+    let end = range.end.map_or_else(|| format::space_end(space), |end| format::pair_key(space, end));
+    any_range(view, start, &end, &mut |whole_key, stored| {
+        go_on()?;
+        let value = stored.and_then(|stored| format::unseal(whole_key, stored).ok());
+        Ok(visit(whole_key.get(format::PREFIX_BYTES..).unwrap_or_default(), value))
+    })
+}
+
 /// The first key at or behind `start` that begins with `tag`.
 fn first_key(view: &impl RawView, start: &[u8], tag: u8) -> Result<Option<Vec<u8>>, EngineError> {
     let mut found = None;
-    view.range(start, &[tag + 1], Direction::Forward, &mut |key, _| {
+    any_range(view, start.to_vec(), &[tag + 1], &mut |key, _| {
         found = Some(key.to_vec());
         Ok(ControlFlow::Break(()))
     })?;
@@ -295,6 +351,10 @@ impl<S: RawStore> EngineRead for StoredEngine<S> {
         range(&self.store.newest()?, space, bounds, direction, visit, || Ok(()))
     }
 
+    fn walk(&self, space: SpaceId, bounds: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        walk(&self.store.newest()?, space, bounds, visit, || Ok(()))
+    }
+
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
         durable_index(&self.store.newest()?, space)
     }
@@ -322,7 +382,7 @@ impl<S: RawStore> Engine for StoredEngine<S> {
         let limit = limit.max(1);
         let (mut keys, mut left) = (Vec::new(), false);
         let view = self.store.view()?;
-        view.range(&format::pair_key(space, &[]), &format::space_end(space), Direction::Forward, &mut |key, _| {
+        any_range(&view, format::pair_key(space, &[]), &format::space_end(space), &mut |key, _| {
             if keys.len() == limit {
                 left = true;
                 return Ok(ControlFlow::Break(()));
@@ -341,8 +401,14 @@ impl<S: RawStore> Engine for StoredEngine<S> {
     fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
         let Some(part) = self.store.verify(after) else { return verify::verify_by_reading(self, after) };
         let part = part?;
-        let damaged = part.damaged.iter().map(|key| contract_key(key)).collect::<Result<_, _>>()?;
-        Ok(VerifiedPart { entries: part.entries, bytes: part.bytes, damaged, next: part.next })
+        let mut verified =
+            VerifiedPart { entries: part.entries, bytes: part.bytes, next: part.next, ..VerifiedPart::default() };
+        sort_damage(&part.damaged, &mut verified)?;
+        Ok(verified)
+    }
+
+    fn tells_lost_keys(&self) -> bool {
+        S::TELLS_LOST_KEYS
     }
 
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
@@ -378,6 +444,11 @@ impl<V: RawView> EngineRead for StoredSnapshot<V> {
     ) -> Result<(), EngineError> {
         let go_on = || self.snapshot.check_not_expired();
         self.snapshot.read(|view| range(view, space, bounds, direction, visit, go_on))
+    }
+
+    fn walk(&self, space: SpaceId, bounds: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        let go_on = || self.snapshot.check_not_expired();
+        self.snapshot.read(|view| walk(view, space, bounds, visit, go_on))
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {

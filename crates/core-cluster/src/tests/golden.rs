@@ -110,6 +110,8 @@ impl Story {
                 Notice::Gone { .. } => self.say(format!("{} destroys its replica", self.letter(node.0))),
                 Notice::Damaged { .. } => self.say(format!("{} reports damage", self.letter(node.0))),
                 Notice::LogFailed { .. } => self.say(format!("{} must end: its log failed", self.letter(node.0))),
+                Notice::Mending { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
+                Notice::ScrubFailed { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
                 Notice::UnknownCluster { .. } | Notice::Changed { .. } => {}
             }
         }
@@ -145,6 +147,7 @@ impl Story {
             LocalOutcome::Refused(refusal) => format!("refused, {} ({})", refusal.code, refusal.outcome().name()),
             LocalOutcome::Unknown { .. } => "outcome unknown".to_string(),
             LocalOutcome::Described(_) => "described".to_string(),
+            LocalOutcome::Verified(_) => "verified".to_string(),
         }
     }
 
@@ -293,6 +296,9 @@ fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
         Payload::SnapshotAck { next, .. } => ("snapshot", format!("wants piece {next}")),
         Payload::Lost { .. } => ("lost", "cannot be mended, replace me".to_string()),
         Payload::Removed { .. } => ("removed", "you were removed".to_string()),
+        Payload::PairsRequest { keys, .. } => ("pairs", format!("{} of mine are damaged", keys.len())),
+        Payload::PairsReply { pairs, .. } => ("pairs", format!("here are {}", pairs.answers.len())),
+        Payload::VerifyAsk { .. } | Payload::VerifyTold { .. } => return None,
         Payload::RepairRequest { .. } | Payload::RepairReply { .. } => return None,
     })
 }

@@ -83,6 +83,8 @@ pub struct World {
     pub log_keep_bytes: u64,
     /// Spaces say whose they are: for nodes started from then on.
     pub label_spaces: bool,
+    /// How often engines are scrubbed, by nodes started from then on; zero: never.
+    pub scrub_round_ms: u64,
     pub random: Random,
     pub faults: Faults,
     /// What was delivered since somebody last took it.
@@ -105,6 +107,8 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         flush_after_ms: 200,
         log_keep_bytes,
         snapshot_chunk_bytes: 1024,
+        scrub_bytes_per_second: 0,
+        scrub_round_ms: 1_000,
         label_spaces: false,
         buggify_until: Tick(0),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
@@ -143,6 +147,7 @@ impl World {
             next_wire: 0,
             log_keep_bytes,
             label_spaces: false,
+            scrub_round_ms: 0,
             random: Random(1),
             faults: Faults::default(),
             delivered: Vec::new(),
@@ -195,7 +200,12 @@ impl World {
         entry.others = entry.open_others.as_ref().map(|open| open()).unwrap_or_default();
         let mut engines: Vec<Arc<dyn Engine>> = vec![entry.engine.clone()];
         engines.extend(entry.others.iter().cloned());
-        let config = LaneConfig { label_spaces: self.label_spaces, ..config(node, entry.disk_id, keep) };
+        let config = LaneConfig {
+            label_spaces: self.label_spaces,
+            scrub_bytes_per_second: if self.scrub_round_ms > 0 { 1 << 20 } else { 0 },
+            scrub_round_ms: self.scrub_round_ms,
+            ..config(node, entry.disk_id, keep)
+        };
         let (lane, notes) = Lane::open(config, engines, &mut entry.disk, now).unwrap();
         entry.lane = Some(lane);
         for lane in self.nodes.values_mut().filter_map(|other| other.lane.as_mut()) {
@@ -274,7 +284,7 @@ impl World {
         node.jobs.extend(output.engine);
         while !node.engine_stalled && !random.chance(waits) {
             let Some(job) = node.jobs.pop_front() else { break };
-            let result = carry_out(engine_of(&node.engine, &node.others, &job), &job.work);
+            let result = job.work.carry_out(engine_of(&node.engine, &node.others, &job));
             lane.on_engine_done(now, job.job, result);
         }
         for message in output.messages {
@@ -383,21 +393,14 @@ impl World {
 }
 
 impl Node {
-    fn carry_out(&self, job: &EngineJob) -> Result<bool, base_engine::EngineError> {
-        carry_out(engine_of(&self.engine, &self.others, job), &job.work)
+    fn carry_out(&self, job: &EngineJob) -> Result<EngineAnswer, base_engine::EngineError> {
+        job.work.carry_out(engine_of(&self.engine, &self.others, job))
     }
 }
 
 fn engine_of<'e>(memory: &'e Arc<MemoryEngine>, others: &'e [Arc<dyn Engine>], job: &EngineJob) -> &'e dyn Engine {
     let other = others.iter().find(|engine| engine.name() == job.engine);
     other.map_or(&**memory, |engine| &**engine)
-}
-
-fn carry_out(engine: &dyn Engine, work: &EngineWork) -> Result<bool, base_engine::EngineError> {
-    match work {
-        EngineWork::Write(batch) => engine.write(batch).map(|()| false),
-        EngineWork::DropSpace { space, limit } => engine.drop_space(*space, *limit),
-    }
 }
 
 pub fn put(key: &str, value: &str) -> Command {

@@ -2,7 +2,7 @@
 //! `UPDATE_GOLDEN=1 cargo test -p door-http` writes the file anew.
 
 use super::*;
-use base_types::action::{DecommissionInfo, Failure, ReshardInfo};
+use base_types::action::{DecommissionInfo, Failure, MemberVerified, ReshardInfo, VerificationInfo};
 use base_types::{
     ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal,
     ReplicaId, Term, WriteConsistency,
@@ -80,6 +80,30 @@ fn node() -> NodeInfo {
     }
 }
 
+fn verification() -> VerificationInfo {
+    let member = |node, state, digest| MemberVerified {
+        node: NodeId(node),
+        replica: base_types::ReplicaId(node),
+        learner: false,
+        state,
+        pairs: 10,
+        bytes: 99,
+        digest,
+        damaged: u64::from(state == "damaged"),
+    };
+    VerificationInfo {
+        name: name().as_ref().clone(),
+        cluster: base_types::ClusterId(1),
+        generation: base_types::Generation(1),
+        run: 255,
+        done: true,
+        index: base_types::LogIndex(7),
+        whole: Some(false),
+        members: vec![member(1, "same", Some(u64::MAX)), member(2, "damaged", Some(1)), member(3, "silent", None)],
+        advice: vec!["node 3 did not answer: bring it up and verify again".into()],
+    }
+}
+
 fn status() -> StatusInfo {
     StatusInfo {
         world: "dev".into(),
@@ -142,6 +166,7 @@ fn samples() -> Vec<(&'static str, Response)> {
                 None,
             ),
         ),
+        ("VerifyCluster", answer(ActionResult::Verification(verification()), None)),
         ("Status", answer(ActionResult::Status(status()), None)),
         ("KvPut", Err(Failure { refusal: not_absolute, at: Some(AT), cluster: Some(name()) })),
         ("KvGet", Err(Refusal::new(ErrorKind::Unavailable, "NoLeader", "cluster 7 has no leader").into())),

@@ -286,7 +286,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         return checker.refuse(format!("{line}engine.object.url is {found}"), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 23] = [
+    let ranges: [(&str, u64, u64, u64); 25] = [
         ("lag_ms", file.engine.object.lag_ms, 10, 3_600_000),
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
@@ -305,6 +305,8 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("node_heartbeat_ms", tuning.node_heartbeat_ms, 10, 60_000),
         ("node_down_ms", tuning.node_down_ms, tuning.node_heartbeat_ms + 1, 3_600_000),
         ("replace_after_ms", tuning.replace_after_ms, 0, 30 * 24 * 3_600_000),
+        ("scrub_bytes_per_second", tuning.scrub_bytes_per_second, 0, 1 << 34),
+        ("scrub_round_ms", tuning.scrub_round_ms, 1_000, 30 * 24 * 3_600_000),
         ("log_segment_bytes", tuning.log_segment_bytes, 8 << 20, 1 << 34),
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
         ("log_stall_ms", tuning.log_stall_ms, 100, 600_000),

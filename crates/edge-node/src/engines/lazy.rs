@@ -7,7 +7,7 @@
 
 use base_engine::{
     Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, VerifiedPart, Visit,
-    WriteBatch,
+    WalkVisit, WriteBatch,
 };
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
@@ -69,6 +69,10 @@ impl EngineRead for Lazy {
         self.opened().map_or(Ok(()), |engine| engine.range(space, range, direction, visit))
     }
 
+    fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
+        self.opened().map_or(Ok(()), |engine| engine.walk(space, range, visit))
+    }
+
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
         self.opened().map_or(Ok(LogIndex(0)), |engine| engine.durable_index(space))
     }
@@ -94,6 +98,10 @@ impl Engine for Lazy {
 
     fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
         self.opened().map_or_else(|| Ok(VerifiedPart::default()), |engine| engine.verify(after))
+    }
+
+    fn tells_lost_keys(&self) -> bool {
+        self.opened().is_some_and(|engine| engine.tells_lost_keys())
     }
 
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {

@@ -1,10 +1,10 @@
-//! The thread beside a lane that writes its engines.
+//! The thread beside a lane that writes its engines, and scrubs them.
 //!
 //! Always: jobs are done in the order given, one at a time; each is answered once.
 //! Not here: what is written and when (core-cluster).
 
 use base_engine::{Engine, EngineError};
-use core_cluster::api::{EngineJob, EngineWork};
+use core_cluster::api::EngineJob;
 use core_node::api::Event;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{sync_channel, SyncSender, TrySendError};
@@ -33,7 +33,7 @@ impl EngineThread {
         let work = move || {
             while let Ok(job) = jobs.recv() {
                 let result = match engines.get(job.engine.as_str()) {
-                    Some(engine) => carry_out(engine.as_ref(), &job.work),
+                    Some(engine) => job.work.carry_out(engine.as_ref()),
                     None => Err(EngineError::Io(format!("this node has no engine {:?}", job.engine))),
                 };
                 report(Event::EngineDone { job: job.job, result });
@@ -59,13 +59,5 @@ impl EngineThread {
             // A panic in it has been told by whoever spawned it.
             let _ = thread.join();
         }
-    }
-}
-
-/// `Ok(true)`: a drop has more to do.
-fn carry_out(engine: &dyn Engine, work: &EngineWork) -> Result<bool, EngineError> {
-    match work {
-        EngineWork::Write(batch) => engine.write(batch).map(|()| false),
-        EngineWork::DropSpace { space, limit } => engine.drop_space(*space, *limit),
     }
 }

@@ -7,7 +7,7 @@ use super::{Due, World};
 use crate::disk::Finished;
 use crate::host::LaneHost;
 use base_engine::EngineError;
-use core_cluster::api::EngineWork;
+use core_cluster::api::{EngineAnswer, EngineWork};
 use core_log::LogAction;
 use core_node::api::Event;
 use proof_check::Violation;
@@ -98,10 +98,6 @@ impl World {
     }
 }
 
-pub(super) fn run_job(host: &LaneHost, work: &EngineWork) -> Result<bool, EngineError> {
-    use base_engine::Engine;
-    match work {
-        EngineWork::Write(batch) => host.engine.write(batch).map(|()| false),
-        EngineWork::DropSpace { space, limit } => host.engine.drop_space(*space, *limit),
-    }
+pub(super) fn run_job(host: &LaneHost, work: &EngineWork) -> Result<EngineAnswer, EngineError> {
+    work.carry_out(&*host.engine)
 }

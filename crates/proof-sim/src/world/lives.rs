@@ -11,7 +11,7 @@ use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
 use base_types::{BootId, DiskId, LaneId, NodeId, Tick, Ticket};
-use core_node::api::{Event, NodeConfig, S3Config, Tuning};
+use core_node::api::{Event, NodeConfig, S3Config, Tuning, SCRUB_BYTES_PER_SECOND};
 use core_placement::Labels;
 use proof_check::Violation;
 use std::collections::VecDeque;
@@ -260,6 +260,8 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick) -> Tuning {
         node_heartbeat_ms: tuning.node_heartbeat_ms,
         node_down_ms: tuning.node_down_ms,
         replace_after_ms: tuning.replace_after_ms,
+        scrub_bytes_per_second: if tuning.scrub_round_ms > 0 { SCRUB_BYTES_PER_SECOND } else { 0 },
+        scrub_round_ms: tuning.scrub_round_ms,
         label_spaces: false,
         buggify_until,
         log: core_log::LogConfig {
