@@ -93,7 +93,9 @@ pub async fn show(world: &World) -> Result<(), Failure> {
         "lost",
         "replicas_rebuilt",
     ];
-    nodes.iter().for_each(|row| drop(out.add_row(columns.map(|column| cell(&row[column])))));
+    for row in &nodes {
+        out.add_row(columns.map(|column| cell(&row[column])));
+    }
     println!("{out}");
     for row in &nodes {
         let told = |name: &str| row[name].as_u64().unwrap_or_default();
