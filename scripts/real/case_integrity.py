@@ -34,7 +34,8 @@ def filled(run, engines):
     for first in range(0, PAIRS, 100):
         steps = [{"op": "put", "key": f"pair-{n:06d}", "value": value(n)} for n in range(first, first + 100)]
         world.ask(1, action="KvBatch", keyspace="default", steps=steps, deadline_ms=20000)
-    time.sleep(2)  # Past a flush.
+    for number in world.nodes:
+        await_flushed(world, number)
     verify(world, 1, whole=True)
     return world
 
@@ -51,6 +52,19 @@ def verify(world, through, whole):
 def integrity(world, number):
     done = world.command("ctl", "integrity", "--json", "--endpoint", f"http://{world.nodes[2].http}")
     return next(node for node in json.loads(done.stdout)["nodes"] if node["node"] == number)
+
+
+def await_flushed(world, number):
+    """Until all that the node has applied is in its engines."""
+    end = time.monotonic() + MEND_SECONDS
+    while True:
+        _, body = world.client(number).get("/metrics")
+        lines = [line for line in body.decode().splitlines() if line.startswith("hive_overlay_bytes{")]
+        if lines and all(float(line.split()[-1]) == 0 for line in lines):
+            return
+        if time.monotonic() > end:
+            raise Problem(f"node {number} does not write out what it has applied: {lines}")
+        time.sleep(0.1)
 
 
 def read_all(world, number):
@@ -83,7 +97,7 @@ def finish(run, world, number, flipped, start):
     mended = time.monotonic() - start
     if told["lost"] or told["repaired"] < flipped and not told["replicas_rebuilt"]:
         raise Problem(f"of {flipped} flipped pairs not all are repaired: {told}")
-    time.sleep(1.5)  # Past the flush that writes the repairs.
+    await_flushed(world, number)
     answer = verify(world, 2, whole=True)
     pairs = {member["pairs"] for member in answer["members"]}
     # And it stays so when the node starts anew from its disk.
