@@ -799,7 +799,7 @@ impl Lane {
             }
             replica.silent_ticks = replica.silent_ticks.saturating_add(1);
             replica.ask_whether_member(shared);
-            replica.hand_over_for_room(shared, now);
+            replica.hand_over_if_unfit(shared, now);
             replica.promote_learners(shared, now);
             replica.maybe_stray_transfer(shared);
             replica.holds_back = false;

@@ -4,14 +4,15 @@
 //!   read, apply, snapshot, scrub ──damaged key──▶ mending ──PairsRequest──▶ a member, then the next …
 //!                                                    ◀──PairsReply (value, from index to index)──┘
 //!   own indexes and the answer's meet ─▶ put through the overlay ─▶ the next flush writes it
-//!   damaged on every member ─▶ refused as before        answers never meet ─▶ rebuilt (`Replica::damage`)
+//!   damaged on every member ─▶ refused as before        answers can never meet ─▶ rebuilt (`Replica::damage`)
 //! ```
 //!
 //! Which index a value is of: a key of which the overlay has no word has had the engine's value from the
 //! engine's durable index to what is applied. So each side knows from where to where its value holds, and two
 //! such spans that meet tell the same value. A key that the overlay has is overwritten by the next flush: it
 //! is mended already. What does not meet is asked again: both sides apply and flush, and do meet, unless the
-//! entry that is to be applied next needs the pair; then the replica is rebuilt.
+//! entry that is to be applied next needs the pair; then the replica is rebuilt as soon as every other member
+//! has said so. A leader that waits for a pair gives leadership away meanwhile (`room.rs`).
 //!
 //! Always: no value of another index is put; a key is asked for with bounded patience where members answer,
 //! and for ever, ever more seldom, where none does (giving up then would cost a vote when votes are few).
@@ -47,15 +48,33 @@ const IN_VAIN_MAX: u32 = 24;
 /// Entries that may wait for a pair they need.
 const LATE_MAX: usize = 16_384;
 
+/// What the other members have answered for a key.
+#[derive(Default)]
+struct Answered {
+    /// They have it damaged, too.
+    damaged_on: BTreeSet<ReplicaId>,
+    /// Their engines are behind the index at which this replica waits: what they have will never be of that index.
+    passed_by: BTreeSet<ReplicaId>,
+}
+
+impl Answered {
+    /// Nobody can tell the value that the next entry needs, though somebody has a newer one.
+    fn is_hopeless(&self, others: &BTreeSet<ReplicaId>) -> bool {
+        !self.passed_by.is_empty()
+            && others.iter().all(|other| self.passed_by.contains(other) || self.damaged_on.contains(other))
+    }
+}
+
 /// What is being mended.
 #[derive(Default)]
 pub struct Mending {
-    /// Each key with the members that have it damaged, too.
-    keys: BTreeMap<Bytes, BTreeSet<ReplicaId>>,
+    keys: BTreeMap<Bytes, Answered>,
+    /// Those of the keys that the next entry needs, while nothing is applied.
+    needed: BTreeSet<Bytes>,
     /// Right in the overlay; the engine's is damaged until the flush, and ranges that meet it fail.
     written: BTreeSet<Bytes>,
-    /// The next entry needs one of them: nothing is applied meanwhile.
-    pub stuck: bool,
+    /// Since then nothing is applied: the next entry needs a damaged pair.
+    stuck_since: Option<Tick>,
     asked: Tick,
     /// Requests since something was mended.
     fruitless: u32,
@@ -87,7 +106,13 @@ impl Mending {
 
     /// Nothing is to be asked for, and what waits for it can read the engine.
     fn is_over(&self) -> bool {
-        self.keys.is_empty() && (self.written.is_empty() || !self.stuck)
+        self.keys.is_empty() && (self.written.is_empty() || self.stuck_since.is_none())
+    }
+
+    /// Whether what the next entry needs is there, and the engine can be read.
+    fn frees_applying(&self) -> bool {
+        let waits = |key| self.keys.contains_key(key) || self.written.contains(key);
+        self.stuck_since.is_some() && !self.needed.iter().any(waits)
     }
 
     /// The next keys to be asked for: those behind the last ones, and from the beginning again.
@@ -134,7 +159,7 @@ impl Replica {
             if mending.keys.len() >= MENDED_MAX || mending.keys.contains_key(&key) {
                 continue;
             }
-            mending.keys.insert(key, BTreeSet::new());
+            mending.keys.insert(key, Answered::default());
             found += 1;
         }
         shared.statistics.pairs_found_damaged += found;
@@ -178,7 +203,8 @@ impl Replica {
             |mending: &Mending| seen.iter().any(|key| mending.keys.contains_key(key) || mending.written.contains(key));
         match self.mending.as_mut() {
             Some(mending) if waits(mending) => {
-                mending.stuck = true;
+                mending.stuck_since.get_or_insert(now);
+                mending.needed = seen;
                 true
             }
             _ => false,
@@ -187,7 +213,13 @@ impl Replica {
 
     /// Whether applying waits for a pair.
     pub fn is_stuck(&self) -> bool {
-        self.mending.as_ref().is_some_and(|mending| mending.stuck)
+        self.mending.as_ref().is_some_and(|mending| mending.stuck_since.is_some())
+    }
+
+    /// For how long it has waited for one.
+    pub fn stuck_for(&self, now: Tick) -> Duration {
+        let since = self.mending.as_ref().and_then(|mending| mending.stuck_since);
+        since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// Whether the damage that a read has just met is one that another member will mend: the client is sent to
@@ -208,6 +240,9 @@ impl Replica {
         shared.flush_soon |= !mending.written.is_empty();
         if mending.is_over() {
             return self.finish_mending(shared, now);
+        }
+        if mending.frees_applying() {
+            return self.apply_again(shared, now);
         }
         let pause = PAUSE * (1 << mending.fruitless.min(PAUSE_DOUBLINGS));
         if mending.asked != Tick(0) && now.since(mending.asked) < pause {
@@ -263,18 +298,25 @@ impl Replica {
         let meets =
             |since: LogIndex| (since <= own_until && own_since <= pairs.until) || planted(Mutant::MendFromAnyIndex);
         let overtaken = mending.drop_overtaken(&self.overlay);
-        let (mut mended, mut lost, mut turned) = (0, Vec::new(), false);
+        let (mut mended, mut lost, mut turned, mut hopeless) = (0, Vec::new(), false, false);
         for (key, answer) in pairs.answers {
-            let Some(damaged_on) = mending.keys.get_mut(&key) else { continue };
+            let Some(answered) = mending.keys.get_mut(&key) else { continue };
             match answer {
                 PairAnswer::Damaged => {
-                    damaged_on.insert(from);
-                    if others.is_subset(damaged_on) {
+                    answered.damaged_on.insert(from);
+                    if others.is_subset(&answered.damaged_on) {
                         lost.push(key);
+                    } else {
+                        hopeless |= mending.needed.contains(&key) && answered.is_hopeless(&others);
                     }
                     continue;
                 }
                 PairAnswer::Whole { overlaid, .. } if !meets(if overlaid { pairs.until } else { pairs.since }) => {
+                    // It has left this index, and this replica cannot: a member's durable index never goes back.
+                    if mending.needed.contains(&key) && pairs.since > own_until {
+                        answered.passed_by.insert(from);
+                        hopeless |= answered.is_hopeless(&others);
+                    }
                     continue;
                 }
                 PairAnswer::Whole { value: Some(value), .. } => self.overlay.put_raw(key.clone(), value),
@@ -295,7 +337,7 @@ impl Replica {
         } else {
             mending.in_vain += 1;
         }
-        let in_vain = mending.in_vain >= IN_VAIN_MAX;
+        let in_vain = hopeless || mending.in_vain >= IN_VAIN_MAX;
         if mended > 0 {
             self.dirty_since.get_or_insert(now);
             // Until it is written out, ranges that meet it fail.
@@ -309,8 +351,11 @@ impl Replica {
             return self.rebuild(shared, "the others have passed the index at which it needs a damaged pair".into());
         }
         self.give_up(shared, lost);
-        if self.mending.as_ref().is_some_and(|mending| mending.is_over()) {
+        let Some(mending) = self.mending.as_ref() else { return };
+        if mending.is_over() {
             self.finish_mending(shared, now);
+        } else if mending.frees_applying() {
+            self.apply_again(shared, now);
         }
     }
 
@@ -336,8 +381,16 @@ impl Replica {
     fn finish_mending(&mut self, shared: &mut Shared, now: Tick) {
         let Some(done) = self.mending.take() else { return };
         self.tell_mending(shared, false, format!("{} pairs are mended", done.mended));
-        if !done.stuck {
-            return;
+        if done.stuck_since.is_some() {
+            self.apply_again(shared, now);
+        }
+    }
+
+    /// The pairs that the next entry needs are there; others may still be asked for.
+    fn apply_again(&mut self, shared: &mut Shared, now: Tick) {
+        if let Some(mending) = self.mending.as_mut() {
+            mending.stuck_since = None;
+            mending.needed.clear();
         }
         // The entry that could not be applied may have made ids expire.
         if let Err(error) = self.load_request_ids() {

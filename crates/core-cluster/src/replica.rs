@@ -557,7 +557,7 @@ impl Replica {
         if !self.is_leader() || self.group.as_ref().is_some_and(Group::is_transferring) {
             return shared.complete(ticket, self.not_leader());
         }
-        if self.hand_over_for_room(shared, now) {
+        if self.hand_over_if_unfit(shared, now) {
             return shared.complete(ticket, self.not_leader());
         }
         if let Some(refused) = self.write_refusal(shared, &write) {

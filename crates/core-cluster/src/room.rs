@@ -1,4 +1,4 @@
-//! A leader whose disk has no room hands leadership to a member whose disk has some.
+//! A leader whose disk has no room, or who cannot apply, hands leadership to a member that has and can.
 //!
 //!   no room ──▶ asks the best member ──takes over──▶ follower
 //!                 ▲        └─silent for an election timeout─┐
@@ -6,6 +6,7 @@
 //!                                                                            asks round again much later
 //!
 //! Nobody tells whose disk is full: a member without room does not hear the hand-over (`ignores_hand_over`).
+//! The same goes for a leader that waits for a damaged pair (`mend.rs`): it commits, and answers nothing.
 //! Always: at most one round in `AGAIN_AFTER`, each voter asked once a round.
 //! Not here: what is refused (`Replica::write_refusal`), where replicas are placed.
 
@@ -14,8 +15,11 @@ use base_types::{ReplicaId, Tick};
 use core_raft::{Group, MessageKind};
 use std::time::Duration;
 
-/// Between two rounds in which nobody had room.
+/// Between two rounds in which nobody took over.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// A pair that is mended sooner moves no leadership.
+const APPLYING_STANDS_STILL: Duration = Duration::from_millis(300);
 
 /// A round of asking.
 #[derive(Default)]
@@ -34,9 +38,10 @@ impl Shared {
 }
 
 impl Replica {
-    /// Of a leader without room: whether leadership is on its way to another member.
-    pub fn hand_over_for_room(&mut self, shared: &Shared, now: Tick) -> bool {
-        if self.leading.is_none() || !shared.is_out_of_room() {
+    /// Of a leader without room, or that cannot apply: whether leadership is on its way to another member.
+    pub fn hand_over_if_unfit(&mut self, shared: &Shared, now: Tick) -> bool {
+        let unfit = shared.is_out_of_room() || self.stuck_for(now) >= APPLYING_STANDS_STILL;
+        if self.leading.is_none() || !unfit {
             self.hand_over = None;
             return false;
         }
@@ -50,7 +55,7 @@ impl Replica {
         if round.again_at.is_some() {
             return false;
         }
-        let Some(next) = self.next_with_room(shared, now) else {
+        let Some(next) = self.next_to_lead(shared, now) else {
             self.hand_over.get_or_insert_default().again_at = Some(now + AGAIN_AFTER);
             return false;
         };
@@ -61,7 +66,7 @@ impl Replica {
     }
 
     /// The voter that lacks least of those that answer and have not been asked.
-    fn next_with_room(&self, shared: &Shared, now: Tick) -> Option<ReplicaId> {
+    fn next_to_lead(&self, shared: &Shared, now: Tick) -> Option<ReplicaId> {
         let recent = Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2);
         let asked = |replica| self.hand_over.as_ref().is_some_and(|round| round.asked.contains(&replica));
         let answers = |replica| self.answered.get(&replica).is_some_and(|at| now.since(*at) <= recent);
@@ -75,8 +80,9 @@ impl Replica {
             .map(|follower| follower.replica)
     }
 
-    /// A member without room does not take leadership over: it could not log its first entry.
+    /// A member without room does not take leadership over: it could not log its first entry. One that cannot apply
+    /// would answer nothing.
     pub fn ignores_hand_over(&self, shared: &Shared, kind: MessageKind) -> bool {
-        kind == MessageKind::TimeoutNow && shared.is_out_of_room()
+        kind == MessageKind::TimeoutNow && (shared.is_out_of_room() || self.is_stuck())
     }
 }

@@ -4,6 +4,7 @@
 //! nothing, and disks answer at once.
 
 use crate::api::*;
+use crate::wire::Payload;
 use crate::Lane;
 use base_engine::Engine;
 use base_types::codec::Encode;
@@ -90,6 +91,8 @@ pub struct World {
     /// What was delivered since somebody last took it.
     pub delivered: Vec<(NodeId, PeerMessage)>,
     pub listening: bool,
+    /// What is lost on its way.
+    pub lost: fn(&Payload) -> bool,
 }
 
 fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
@@ -152,6 +155,7 @@ impl World {
             faults: Faults::default(),
             delivered: Vec::new(),
             listening: false,
+            lost: |_| false,
         };
         for id in 1..=nodes {
             world.start_blank(NodeId(id), DiskId(id));
@@ -247,7 +251,8 @@ impl World {
         let now = self.now;
         while let Some(first) = self.wires.first_entry().filter(|first| first.key().0 <= now) {
             let (from, message) = first.remove();
-            let blocked = self.cut.contains(&from) || self.cut.contains(&message.to);
+            let payload = Payload::from_bytes(message.payload.clone()).expect("a lane sends what can be read");
+            let blocked = self.cut.contains(&from) || self.cut.contains(&message.to) || (self.lost)(&payload);
             if let Some(lane) = self.nodes.get_mut(&message.to).filter(|_| !blocked).and_then(|n| n.lane.as_mut()) {
                 if self.listening {
                     self.delivered.push((from, message.clone()));

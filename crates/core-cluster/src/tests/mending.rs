@@ -3,6 +3,7 @@
 
 use super::harness::*;
 use crate::api::*;
+use crate::wire::Payload;
 use base_engine::EngineRead;
 use base_types::{NodeId, ReadConsistency, WriteConsistency};
 use bytes::Bytes;
@@ -84,14 +85,7 @@ fn a_write_waits_for_the_damaged_pair_it_needs_and_is_applied_once() {
     let mut world = written_out();
     let leader = world.leader();
     damage(&mut world, leader, &key(5));
-    // Compares with the old value: it must be read to be applied.
-    let command = Command::CompareAndSet {
-        scope: None,
-        key: Bytes::from(key(5)),
-        expected: Some(Bytes::from_static(b"value 5")),
-        value: Some(Bytes::from_static(b"new")),
-    };
-    match world.write(leader, 77, command, WriteConsistency::Strong) {
+    match world.write(leader, 77, renew(5), WriteConsistency::Strong) {
         LocalOutcome::Written { reply, .. } => {
             assert!(core_backends::decode_reply::<Reply>(reply).is_ok(), "the old value was there");
         }
@@ -215,6 +209,57 @@ fn request_ids_that_rotted_are_mended_before_anything_is_applied() {
     let counted = counted(&mut world, victim);
     assert_eq!((counted.replicas_rebuilt, counted.pairs_repaired), (0, rows.len().div_ceil(2) as u64));
     world.assert_equal(3);
+}
+
+/// Compares with the old value: it must be read to be applied.
+fn renew(number: usize) -> Command {
+    let expected = Some(Bytes::from(format!("value {number}")));
+    Command::CompareAndSet {
+        scope: None,
+        key: Bytes::from(key(number)),
+        expected,
+        value: Some(Bytes::from_static(b"new")),
+    }
+}
+
+#[test]
+fn who_waits_for_a_pair_that_all_others_have_passed_is_rebuilt_at_once() {
+    let mut world = written_out();
+    let leader = world.leader();
+    let victim = (1..=3).find(|node| *node != leader).unwrap();
+    world.cut.insert(NodeId(victim));
+    let written = world.write(leader, 77, renew(5), WriteConsistency::Strong);
+    assert!(matches!(written, LocalOutcome::Written { .. }), "{written:?}");
+    // Into the engines of the others: their values are of later indexes for good.
+    world.run(1_000);
+    damage(&mut world, victim, &key(5));
+    // Damage that the next entry does not need costs nothing.
+    damage(&mut world, victim, &key(6));
+    world.cut.clear();
+    world.run(1_500);
+    assert_eq!(counted(&mut world, victim).replicas_rebuilt, 1);
+    assert_eq!(world.get(leader, &key(5), ReadConsistency::Strong).as_deref(), Some("new"));
+}
+
+#[test]
+fn a_leader_that_waits_for_a_pair_hands_over() {
+    let mut world = written_out();
+    let leader = world.leader();
+    damage(&mut world, leader, &key(5));
+    world.lost = |payload| matches!(payload, Payload::PairsRequest { .. });
+    let first = world.submit(leader, 5_000, write(77, &renew(5), WriteConsistency::Strong, 0));
+    world.run(1_500);
+    let next = world.leader();
+    assert_ne!(next, leader, "who can apply leads");
+    assert!(world.completions.remove(&first).is_some_and(|outcome| !matches!(outcome, LocalOutcome::Written { .. })));
+    // Asked again there, it is found done.
+    let again = world.write(next, 77, renew(5), WriteConsistency::Strong);
+    assert!(matches!(again, LocalOutcome::Written { .. }), "{again:?}");
+    assert_eq!(world.get(next, &key(5), ReadConsistency::Strong).as_deref(), Some("new"));
+    assert_eq!(counted(&mut world, leader).replicas_rebuilt, 0);
+    world.lost = |_| false;
+    world.run(10_000);
+    assert!(is_whole(&mut world) || counted(&mut world, leader).replicas_rebuilt == 1);
 }
 
 #[test]
