@@ -125,7 +125,7 @@ impl Default for Tuning {
             tick_ms: 30,
             heartbeat_ticks: 3,
             election_ticks: 10,
-            quiesce_after_ticks: 100,
+            quiesce_after_ticks: 33,
             flush_bytes: 32 << 20,
             flush_after_ms: 10_000,
             log_keep_bytes: 8 << 20,
