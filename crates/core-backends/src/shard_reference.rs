@@ -136,7 +136,7 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Rep
             space.put(numbered(FLOW, flow.flow), flow.to_bytes());
             Ok(Ok(Reply::Flow { flow }))
         }
-        Command::Switch { flow } => switch(now_ms, space, flow),
+        Command::Switch { flow } => switch(space, flow),
         Command::Finish { flow } => finish(now_ms, space, flow),
         Command::Forget { shard } => {
             space.delete(numbered(RETIRED, shard));
@@ -273,8 +273,9 @@ fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &
     Ok(Ok(begin_flow(now_ms, space, &head, &sources, targets)))
 }
 
-/// The targets take the sources' place in the map.
-fn switch(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64) -> Outcome<Reply> {
+/// The targets take the sources' place in the map. They stay in the flow, and the sources whole, until it is finished:
+/// the targets may not serve yet.
+fn switch(space: &mut dyn SpaceWrite, flow: u64) -> Outcome<Reply> {
     let mut head = admit!(head(space)?);
     let mut flow = admit!(flow_of(space, flow)?);
     if flow.phase == Phase::Switched {
@@ -285,10 +286,10 @@ fn switch(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64) -> Outcome<Reply> 
     }
     for source in &flow.sources {
         space.delete(entry_key(&source.range.start));
-        retire(space, source, now_ms);
     }
     for target in &flow.targets {
-        let entry = Entry { shard: target.shard, epoch: target.epoch, range: target.range.clone(), flow: None };
+        let of = Some(flow.flow);
+        let entry = Entry { shard: target.shard, epoch: target.epoch, range: target.range.clone(), flow: of };
         space.put(entry_key(&target.range.start), entry.to_bytes());
     }
     head.version += 1;
@@ -341,15 +342,14 @@ fn finish(now_ms: u64, space: &mut dyn SpaceWrite, number: u64) -> Outcome<Reply
     let mut head = admit!(head(space)?);
     let Ok(flow) = flow_of(space, number)? else { return Ok(Ok(Reply::Done)) };
     match flow.phase {
-        Phase::Switched => {}
+        // What was narrowed goes on as it is.
+        Phase::Switched if flow.narrows() => {}
+        Phase::Switched => {
+            release(space, number, &flow.targets)?;
+            flow.sources.iter().for_each(|source| retire(space, source, now_ms));
+        }
         Phase::Aborting => {
-            for source in &flow.sources {
-                let key = entry_key(&source.range.start);
-                let entry: Option<Entry> = load(space, &key, "an entry of a bucket's map")?;
-                if let Some(entry) = entry.filter(|entry| entry.flow == Some(number)) {
-                    space.put(key, Entry { flow: None, ..entry }.to_bytes());
-                }
-            }
+            release(space, number, &flow.sources)?;
             let made = |target: &&Peer| flow.sources.iter().all(|source| source.shard != target.shard);
             flow.targets.iter().filter(made).for_each(|target| retire(space, target, now_ms));
         }
@@ -359,6 +359,18 @@ fn finish(now_ms: u64, space: &mut dyn SpaceWrite, number: u64) -> Outcome<Reply
     space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
     space.delete(numbered(FLOW, number));
     Ok(Ok(Reply::Done))
+}
+
+/// Other flows may have these shards.
+fn release(space: &mut dyn SpaceWrite, flow: u64, peers: &[Peer]) -> Result<(), EngineError> {
+    for peer in peers {
+        let key = entry_key(&peer.range.start);
+        let entry: Option<Entry> = load(space, &key, "an entry of a bucket's map")?;
+        if let Some(entry) = entry.filter(|entry| entry.flow == Some(flow)) {
+            space.put(key, Entry { flow: None, ..entry }.to_bytes());
+        }
+    }
+    Ok(())
 }
 
 fn answer(space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {

@@ -2,8 +2,8 @@
 //!
 //! A split: `BeginSplit` at the source (every changed row is from now on named in the feed),
 //! `PrepareImport` at the targets, copies by `Export` and `Import`, then the feed, `Digest` on both sides until
-//! done, `Freeze`, the last of the feed, `CutOver` with the targets' digests, `Activate`, the switch in the
-//! bucket's map, `Drop`. A merge is the same with several sources and one target.
+//! done, `Freeze`, the last of the feed, `CutOver` with the targets' digests, `Activate` and beside it the
+//! switch in the bucket's map, `Drop`. A merge is the same with several sources and one target.
 //!
 //! Always: each step may come twice or late and then changes nothing it should not; `CutOver` succeeds
 //! only if nothing was written since the feed the targets have, and both sides sum up to the same;

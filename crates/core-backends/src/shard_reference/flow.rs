@@ -4,7 +4,8 @@
 //! again. So a crash anywhere, a step done twice, or two runners at once come to the same.
 //!
 //! Always: nothing is given up once a source may have been cut over; a source is cut over only with the
-//! targets' own digests; targets serve only when all sources have stopped.
+//! targets' own digests; targets serve only when all sources have stopped. The map is switched beside their activation:
+//! until they are told they refuse, and a flow that has switched ends only when all of them serve.
 //! A flow that narrows copies nothing: its source says where it ends, the new shard begins there, the map follows.
 //! Not here: sending (core-node), what shards check for themselves (`shard/reshard.rs`).
 
@@ -94,7 +95,8 @@ pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
         Phase::Cutting if flow.narrows() => return narrowing(flow, &sources[0], &targets[1]),
         Phase::Copying => decide_copying(flow, sources, targets),
         Phase::Cutting => decide_cutting(flow, sources, targets),
-        Phase::Switched => Vec::new(),
+        Phase::Switched if flow.narrows() => Vec::new(),
+        Phase::Switched => activations(flow, sources, targets),
         Phase::Aborting => {
             let doubling = |seen: &Seen| seen.info().is_some_and(|info| info.state == ShardState::Splitting);
             let doubling = (0..sources.len()).filter(|source| doubling(&sources[*source]));
@@ -251,10 +253,28 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     if !steps.is_empty() {
         return steps;
     }
-    let stamp_floor = sources.iter().map(|info| info.last_stamp).max().unwrap_or(0);
-    let waiting = (0..targets.len()).filter(|target| targets[*target].state == ShardState::Importing);
+    let seen = |info: &ShardInfo| Seen::Shard(Box::new(info.clone()));
+    let all = |infos: &[ShardInfo]| infos.iter().map(seen).collect::<Vec<_>>();
+    let mut steps = activations(flow, &all(&sources), &all(&targets));
+    steps.push(Step::Map(Command::Switch { flow: flow.flow }));
+    steps
+}
+
+/// Lets those targets serve that do not: all sources have stopped.
+fn activations(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
+    let imports = |target: &usize| targets[*target].info().is_some_and(|info| info.state == ShardState::Importing);
+    let waiting: Vec<usize> = (0..targets.len()).filter(imports).collect();
+    if waiting.is_empty() {
+        return Vec::new();
+    }
+    let stopped =
+        |seen: &Seen| seen.info().filter(|info| info.state == ShardState::Retired).map(|info| info.last_stamp);
+    let Some(stamps) = sources.iter().map(stopped).collect::<Option<Vec<u64>>>() else {
+        return vec![Step::Stuck { why: "a source is gone before all targets serve" }];
+    };
+    let stamp_floor = stamps.into_iter().max().unwrap_or(0);
     let command = |target: usize| shard::Command::Activate { epoch: flow.targets[target].epoch, stamp_floor };
-    waiting.map(|target| Step::Target { target, command: command(target) }).collect()
+    waiting.into_iter().map(|target| Step::Target { target, command: command(target) }).collect()
 }
 
 /// Brings one source to its end.

@@ -99,11 +99,14 @@ fn look(bucket: &Bucket, flow: u64) -> Option<View> {
     Some(View { flow, sources, targets })
 }
 
-/// Does what a runner with this view does: all steps there are, or the first. Refusals are what an old view earns.
+/// Does what a runner with this view does: all steps there are, or any one. Refusals are what an old view earns.
 fn act(bucket: &mut Bucket, view: &View) -> Step {
     let steps = decide_all(&view.flow, &view.sources, &view.targets);
-    let many = if bucket.now_ms.is_multiple_of(2) { steps.len() } else { 1 };
-    steps.iter().take(many).for_each(|step| carry_out(bucket, view, step.clone()));
+    let (first, many) = match bucket.now_ms.is_multiple_of(2) {
+        true => (0, steps.len()),
+        false => (bucket.now_ms as usize / 2 % steps.len().max(1), 1),
+    };
+    steps.iter().skip(first).take(many).for_each(|step| carry_out(bucket, view, step.clone()));
     decide(&view.flow, &view.sources, &view.targets)
 }
 
@@ -281,6 +284,42 @@ fn a_narrowing_given_up_leaves_the_bucket_as_it_was() {
     assert_eq!(bucket.entries(), before);
     let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 9 }) else { panic!() };
     assert_eq!(shards.iter().map(|retired| retired.peer.shard).collect::<Vec<_>>(), [2], "the source stays");
+}
+
+#[test]
+fn a_flow_that_has_switched_ends_only_when_its_targets_serve() {
+    let mut random = Random(78);
+    let (mut bucket, mut plain_s3) = (Bucket::new(), Plain::default());
+    for _ in 0..60 {
+        bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+    }
+    let before = bucket.entries();
+    let flow = plan(&mut bucket, &[&before[0]], &["a"]);
+    let switch = Step::Map(Command::Switch { flow });
+    let view = loop {
+        let view = look(&bucket, flow).unwrap();
+        let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        if steps.contains(&switch) {
+            assert_eq!(steps.len(), 3, "beside the activation of two targets: {steps:?}");
+            break view;
+        }
+        steps.into_iter().for_each(|step| carry_out(&mut bucket, &view, step));
+    };
+    // The runner dies when it has told the map alone.
+    carry_out(&mut bucket, &view, switch);
+    let of_targets = bucket.entries();
+    assert!(of_targets.iter().all(|entry| entry.flow == Some(flow)), "no other flow may have them yet");
+    let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 9 }) else { panic!() };
+    assert!(shards.is_empty(), "the source has the stamps that its targets go on from");
+    let source = bucket.shards.remove(&before[0].shard).unwrap();
+    let view = look(&bucket, flow).unwrap();
+    assert!(matches!(decide(&view.flow, &view.sources, &view.targets), Step::Stuck { .. }));
+    bucket.shards.insert(before[0].shard, source);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
+    assert!(bucket.entries().iter().all(|entry| entry.flow.is_none()));
+    let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 9 }) else { panic!() };
+    assert_eq!(shards.len(), 1);
+    check_bucket(&mut bucket, &plain_s3);
 }
 
 #[test]
