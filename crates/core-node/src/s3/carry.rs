@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   before a freeze        pages of every source ─▶ Remember at its targets, until no source has more
-//!   while they are frozen  what came since, beside the last rows: no round of its own
+//!   from then on           what came since, beside every further step of rows: no round of its own
 //!   before the activation  the rest, most often nothing: no more can be applied at sources that are retired
 //! ```
 //!
@@ -48,6 +48,11 @@ impl Carry {
     pub(crate) fn goes_beside(&self, steps: &[Step]) -> bool {
         let copies = steps.iter().any(|step| matches!(step, Step::Copy { .. }));
         copies && !planted(Mutant::SplitForgetsRequests)
+    }
+
+    /// Whether all was carried since the last freeze.
+    pub(crate) fn is_early(&self) -> bool {
+        self.early
     }
 
     /// The sources stand still, or will soon: before the next freeze what came until then is carried.

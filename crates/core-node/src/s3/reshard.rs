@@ -265,8 +265,9 @@ impl FlowRun {
             return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow)?));
         }
         let mut calls = Vec::new();
-        // The sources stand still: what they remember goes along with the last rows, else it would follow them.
-        let beside = self.frozen_since.is_some() && self.carry.goes_beside(&steps);
+        // What the sources remember goes along with the last rows, else it would follow them while writers wait.
+        let late = self.frozen_since.is_some() || self.carry.is_early();
+        let beside = late && self.carry.goes_beside(&steps);
         let memory = if beside { self.carry.ask(self.id, &view.flow)? } else { Vec::new() };
         for step in &steps {
             match step {
