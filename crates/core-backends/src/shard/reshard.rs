@@ -14,7 +14,7 @@ use super::command::{
     ImportCursor, Peer, Range, RangeDigest, Reply, ShardState, Totals, FREEZE_MS_MAX, PINS_MAX, PIN_MS_MAX,
     STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
-use super::keys::{self, DATA, FEED, FLAG_MARKER, FLAG_NULL, HISTORY, KEY_TABLES, NULL, VERSION};
+use super::keys::{self, FEED, FLAG_MARKER, FLAG_NULL, KEY_TABLES, NULL, STATE, VERSION};
 use super::objects::{admit, Outcome};
 use super::state::{wrong_shard, Digest, Pin, Shard, SERVING};
 use super::work::{add_to_digest, Before, Work};
@@ -302,21 +302,31 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
     } else if work.shard.epoch != epoch {
         return Ok(Err(wrong_shard(epoch, Some(&work.shard))));
     }
+    if work.shard.state == ShardState::Importing {
+        work.shard.cursors.clear();
+    }
     // From here on nobody is served: half a shard must not look like a whole one.
     work.shard.state = ShardState::Retired;
     work.shard.pins.clear();
+    let after = work.shard.removal().after.clone();
+    // All tables; the record lies before them.
+    let start = if after.is_empty() { vec![STATE + 1] } else { successor(&after) };
+    let mut keys = Vec::new();
     let limit = limit.clamp(1, STEP_ROWS_MAX) as usize;
-    let (mut left, mut more) = (limit, false);
-    for table in [keys::CURRENT, DATA, keys::FREED, HISTORY, keys::INDEX, keys::SAMPLE, NULL, keys::ONCE, FEED, VERSION]
-    {
-        let (rows, rest) = page(work.space, &[table], Some(&[table + 1]), Direction::Forward, left)?;
-        left -= rows.len();
-        rows.into_iter().for_each(|(key, _)| work.space.delete(key));
-        more |= rest;
-        if more || left == 0 {
-            return Ok(Ok(Reply::Dropped { more: true }));
+    work.space.range(KeyRange { start: &start, end: None }, Direction::Forward, &mut |key, _| {
+        keys.push(Bytes::copy_from_slice(key));
+        if keys.len() < limit {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         }
+    })?;
+    if let Some(last) = keys.last().filter(|_| keys.len() == limit) {
+        work.shard.removal().after = last.clone();
+        keys.into_iter().for_each(|key| work.space.delete(key));
+        return Ok(Ok(Reply::Dropped { more: true }));
     }
+    keys.into_iter().for_each(|key| work.space.delete(key));
     let range = work.shard.range.clone();
     work.shard = Shard::new(ShardState::Dropped, epoch, range);
     Ok(Ok(Reply::Dropped { more: false }))

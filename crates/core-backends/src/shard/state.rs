@@ -71,6 +71,8 @@ wire_struct! {
         pub frozen_until_ms: u64,
         pub feed: u64,
         pub peers: Vec<Peer>,
+        /// Of a shard that imports: one for each source. Else none, or one that tells how far what nobody needs is removed
+        /// ([`Shard::removal`]).
         pub cursors: Vec<ImportCursor>,
         pub digest: Option<Digest>,
         pub pins: Vec<Pin>,
@@ -104,6 +106,14 @@ impl Pin {
 }
 
 impl Shard {
+    /// How far rows are removed, of a shard that imports nothing: the last raw key of a shard that is dropped, the last
+    /// sequence of a feed that is swept. Without it each step would begin at the start, and pass all that the steps
+    /// before it have deleted.
+    pub fn removal(&mut self) -> &mut ImportCursor {
+        self.cursors.resize_with(1, ImportCursor::default);
+        &mut self.cursors[0]
+    }
+
     pub fn new(state: ShardState, epoch: u64, range: Range) -> Shard {
         Shard {
             state,

@@ -188,11 +188,16 @@ impl<'a> Work<'a> {
     /// split that is over. Returns whether there may be more.
     pub fn sweep(&mut self, limit: usize) -> Result<bool, EngineError> {
         if self.shard.feed > 0 && !self.shard.doubles() {
+            let start = keys::of_feed(self.shard.removal().feed.saturating_add(1));
             let (rows, more) =
-                crate::rows::page(self.space, &[keys::FEED], Some(&[keys::FEED + 1]), Direction::Forward, limit)?;
+                crate::rows::page(self.space, &start, Some(&[keys::FEED + 1]), Direction::Forward, limit)?;
+            if let Some((last, _)) = rows.last() {
+                self.shard.removal().feed = crate::rows::key_number(last, 1)?;
+            }
             rows.into_iter().for_each(|(key, _)| self.space.delete(key));
             if !more {
                 self.shard.feed = 0;
+                self.shard.removal().feed = 0;
             }
             return Ok(true);
         }
