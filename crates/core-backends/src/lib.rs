@@ -157,6 +157,20 @@ pub fn is_sure(backend: BackendKind, space: &dyn SpaceRead, command: &Bytes) -> 
     }
 }
 
+/// The refusal that a command is sure to earn for now, by what is applied here: a leader need not put it into the log
+/// to say so. Only refusals that are no answer ([`is_no_answer`]): whoever is told comes again, or goes elsewhere.
+pub fn refused_at_once(
+    backend: BackendKind,
+    space: &dyn SpaceRead,
+    cluster_time_ms: u64,
+    command: &Bytes,
+) -> Result<Option<Refusal>, EngineError> {
+    match backend {
+        BackendKind::Shard => shard::refused_at_once(space, cluster_time_ms, command),
+        _ => Ok(None),
+    }
+}
+
 /// Whether commands behind this one may be refused because of it, so that they are not sure before it is applied.
 pub fn makes_unsure(backend: BackendKind, command: &Bytes) -> bool {
     backend == BackendKind::Metadata && metadata::changes_partitions(command)

@@ -264,6 +264,34 @@ fn begin(shard: Option<Shard>, command: &Command) -> Result<Shard, Refusal> {
     }
 }
 
+/// How the record of a shard begins that serves and is not being split ([`ShardState`]).
+const SERVING_BYTE: u8 = 1;
+
+/// Of a client's write: the shard stands still, or has given its keys up. While a split is cut over, hundreds of writes a
+/// moment ask again, and each would be an entry of the log to be told the same.
+pub(crate) fn refused_at_once(
+    space: &dyn SpaceRead,
+    now_ms: u64,
+    command: &Bytes,
+) -> Result<Option<Refusal>, EngineError> {
+    let Some(row) = space.get(&[keys::STATE])? else { return Ok(None) };
+    if row.first() == Some(&SERVING_BYTE) {
+        return Ok(None);
+    }
+    let shard = Shard::decode_row(row)?;
+    if shard.takes_writes(now_ms) {
+        return Ok(None);
+    }
+    let written = |epoch: u64, keys: &mut dyn Iterator<Item = &Bytes>| shard.admits_write(epoch, now_ms, keys).err();
+    Ok(match decode("a shard command", command) {
+        Ok(Command::Put { step }) => written(step.epoch, &mut [&step.key].into_iter()),
+        Ok(Command::Delete { terms, step }) => written(terms.epoch, &mut [&step.key].into_iter()),
+        Ok(Command::DeleteMany { terms, steps }) => written(terms.epoch, &mut steps.iter().map(|step| &step.key)),
+        Ok(Command::Update { epoch, key, .. }) => written(epoch, &mut [&key].into_iter()),
+        _ => None,
+    })
+}
+
 fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Reply> {
     let shard = admit!(begin(Shard::load(space)?, &command));
     let mut work = Work::new(space, shard, at);

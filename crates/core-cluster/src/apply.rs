@@ -49,7 +49,8 @@ impl Encode for SetDefaults {
     }
 }
 
-struct Done;
+/// Nothing to tell.
+pub struct Done;
 
 impl Encode for Done {
     fn encode(&self, _out: &mut Writer) {}

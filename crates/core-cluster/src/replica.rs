@@ -579,6 +579,11 @@ impl Replica {
             shared.statistics.duplicates_suppressed += 1;
             return self.complete_applied(shared, waiting, at, reply, time);
         }
+        if let Some(refusal) = self.refused_at_once(&write, time) {
+            let at = self.at(self.term(), self.meta.applied, 0);
+            let reply = core_backends::encode_reply::<crate::apply::Done>(&Err(refusal));
+            return self.complete_applied(shared, waiting, at, reply, time);
+        }
         let remaining = deadline.since(now).as_millis() as u64;
         let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
         self.pending_writes += 1;
@@ -611,6 +616,13 @@ impl Replica {
         } else {
             WriteConsistency::Strong
         }
+    }
+
+    /// What applying it would answer, where that is no answer to remember: it needs no entry of the log.
+    fn refused_at_once(&self, write: &Write, cluster_time_ms: u64) -> Option<Refusal> {
+        let backend = BackendKind::from_byte(write.backend)?;
+        let space = BackendView { view: self.view(), backend: write.backend };
+        core_backends::refused_at_once(backend, &space, cluster_time_ms, &write.command).ok().flatten()
     }
 
     fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {

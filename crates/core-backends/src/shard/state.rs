@@ -140,8 +140,16 @@ impl Shard {
     }
 
     pub fn load(space: &dyn SpaceRead) -> Result<Option<Shard>, EngineError> {
-        let Some(row) = space.get(&[keys::STATE])? else { return Ok(None) };
-        Shard::from_bytes(row).map(Some).map_err(|error| corrupt_row("a shard's record", error))
+        space.get(&[keys::STATE])?.map(Shard::decode_row).transpose()
+    }
+
+    pub fn decode_row(row: Bytes) -> Result<Shard, EngineError> {
+        Shard::from_bytes(row).map_err(|error| corrupt_row("a shard's record", error))
+    }
+
+    /// Whether writes are taken now, those of the right epoch and keys.
+    pub fn takes_writes(&self, now_ms: u64) -> bool {
+        SERVING.contains(&self.state) && self.stands_still_until() <= now_ms
     }
 
     /// Whether a split's writes are doubled now.
@@ -176,6 +184,22 @@ impl Shard {
         now_ms: u64,
         keys: impl Iterator<Item = &'k Bytes>,
     ) -> Result<(), Refusal> {
+        if self.admits_write(epoch, now_ms, keys)? > 0 {
+            self.frozen_until_ms = 0;
+            if !planted(Mutant::PinCommitsPastWrite) {
+                self.drop_pins(Pin::stands);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same, and nothing is broken: until when it stood still.
+    pub fn admits_write<'k>(
+        &self,
+        epoch: u64,
+        now_ms: u64,
+        keys: impl Iterator<Item = &'k Bytes>,
+    ) -> Result<u64, Refusal> {
         self.check(epoch, SERVING)?;
         for key in keys {
             if !self.range.holds(key) {
@@ -187,13 +211,7 @@ impl Shard {
             let message = format!("the shard stands still for {} ms at most; retry", until - now_ms);
             return Err(Refusal::new(ErrorKind::Unavailable, "ShardFrozen", message));
         }
-        if until > 0 {
-            self.frozen_until_ms = 0;
-            if !planted(Mutant::PinCommitsPastWrite) {
-                self.drop_pins(Pin::stands);
-            }
-        }
-        Ok(())
+        Ok(until)
     }
 
     /// Until when writes wait at most, for a cut-over or for a snapshot being prepared.

@@ -33,7 +33,13 @@ impl Bed {
         validate(&bytes)?;
         self.index += 1;
         let at = ApplyContext { index: LogIndex(self.index), position: 0, cluster_time_ms: self.now_ms };
+        let at_once = refused_at_once(&self.space, self.now_ms, &bytes).unwrap();
         let reply = apply(at, &mut self.space, &bytes).unwrap();
+        if let Some(refusal) = at_once {
+            // A leader says what applying would, and the client comes again.
+            assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err(), refusal);
+            assert!(crate::is_no_answer(&reply), "{refusal:?}");
+        }
         if self.index.is_multiple_of(64) {
             assert!(self.space.rows.keys().all(|key| key.last() != Some(&1)), "a row ends in \\x01");
         }

@@ -3,6 +3,7 @@
 use super::bed::*;
 use super::model::{change, compare};
 use crate::shard::*;
+use base_types::codec::Encode;
 use base_types::s3::Version;
 use bytes::Bytes;
 
@@ -215,6 +216,27 @@ pub fn a_cut_over_before_all_is_equal_is_refused() {
     source.put("k05", Versioning::Unversioned, 5).unwrap();
     source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
     assert_eq!(source.tell(over(0, &digests)).unwrap_err().code, "Conflict");
+}
+
+/// That it is what applying would refuse is looked at with every command (`Bed::tell`).
+#[test]
+pub fn writes_are_refused_at_once_while_a_shard_stands_still_or_has_given_its_keys_up() {
+    let (mut source, mut targets) = splitting();
+    let at_once = |bed: &Bed, key: &str| {
+        let command = Command::Put { step: bed.put_step(key, Versioning::Unversioned, 3) }.to_bytes();
+        crate::shard::refused_at_once(&bed.space, bed.now_ms, &command).unwrap().map(|refusal| refusal.code)
+    };
+    assert_eq!(at_once(&source, "k05"), None);
+    source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
+    assert_eq!(at_once(&source, "k05"), Some("ShardFrozen"));
+    source.now_ms += 11;
+    assert_eq!(at_once(&source, "k05"), None, "the freeze is over, and that write ends it");
+    assert_eq!(at_once(&targets[0], "k05"), Some("WrongShard"));
+    cut_over(&mut source, &mut targets).unwrap();
+    assert_eq!(at_once(&source, "k05"), Some("WrongShard"));
+    assert_eq!(at_once(&targets[0], "k05"), None);
+    assert_eq!(source.space.rows[&[super::super::keys::STATE][..]][0], 4, "the record begins with the state");
+    assert_eq!(targets[0].space.rows[&[super::super::keys::STATE][..]][0], crate::shard::SERVING_BYTE);
 }
 
 #[test]
