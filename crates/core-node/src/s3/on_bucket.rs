@@ -35,6 +35,10 @@ pub(crate) const TRIES_MAX: u32 = 100;
 /// a shard that stands still for some round trips while it is switched, and clients feel all of it.
 const PAUSE_MS_MIN: u64 = 2;
 const PAUSE_MS_MAX: u64 = 500;
+/// For so many tries on end a shard that stands still is asked again at least this often: it mostly does for some tens
+/// of milliseconds (at most `CUT_FREEZE_MS`), and its leader refuses without an entry of its log.
+const FROZEN_TRIES: u32 = 64;
+const FROZEN_PAUSE_MS_MAX: u64 = 16;
 /// Shards of one bucket beyond which its map is not read.
 pub(crate) const SHARDS_MAX: usize = 100_000;
 
@@ -95,7 +99,15 @@ pub(crate) trait BucketWork: Send {
 
 /// Makes a planner of a call on a bucket.
 pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
-    let rounds = OnBucket { work, asked: Asked::Nothing, place: None, tries: 0, looked_up: false, refresh: None };
+    let rounds = OnBucket {
+        work,
+        asked: Asked::Nothing,
+        place: None,
+        tries: 0,
+        refused: ("", 0),
+        looked_up: false,
+        refresh: None,
+    };
     Box::new(InRounds::new(rounds))
 }
 
@@ -114,6 +126,8 @@ struct OnBucket<W> {
     asked: Asked,
     place: Option<Place>,
     tries: u32,
+    /// How often on end it was refused with this code.
+    refused: (&'static str, u32),
     /// The name was asked for since the last trouble with the bucket.
     looked_up: bool,
     /// The last of the calls out reads the record anew: since when, and of which id.
@@ -253,7 +267,6 @@ impl<W: BucketWork> OnBucket<W> {
 
     fn trouble(&mut self, context: &mut PlanContext<'_>, trouble: Trouble) -> Step {
         self.tries += 1;
-        let first = self.tries == 1;
         let name = self.work.bucket();
         let failure = match trouble {
             Trouble::Failed(failure) => return Step::Done(Err(failure)),
@@ -280,16 +293,21 @@ impl<W: BucketWork> OnBucket<W> {
         if self.tries > TRIES_MAX {
             return Step::Done(Err(failure));
         }
-        if first && failure.refusal.code != "ShardFrozen" {
+        let code = failure.refusal.code;
+        let times = if self.refused.0 == code { self.refused.1 + 1 } else { 1 };
+        self.refused = (code, times);
+        // Another refusal than the last one is news: a shard that stood still sends elsewhere now.
+        if times == 1 && code != "ShardFrozen" {
             return self.go(context).unwrap_or_else(|trouble| self.trouble(context, trouble));
         }
-        brief_pause(context, self.tries)
+        brief_pause(context, code, times)
     }
 }
 
-/// A jittered pause before try number `tries` (from 1).
-fn brief_pause(context: &mut PlanContext<'_>, tries: u32) -> Step {
-    let most = PAUSE_MS_MIN.saturating_mul(1 << tries.min(16)).min(PAUSE_MS_MAX);
+/// A jittered pause behind the same refusal for the n-th time (from 1).
+fn brief_pause(context: &mut PlanContext<'_>, code: &str, times: u32) -> Step {
+    let bound = if code == "ShardFrozen" && times <= FROZEN_TRIES { FROZEN_PAUSE_MS_MAX } else { PAUSE_MS_MAX };
+    let most = PAUSE_MS_MIN.saturating_mul(1 << times.min(16)).min(bound);
     Step::Wait(Duration::from_millis(most / 2 + context.random.below(most / 2 + 1)))
 }
 
