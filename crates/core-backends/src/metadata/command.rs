@@ -42,7 +42,7 @@ pub struct ScopedStep {
 /// goes on where it was, and a late copy of an earlier import finds another cursor and changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImportCursor {
-    /// The last key copied.
+    /// The last key copied. Of a partition that is dropped: the last raw key removed.
     pub after: Option<Bytes>,
     /// Every key has been copied once; only dirty ones are left.
     pub copied: bool,

@@ -193,7 +193,10 @@ pub(super) fn change(now_ms: u64, scope: Scope, record: Option<Record>, change: 
             record.dirty = 0;
             record.cursor = ImportCursor::default();
         }
-        (Change::AbortImport, Importing) => record.state = Dropping,
+        (Change::AbortImport, Importing) => {
+            record.state = Dropping;
+            record.cursor = ImportCursor::default();
+        }
         (Change::BeginMove, Owned) => record.state = Moving,
         (Change::BeginMove, Moving | Frozen) => {}
         (Change::Freeze { lease_ms }, Moving | Frozen) => {

@@ -211,6 +211,30 @@ fn an_epoch_that_was_given_up_never_comes_back() {
     space.run(0, put(new, "a", "2")).unwrap();
 }
 
+/// An engine may have removed pairs for a while yet: a step that began at the start would pass all of them.
+#[test]
+fn a_partition_is_removed_in_one_pass() {
+    let mut space = Space::default();
+    let (old, new) = (scope(5, 3), scope(5, 4));
+    space.run(0, Command::PrepareImport { scope: old }).unwrap();
+    let cursor = ImportCursor { after: Some(text("z")), ..ImportCursor::default() };
+    let pairs = ["a", "b", "c", "d", "z"].map(|key| (text(key), Some(text("1")))).to_vec();
+    space.run(0, Command::Import { scope: old, expected: ImportCursor::default(), cursor, pairs }).unwrap();
+    // Given up half-way: what it had come to is not what is removed.
+    space.run(0, Command::AbortImport { scope: old }).unwrap();
+    let mut behind = None;
+    for (step, more) in [true, true, false].into_iter().enumerate() {
+        let released = space.run(0, Command::Release { scope: old, limit: 2 }).unwrap();
+        assert!(matches!(released, Reply::Released { more: now, .. } if now == more), "step {step}: {released:?}");
+        let reached = space.info(5).unwrap().cursor.after;
+        assert!(!more || reached > behind, "{reached:?} follows {behind:?}");
+        behind = reached;
+    }
+    assert_eq!(space.0.len(), 1, "only the released mark is left");
+    assert_eq!(space.info(5).unwrap().cursor, ImportCursor::default());
+    space.run(0, Command::PrepareImport { scope: new }).unwrap();
+}
+
 #[test]
 fn a_freeze_holds_until_its_lease_and_a_write_then_bars_the_handover() {
     let mut space = Space::default();

@@ -8,6 +8,7 @@
 use super::command::{Command, ImportCursor, PartitionState, Reply, Scope, ScopedStep};
 use super::keys;
 use super::partition::{self, Change, Record};
+use crate::rows::successor;
 use crate::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::action::BatchStep;
@@ -259,17 +260,26 @@ impl Work<'_> {
             return Ok(Err(partition::wrong_partition(scope, Some(record))));
         }
         let id = scope.partition;
-        let pairs = collect(self.space, (keys::pair(Some(id), &[]), keys::pairs_end(Some(id))), limit)?;
-        let removed = pairs.len() as u64;
-        let mut gone = pairs;
-        for range in [keys::changes(id), keys::changed_keys(id)] {
+        let pairs = (keys::pair(Some(id), &[]), keys::pairs_end(Some(id)));
+        // Behind what the steps before have removed: the engine may have that for a while yet, and each would pass it.
+        let after = record.cursor.after.clone().unwrap_or_default();
+        let mut ranges = [pairs.clone(), keys::changes(id), keys::changed_keys(id)];
+        ranges.sort_unstable();
+        let mut gone: Vec<Bytes> = Vec::new();
+        for (start, end) in ranges {
+            let start = if after >= start { Bytes::from(successor(&after)) } else { start };
             let room = limit.saturating_sub(gone.len());
-            gone.extend(collect(self.space, range, room)?);
+            if start < end {
+                gone.extend(collect(self.space, (start, end), room)?);
+            }
         }
+        let removed = gone.iter().filter(|key| pairs.0 <= **key && **key < pairs.1).count() as u64;
         let more = gone.len() >= limit;
+        let last = gone.last().cloned();
         gone.into_iter().for_each(|key| self.space.delete(key));
         if let Some(record) = self.record(id)? {
             record.keys = record.keys.saturating_sub(removed);
+            record.cursor.after = last;
             if !more {
                 *record = Record {
                     state: PartitionState::Released,
