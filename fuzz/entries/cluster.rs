@@ -68,6 +68,7 @@ fn config(node: u64) -> LaneConfig {
         scrub_round_ms: 0,
         label_spaces: false,
         buggify_until: Tick(0),
+        witness: None,
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

@@ -343,7 +343,21 @@ pub struct LaneConfig {
     pub label_spaces: bool,
     /// Until then rare orders are made common (buggify.rs): simulator only, else `Tick(0)`.
     pub buggify_until: Tick,
+    /// Commands of this kind are kept when they were applied, with their replies, for who watches the order of things
+    /// (`Lane::take_witnessed`): simulator only, else `None`.
+    pub witness: Option<BackendKind>,
     pub log: core_log::LogConfig,
+}
+
+/// A command that a replica has applied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Witnessed {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub name: ClusterName,
+    pub index: LogIndex,
+    pub command: Bytes,
+    pub reply: Bytes,
 }
 
 /// A local replica at a glance.

@@ -4,6 +4,7 @@
 //! nothing here reads a clock (time is the entries' own stamp).
 
 use crate::admin::ChangeContext;
+use crate::api::Witnessed;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
 use crate::overlay::BackendSpace;
 use crate::replica::{Replica, Shared};
@@ -18,6 +19,9 @@ use core_backends::memory::{self, Carried};
 use core_backends::{encode_reply, ApplyContext};
 use core_log::LogEntry;
 use core_raft::{entry_kind, MembershipChange};
+
+/// Commands kept for who watches, until they are taken (after every turn): more than one turn applies.
+const WITNESSED_MAX: usize = 1 << 20;
 
 /// A command to the cluster itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +117,7 @@ impl Replica {
         let payload = entry::decode(entry.data.clone())
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
         let before = (self.meta.cluster_time_ms, self.meta.id_time_ms);
+        let witnessed = shared.witnessed.len();
         self.overlay.begin();
         let applied = self.apply_payload(shared, entry, payload);
         if applied.is_ok() {
@@ -121,6 +126,7 @@ impl Replica {
             // As if it had not been tried: a damaged pair is mended first, then the request ids are read back, and
             // it is tried again (`mend.rs`).
             self.overlay.roll_back();
+            shared.witnessed.truncate(witnessed);
             (self.meta.cluster_time_ms, self.meta.id_time_ms) = before;
         }
         applied
@@ -154,6 +160,7 @@ impl Replica {
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
             let reply = self.apply_command(context, &command)?;
             shared.statistics.commands_applied += 1;
+            self.witness(shared, entry, &command, &reply);
             let part = BackendKind::from_byte(command.backend).map(|kind| memory::part_of(kind, &command.command));
             let part = part.unwrap_or_default();
             let applied = Applied { index: entry.index, term: entry.term, position: position as u32, part, reply };
@@ -166,6 +173,21 @@ impl Replica {
         }
         self.request_ids.remember(entry.index, row.finish(), &mut self.overlay);
         Ok(answers)
+    }
+
+    /// Keeps what was applied for who watches (simulator only).
+    fn witness(&self, shared: &mut Shared, entry: &LogEntry, command: &EntryCommand, reply: &Bytes) {
+        let watched = shared.config.witness.is_some_and(|kind| kind as u8 == command.backend);
+        if watched && shared.witnessed.len() < WITNESSED_MAX {
+            shared.witnessed.push(Witnessed {
+                cluster: self.spec.cluster,
+                generation: self.spec.generation,
+                name: self.spec.name.clone(),
+                index: entry.index,
+                command: command.command.clone(),
+                reply: reply.clone(),
+            });
+        }
     }
 
     /// A part of another cluster's keys comes here: so does what was applied there, as if by this very entry.

@@ -176,6 +176,7 @@ impl Lane {
                 flush_soon: false,
                 steady: Duration::ZERO,
                 last_turn: now,
+                witnessed: Vec::new(),
                 buggify: Buggify::new(config.seed, config.buggify_until),
                 config,
             },
@@ -1047,6 +1048,11 @@ impl Lane {
         walked.ok()?;
         let meta = ClusterMeta { membership: Rc::default(), ..replica.meta.clone() };
         Some((replica.meta.applied, xxh3_64_with_seed(&meta.to_bytes(), hash)))
+    }
+
+    /// The commands applied since this was last called, of the kind that is witnessed. For the simulator.
+    pub fn take_witnessed(&mut self) -> Vec<Witnessed> {
+        core::mem::take(&mut self.shared.witnessed)
     }
 
     /// A cluster's name and the partitions that its replica here serves, each with its epoch. For the simulator.

@@ -84,6 +84,8 @@ pub struct Shared {
     /// clock that leaps must not make request ids expire before their retries have ended.
     pub steady: Duration,
     pub last_turn: Tick,
+    /// Commands applied since somebody last took them.
+    pub witnessed: Vec<Witnessed>,
 }
 
 /// A ready that waits for a log batch.

@@ -3,7 +3,7 @@
 //! the effects in order.
 
 use base_types::action::{Request, Response};
-use base_types::{BootId, DiskId, LaneId, NodeId, Tick, Ticket};
+use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
 use core_cluster::api::EngineJob;
 use core_log::{BatchNumber, LogAction, SegmentId};
@@ -116,6 +116,8 @@ pub struct Tuning {
     pub label_spaces: bool,
     /// Until then the lanes make rare orders common: simulator only, else `Tick(0)`.
     pub buggify_until: Tick,
+    /// Commands of this kind are kept when they were applied (core-cluster's `Witnessed`): simulator only, else `None`.
+    pub witness: Option<BackendKind>,
     pub log: core_log::LogConfig,
 }
 
@@ -137,6 +139,7 @@ impl Default for Tuning {
             scrub_round_ms: SCRUB_ROUND_MS,
             label_spaces: false,
             buggify_until: Tick(0),
+            witness: None,
             log: core_log::LogConfig::default(),
         }
     }

@@ -15,7 +15,7 @@ use base_types::sizes::Sizes;
 use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
-use core_cluster::api::{LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView};
+use core_cluster::api::{LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView, Witnessed};
 use core_cluster::{Lane, LaneError};
 use core_log::{LogAction, LogDisk};
 use std::sync::Arc;
@@ -146,6 +146,11 @@ impl Core {
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
+
+    /// What its lane has applied of the kind that is witnessed, since this was last called. For the simulator.
+    pub fn take_witnessed(&mut self) -> Vec<Witnessed> {
+        self.lane.take_witnessed()
+    }
 }
 
 impl LaneFace for Lane {
@@ -216,6 +221,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         scrub_round_ms: config.tuning.scrub_round_ms,
         label_spaces: config.tuning.label_spaces,
         buggify_until: config.tuning.buggify_until,
+        witness: config.tuning.witness,
         log: config.tuning.log.clone(),
     }
 }

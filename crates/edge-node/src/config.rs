@@ -326,6 +326,7 @@ impl TuningSection {
             scrub_round_ms: self.scrub_round_ms,
             label_spaces: false,
             buggify_until: base_types::Tick(0),
+            witness: None,
             log: core_log::LogConfig {
                 segment_bytes: self.log_segment_bytes,
                 spare_segments: self.log_spare_segments,

@@ -6,7 +6,8 @@
 //!            ├─▶ listing    pages sorted, complete, without duplicates
 //!            ├─▶ counters   a request id applies at most once
 //!            └─▶ ledger     what each level lost, and whether it was allowed to
-//!   world ───▶ invariants   one leader a term, equal state at equal index
+//!   world ─┬─▶ invariants   one leader a term, equal state at equal index
+//!          └─▶ shards       one owner for a key of a bucket at every moment, and in every epoch
 //!
 //! Always: pure functions of their input; a checker that gives up says so and never counts as passed.
 //! Not here: making histories (proof-sim), what a reply means (base-types).
@@ -20,6 +21,7 @@ pub mod invariants;
 mod keys;
 pub mod ledger;
 pub mod listing;
+pub mod shards;
 pub mod values;
 
 pub use history::{Ending, History, Observed, Operation, Place, Record, Time};

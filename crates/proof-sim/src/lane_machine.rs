@@ -128,6 +128,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         scrub_round_ms: tuning.scrub_round_ms,
         label_spaces: tuning.label_spaces,
         buggify_until: tuning.buggify_until,
+        witness: tuning.witness,
         log: tuning.log.clone(),
     }
 }

@@ -8,7 +8,7 @@ use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
 use core_backends::metadata::Scope;
-use core_cluster::api::{Glance, LaneStatistics, ReplicaView};
+use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed};
 use core_node::api::{Effects, Event, NodeConfig};
 use std::sync::Arc;
 
@@ -41,6 +41,10 @@ pub trait Machine {
     /// A cluster's name and what a replica serves of a keyspace. `None`: nothing of any.
     fn served_partitions(&self, _cluster: ClusterId) -> Option<(ClusterName, Vec<Scope>)> {
         None
+    }
+    /// The commands to shards of buckets that its replicas have applied since this was last called.
+    fn take_witnessed(&mut self) -> Vec<Witnessed> {
+        Vec::new()
     }
 }
 

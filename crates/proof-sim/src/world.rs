@@ -14,6 +14,7 @@ mod links;
 mod lives;
 mod queue;
 mod see_saw;
+mod shards;
 mod sizes;
 mod turns;
 
@@ -32,6 +33,7 @@ use core_node::api::{Effect, Event, Mail};
 use links::KEEPER_US;
 use lives::new_node;
 use proof_check::invariants::{LeaderBook, OwnerBook, StateBook, TimeBook};
+use proof_check::shards::ShardBook;
 use proof_check::Violation;
 use queue::Queue;
 use see_saw::SeeSaw;
@@ -138,6 +140,7 @@ pub struct World {
     pub leaders: LeaderBook,
     pub states: StateBook,
     pub owners: OwnerBook,
+    pub shards: ShardBook,
     /// How long queues became, and which paths were walked.
     pub marks: Marks,
     pub walked: Walked,
@@ -203,6 +206,7 @@ impl World {
             leaders: LeaderBook::default(),
             states: StateBook::default(),
             owners: OwnerBook::default(),
+            shards: ShardBook::default(),
             marks: Marks::default(),
             walked: Walked::default(),
             turns: 0,

@@ -114,6 +114,7 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         scrub_round_ms: 1_000,
         label_spaces: false,
         buggify_until: Tick(0),
+        witness: None,
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

@@ -10,7 +10,7 @@ use crate::disk::SimDisk;
 use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
-use base_types::{BootId, DiskId, LaneId, NodeId, Tick, Ticket};
+use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use core_node::api::{Event, NodeConfig, S3Config, Tuning, SCRUB_BYTES_PER_SECOND};
 use core_placement::Labels;
 use proof_check::Violation;
@@ -264,6 +264,7 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick) -> Tuning {
         scrub_round_ms: tuning.scrub_round_ms,
         label_spaces: false,
         buggify_until,
+        witness: Some(BackendKind::Shard),
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
             spare_segments: tuning.spare_segments,

@@ -65,6 +65,7 @@ impl World {
             machine.step(local, event, &mut effects);
         }
         machine.finish_turn(local, &mut effects);
+        self.note_shards(machine.take_witnessed());
         self.weigh(node, led, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
