@@ -618,11 +618,20 @@ impl Run {
         }
     }
 
+    /// Who wrote to a bucket was seen to: otherwise the check of its shards is dead.
+    fn shards_unseen(&self) -> Option<Violation> {
+        let first = s3_load::place_of(0);
+        let wrote = |record: &Record| record.place >= first && record.is_settled_write();
+        let unseen = self.world.shards.taken() == 0 && self.load.history.records.iter().any(wrote);
+        unseen.then(|| Violation::new("epochs", "clients wrote to buckets, and no shard was seen to take a write", vec![]))
+    }
+
     fn report(mut self) -> Report {
         self.world.count_lives();
         let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);
+        violations.extend(self.shards_unseen());
         violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
         violations.extend(s3_groups::check_groups(&self.load.history, &self.load.grouped));
         let (world, history) = (&self.world, &self.load.history);
