@@ -623,7 +623,9 @@ impl Run {
         let first = s3_load::place_of(0);
         let wrote = |record: &Record| record.place >= first && record.is_settled_write();
         let unseen = self.world.shards.taken() == 0 && self.load.history.records.iter().any(wrote);
-        unseen.then(|| Violation::new("epochs", "clients wrote to buckets, and no shard was seen to take a write", vec![]))
+        unseen.then(|| {
+            Violation::new("epochs", "clients wrote to buckets, and no shard was seen to take a write", vec![])
+        })
     }
 
     fn report(mut self) -> Report {
