@@ -72,6 +72,7 @@ mutants! {
     DoubledWriteLost = "a write that a split must double is now and then not put in the feed",
     CutOverBeforeEqual = "a shard is cut over although its targets do not hold the same",
     ShardStaleEpochAccepted = "a shard takes writes of an epoch that is not its own",
+    GivenAwayTaken = "a shard that has given its keys away goes on taking writes of them",
     CountIgnoresOverwrite = "the count index is not told of an object that is put over another",
     PrefixSkipEatsKey = "a listing's skip over a common prefix passes over the key behind it",
     MarkerHidesWrongVersion = "removing a delete marker does not bring the version behind it forward",

@@ -109,6 +109,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::DoubledWriteLost
         | Mutant::CutOverBeforeEqual
         | Mutant::ShardStaleEpochAccepted
+        | Mutant::GivenAwayTaken
         | Mutant::CountIgnoresOverwrite
         | Mutant::SnapshotSeesLater
         | Mutant::PinCommitsPastWrite

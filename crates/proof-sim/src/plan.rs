@@ -494,7 +494,7 @@ mod tests {
             changed(|plan| plan.load.mixed = u64::MAX),
             changed(|plan| plan.load.think_ms = 0),
             changed(|plan| (plan.shape.clusters, plan.shape.keyspaces) = (0, 0)),
-            changed(|plan| plan.load.hopeful = 999 + plan.load.hopeful),
+            changed(|plan| plan.load.hopeful += 999),
             changed(|plan| plan.tuning.snapshot_chunk_bytes = 0),
             changed(|plan| plan.tuning.heartbeat_ticks = plan.tuning.election_ticks),
             changed(|plan| plan.tuning.spare_segments = 1 << 40),

@@ -38,6 +38,7 @@ fn every_planted_bug_is_noticed() {
         Mutant::DoubledWriteLost,
         Mutant::CutOverBeforeEqual,
         Mutant::ShardStaleEpochAccepted,
+        Mutant::GivenAwayTaken,
         Mutant::CountIgnoresOverwrite,
         Mutant::PrefixSkipEatsKey,
         Mutant::MarkerHidesWrongVersion,
