@@ -305,7 +305,7 @@ fn command_mutants(words: &[String]) -> Ran {
     if let Some(name) = only.filter(|name| !base_types::mutant::ALL.iter().any(|(_, known, _)| known == name)) {
         return Err(Refused(format!("unknown mutant '{name}'")));
     }
-    let leaning = option(words, "--leaning")?.map(|text| leaning(text)).transpose()?;
+    let leaning = option(words, "--leaning")?.map(leaning).transpose()?;
     let elsewhere = leaning.map(|leaning| layer(words).map(|layer| (layer, leaning))).transpose()?;
     let kills = proof_sim::mutants::hunt(seeds, elsewhere, only);
     let page = proof_sim::mutants::page(&kills, seeds, &commit());
