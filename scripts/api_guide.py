@@ -116,6 +116,7 @@ MEANINGS = {
     "BodyTooLarge": "the body is longer than `limits.body_bytes_max` (4 MiB)",
     "ClusterExists": "a cluster of that name exists",
     "CommittedNotAbsolute": "an absolute write is committed, but a member had not synced it at the deadline; see [Levels](#levels)",
+    "CommittedNotInBucket": "an `s3` write is committed, but no bucket had it at the deadline; see [Levels](#levels)",
     "ConditionFailed": "`KvCompareAndSet`: the key has another value than `expected`",
     "Conflict": "something changed meanwhile; read again and retry",
     "CorruptCommand": "a command in a cluster's log cannot be read; call the operator",
@@ -139,6 +140,7 @@ MEANINGS = {
     "MembershipChangePending": "one change of members at a time: wait for the one under way",
     "MethodNotAllowed": "the route takes another method",
     "MissingField": "a needed field is absent",
+    "NoDurableTail": "a write at `s3` on a cluster of which no member that answers keeps it in a bucket; nothing was written",
     "NoLeader": "the cluster has no leader now",
     "NotEqual": "a shard's copy is not equal yet; nodes handle this among themselves",
     "NotAMember": "the node has no replica of this cluster, or no voting one; `DescribeCluster` lists the members",
@@ -150,6 +152,7 @@ MEANINGS = {
     "PartitionMoving": "a reshard moves the key's partition; nodes handle this among themselves",
     "PlacementRefused": "the rule cannot be met by the nodes that are up; the message says what is missing",
     "QuorumAtRisk": "the change would leave the cluster without a majority that is up",
+    "ReadOnly": "`hive attach` only reads along; ask a node of the world",
     "ReplicaDamaged": "the replica is damaged and is being rebuilt",
     "ReshardRunning": "a reshard of this keyspace is under way; `DescribeKeyspace` tells how far",
     "ShardFrozen": "a bucket's shard is being switched; nodes handle this among themselves",
@@ -166,7 +169,7 @@ MEANINGS = {
     "UnknownEngine": "no node offers that engine",
     "UnknownField": "the action has no such field",
     "UnknownKeyspace": "there is no keyspace of that name",
-    "UnknownLevel": "writes know hopeful, eventual, strong, absolute; reads know eventual, strong",
+    "UnknownLevel": "writes know hopeful, eventual, strong, absolute, s3; reads know eventual, strong",
     "UnknownNode": "no node has that id",
     "ValueTooLarge": "a value has at most 1 MiB",
     "WrongGeneration": "the cluster was deleted and created again meanwhile; nodes look it up again by themselves",
@@ -178,7 +181,7 @@ MEANINGS = {
 
 
 # Statuses that a door or a variable decides, which the search in the source does not see.
-ALSO = {"PlacementRefused": {400, 409, 503}, "MethodNotAllowed": {405}, "CommittedNotAbsolute": {504}}
+ALSO = {"PlacementRefused": {400, 409, 503}, "MethodNotAllowed": {405}, "CommittedNotAbsolute": {504}, "CommittedNotInBucket": {504}, "NoDurableTail": {400}}
 
 
 def error_table():
@@ -215,7 +218,7 @@ Fields every action takes:
 
 | field | meaning |
 |---|---|
-| `consistency` | the level of a write: `hopeful`, `eventual`, `strong`, `absolute`; the cluster's default where absent |
+| `consistency` | the level of a write: `hopeful`, `eventual`, `strong`, `absolute`, `s3`; the cluster's default where absent |
 | `read_consistency` | the level of a read: `strong`, `eventual`; the cluster's default where absent |
 | `deadline_ms` | how long to wait, 1 to 30,000; 5,000 where absent |
 | `request_id` | 1 to 128 bytes of your choice; equal ids apply once |
@@ -246,7 +249,7 @@ def levels():
     say("""
 ## Levels
 
-All four levels of a write are acknowledgements of one log; the order is the same for all.
+All levels of a write are acknowledgements of one log; the order is the same for all.
 
 | level | acknowledged when | after losing the leader |
 |---|---|---|
@@ -254,6 +257,7 @@ All four levels of a write are acknowledgements of one log; the order is the sam
 | `eventual` | the leader has synced it | may be lost with the leader's disk, or be overtaken by the next leader |
 | `strong` (default) | a majority has synced it and the leader has applied it | kept |
 | `absolute` | every member has synced it | kept, even with one disk left |
+| `s3` | as `strong`, and a member has it in its bucket | kept, even with every node lost ([engine object](../engines/object.md)) |
 
 | level | a read is answered by | sees |
 |---|---|---|
@@ -273,6 +277,11 @@ nothing twice and waits for the missing member again. Once that is back:
 """)
     wait_killed_node()
     show({"action": "KvPut", "key": "greeting", "value": "hello all", "consistency": "absolute", "request_id": "greet-1"})
+    say("""
+A write at `s3` waits for a member that keeps its replica in a bucket, about `engine.object.lag_ms` (1 s) and a request to the
+store. Where no member of the cluster does, nothing is written and it is refused: `NoDurableTail`. If the bucket does not have
+it at the deadline, it answers as above with the code `CommittedNotInBucket`; repeated with its request id it waits again.
+""")
 
 
 def exactly_once():

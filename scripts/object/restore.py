@@ -1,8 +1,9 @@
-"""A node in moto's S3, killed and lost, comes back out of the bucket; wrong places are refused.
+"""A node in moto's S3, killed and lost, comes back out of the bucket; writes at level s3 wait for the bucket; a second writer fences the first; wrong places are refused with their remedies.
 
     HIVE=PROGRAM python3 restore.py        (needs moto; scripts/object.sh installs it)
 
-The server between hive and moto delays every request and refuses some: no answer of it may lose anything.
+The server between hive and moto delays every request, refuses some, and stalls when told to: nothing of it may lose
+anything. It also plays what moto does not: keys that are unknown, wrong, or have no rights (S3's own answers).
 """
 
 import contextlib
@@ -27,6 +28,8 @@ HIVE = os.environ["HIVE"]
 LATENCY_S = 0.03
 REFUSED_PERCENT = 5
 KEYS = 400
+# Of them none: written behind them, and acknowledged as in the bucket.
+KEPT = 40
 WAIT_S = 60
 
 
@@ -36,8 +39,15 @@ class Between(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     target = None
     faults = True
+    stalled = False
     chance = random.Random(7)
     requests = 0
+    # S3's answer to a key, by the key's id: status, code.
+    refused_keys = {
+        "unknown-key": (403, "InvalidAccessKeyId"),
+        "wrong-secret": (403, "SignatureDoesNotMatch"),
+        "no-rights": (403, "AccessDenied"),
+    }
 
     def log_message(self, *_):
         pass
@@ -45,10 +55,21 @@ class Between(http.server.BaseHTTPRequestHandler):
     def handle_any(self):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         Between.requests += 1
+        while Between.stalled:
+            time.sleep(0.05)
+        for key, (status, code) in Between.refused_keys.items():
+            if f"Credential={key}/" in (self.headers.get("authorization") or ""):
+                return self.answer(status, [], f"<Error><Code>{code}</Code></Error>".encode())
+        # A key that may read and not write.
+        if "Credential=reads-only/" in (self.headers.get("authorization") or "") and self.command in ("PUT", "DELETE"):
+            return self.answer(403, [], b"<Error><Code>AccessDenied</Code></Error>")
         time.sleep(LATENCY_S if Between.faults else 0)
         roll = Between.chance.uniform(0, 100) if Between.faults else 100
         if roll < REFUSED_PERCENT / 2:
             return self.answer(503, [], b"<Error><Code>SlowDown</Code></Error>")
+        self.pass_on(body, roll)
+
+    def pass_on(self, body, roll):
         link = http.client.HTTPConnection(*Between.target)
         headers = {name: value for name, value in self.headers.items()}
         link.request(self.command, self.path, body, headers)
@@ -158,6 +179,15 @@ key = "{key}"
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
+    def once(self, **action):
+        """One try: status and answer."""
+        return once(self.endpoint, action)
+
+    def metric(self, name):
+        with urllib.request.urlopen(self.endpoint + "/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(f"hive_{name}{{"))
+
     def ask(self, **action):
         data = json.dumps(action).encode()
         request = urllib.request.Request(self.endpoint + "/", data, {"content-type": "application/json"})
@@ -174,15 +204,86 @@ key = "{key}"
         raise SystemExit(f"{action}: {last}")
 
 
+def once(endpoint, action):
+    request = urllib.request.Request(endpoint + "/", json.dumps(action).encode(), {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def until(what, holds):
+    for _ in range(WAIT_S * 10):
+        if holds():
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"not within {WAIT_S} s: {what}")
+
+
+def keeps(node):
+    """A keyspace whose last writes were acknowledged as in the bucket; how long those took."""
+    node.ask(action="CreateKeyspace", keyspace="k", partition="hash", partitions=4, rule="size=1")
+    for number in range(KEYS):
+        node.ask(action="KvPut", keyspace="k", key=f"k{number}", value=f"v{number}", consistency="strong")
+    time.sleep(6)  # Far more than the lag, latency and faults included: what is lost behind it is a failure.
+    took = []
+    for number in range(KEPT):
+        begun = time.time()
+        status, answer = node.once(action="KvPut", keyspace="k", key=f"s{number}", value=f"w{number}", consistency="s3", deadline_ms=20000)
+        assert status == 200 and answer["level"] == "s3", answer
+        took.append(time.time() - begun)
+    return sorted(took)
+
+
+def shows_lag(node):
+    described = node.ask(action="ListClusters", prefix="metadata@ks-k")["clusters"][0]["name"]
+    cluster = node.ask(action="DescribeCluster", name=described)["cluster"]
+    assert cluster["members"][0]["kept"] <= cluster["applied"], cluster
+    until("nothing is behind", lambda: node.metric("tail_entries_behind") == 0 and node.metric("tail_lag_ms") == 0)
+    assert node.metric("tail_replicas") >= 2
+    shown = hive("ctl", "cluster", "show", described, "--endpoint", node.endpoint)
+    assert shown.returncode == 0 and "(0 behind)" in shown.stdout, shown
+
+
+def stalls(node):
+    """A bucket that does not answer: strong writes go on, the others say that they are committed, and are kept later."""
+    Between.stalled = True
+    put = {"action": "KvPut", "keyspace": "k", "key": "late", "value": "kept", "consistency": "s3", "request_id": "late-1"}
+    status, answer = node.once(**put, deadline_ms=2000)
+    assert status == 504 and answer["error"]["code"] == "CommittedNotInBucket" and answer["error"]["committed"], answer
+    began = time.time()
+    node.ask(action="KvPut", keyspace="k", key="meanwhile", value="1", consistency="strong")
+    assert time.time() - began < 2, "a strong write waited for the bucket"
+    assert node.metric("tail_lag_ms") > 1000
+    Between.stalled = False
+    until("it is kept in the end", lambda: node.once(**put, deadline_ms=5000)[0] == 200)
+    print("ok: a stalled bucket held up what waited for it, and nothing else")
+
+
+def fences(root, node, url, options):
+    """Restored while its node lives on: that one may not write there any more, and ends."""
+    made = hive("restore", "--from", url, "--data", f"{root}/second", *options)
+    assert made.returncode == 0, made
+    node.once(action="KvPut", keyspace="k", key="fenced", value="1", consistency="s3", deadline_ms=3000)
+    until("the first writer ends", lambda: node.process.poll() is not None)
+    log = open(f"{node.home}/log").read()
+    assert "another process has opened this place" in log, log[-2000:]
+    shutil.rmtree(f"{root}/second")
+    print("ok: two writers of one place: the first ended, and said why")
+
+
 def lives_on(root, url, endpoint, options):
     first = Node(root, "first", url, endpoint)
     first.start()
     first.ready()
-    first.ask(action="CreateKeyspace", keyspace="k", partition="hash", partitions=4, rule="size=1")
-    for number in range(KEYS):
-        first.ask(action="KvPut", keyspace="k", key=f"k{number}", value=f"v{number}", consistency="strong")
-    time.sleep(6)  # Far more than the lag, latency and faults included: what is lost behind it is a failure.
-    first.kill()
+    took = keeps(first)
+    shows_lag(first)
+    if url.startswith("s3"):
+        stalls(first)
+    status, answer = first.once(action="KvPut", keyspace="k", key="last", value="one", consistency="s3", deadline_ms=20000)
+    first.kill()  # At once: it was acknowledged as in the bucket.
+    assert status == 200, answer
     shutil.rmtree(f"{first.home}/data")
     begun = time.time()
     listed = hive("restore", "--from", url, "--list", *options)
@@ -198,29 +299,97 @@ def lives_on(root, url, endpoint, options):
         out.write(text[: text.index("[engine]")])
     first.start()
     first.ready()
-    for number in range(KEYS):
-        got = first.ask(action="KvGet", keyspace="k", key=f"k{number}", read_consistency="strong")
-        assert got.get("value") == f"v{number}", (number, got)
+    wanted = {f"k{number}": f"v{number}" for number in range(KEYS)} | {f"s{number}": f"w{number}" for number in range(KEPT)}
+    for key, value in (wanted | {"last": "one"}).items():
+        got = first.ask(action="KvGet", keyspace="k", key=key, read_consistency="strong")
+        assert got.get("value") == value, (key, got)
     takeover = time.time() - begun
     first.ask(action="KvPut", keyspace="k", key="more", value="1", consistency="strong")
+    status, refused = first.once(action="KvPut", keyspace="k", key="none", value="1", consistency="s3", deadline_ms=9000)
+    assert status == 400 and refused["error"]["code"] == "NoDurableTail" and refused["error"]["outcome"] == "not_applied", refused
     first.kill()
-    print(f"ok: {KEYS} keys, {len(report['clusters'])} clusters came back from {url}; {takeover:.1f} s from nothing to all read")
+    print(f"ok: {len(wanted)} keys, {len(report['clusters'])} clusters came back from {url}; {takeover:.1f} s from nothing to all read")
+    print(f"    {KEPT} writes at level s3, one after the other: {took[len(took) // 2]:.2f} s the median, {took[-1]:.2f} s the longest")
+
+
+def fenced(root, url, endpoint, options):
+    node = Node(root, "fenced", url, endpoint)
+    node.start()
+    node.ready()
+    node.ask(action="CreateKeyspace", keyspace="k", partition="hash", partitions=1, rule="size=1")
+    node.ask(action="KvPut", keyspace="k", key="k", value="v", consistency="s3", deadline_ms=20000)
+    fences(root, node, url, options)
+    # The node's directory was made for this place: another one is refused, and nothing is touched.
+    text = open(node.config).read()
+    with open(node.config, "w") as out:
+        out.write(text.replace(url, url + "-elsewhere"))
+    node.start()
+    until("another place is refused", lambda: node.process.poll() is not None)
+    log = open(f"{node.home}/log").read()
+    assert "set engine.object.url back" in log, log[-2000:]
+    print("ok: a directory made for another place is refused")
+
+
+def options_of(endpoint, key="testing"):
+    options = ["--option", f"endpoint={endpoint}", "--option", "region=us-east-1"]
+    return options + ["--option", f"access_key_id={key}", "--option", "secret_access_key=testing"]
 
 
 def refusals(root, endpoint):
     cases = [
-        ("s3://no-such-bucket/x", ("testing", "testing"), "NoSuchBucket", "make the bucket"),
+        ("s3://no-such-bucket/x", "testing", "NoSuchBucket", "make the bucket"),
+        ("s3://bucket/x", "unknown-key", "InvalidAccessKeyId", "give the right access key"),
+        ("s3://bucket/x", "wrong-secret", "SignatureDoesNotMatch", "give the right access key"),
+        ("s3://bucket/x", "no-rights", "AccessDenied", "rights"),
     ]
-    for number, (url, keys, code, remedy) in enumerate(cases):
-        options = ["--option", f"endpoint={endpoint}", "--option", "region=us-east-1"]
-        options += ["--option", f"access_key_id={keys[0]}", "--option", f"secret_access_key={keys[1]}"]
-        got = hive("restore", "--from", url, "--data", f"{root}/refused{number}", *options)
-        assert got.returncode == 1 and code in got.stderr and remedy in got.stderr, got
+    for number, (url, key, code, remedy) in enumerate(cases):
+        for words in (["restore", "--data", f"{root}/refused{number}"],):
+            begun = time.time()
+            got = hive(*words, "--from", url, *options_of(endpoint, key))
+            assert got.returncode == 1 and code in got.stderr and remedy in got.stderr, got
+            assert time.time() - begun < 20, "what no retry mends was tried for long"
         assert not os.path.exists(f"{root}/refused{number}")
-    nobody = ["--option", "endpoint=http://127.0.0.1:1", "--option", "access_key_id=a", "--option", "secret_access_key=b"]
-    got = hive("restore", "--from", "s3://bucket/x", "--data", f"{root}/refused", *nobody)
-    assert got.returncode == 1 and "check the endpoint" in got.stderr, got
-    print("ok: a missing bucket and a dead endpoint are refused with their remedies")
+    for words in (["restore", "--data", f"{root}/refused"],):
+        got = hive(*words, "--from", "s3://bucket/x", *options_of("http://127.0.0.1:1"))
+        assert got.returncode == 1 and "check the endpoint" in got.stderr, got
+        got = hive(*words, "--from", "s3://bucket/nothing-there", *options_of(endpoint))
+        assert got.returncode == 1 and "holds no node's data" in got.stderr, got
+        got = hive(*words, "--from", "ftp://x")
+        assert got.returncode == 1 and "s3://BUCKET/PREFIX" in got.stderr, got
+        got = hive(*words, "--from", f"file://{root}/none")
+        assert got.returncode == 1 and "holds no node's data" in got.stderr, got
+    assert not os.path.exists(f"{root}/refused") and not os.path.exists(f"{root}/none")
+    print("ok: missing buckets, unknown and wrong keys, no rights, dead endpoints and empty places are refused with their remedies")
+
+
+def refused_nodes(root, endpoint):
+    """A node whose bucket refuses it does not start with it, and says why; the next start, mended, goes on."""
+    for number, (key, code) in enumerate([("unknown-key", "InvalidAccessKeyId"), ("reads-only", "AccessDenied")]):
+        node = Node(root, f"refused-node{number}", "s3://bucket/refused", endpoint, (key, "testing"))
+        node.start()
+        until(f"{key} is refused", lambda: node.process.poll() is not None)
+        log = open(f"{node.home}/log").read()
+        assert code in log and ("rights" in log or "give the right access key" in log), log[-2000:]
+        text = open(node.config).read()
+        with open(node.config, "w") as out:
+            out.write(text.replace(key, "testing"))
+        node.start()
+        node.ready()
+        node.kill()
+    print("ok: nodes whose bucket refuses them end and say why, and go on once that is mended")
+
+
+def newer_format(root, client, endpoint):
+    """What a newer build wrote is not guessed at."""
+    names = [found["Key"] for found in client.list_objects_v2(Bucket="bucket", Prefix="world/")["Contents"]]
+    owner = next(name for name in names if name.endswith("/owner"))
+    text = client.get_object(Bucket="bucket", Key=owner)["Body"].read().decode()
+    client.put_object(Bucket="bucket", Key="newer/" + owner.split("/")[1] + "/owner", Body=text.replace("format=2", "format=99").encode())
+    for words in (["restore", "--data", f"{root}/newer"],):
+        got = hive(*words, "--from", "s3://bucket/newer", *options_of(endpoint))
+        assert got.returncode == 1 and "format 99" in got.stderr, got
+    assert not os.path.exists(f"{root}/newer")
+    print("ok: a newer format is refused")
 
 
 def main():
@@ -236,13 +405,14 @@ def main():
         client = boto3.client("s3", endpoint_url="http://%s:%s" % Between.target, aws_access_key_id="testing",
                               aws_secret_access_key="testing", region_name="us-east-1")
         client.create_bucket(Bucket="bucket")
-        options = ["--option", f"endpoint={endpoint}", "--option", "region=us-east-1"]
-        options += ["--option", "access_key_id=testing", "--option", "secret_access_key=testing"]
         Between.faults = False
         refusals(root, endpoint)
+        refused_nodes(root, endpoint)
         Between.faults = True
-        lives_on(root, "s3://bucket/world", endpoint, options)
+        lives_on(root, "s3://bucket/world", endpoint, options_of(endpoint))
         print(f"{Between.requests} requests went through, {REFUSED_PERCENT} % of them refused or their answers lost")
+        newer_format(root, client, endpoint)
+        fenced(root, "s3://bucket/fenced", endpoint, options_of(endpoint))
         lives_on(tempfile.mkdtemp(dir=root), f"file://{root}/place", "", [])
     finally:
         moto.stop()

@@ -203,7 +203,7 @@ pub type Response = Result<Answer, Failure>;
 pub struct Failure {
     /// Why, and what to do.
     pub refusal: Refusal,
-    /// Where it was ordered, if it was (`CommittedNotAbsolute`).
+    /// Where it was ordered, if it was (`CommittedNotAbsolute`, `CommittedNotInBucket`).
     pub at: Option<OrderedAt>,
     /// The name of the cluster that `at` numbers.
     pub cluster: Option<Arc<ClusterName>>,
@@ -401,6 +401,8 @@ pub struct MemberInfo {
     pub learner: bool,
     /// The last index known to be in its log; 0 where unknown.
     pub matched: crate::LogIndex,
+    /// Of one that keeps its replica in a bucket: the last index known to be there.
+    pub kept: Option<crate::LogIndex>,
     pub up: bool,
 }
 

@@ -1,9 +1,9 @@
-//! The four acknowledgements of a write and the two kinds of read (Hive paper, 2.3).
+//! The acknowledgements of a write and the two kinds of read (Hive paper, 2.3; `s3` is ours, decision 0019).
 
 use core::fmt;
 use core::str::FromStr;
 
-/// What must have happened before a write is acknowledged. All four follow one order, the cluster's log.
+/// What must have happened before a write is acknowledged. All follow one order, the cluster's log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum WriteConsistency {
@@ -16,6 +16,9 @@ pub enum WriteConsistency {
     Strong = 2,
     /// As strong, and synced by every member.
     Absolute = 3,
+    /// As strong, and in the bucket of a member that keeps its replica in one. Says nothing of the other members:
+    /// it stands behind `absolute` here, and promises another thing.
+    S3 = 4,
 }
 
 /// Who may answer a read.
@@ -31,12 +34,12 @@ pub enum ReadConsistency {
 
 /// A level's name that is none of the known ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("unknown level; writes know hopeful, eventual, strong, absolute; reads know eventual, strong")]
+#[error("unknown level; writes know hopeful, eventual, strong, absolute, s3; reads know eventual, strong")]
 pub struct UnknownLevel;
 
 impl WriteConsistency {
-    /// All levels, weakest first.
-    pub const ALL: [WriteConsistency; 4] = [Self::Hopeful, Self::Eventual, Self::Strong, Self::Absolute];
+    /// All levels, as they came to be.
+    pub const ALL: [WriteConsistency; 5] = [Self::Hopeful, Self::Eventual, Self::Strong, Self::Absolute, Self::S3];
 
     /// The name used in rules, requests and answers.
     pub const fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl WriteConsistency {
             Self::Eventual => "eventual",
             Self::Strong => "strong",
             Self::Absolute => "absolute",
+            Self::S3 => "s3",
         }
     }
 

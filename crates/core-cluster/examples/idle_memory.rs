@@ -70,6 +70,7 @@ fn config(node: u64) -> LaneConfig {
         scrub_bytes_per_second: 0,
         scrub_round_ms: 0,
         label_spaces: false,
+        tail_engine: None,
         buggify_until: Tick(0),
         witness: None,
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },

@@ -90,7 +90,9 @@ impl Replica {
         }
         let result = match command {
             AdminCommand::Verify { run } => return self.submit_verify(shared, now, ticket, deadline, run),
-            AdminCommand::Describe => return shared.complete(ticket, LocalOutcome::Described(self.describe(now))),
+            AdminCommand::Describe => {
+                return shared.complete(ticket, LocalOutcome::Described(self.describe(shared, now)))
+            }
             AdminCommand::SetDefaultConsistency { consistency, read_consistency } => {
                 let defaults = SetDefaults { consistency, read_consistency };
                 let write = Write {
@@ -448,7 +450,7 @@ impl Replica {
         }
     }
 
-    pub fn describe(&self, now: Tick) -> ClusterDescription {
+    pub fn describe(&self, shared: &Shared, now: Tick) -> ClusterDescription {
         let followers = self.group.as_ref().map(|group| group.followers()).unwrap_or_default();
         let matched = |member: &Member| {
             let found = followers.iter().find(|follower| follower.replica == member.replica);
@@ -467,6 +469,7 @@ impl Replica {
             consistency: self.meta.consistency,
             read_consistency: self.meta.read_consistency,
             members: self.meta.members.iter().map(|member| (*member, matched(member))).collect(),
+            kept: self.describe_kept(shared),
             quiesced: self.quiesced,
             cluster_time_ms: self.cluster_time(now),
         }

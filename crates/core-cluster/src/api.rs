@@ -141,6 +141,13 @@ pub enum LocalOutcome {
         at: OrderedAt,
         missing: Vec<NodeId>,
     },
+    /// A write at level `s3` committed, but its deadline (or the end of this leader's term) came before a bucket had
+    /// it. `kept`: what is known to be in one (0: no member is known to have one).
+    CommittedNotKept {
+        reply: Bytes,
+        at: OrderedAt,
+        kept: LogIndex,
+    },
     /// Not led here. The router asks `leader`, or another member.
     NotLeader {
         leader: Option<NodeId>,
@@ -177,6 +184,8 @@ pub struct ClusterDescription {
     pub read_consistency: ReadConsistency,
     /// Each with the last index known in its log (0 unknown).
     pub members: Vec<(Member, LogIndex)>,
+    /// Members that keep the cluster in a bucket, and the last index known to be there.
+    pub kept: Vec<(NodeId, LogIndex)>,
     pub quiesced: bool,
     pub cluster_time_ms: u64,
 }
@@ -341,6 +350,8 @@ pub struct LaneConfig {
     pub scrub_round_ms: u64,
     /// Each space says in itself whose it is (`reborn.rs`): for engines that outlive the node.
     pub label_spaces: bool,
+    /// Replicas in this engine are durable tails (`tail.rs`): it outlives the machine. Only with `label_spaces`.
+    pub tail_engine: Option<Arc<str>>,
     /// Until then rare orders are made common (buggify.rs): simulator only, else `Tick(0)`.
     pub buggify_until: Tick,
     /// Commands of this kind are kept when they were applied, with their replies, for who watches the order of things
@@ -377,6 +388,8 @@ pub struct ReplicaView {
     pub applied: LogIndex,
     pub quiesced: bool,
     pub damaged: bool,
+    /// Pairs of its engine are known to be damaged, and not mended yet (or never).
+    pub mending: bool,
     /// Blank: waits for its first snapshot.
     pub blank: bool,
     pub members: Arc<[Member]>,
@@ -396,7 +409,7 @@ pub struct Glance {
     pub blank: bool,
 }
 
-/// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`, `pairs_damaged`).
+/// Counters of a lane; all only grow but the gauges (`replicas`, `leaders`, `quiesced`, `overlay_bytes`, `pairs_damaged`, `tail…`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneStatistics {
     pub replicas: u64,
@@ -433,4 +446,10 @@ pub struct LaneStatistics {
     pub replicas_rebuilt: u64,
     pub messages_sent: u64,
     pub flushes: u64,
+    /// Replicas here that are durable tails.
+    pub tails: u64,
+    /// Entries applied to them and not yet in their buckets.
+    pub tail_entries_behind: u64,
+    /// The age of the oldest of those.
+    pub tail_lag_ms: u64,
 }

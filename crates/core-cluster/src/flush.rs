@@ -281,6 +281,7 @@ pub fn flush_engine(shared: &mut Shared, engine: &str, replicas: &mut [&mut Repl
     let mut operations = Vec::with_capacity(pairs);
     let mut points = Vec::with_capacity(replicas.len());
     for replica in replicas.iter_mut() {
+        replica.on_flush_begun(shared);
         let point = replica.freeze_into(&mut operations, shared.config.label_spaces);
         points.push((replica.spec.cluster, replica.space, point));
     }

@@ -512,6 +512,11 @@ impl Lane {
         if let Payload::Quiesce { from: leader, to, term, commit } = payload {
             return self.on_quiesce(now, cluster, leader, to, term, commit);
         }
+        if let Payload::Kept { from, index } = payload {
+            // Wakes nobody: where a write waits for it, the leader is awake.
+            let replica = self.replicas.get_mut(&cluster).expect("known");
+            return replica.on_kept(&mut self.shared, now, from, index);
+        }
         if self.is_late_answer(cluster, &payload) {
             self.touched.insert(cluster);
         } else {
@@ -541,7 +546,7 @@ impl Lane {
             Payload::VerifyAsk { mark } => replica.on_verify_ask(shared, from, mark),
             Payload::VerifyTold { from: member, mark, told } => replica.on_verify_told(now, member, mark, told),
             Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(shared, now, member, pairs),
-            Payload::Quiesce { .. } => unreachable!("handled above"),
+            Payload::Quiesce { .. } | Payload::Kept { .. } => unreachable!("handled above"),
         }
     }
 
@@ -737,6 +742,7 @@ impl Lane {
                 for (cluster, space, point) in points {
                     if let Some(replica) = self.replicas.get_mut(&cluster) {
                         replica.on_flushed(&mut self.shared, space, point);
+                        replica.on_kept_here(&mut self.shared, now);
                         self.touched.insert(cluster);
                     }
                 }
@@ -810,6 +816,7 @@ impl Lane {
             replica.tick_walk(shared);
             replica.tick_verification(shared, now);
             replica.forget_before_quiet(shared, now);
+            replica.tick_tail(shared, self.ticks);
             let busy = replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
             // A tick alone gives most replicas nothing to do.
@@ -1012,6 +1019,8 @@ impl Lane {
     /// Counters and gauges.
     pub fn statistics(&self) -> LaneStatistics {
         let replicas = self.replicas.values();
+        let mut statistics = self.shared.statistics;
+        replicas.clone().for_each(|replica| replica.count_lag(&self.shared, &mut statistics));
         LaneStatistics {
             replicas: self.replicas.len() as u64,
             leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
@@ -1019,7 +1028,7 @@ impl Lane {
             pairs_damaged: replicas.filter_map(|replica| replica.mending.as_ref()).map(|it| it.pairs() as u64).sum(),
             log_segments: self.shared.log.borrow().segments_in_use() as u64,
             log_batches: self.shared.log.borrow().synced().0,
-            ..self.shared.statistics
+            ..statistics
         }
     }
 
@@ -1086,6 +1095,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         applied: replica.meta.applied,
         quiesced: replica.quiesced,
         damaged: replica.damaged.is_some(),
+        mending: replica.has_damage(),
         blank: replica.blank,
         members: replica.meta.members.clone(),
         cluster_time_ms: replica.meta.cluster_time_ms,

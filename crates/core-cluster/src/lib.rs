@@ -8,7 +8,7 @@
 //! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
 //! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
-//! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, mend, scrub, verify, flush.
+//! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, mend, scrub, verify, flush, tail.
 
 mod admin;
 pub mod api;
@@ -32,6 +32,7 @@ mod room;
 mod scrub;
 mod sizes;
 mod snapshot;
+mod tail;
 mod touched;
 mod verify;
 mod wire;

@@ -142,8 +142,14 @@ impl Replica {
         }
         let alone = self.others().is_empty();
         let (mut found, mut lost, mut news) = (0, Vec::new(), false);
+        let mut any = false;
         for key in keys {
+            any = true;
             if [META_KEY, LABEL_KEY].contains(&&key[..]) {
+                if key == LABEL_KEY && !shared.config.label_spaces {
+                    // Of a time when spaces here had labels: no flush would write it anew.
+                    self.overlay.delete_raw(key);
+                }
                 self.write_anew(shared, now);
                 continue;
             }
@@ -168,6 +174,9 @@ impl Replica {
             self.tell_mending(shared, false, "pairs read as damaged; the other members are asked for them".into());
         }
         self.give_up(shared, lost);
+        if any {
+            self.on_bucket_damaged(shared, now);
+        }
     }
 
     /// Its own record in the engine is damaged; it is made of what is in memory, with the next flush.
@@ -178,6 +187,7 @@ impl Replica {
             shared.statistics.pairs_found_damaged += 1;
             shared.statistics.pairs_repaired += 1;
         }
+        self.on_bucket_damaged(shared, now);
     }
 
     /// What reads and snapshots of this turn have met.
@@ -209,6 +219,16 @@ impl Replica {
             }
             _ => false,
         }
+    }
+
+    /// Whether pairs of its engine are known to be damaged.
+    pub fn has_damage(&self) -> bool {
+        self.mending.is_some() || !self.lost_pairs.is_empty()
+    }
+
+    /// What is given up and has been written since is lost no more.
+    pub fn forget_overwritten(&mut self) {
+        self.lost_pairs.retain(|key| !self.overlay.holds(key));
     }
 
     /// Whether applying waits for a pair.
@@ -381,6 +401,8 @@ impl Replica {
     fn finish_mending(&mut self, shared: &mut Shared, now: Tick) {
         let Some(done) = self.mending.take() else { return };
         self.tell_mending(shared, false, format!("{} pairs are mended", done.mended));
+        // Its bucket counts again behind a flush that begins now.
+        self.on_bucket_damaged(shared, now);
         if done.stuck_since.is_some() {
             self.apply_again(shared, now);
         }

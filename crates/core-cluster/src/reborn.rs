@@ -19,10 +19,11 @@
 
 use crate::api::{Member, ReplicaSpec};
 use crate::meta::{ClusterMeta, ReplicaRecord, LABEL_KEY, META_KEY, STATE_REPLICA};
-use base_engine::{BatchOperation, EngineError, EngineRead};
+use base_engine::{BatchOperation, Direction, EngineError, EngineRead, KeyRange, Visit};
 use base_types::codec::Encode;
-use base_types::{ClusterName, DiskId, LogIndex, NodeId, SpaceId, Term};
+use base_types::{BackendKind, ClusterName, DiskId, LogIndex, NodeId, OrderedAt, ReplicaId, SpaceId, Term};
 use bytes::Bytes;
+use core_backends::SpaceRead;
 use core_log::Log;
 use core_raft::{HardState, Membership, STATE_HARD};
 
@@ -50,6 +51,32 @@ pub struct Home {
 pub struct Reborn {
     record: ReplicaRecord,
     meta: ClusterMeta,
+}
+
+/// One backend's rows of a space, without anything in front of them.
+struct Rows<'a> {
+    engine: &'a dyn EngineRead,
+    space: SpaceId,
+    backend: u8,
+}
+
+impl Rows<'_> {
+    fn whole(&self, key: &[u8]) -> Vec<u8> {
+        [&[self.backend], key].concat()
+    }
+}
+
+impl SpaceRead for Rows<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.engine.get(self.space, &self.whole(key))
+    }
+
+    fn range(&self, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError> {
+        let (start, end) = (self.whole(range.start), range.end.map(|end| self.whole(end)));
+        let end = end.unwrap_or_else(|| vec![self.backend + 1]);
+        let bounds = KeyRange { start: &start, end: Some(&end) };
+        self.engine.range(self.space, bounds, direction, &mut |key, value| visit(&key[1..], value))
+    }
 }
 
 /// What a space turned out to be.
@@ -95,9 +122,27 @@ impl Reborn {
         (self.record.spec.cluster.0, self.record.spec.generation.0, self.meta.applied.0)
     }
 
+    /// Which replica it was.
+    pub fn replica(&self) -> ReplicaId {
+        self.record.spec.replica
+    }
+
     /// The index it goes on from.
     pub fn applied(&self) -> LogIndex {
         self.meta.applied
+    }
+
+    /// Where an answer from these rows stands.
+    pub fn at(&self) -> OrderedAt {
+        let (cluster, generation) = (self.record.spec.cluster, self.record.spec.generation);
+        OrderedAt { cluster, generation, term: self.meta.applied_term, index: self.meta.applied, position: u32::MAX }
+    }
+
+    /// Answers a query from the rows, as a member answers an eventual read from what it has applied: for who only
+    /// reads along.
+    pub fn query(&self, engine: &dyn EngineRead, backend: BackendKind, query: &Bytes) -> Result<Bytes, EngineError> {
+        let rows = Rows { engine, space: self.record.space, backend: backend as u8 };
+        core_backends::query(backend, self.meta.cluster_time_ms, &rows, query)
     }
 
     /// What the new space says of itself, behind all rows.

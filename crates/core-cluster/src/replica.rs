@@ -7,7 +7,8 @@
 //! Always: `group` is there exactly while running (or blank); a proposed write is in `proposed` until
 //! its entry is applied or leadership is lost; persisted messages wait in `Shared::awaiting_sync`.
 //! Pairs its engine lost are mended beside all that (mend.rs).
-//! Not here: applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs).
+//! Not here: applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs), writes that wait
+//! for a bucket (tail.rs).
 
 use crate::admin::AdminWaits;
 use crate::api::*;
@@ -22,6 +23,7 @@ use crate::repair::Repair;
 use crate::request_ids::RequestIds;
 use crate::room::HandOver;
 use crate::snapshot::{Incoming, Sender};
+use crate::tail::Tails;
 use crate::verify::{Verification, Walk};
 use crate::wire::Payload;
 use base_engine::{Engine, EngineError};
@@ -167,7 +169,7 @@ pub struct Proposed {
     pub cluster_time_ms: u64,
 }
 
-/// An applied write that waits for every member.
+/// An applied write that waits for every member, or for a bucket.
 pub struct AbsoluteWait {
     pub waiting: WaitingWrite,
     pub at: OrderedAt,
@@ -194,6 +196,8 @@ pub struct Replica {
     /// An entry up to here may make later writes be refused; `MAX`: it waits to be proposed.
     pub unsure_until: LogIndex,
     pub absolute: Vec<AbsoluteWait>,
+    /// What buckets hold, and who waits for them.
+    pub tails: Option<Box<Tails>>,
     /// The library had nothing more to hand out, and was asked for nothing since (within a turn).
     drained: bool,
     pub reads: Reads,
@@ -352,6 +356,7 @@ impl Replica {
             pending_writes: 0,
             unsure_until: LogIndex(0),
             absolute: Vec::new(),
+            tails: None,
             drained: false,
             reads: Reads::default(),
             admin: AdminWaits::default(),
@@ -586,6 +591,9 @@ impl Replica {
             let reply = core_backends::encode_reply::<crate::apply::Done>(&Err(refusal));
             return self.complete_applied(shared, waiting, at, reply, time);
         }
+        if let Some(refused) = self.tail_refusal(shared, level) {
+            return shared.complete(ticket, LocalOutcome::Refused(refused));
+        }
         let remaining = deadline.since(now).as_millis() as u64;
         let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
         self.pending_writes += 1;
@@ -664,7 +672,7 @@ impl Replica {
         core_backends::validate(backend, &write.command).err()
     }
 
-    /// Answers a write that is applied, or lets it wait for every member.
+    /// Answers a write that is applied, or lets it wait for every member, or for a bucket.
     pub fn complete_applied(
         &mut self,
         shared: &mut Shared,
@@ -682,6 +690,9 @@ impl Replica {
         if absolute && !core_backends::is_refusal(&reply) && !self.everywhere(at.index) {
             self.absolute.push(AbsoluteWait { waiting, at, reply });
             return;
+        }
+        if self.waits_for_tail(shared, waiting.level, at.index) && !core_backends::is_refusal(&reply) {
+            return self.wait_for_tail(shared, AbsoluteWait { waiting, at, reply });
         }
         // A write that is applied has reached at least `strong`, whatever was asked.
         let level = waiting.level.max(WriteConsistency::Strong);
@@ -998,6 +1009,7 @@ impl Replica {
                 LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing },
             );
         }
+        self.forget_tails(shared);
         for write in std::mem::take(&mut self.staged) {
             shared.complete(write.waiting.ticket, self.not_leader());
         }
@@ -1023,6 +1035,7 @@ impl Replica {
             }
         }
         self.expire_absolute(shared, now);
+        self.expire_kept(shared, now);
         self.expire_reads(shared, now);
         self.expire_admin(shared, now);
     }
@@ -1086,6 +1099,7 @@ impl Replica {
         !self.staged.is_empty()
             || !self.proposed.is_empty()
             || !self.absolute.is_empty()
+            || self.is_waited_for_tail()
             || !self.reads.is_idle()
             || !self.admin.is_idle()
             || !self.senders.is_empty()

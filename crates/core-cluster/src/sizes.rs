@@ -38,6 +38,7 @@ impl Replica {
         let held = self.staged.len() + proposed + self.absolute.len();
         sizes.passing("writes waiting, a replica", held.max(self.pending_writes), PENDING_WRITES_MAX);
         sizes.lasting("replicas heard from, a replica", self.heard_from.len(), MEMBERS_MAX);
+        self.tail_sizes(sizes);
         self.senders.values().for_each(|sender| sender.sizes(sizes));
         self.incoming.iter().for_each(|incoming| incoming.sizes(sizes));
         self.mending.iter().for_each(|mending| mending.sizes(sizes));

@@ -13,7 +13,7 @@
 //! over by a crash is dropped at start.
 
 use crate::flush::JobTarget;
-use crate::meta::{ClusterMeta, META_KEY};
+use crate::meta::{ClusterMeta, LABEL_KEY, META_KEY};
 use crate::replica::{Replica, Shared};
 use crate::request_ids::ROW_PREFIX;
 use crate::wire::Payload;
@@ -299,8 +299,10 @@ impl Replica {
 
     fn write_next_chunk(&mut self, shared: &mut Shared) {
         let Some(incoming) = self.incoming.as_mut().filter(|incoming| !incoming.writing) else { return };
-        let Some((chunk, last)) = incoming.held.remove(&incoming.next) else { return };
+        let Some((mut chunk, last)) = incoming.held.remove(&incoming.next) else { return };
         let space = incoming.staging;
+        // It names the replica it comes from; a member that labels nothing would keep it, and could not mend it.
+        chunk.pairs.retain(|(key, _)| key != LABEL_KEY);
         let mut batch = chunk.batch(space);
         let label = shared.config.label_spaces.then(|| crate::reborn::label(&self.spec, space));
         if planted(Mutant::SnapshotTorn) && last.is_some() {
@@ -309,7 +311,6 @@ impl Replica {
         }
         if let Some(message) = &last {
             batch.operations.push(BatchOperation::Durable { space, index: message.snapshot_index() });
-            // Last: what came with the data may name the replica it came from.
             batch.operations.extend(label);
         }
         incoming.writing = true;
@@ -359,6 +360,7 @@ impl Replica {
             return Err(EngineError::Corrupt(text));
         }
         shared.drop_space_later(&self.spec.engine, self.space);
+        self.on_space_changed(shared);
         self.space = incoming.staging;
         self.blank = false;
         self.meta = meta;

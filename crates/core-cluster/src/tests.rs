@@ -10,5 +10,6 @@ mod harness;
 mod mending;
 mod reborn;
 mod room;
+mod tail;
 mod verifying;
 mod walk;

@@ -75,6 +75,11 @@ pub enum Payload {
         mark: u64,
         told: Verified,
     },
+    /// The sender's bucket holds everything up to this index.
+    Kept {
+        from: ReplicaId,
+        index: LogIndex,
+    },
 }
 
 /// What a member has of another's damaged pairs.
@@ -288,6 +293,7 @@ impl Encode for Payload {
             Payload::PairsReply { from, pairs } => pairs.encode(out.u8(9).varint(from.0)),
             Payload::VerifyAsk { mark } => drop(out.u8(10).u64(*mark)),
             Payload::VerifyTold { from, mark, told } => told.encode(out.u8(11).varint(from.0).u64(*mark)),
+            Payload::Kept { from, index } => drop(out.u8(12).varint(from.0).varint(index.0)),
         }
     }
 
@@ -318,13 +324,14 @@ impl Encode for Payload {
             6 => Payload::Lost { from: ReplicaId(input.varint("from")?) },
             7 => Payload::Removed { replica: ReplicaId(input.varint("replica")?) },
             8 => Payload::PairsRequest { from: ReplicaId(input.varint("from")?), keys: decode_keys(input)? },
+            9 => Payload::PairsReply { from: ReplicaId(input.varint("from")?), pairs: Pairs::decode(input)? },
             10 => Payload::VerifyAsk { mark: input.u64("mark")? },
             11 => Payload::VerifyTold {
                 from: ReplicaId(input.varint("from")?),
                 mark: input.u64("mark")?,
                 told: Verified::decode(input)?,
             },
-            9 => Payload::PairsReply { from: ReplicaId(input.varint("from")?), pairs: Pairs::decode(input)? },
+            12 => Payload::Kept { from: ReplicaId(input.varint("from")?), index: LogIndex(input.varint("index")?) },
             _ => return Err(DecodeError::Unknown("payload")),
         })
     }

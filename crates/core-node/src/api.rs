@@ -7,6 +7,7 @@ use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
 use core_cluster::api::EngineJob;
 use core_log::{BatchNumber, LogAction, SegmentId};
+use std::sync::Arc;
 
 /// Who this node is and what it was told in its configuration.
 #[derive(Clone, Debug)]
@@ -114,6 +115,8 @@ pub struct Tuning {
     pub scrub_round_ms: u64,
     /// Each space says in itself whose it is: for engines that outlive the node (core-cluster's `reborn.rs`).
     pub label_spaces: bool,
+    /// Replicas in this engine are durable tails (core-cluster's `tail.rs`): it outlives the machine.
+    pub tail_engine: Option<Arc<str>>,
     /// Until then the lanes make rare orders common: simulator only, else `Tick(0)`.
     pub buggify_until: Tick,
     /// Commands of this kind are kept when they were applied (core-cluster's `Witnessed`): simulator only, else `None`.
@@ -138,6 +141,7 @@ impl Default for Tuning {
             scrub_bytes_per_second: SCRUB_BYTES_PER_SECOND,
             scrub_round_ms: SCRUB_ROUND_MS,
             label_spaces: false,
+            tail_engine: None,
             buggify_until: Tick(0),
             witness: None,
             log: core_log::LogConfig::default(),

@@ -450,6 +450,7 @@ impl Director {
             replica: member.replica,
             learner: member.learner,
             matched,
+            kept: None,
             up: self.is_up(member.node),
         }
     }
@@ -498,6 +499,10 @@ impl Director {
     fn description_info(&self, description: &ClusterDescription) -> ClusterInfo {
         let nodes: Vec<NodeId> = description.members.iter().map(|(member, _)| member.node).collect();
         let warnings = self.rule_warnings(&description.rule, &nodes);
+        let kept_by = |node| description.kept.iter().find(|(tail, _)| *tail == node).map(|(_, index)| *index);
+        let members = description.members.iter();
+        let members = members
+            .map(|(member, matched)| MemberInfo { kept: kept_by(member.node), ..self.member_info(member, *matched) });
         ClusterInfo {
             name: description.name.clone(),
             cluster: description.cluster,
@@ -509,7 +514,7 @@ impl Director {
             applied: description.applied,
             consistency: description.consistency,
             read_consistency: description.read_consistency,
-            members: description.members.iter().map(|(member, matched)| self.member_info(member, *matched)).collect(),
+            members: members.collect(),
             warnings,
         }
     }

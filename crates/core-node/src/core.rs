@@ -220,6 +220,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         scrub_bytes_per_second: config.tuning.scrub_bytes_per_second,
         scrub_round_ms: config.tuning.scrub_round_ms,
         label_spaces: config.tuning.label_spaces,
+        tail_engine: config.tuning.tail_engine.clone(),
         buggify_until: config.tuning.buggify_until,
         witness: config.tuning.witness,
         log: config.tuning.log.clone(),

@@ -13,7 +13,7 @@ use crate::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_M
 use crate::planner::{CallReply, CallResult};
 use base_types::action::{Failure, Level};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket};
+use base_types::{ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member};
 use std::sync::Arc;
@@ -163,15 +163,15 @@ impl Director {
     }
 
     /// How long an attempt may take: two election timeouts, longer each time one was in vain. A write that waits for
-    /// every member is not hurried: it ends at its deadline.
+    /// every member, or for a bucket, is not hurried: it ends at its deadline.
     fn patience(&self, number: u64) -> Duration {
         let Some(operation) = self.operations.get(&number) else { return Duration::ZERO };
-        let absolute = matches!(
+        let patient = matches!(
             operation.kind,
-            LocalKind::Write { consistency: Some(base_types::WriteConsistency::Absolute), .. }
+            LocalKind::Write { consistency: Some(WriteConsistency::Absolute | WriteConsistency::S3), .. }
         );
         let slow_admin = matches!(&operation.kind, LocalKind::Admin(command) if *command != AdminCommand::Describe);
-        if absolute || slow_admin {
+        if patient || slow_admin {
             return base_types::DEADLINE_MAX;
         }
         self.election_timeout() * (1 << operation.timeouts.min(PATIENCE_DOUBLINGS))
@@ -341,6 +341,11 @@ impl Director {
                 let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", message);
                 self.end(turn, number, Err(Failure { refusal, at: Some(at), cluster: None }));
             }
+            LocalOutcome::CommittedNotKept { at, kept, .. } => {
+                let message = format!("the write is committed at index {} of cluster {name}, but not yet in the bucket, which holds it up to index {kept}; it will not be undone", at.index);
+                let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotInBucket", message);
+                self.end(turn, number, Err(Failure { refusal, at: Some(at), cluster: None }));
+            }
             LocalOutcome::NotLeader { leader, term, members } => {
                 self.on_not_leader(turn, number, node, name, NotLeader { leader, term, members });
             }
@@ -432,6 +437,11 @@ impl Director {
         let settled = turn.now.since(operation.begun) >= settling;
         let final_for_admin =
             matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == "QuorumAtRisk" && settled;
+        let refusal = match refusal.code {
+            // Nobody has a bucket: that is the request's to mend.
+            "NoDurableTail" if settled => Refusal { kind: ErrorKind::Invalid, ..refusal },
+            _ => refusal,
+        };
         if refusal.kind == ErrorKind::Unavailable && !final_for_admin {
             operation.last = refusal.code;
             operation.refused = Some(refusal);

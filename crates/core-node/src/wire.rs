@@ -243,6 +243,10 @@ pub fn write_outcome(out: &mut Writer, outcome: &LocalOutcome) {
         LocalOutcome::Unknown { message } => {
             out.u8(10).string(message);
         }
+        LocalOutcome::CommittedNotKept { reply, at, kept } => {
+            at.encode(out.u8(12).bytes(reply));
+            out.varint(kept.0);
+        }
     }
 }
 
@@ -281,6 +285,11 @@ pub fn read_outcome(input: &mut Reader) -> Decoded<LocalOutcome> {
         9 => LocalOutcome::Refused(Refusal::decode(input)?),
         10 => LocalOutcome::Unknown { message: input.string("message")? },
         11 => LocalOutcome::Verified(Box::new(read_verification(input)?)),
+        12 => LocalOutcome::CommittedNotKept {
+            reply: input.bytes("reply")?,
+            at: OrderedAt::decode(input)?,
+            kept: LogIndex(input.varint("kept")?),
+        },
         _ => return Err(DecodeError::Unknown("outcome")),
     })
 }
@@ -327,6 +336,10 @@ fn write_description(out: &mut Writer, description: &ClusterDescription) {
         write_member(out, member);
         out.varint(matched.0);
     }
+    out.varint(description.kept.len() as u64);
+    for (node, index) in &description.kept {
+        out.u64(node.0).varint(index.0);
+    }
     out.bool(description.quiesced).varint(description.cluster_time_ms);
 }
 
@@ -346,6 +359,12 @@ fn read_description(input: &mut Reader) -> Decoded<ClusterDescription> {
         members: {
             let count = member_count(input)?;
             (0..count).map(|_| Ok((read_member(input)?, LogIndex(input.varint("matched")?)))).collect::<Decoded<_>>()?
+        },
+        kept: {
+            let count = member_count(input)?;
+            (0..count)
+                .map(|_| Ok((NodeId(input.u64("tail")?), LogIndex(input.varint("kept")?))))
+                .collect::<Decoded<_>>()?
         },
         quiesced: input.bool("quiesced")?,
         cluster_time_ms: input.varint("cluster time")?,

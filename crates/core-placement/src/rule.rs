@@ -130,7 +130,9 @@ pub enum RuleError {
     #[error("rule has failure_domain={0}; known are chassis, rack, az, region")]
     UnknownDomain(String),
     /// No such level.
-    #[error("rule has {word}={value}; writes know hopeful, eventual, strong, absolute; reads know eventual, strong")]
+    #[error(
+        "rule has {word}={value}; writes know hopeful, eventual, strong, absolute, s3; reads know eventual, strong"
+    )]
     UnknownLevel {
         /// Which word.
         word: &'static str,

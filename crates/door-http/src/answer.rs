@@ -229,6 +229,9 @@ fn write_member(member: &MemberInfo, out: &mut Vec<u8>) {
     field(out, "replica", |out| write_number(member.replica.0, out));
     field(out, "learner", |out| boolean(member.learner, out));
     field(out, "matched", |out| write_number(member.matched.0, out));
+    if let Some(kept) = member.kept {
+        field(out, "kept", |out| write_number(kept.0, out));
+    }
     field(out, "up", |out| boolean(member.up, out));
     out.push(b'}');
 }

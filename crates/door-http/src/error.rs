@@ -1,8 +1,8 @@
 //! How a refusal looks to an HTTP client: its status and its JSON. The only place that knows.
 //!
-//! `CommittedNotAbsolute` is neither applied everywhere nor undone: it answers 504 with outcome
-//! `unknown` (the client asked for a level that is not known to be reached) and says
-//! `"committed": true`; `at` tells where. Retrying it with its request id applies nothing twice.
+//! `CommittedNotAbsolute` is neither applied everywhere nor undone, `CommittedNotInBucket` neither in the bucket nor
+//! undone: they answer 504 with outcome `unknown` (the client asked for a level that is not known to be reached) and
+//! say `"committed": true`; `at` tells where. Retrying it with its request id applies nothing twice.
 
 use base_types::action::Failure;
 use base_types::{ErrorKind, Refusal};
@@ -42,12 +42,12 @@ impl core::fmt::Display for HttpError {
 
 impl std::error::Error for HttpError {}
 
-/// The code of a write that is committed but, at its deadline, not on every member.
-pub(crate) const COMMITTED_NOT_ABSOLUTE: &str = "CommittedNotAbsolute";
+/// The codes of a write that is committed but, at its deadline, not on every member, or in no bucket.
+const COMMITTED: [&str; 2] = ["CommittedNotAbsolute", "CommittedNotInBucket"];
 
 /// The HTTP status of a refusal.
 pub fn status_of(refusal: &Refusal) -> u16 {
-    if refusal.code == COMMITTED_NOT_ABSOLUTE {
+    if COMMITTED.contains(&refusal.code) {
         return 504;
     }
     if let Some(code) = base_types::s3::S3ErrorCode::from_name(refusal.code) {
@@ -77,7 +77,7 @@ pub fn write_error(error: &HttpError) -> (u16, Vec<u8>) {
 /// Writes the JSON of a refusal.
 pub(crate) fn write_failure(failure: &Failure, out: &mut Vec<u8>) {
     let refusal = &failure.refusal;
-    let committed = refusal.code == COMMITTED_NOT_ABSOLUTE;
+    let committed = COMMITTED.contains(&refusal.code);
     let outcome = if committed { "unknown" } else { refusal.outcome().name() };
     out.extend_from_slice(b"{\"ok\":false,\"error\":{\"code\":");
     crate::json::write_text(refusal.code, out);
@@ -131,9 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn committed_not_absolute_is_never_told_as_not_applied() {
-        for kind in [ErrorKind::Unknown, ErrorKind::Unavailable] {
-            let (status, body) = write_error(&Refusal::new(kind, COMMITTED_NOT_ABSOLUTE, "node 3 lacks it").into());
+    fn what_is_committed_is_never_told_as_not_applied() {
+        let kinds = [ErrorKind::Unknown, ErrorKind::Unavailable];
+        for (kind, code) in kinds.into_iter().flat_map(|kind| COMMITTED.map(|code| (kind, code))) {
+            let (status, body) = write_error(&Refusal::new(kind, code, "node 3 lacks it").into());
             assert_eq!(status, 504);
             let text = String::from_utf8(body).unwrap();
             assert!(text.contains(r#""outcome":"unknown","committed":true"#), "{text}");

@@ -181,8 +181,8 @@ pub struct World {
 /// Levels of a request.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Levels {
-    /// hopeful, eventual, strong or absolute; the cluster's default where absent
-    #[arg(long, value_parser = ["hopeful", "eventual", "strong", "absolute"])]
+    /// hopeful, eventual, strong, absolute or s3 (in a bucket); the cluster's default where absent
+    #[arg(long, value_parser = ["hopeful", "eventual", "strong", "absolute", "s3"])]
     pub consistency: Option<String>,
     /// strong or eventual; the cluster's default where absent
     #[arg(long, value_parser = ["strong", "eventual"])]

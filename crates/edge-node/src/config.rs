@@ -325,6 +325,7 @@ impl TuningSection {
             scrub_bytes_per_second: self.scrub_bytes_per_second,
             scrub_round_ms: self.scrub_round_ms,
             label_spaces: false,
+            tail_engine: None,
             buggify_until: base_types::Tick(0),
             witness: None,
             log: core_log::LogConfig {
@@ -413,6 +414,8 @@ impl Config {
         if self.engine.outlives_the_node() {
             tuning.label_spaces = true;
             tuning.flush_after_ms = tuning.flush_after_ms.min(self.engine.object.lag_ms);
+            // Below the data directory it is lost with the node.
+            tuning.tail_engine = (!self.engine.object.url.is_empty()).then(|| "object".into());
         }
         tuning
     }

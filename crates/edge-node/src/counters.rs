@@ -43,6 +43,9 @@ pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
         ),
         count("raft_messages_sent", "messages of clusters to peers", numbers.messages_sent),
         count("flushes", "overlays written out", numbers.flushes),
+        gauge("tail_replicas", "replicas kept in a bucket, to be reborn from", numbers.tails),
+        gauge("tail_entries_behind", "entries applied to them and not yet in the bucket", numbers.tail_entries_behind),
+        gauge("tail_lag_ms", "milliseconds for which the oldest of these has waited", numbers.tail_lag_ms),
     ]);
 }
 

@@ -1,7 +1,8 @@
 //! Pairs a second, requests and their price: `figures PLACE PAIRS BATCH [--latency-ms N]`.
 //!
 //! Values of 100 random-looking bytes, keys of 20 in random order, one commit a batch, each waited for; then
-//! what is written is read back, in random order and in a walk.
+//! what is written is read back, in random order and in a walk; then somebody reads along, and a machine that has
+//! nothing but the place takes it on.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "measures")]
 
 use base_engine::{BatchOperation, Direction, Engine, EngineRead, KeyRange, WriteBatch};
@@ -46,7 +47,8 @@ fn main() {
     faulty.faults().latency_ms.store(latency, Ordering::SeqCst);
     let marks = std::env::temp_dir().join(format!("hive-figures-{}", std::process::id()));
     let config = engine_object::ObjectConfig { identity: "figures".into(), ..Default::default() };
-    let engine = engine_object::open_over(&marks, &config, std::sync::Arc::new(faulty)).expect("an engine");
+    let store = std::sync::Arc::new(faulty);
+    let engine = engine_object::open_over(&marks, &config, store.clone()).expect("an engine");
     println!("{place}, {latency} ms added to each request, {pairs} pairs, {batch} a commit");
     let begun = Instant::now();
     for first in (0..pairs).step_by(batch as usize) {
@@ -86,6 +88,23 @@ fn main() {
     engine.range(SPACE, KeyRange::ALL, Direction::Forward, &mut count).expect("walked");
     println!("walked    {:10.0} pairs/s", walked as f64 / begun.elapsed().as_secs_f64());
     println!("{}", engine.store().meter().summary());
-    drop(engine);
+    let begun = Instant::now();
+    let follow = std::time::Duration::from_secs(1);
+    let attached = engine_object::attach_over(store.clone(), place, config.cache_bytes, follow).expect("attached");
+    assert!(attached.get(SPACE, &key(0)).expect("read").is_some());
+    println!("attached and read one pair in {:.0} ms", begun.elapsed().as_secs_f64() * 1000.0);
+    drop(attached);
+    // Not dropped first: what it would still write out while it closes is not there for who comes after a crash.
+    let (begun, again) = (Instant::now(), marks.with_extension("again"));
+    let second = engine_object::open_over(&again, &config, store).expect("taken over");
+    assert!(second.get(SPACE, &key(0)).expect("read").is_some());
+    println!("taken over and read one pair in {:.0} ms", begun.elapsed().as_secs_f64() * 1000.0);
+    println!("  with {}", second.store().meter().summary());
+    let refused = engine.write(&WriteBatch {
+        operations: vec![BatchOperation::Put { space: SPACE, key: key(0).into(), value: value(0).into() }],
+    });
+    assert!(refused.is_err(), "the first one is fenced");
+    drop((engine, second));
     let _ = std::fs::remove_dir_all(&marks);
+    let _ = std::fs::remove_dir_all(&again);
 }

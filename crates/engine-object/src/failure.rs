@@ -10,6 +10,10 @@ use slatedb::{CloseReason, Error, ErrorKind};
 /// What an operator is to know of a fenced engine.
 const FENCED: &str = "another process has opened this place and is its writer now; stop one of the two";
 
+/// SlateDB's words, where it gives no kind: no manifest is there; it has a number that this release does not know.
+const NOTHING: &str = "failed to find latest transactional object";
+const OTHER_FORMAT: &str = "format version";
+
 /// An error of SlateDB while doing `what`.
 pub fn slate_failure(what: &str, error: &Error) -> EngineError {
     let mut text = error.to_string();
@@ -23,7 +27,10 @@ pub fn slate_failure(what: &str, error: &Error) -> EngineError {
     }
     match error.kind() {
         ErrorKind::Closed(CloseReason::Fenced) => EngineError::Io(format!("{what}: {text}; {FENCED}")),
-        ErrorKind::Data if text.to_lowercase().contains("version") => EngineError::WrongFormat(format!(
+        ErrorKind::Data if text.contains(NOTHING) => {
+            EngineError::Io(format!("{what}: {text}; nothing is kept there (any more), name the place that is meant"))
+        }
+        ErrorKind::Data if text.contains(OTHER_FORMAT) => EngineError::WrongFormat(format!(
             "{what}: {text}; the objects are of another format, open them with the release that wrote them"
         )),
         ErrorKind::Data => EngineError::Corrupt(format!("{what}: {text}; rebuild the replica from a peer")),

@@ -11,6 +11,7 @@
 //!
 //! Always: `write` is in the store when it returns; requests go through `base_objects::Limited`; a store
 //! that stalls makes a write wait, up to [`COMMIT_DEADLINE`]; a place that is refused keeps every object.
+//! Somebody else reads along without writing: `attached.rs`.
 //! Not here: spaces, seals, snapshots' age (`base_engine::stored`), limits and retries (`base_objects`).
 //! Why it is as it is: docs/decisions/0019; limits and figures: docs/engines/object.md.
 //! All of it needs the feature `slatedb`.
@@ -19,6 +20,7 @@
 // An engine that opens its own files; the wall these lints build is around core-*.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
+mod attached;
 mod collected;
 mod failure;
 mod held;
@@ -28,6 +30,7 @@ mod store;
 mod tests;
 mod waits;
 
+pub use attached::{attach, attach_over, Attached, FOLLOW_MAX};
 use base_engine::stored::{Directory, RawStore, SnapshotLimits, StoredEngine};
 use base_engine::EngineError;
 pub use base_objects;

@@ -8,7 +8,7 @@
 
 use crate::collected::Kept;
 use crate::failure::{objects_failure, slate_failure};
-use crate::waits::wait;
+use crate::waits::{runtime, wait};
 use crate::ObjectConfig;
 use base_engine::stored::failure::{check_room, free_bytes};
 use base_engine::stored::{Changes, RawStore, RawView, RawVisit};
@@ -19,22 +19,23 @@ use bytes::Bytes;
 use slatedb::config::{CompactorOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions, ScanOptions};
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::{Db, DbIterator, DbSnapshot, GarbageCollectorBuilder, IterationOrder, Settings, WriteBatch};
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// The name of the database within its place.
-const DATABASE: &str = "hive";
+pub(crate) const DATABASE: &str = "hive";
 /// A commit that is not in the store by then is given up: whether it is there is not known.
 pub const COMMIT_DEADLINE: Duration = Duration::from_secs(600);
 /// How long opening may take: the log is read, however large it is.
-const OPEN_DEADLINE: Duration = Duration::from_secs(300);
+pub(crate) const OPEN_DEADLINE: Duration = Duration::from_secs(300);
 /// How often the first requests of all are tried again, and the pause before.
 pub(crate) const OPEN_RETRIES_MAX: usize = 5;
 pub(crate) const OPEN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a read may take.
-const READ_DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const READ_DEADLINE: Duration = Duration::from_secs(120);
 /// How long closing may take; what is durable stays so without it.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(10);
 /// How often the state of the database is asked for: it learns of merged tables, and that it is fenced.
@@ -44,6 +45,9 @@ const COLLECT: Duration = Duration::from_secs(300);
 /// Pairs and bytes a walk fetches at a time.
 const PAGE_PAIRS: usize = 512;
 const PAGE_BYTES: usize = 1 << 20;
+/// Commits after which a table is written out, however small it is: each of them is an object that whoever opens the
+/// place reads.
+const COMMITS_A_TABLE: u64 = 256;
 /// What a walk reads ahead.
 const READ_AHEAD_BYTES: usize = 1 << 20;
 /// Tables in memory that wait to be written; beyond it commits wait.
@@ -71,6 +75,8 @@ pub struct ObjectEngineStore {
     meter: Arc<Meter>,
     /// Bytes committed since it was opened: at most a table's worth of them is in no table yet.
     committed: AtomicU64,
+    /// Commits since then.
+    commits: AtomicU64,
     memtable_bytes: u64,
     /// The directory beneath, if it is one: it can be full.
     disk: Option<PathBuf>,
@@ -109,6 +115,7 @@ impl ObjectEngineStore {
             newest: RwLock::new(newest),
             meter,
             committed: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
             memtable_bytes: config.memtable_bytes as u64,
             disk: disk.map(Path::to_path_buf),
         })
@@ -126,6 +133,16 @@ impl ObjectEngineStore {
         let flushed =
             wait("writing a table out", COMMIT_DEADLINE, async move { database.flush_with_options(options).await });
         flushed?.map_err(|error| slate_failure("writing a table out", &error))
+    }
+
+    /// Has the table in memory written out beside what comes. What fails there fails the next commit.
+    fn begin_table(&self) -> Result<(), EngineError> {
+        let database = self.database.0.clone();
+        let options = slatedb::config::FlushOptions { flush_type: slatedb::config::FlushType::MemTable };
+        runtime()?.spawn(async move {
+            let _ = database.flush_with_options(options).await;
+        });
+        Ok(())
     }
 
     fn snapshot(&self) -> Arc<DbSnapshot> {
@@ -213,6 +230,9 @@ impl RawStore for ObjectEngineStore {
         })?;
         let snapshot = written.map_err(|error| slate_failure("writing a batch", &error))?;
         self.committed.fetch_add(changes.bytes(), Ordering::Relaxed);
+        if (self.commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(COMMITS_A_TABLE) {
+            self.begin_table()?;
+        }
         *self.newest.write().unwrap_or_else(PoisonError::into_inner) = snapshot;
         Ok(())
     }
@@ -232,9 +252,9 @@ pub struct ObjectView {
 }
 
 /// A walk and its next pairs.
-type Page = Result<(DbIterator, Vec<slatedb::KeyValue>), slatedb::Error>;
+pub(crate) type Page = Result<(DbIterator, Vec<slatedb::KeyValue>), slatedb::Error>;
 
-async fn next_page(mut walk: DbIterator) -> Page {
+pub(crate) async fn next_page(mut walk: DbIterator) -> Page {
     let (mut pairs, mut bytes) = (Vec::new(), 0);
     while pairs.len() < PAGE_PAIRS && bytes < PAGE_BYTES {
         let Some(pair) = walk.next().await? else { break };
@@ -242,6 +262,33 @@ async fn next_page(mut walk: DbIterator) -> Page {
         pairs.push(pair);
     }
     Ok((walk, pairs))
+}
+
+/// How ranges are read.
+pub(crate) fn scan_options(direction: Direction) -> ScanOptions {
+    let order = match direction {
+        Direction::Forward => IterationOrder::Ascending,
+        Direction::Backward => IterationOrder::Descending,
+    };
+    ScanOptions { order, read_ahead_bytes: READ_AHEAD_BYTES, cache_blocks: true, ..ScanOptions::default() }
+}
+
+/// Visits the pages of a walk; `first` begins it.
+pub(crate) fn visit_pages(
+    first: impl Future<Output = Page> + Send + 'static,
+    visit: RawVisit<'_>,
+) -> Result<(), EngineError> {
+    let failed = |error: slatedb::Error| slate_failure("reading a range", &error);
+    let (mut walk, mut pairs) = wait("reading a range", READ_DEADLINE, first)?.map_err(failed)?;
+    while !pairs.is_empty() {
+        for pair in &pairs {
+            if visit(&pair.key, &pair.value)?.is_break() {
+                return Ok(());
+            }
+        }
+        (walk, pairs) = wait("reading a range", READ_DEADLINE, next_page(walk))?.map_err(failed)?;
+    }
+    Ok(())
 }
 
 impl RawView for ObjectView {
@@ -252,26 +299,8 @@ impl RawView for ObjectView {
     }
 
     fn range(&self, start: &[u8], end: &[u8], direction: Direction, visit: RawVisit<'_>) -> Result<(), EngineError> {
-        let failed = |error: slatedb::Error| slate_failure("reading a range", &error);
-        let order = match direction {
-            Direction::Forward => IterationOrder::Ascending,
-            Direction::Backward => IterationOrder::Descending,
-        };
-        let options =
-            ScanOptions { order, read_ahead_bytes: READ_AHEAD_BYTES, cache_blocks: true, ..ScanOptions::default() };
+        let options = scan_options(direction);
         let (snapshot, bounds) = (self.snapshot.clone(), start.to_vec()..end.to_vec());
-        let begun = wait("reading a range", READ_DEADLINE, async move {
-            next_page(snapshot.scan_with_options(bounds, &options).await?).await
-        });
-        let (mut walk, mut pairs) = begun?.map_err(failed)?;
-        while !pairs.is_empty() {
-            for pair in &pairs {
-                if visit(&pair.key, &pair.value)?.is_break() {
-                    return Ok(());
-                }
-            }
-            (walk, pairs) = wait("reading a range", READ_DEADLINE, next_page(walk))?.map_err(failed)?;
-        }
-        Ok(())
+        visit_pages(async move { next_page(snapshot.scan_with_options(bounds, &options).await?).await }, visit)
     }
 }

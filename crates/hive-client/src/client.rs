@@ -28,7 +28,7 @@ const ATTEMPT_LEAST: Duration = Duration::from_millis(1500);
 /// What a call may say beside its action.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// hopeful, eventual, strong, absolute; the cluster's default where absent.
+    /// hopeful, eventual, strong, absolute, s3; the cluster's default where absent.
     pub consistency: Option<String>,
     /// strong, eventual; the cluster's default where absent.
     pub read_consistency: Option<String>,
@@ -53,8 +53,8 @@ fn is_read(action: &str) -> bool {
 /// Whether a quick answer is expected, so that a silent node is worth leaving early.
 fn is_quick(body: &Map<String, Value>) -> bool {
     let action = body.get("action").and_then(Value::as_str).unwrap_or_default();
-    let absolute = body.get("consistency").is_some_and(|level| level == "absolute");
-    !absolute && (action.starts_with("Kv") || action == "Status")
+    let patient = body.get("consistency").is_some_and(|level| level == "absolute" || level == "s3");
+    !patient && (action.starts_with("Kv") || action == "Status")
 }
 
 /// 128 random bits in hex: the standard library's own hash seeds are random.

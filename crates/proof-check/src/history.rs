@@ -120,13 +120,14 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether the answer is bound by real-time order: strong reads, strong and absolute writes.
+    /// Whether the answer is bound by real-time order: strong reads, strong, absolute and s3 writes.
     pub fn is_strong(&self) -> bool {
         matches!(
             self.level,
             Level::Read(ReadConsistency::Strong)
                 | Level::Write(WriteConsistency::Strong)
                 | Level::Write(WriteConsistency::Absolute)
+                | Level::Write(WriteConsistency::S3)
         )
     }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Ledger {
     /// By `WriteConsistency as usize`.
-    pub levels: [Account; 4],
+    pub levels: [Account; WriteConsistency::ALL.len()],
 }
 
 /// One level's account.

@@ -70,6 +70,7 @@ fn plan(seed: u64) -> Plan {
         versioned: 0,
         regional: false,
         wall_clock: false,
+        tails: 0,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };

@@ -367,6 +367,7 @@ fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
         lane.disk = disk;
         lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::from_image(engine));
     }
+    world.part_bucket(node);
     true
 }
 

@@ -127,6 +127,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         scrub_bytes_per_second: tuning.scrub_bytes_per_second,
         scrub_round_ms: tuning.scrub_round_ms,
         label_spaces: tuning.label_spaces,
+        tail_engine: tuning.tail_engine.clone(),
         buggify_until: tuning.buggify_until,
         witness: tuning.witness,
         log: tuning.log.clone(),
@@ -329,7 +330,7 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
     let unavailable = |code, text: String| Err(Failure::from(Refusal::new(ErrorKind::Unavailable, code, text)));
     match outcome {
         LocalOutcome::Written { reply, at, level, .. } => {
-            let applied = matches!(level, WriteConsistency::Strong | WriteConsistency::Absolute);
+            let applied = level >= WriteConsistency::Strong;
             let result = if applied { decode(action, reply)? } else { ActionResult::Done };
             Ok(Answer { result, at: Some(at), level: Some(Level::Write(level)), cluster: None })
         }
@@ -340,6 +341,11 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
             decode(action, reply)?;
             let refusal =
                 Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", "committed, but not on every member");
+            Err(Failure { refusal, at: Some(at), cluster: None })
+        }
+        LocalOutcome::CommittedNotKept { reply, at, .. } => {
+            decode(action, reply)?;
+            let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotInBucket", "committed, but in no bucket");
             Err(Failure { refusal, at: Some(at), cluster: None })
         }
         LocalOutcome::NotLeader { .. } => unavailable("NotLeader", "ask another member".to_string()),

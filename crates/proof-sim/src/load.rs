@@ -25,7 +25,7 @@ use base_types::{ClusterName, RequestId, Ticket};
 use bytes::Bytes;
 use draw::Drawn;
 use proof_check::{Ending, History, Operation, Place, Record, Violation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A client tries one operation at most this long, in deadlines.
@@ -116,6 +116,8 @@ pub struct Load {
     pub uploads: Fates,
     /// Pages of listings with a delimiter, and versions that were removed.
     pub grouped: Vec<Grouped>,
+    /// Records that were refused for want of a bucket, where there was none.
+    pub tailless: BTreeSet<usize>,
     pub removals: Removals,
     /// Where the bytes of their parts are.
     pub places: Places,
@@ -178,6 +180,7 @@ impl Load {
             instants: Vec::new(),
             uploads: Fates::new(),
             grouped: Vec::new(),
+            tailless: BTreeSet::new(),
             removals: Removals::new(),
             places: Places::new(),
             register: Register::default(),

@@ -230,6 +230,7 @@ fn command_speed(words: &[String]) -> Ran {
         versioned: 0,
         regional: false,
         wall_clock: false,
+        tails: 0,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {

@@ -96,7 +96,9 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::BlankVotes
         | Mutant::ReplicaIdReused
         | Mutant::ConfChangeUnapplied => (Core, Members),
-        Mutant::RotIsTorn | Mutant::MendFromAnyIndex | Mutant::ScrubIgnoresDamage => (Core, Rot),
+        Mutant::RotIsTorn | Mutant::MendFromAnyIndex | Mutant::ScrubIgnoresDamage | Mutant::KeptThoughDamaged => {
+            (Core, Rot)
+        }
         Mutant::SplitForgetsRequests
         | Mutant::PrefixSkipEatsKey
         | Mutant::MarkerHidesWrongVersion

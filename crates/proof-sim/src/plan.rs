@@ -87,6 +87,9 @@ pub struct Shape {
     /// Nodes are told the wall clock, which may jump. Otherwise it is never told.
     #[serde(default)]
     pub wall_clock: bool,
+    /// The engines of the first so many nodes outlive them: their replicas are durable tails.
+    #[serde(default)]
+    pub tails: u64,
 }
 
 /// Constants of the core, mostly tiny, so that rare paths are walked often.
@@ -187,6 +190,8 @@ pub struct Load {
     pub hopeful: u64,
     pub eventual: u64,
     pub absolute: u64,
+    /// The same of level s3.
+    pub kept: u64,
 }
 
 impl Default for Load {
@@ -212,6 +217,7 @@ impl Default for Load {
             hopeful: 50,
             eventual: 50,
             absolute: 20,
+            kept: 0,
         }
     }
 }
@@ -340,6 +346,7 @@ impl Plan {
         within("shape.keyspaces", shape.keyspaces, 0, 8)?;
         within("shape.buckets", shape.buckets, 0, 4)?;
         within("shape.versioned", shape.versioned, 0, shape.buckets)?;
+        within("shape.tails", shape.tails, 0, shape.nodes)?;
         self.tuning.check()?;
         self.load.check()?;
         if shape.clusters + shape.keyspaces == 0 && self.load.of_keys() > 0 {
@@ -437,11 +444,13 @@ impl Load {
         within("load.deadline_ms", self.deadline_ms, 1, 30_000)?;
         within("load.keys", self.keys, 1, 1_000)?;
         within("load.value_bytes", self.value_bytes, 12, 65_536)?;
-        for (name, share) in [("hopeful", self.hopeful), ("eventual", self.eventual), ("absolute", self.absolute)] {
+        let shares =
+            [("hopeful", self.hopeful), ("eventual", self.eventual), ("absolute", self.absolute), ("kept", self.kept)];
+        for (name, share) in shares {
             within(&format!("load.{name}"), share, 0, 1_000)?;
         }
-        let weak = self.hopeful + self.eventual + self.absolute;
-        within("load: hopeful, eventual and absolute together", weak, 0, 1_000)
+        let weak = self.hopeful + self.eventual + self.absolute + self.kept;
+        within("load: hopeful, eventual, absolute and kept together", weak, 0, 1_000)
     }
 }
 

@@ -34,9 +34,12 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         draw_wall_clock(seed, &mut shape, &load, &mut hazards, calm);
         shape.regional = shape.regions > 1 && Random::stream(seed, "regional").per_mille(250);
     }
+    draw_tails(seed, &mut shape, &mut load);
     let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
     let lean = emphasis::of(seed, layer);
     lean.bend(&mut plan);
+    // What it leans to may take fewer nodes.
+    plan.shape.tails = plan.shape.tails.min(plan.shape.nodes);
     let mut random = Random::stream(seed, "pair rot");
     if layer == Layer::Core && lean == Emphasis::Plain && !calm && random.per_mille(OF_PLAIN_TO_PAIR_ROT) {
         let Plan { shape, load, tuning, hazards, .. } = &mut plan;
@@ -80,6 +83,15 @@ fn draw_wall_clock(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }
 
+/// Some worlds keep clusters in buckets, and clients wait for it. Its own stream: the others stay as they were.
+fn draw_tails(seed: u64, shape: &mut Shape, load: &mut Load) {
+    let mut random = Random::stream(seed, "tails");
+    if random.per_mille(250) {
+        shape.tails = random.between(1, shape.nodes.min(3));
+        load.kept = *random.pick(&[50, 200, 500]);
+    }
+}
+
 fn draw_shape(random: &mut Random) -> Shape {
     let nodes = *random.pick(&[1, 3, 3, 3, 5, 5, 5, 7, 4]);
     let sizes: Vec<u64> = [1, 2, 3, 3, 3, 5, 5, 7].into_iter().filter(|size| *size <= nodes).collect();
@@ -96,6 +108,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         versioned: 0,
         regional: false,
         wall_clock: false,
+        tails: 0,
     }
 }
 
@@ -113,6 +126,7 @@ fn draw_load(random: &mut Random) -> Load {
         hopeful: *random.pick(&[0, 50, 200]),
         eventual: *random.pick(&[0, 50, 200]),
         absolute: *random.pick(&[0, 20, 100]),
+        kept: 0,
         readers: 0,
         writers: 0,
         s3: 0,
@@ -230,6 +244,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         versioned: 0,
         regional: false,
         wall_clock: false,
+        tails: 0,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));

@@ -16,6 +16,7 @@ mod queue;
 mod see_saw;
 mod shards;
 mod sizes;
+mod tails;
 mod turns;
 
 use crate::faults::Wish;
@@ -146,6 +147,8 @@ pub struct World {
     pub walked: Walked,
     turns: u64,
     pub times: TimeBook,
+    /// What was ever in the buckets of durable tails.
+    kept: tails::Kept,
     /// What operators wish of members, until they are answered.
     pub wishes: BTreeMap<Ticket, Wish>,
     /// Who leads is cut off, in turns, while there is one.
@@ -211,6 +214,7 @@ impl World {
             walked: Walked::default(),
             turns: 0,
             times: TimeBook::default(),
+            kept: tails::Kept::default(),
             wishes: BTreeMap::new(),
             see_saw: None,
             load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,

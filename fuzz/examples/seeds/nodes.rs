@@ -148,6 +148,7 @@ fn items() -> Vec<Item> {
         consistency: WriteConsistency::Absolute,
         read_consistency: ReadConsistency::Strong,
         members: vec![(member(1), LogIndex(4))],
+        kept: vec![(NodeId(1), LogIndex(3))],
         quiesced: true,
         cluster_time_ms: 12,
     };

@@ -123,7 +123,7 @@ impl<S: RawStore> StoredEngine<S> {
         limits: SnapshotLimits,
     ) -> Result<StoredEngine<S>, EngineError> {
         if directory.is_made() || (S::ELSEWHERE && store.view()?.get(format::VERSION_KEY)?.is_some()) {
-            check_marker::<S>(&store, directory.path(), identity)?;
+            check_marker(&store.view()?, S::NAME, directory.path(), identity)?;
         } else {
             store.commit(&Changes::marker(identity))?;
         }
@@ -208,8 +208,7 @@ fn sort_damage(whole_keys: &[Vec<u8>], part: &mut VerifiedPart) -> Result<(), En
     Ok(())
 }
 
-fn check_marker<S: RawStore>(store: &S, path: &Path, identity: &str) -> Result<(), EngineError> {
-    let view = store.view()?;
+fn check_marker(view: &impl RawView, engine: &str, path: &Path, identity: &str) -> Result<(), EngineError> {
     let lost = |what: &str| {
         EngineError::Corrupt(format!("{} has lost the {what} inside its files; rebuild the replica", path.display()))
     };
@@ -217,7 +216,7 @@ fn check_marker<S: RawStore>(store: &S, path: &Path, identity: &str) -> Result<(
     let version = format::unseal(format::VERSION_KEY, &version)?;
     let version = version.try_into().map(u32::from_le_bytes).map_err(|_| lost("format marker"))?;
     if version == 0 || version > format::FORMAT_VERSION {
-        return Err(directory::newer_format(path, S::NAME, version));
+        return Err(directory::newer_format(path, engine, version));
     }
     let owner = view.get(format::IDENTITY_KEY)?.ok_or_else(|| lost("identity"))?;
     let owner = format::unseal(format::IDENTITY_KEY, &owner)?;
@@ -422,6 +421,47 @@ impl<S: RawStore> Engine for StoredEngine<S> {
             batches: self.batches.load(Ordering::Relaxed),
             puts: self.puts.load(Ordering::Relaxed),
         }
+    }
+}
+
+/// What an engine wrote, read by somebody who is not its owner: no directory, no lock, and nothing is ever written.
+pub struct Bystander<V>(V);
+
+impl<V: RawView> Bystander<V> {
+    /// Looks at the marker inside: what is of a newer format is refused. `place` is for messages.
+    pub fn open(view: V, engine: &str, place: &Path) -> Result<Bystander<V>, EngineError> {
+        check_marker(&view, engine, place, "")?;
+        Ok(Bystander(view))
+    }
+
+    /// The spaces it holds.
+    pub fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
+        list_spaces(&self.0)
+    }
+
+    /// What it reads.
+    pub fn view(&self) -> &V {
+        &self.0
+    }
+}
+
+impl<V: RawView> EngineRead for Bystander<V> {
+    fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        get(&self.0, space, key)
+    }
+
+    fn range(
+        &self,
+        space: SpaceId,
+        bounds: KeyRange<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> Result<(), EngineError> {
+        range(&self.0, space, bounds, direction, visit, || Ok(()))
+    }
+
+    fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
+        durable_index(&self.0, space)
     }
 }
 

@@ -21,7 +21,7 @@ fn a_strong_write_is_read_everywhere() {
 
 #[test]
 fn each_level_is_acknowledged_as_itself() {
-    let mut world = World::new(3, 3, 1 << 20);
+    let mut world = World::with_tail(3, 3, 1 << 20, Some(2));
     let leader = world.leader();
     for (number, level) in WriteConsistency::ALL.into_iter().enumerate() {
         match world.write(leader, number as u128, put("k", level.name()), level) {

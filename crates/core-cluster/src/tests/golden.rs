@@ -138,6 +138,7 @@ impl Story {
             LocalOutcome::CommittedNotAbsolute { missing, .. } => {
                 format!("committed, not absolute: {} lacks it", letters(missing))
             }
+            LocalOutcome::CommittedNotKept { kept, .. } => format!("committed, not kept: a bucket holds {}", kept.0),
             LocalOutcome::NotLeader { leader, .. } => match leader {
                 Some(leader) => format!("not the leader; that is {}", self.letter(leader.0)),
                 None => "not the leader".to_string(),
@@ -299,7 +300,7 @@ fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
         Payload::PairsRequest { keys, .. } => ("pairs", format!("{} of mine are damaged", keys.len())),
         Payload::PairsReply { pairs, .. } => ("pairs", format!("here are {}", pairs.answers.len())),
         Payload::VerifyAsk { .. } | Payload::VerifyTold { .. } => return None,
-        Payload::RepairRequest { .. } | Payload::RepairReply { .. } => return None,
+        Payload::RepairRequest { .. } | Payload::RepairReply { .. } | Payload::Kept { .. } => return None,
     })
 }
 

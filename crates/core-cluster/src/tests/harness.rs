@@ -4,6 +4,7 @@
 //! nothing, and disks answer at once.
 
 use crate::api::*;
+use crate::reborn::{Found, Home, Reborn};
 use crate::wire::Payload;
 use crate::Lane;
 use base_engine::Engine;
@@ -86,6 +87,10 @@ pub struct World {
     pub label_spaces: bool,
     /// How often engines are scrubbed, by nodes started from then on; zero: never.
     pub scrub_round_ms: u64,
+    /// This node is a durable tail, from its next start on.
+    pub tail: Option<u64>,
+    /// The greatest index its engine has ever held, and so the bucket.
+    pub kept: LogIndex,
     pub random: Random,
     pub faults: Faults,
     /// What was delivered since somebody last took it.
@@ -113,6 +118,7 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         scrub_bytes_per_second: 0,
         scrub_round_ms: 1_000,
         label_spaces: false,
+        tail_engine: None,
         buggify_until: Tick(0),
         witness: None,
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
@@ -152,6 +158,8 @@ impl World {
             log_keep_bytes,
             label_spaces: false,
             scrub_round_ms: 0,
+            tail: None,
+            kept: LogIndex(0),
             random: Random(1),
             faults: Faults::default(),
             delivered: Vec::new(),
@@ -176,7 +184,12 @@ impl World {
 
     /// The same, spaces labelled.
     pub fn labelled(nodes: u64, members: u64, log_keep_bytes: u64) -> World {
-        let mut world = World { label_spaces: true, ..World::empty(0, log_keep_bytes) };
+        World::with_tail(nodes, members, log_keep_bytes, None)
+    }
+
+    /// The same, and the engine of one node outlives it.
+    pub fn with_tail(nodes: u64, members: u64, log_keep_bytes: u64, tail: Option<u64>) -> World {
+        let mut world = World { label_spaces: true, tail, ..World::empty(0, log_keep_bytes) };
         for id in 1..=nodes {
             world.start_blank(NodeId(id), DiskId(id));
         }
@@ -205,8 +218,10 @@ impl World {
         entry.others = entry.open_others.as_ref().map(|open| open()).unwrap_or_default();
         let mut engines: Vec<Arc<dyn Engine>> = vec![entry.engine.clone()];
         engines.extend(entry.others.iter().cloned());
+        let tail_engine = self.tail.filter(|tail| *tail == node.0).map(|_| "memory".into());
         let config = LaneConfig {
             label_spaces: self.label_spaces,
+            tail_engine,
             scrub_bytes_per_second: if self.scrub_round_ms > 0 { 1 << 20 } else { 0 },
             scrub_round_ms: self.scrub_round_ms,
             ..config(node, entry.disk_id, keep)
@@ -227,6 +242,9 @@ impl World {
         entry.disk.crash(&mut |bound| random.below(bound));
         if let Some(job) = entry.jobs.pop_front().filter(|_| random.chance(50)) {
             let _killed_before_it_could_tell = entry.carry_out(&job);
+        }
+        if self.tail == Some(node) {
+            self.kept = self.kept.max(kept(&entry.engine));
         }
         entry.jobs.clear();
         entry.others.clear();
@@ -291,6 +309,9 @@ impl World {
         while !node.engine_stalled && !random.chance(waits) {
             let Some(job) = node.jobs.pop_front() else { break };
             let result = job.work.carry_out(engine_of(&node.engine, &node.others, &job));
+            if self.tail == Some(id.0) {
+                self.kept = self.kept.max(kept(&node.engine));
+            }
             lane.on_engine_done(now, job.job, result);
         }
         for message in output.messages {
@@ -396,6 +417,18 @@ impl World {
     pub fn node(&mut self, node: u64) -> &mut Node {
         self.nodes.get_mut(&NodeId(node)).unwrap()
     }
+}
+
+/// What a world reborn from an engine would go on from.
+fn kept(engine: &MemoryEngine) -> LogIndex {
+    let home = |space| Home { node: NodeId(1), disk: DiskId(1), engine: "memory".into(), space };
+    let read = |space| Reborn::read(engine, space, home(space)).unwrap();
+    let found = engine.spaces().unwrap().into_iter().map(read);
+    let applied = found.filter_map(|found| match found {
+        Found::Replica(replica) => Some(replica.applied()),
+        Found::Unfinished => None,
+    });
+    applied.max().unwrap_or(LogIndex(0))
 }
 
 impl Node {

@@ -2,7 +2,7 @@
 //! cuts, hand-overs, lost disks; then everything is healed.
 //!
 //! Checked: a strong write that was acknowledged is there, also for a strong read that began later;
-//! a request id applies once; each ticket is answered once; equal states at the end; then quiet.
+//! a request id applies once; what was acknowledged as in the bucket of node 2 was there; each ticket is answered once; equal states at the end; then quiet.
 
 use super::harness::*;
 use crate::api::*;
@@ -30,7 +30,7 @@ struct Walk {
 impl Walk {
     fn new(seed: u64) -> Walk {
         let keep = if seed.is_multiple_of(2) { 0 } else { 8 << 10 };
-        let mut world = World::new(4, 3, keep);
+        let mut world = World::with_tail(4, 3, keep, Some(2));
         world.random = Random(seed);
         world.faults = Faults {
             loss: world.random.below(3) * 5,
@@ -77,7 +77,7 @@ impl Walk {
             }
             None => self.fresh(),
         };
-        let level = WriteConsistency::ALL[self.world.random.below(4) as usize];
+        let level = WriteConsistency::ALL[self.world.random.below(5) as usize];
         let value = "v".repeat(self.world.random.below(300) as usize);
         let command = create(&format!("key-{request}"), &value);
         let deadline = 100 + self.world.random.below(1_000);
@@ -120,7 +120,9 @@ impl Walk {
 
     fn settle_write(&mut self, request: u128, asked: WriteConsistency, outcome: LocalOutcome) {
         match outcome {
-            LocalOutcome::Written { reply, level, .. } => {
+            LocalOutcome::Written { reply, level, at, .. } => {
+                let kept = self.world.kept;
+                assert!(level != WriteConsistency::S3 || at.index <= kept, "{at:?}, and the bucket holds {kept}");
                 assert!(level >= asked || level >= WriteConsistency::Strong);
                 if level >= WriteConsistency::Strong {
                     let reply = core_backends::decode_reply::<Reply>(reply);
@@ -130,7 +132,7 @@ impl Walk {
                     self.unsure.push(request);
                 }
             }
-            LocalOutcome::CommittedNotAbsolute { reply, .. } => {
+            LocalOutcome::CommittedNotAbsolute { reply, .. } | LocalOutcome::CommittedNotKept { reply, .. } => {
                 assert!(core_backends::decode_reply::<Reply>(reply).is_ok(), "request {request} was applied twice");
                 self.acknowledged.insert(request);
             }

@@ -48,6 +48,7 @@ pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> R
         replica: member.replica,
         learner: member.learner,
         matched: LogIndex(0),
+        kept: None,
         up: true,
     };
     let info = ClusterInfo {

@@ -11,6 +11,7 @@
 //! Not here: retries and leaders (the router), bytes of pairs (core-backends, metadata).
 //! Why it is done so: docs/decisions/0007-keyspaces-and-resharding.md.
 
+mod at_rest;
 mod create;
 mod delete;
 mod document;
@@ -25,6 +26,7 @@ mod store;
 mod tests;
 mod topology;
 
+pub use at_rest::{at_rest, read_at_rest, AtRest};
 pub use create::CreateKeyspace;
 pub use delete::DeleteKeyspace;
 pub use document::{

@@ -53,6 +53,7 @@ fn cluster() -> ClusterInfo {
             replica: ReplicaId(2),
             learner: false,
             matched: LogIndex(10),
+            kept: None,
             up: true,
         }],
         warnings: vec!["node 3 is down".into()],

@@ -108,6 +108,14 @@ pub fn clusters(clusters: &[Value]) {
     println!("{out}");
 }
 
+/// What a member that keeps its replica in a bucket has there, and how many entries it is behind the leader.
+fn in_bucket(member: &Value, applied: &Value) -> String {
+    match (member["kept"].as_u64(), applied.as_u64()) {
+        (Some(kept), Some(applied)) => format!("{kept} ({} behind)", applied.saturating_sub(kept)),
+        _ => String::new(),
+    }
+}
+
 /// One cluster with its members' progress.
 pub fn cluster(answer: &Value) {
     let info = &answer["cluster"];
@@ -125,9 +133,10 @@ pub fn cluster(answer: &Value) {
         info["applied"]
     );
     println!("writes {}, reads {} by default", cell(&info["consistency"]), cell(&info["read_consistency"]));
-    let mut out = table(["NODE", "REPLICA", "LEARNER", "MATCHED", "UP"]);
+    let mut out = table(["NODE", "REPLICA", "LEARNER", "MATCHED", "IN BUCKET", "UP"]);
     for member in sorted_members(info) {
-        out.add_row(["node", "replica", "learner", "matched", "up"].map(|name| cell(&member[name])));
+        let cells = ["node", "replica", "learner", "matched"].map(|name| cell(&member[name]));
+        out.add_row(cells.into_iter().chain([in_bucket(member, &info["applied"]), cell(&member["up"])]));
     }
     println!("{out}");
     for warning in items(info, "warnings") {

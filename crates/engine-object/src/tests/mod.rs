@@ -1,6 +1,7 @@
 //! The contract, and what only an object store has: power lost between objects, two writers, a store that
 //! stalls and fails, places that refuse.
 
+mod attached;
 mod faults;
 mod images;
 mod places;

@@ -117,3 +117,35 @@ fn rotten_objects_are_damage() {
     let judged = crate::open(home.path(), &config("")).and_then(|engine| engine.verify());
     assert!(matches!(judged, Err(EngineError::Corrupt(_))), "{judged:?}");
 }
+
+/// Objects of a SlateDB that this release does not know are refused by name, and stay.
+#[test]
+fn objects_of_a_newer_format_are_refused() {
+    let home = tempfile::tempdir_in(base_engine::conformance::scratch()).unwrap();
+    let engine = crate::open(home.path(), &config("")).unwrap();
+    engine.write(&batch([put(A, "k", "v")])).unwrap();
+    drop(engine);
+    let manifests = home.path().join("objects/hive/manifest");
+    let manifests: Vec<_> = std::fs::read_dir(manifests).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for manifest in &manifests {
+        let mut bytes = std::fs::read(manifest).unwrap();
+        bytes[..2].copy_from_slice(&999u16.to_be_bytes());
+        std::fs::write(manifest, bytes).unwrap();
+    }
+    let error = refused(home.path(), &config(""));
+    assert!(matches!(&error, EngineError::WrongFormat(text) if text.contains("999")), "{error}");
+    for manifest in &manifests {
+        assert!(manifest.exists());
+    }
+}
+
+/// A directory that may not be written to is told by name, with what to do.
+#[test]
+fn a_place_that_is_a_file_is_refused() {
+    let home = tempfile::tempdir_in(base_engine::conformance::scratch()).unwrap();
+    let file = home.path().join("file");
+    std::fs::write(&file, b"somebody's").unwrap();
+    let error = refused(&home.path().join("marks"), &config(&format!("file://{}", file.display()))).to_string();
+    assert!(error.contains("file") && error.contains("give a directory"), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"somebody's");
+}

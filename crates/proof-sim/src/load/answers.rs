@@ -96,7 +96,7 @@ impl Load {
             "ConditionFailed" if is_swap => {
                 return self.finish(world, client, Ending::Ok, Some(Observed::ConditionFailed), failure.at, None);
             }
-            "CommittedNotAbsolute" if !is_swap => {
+            "CommittedNotAbsolute" | "CommittedNotInBucket" if !is_swap => {
                 // Said aloud, so no silent downgrade: it counts as the strong write it is.
                 if let Some(record) = self.history.records.get_mut(open.record) {
                     record.level = STRONG_WRITE;
@@ -111,12 +111,16 @@ impl Load {
             }
             _ => {}
         }
-        let may_have_happened = refusal.outcome() == Outcome::Unknown || refusal.code == "CommittedNotAbsolute";
+        let may_have_happened = refusal.outcome() == Outcome::Unknown || refusal.code.starts_with("Committed");
         open.unknown |= may_have_happened;
         if refusal.kind.retryable() || refusal.kind == ErrorKind::Full {
             return self.back_off(world, client);
         }
         world.probe("refused_for_good");
+        if let ("NoDurableTail", Action::KvPut { target, .. }) = (refusal.code, &open.action) {
+            // True, and so nothing is wrong.
+            self.tailless.extend(world.lacks_tail(target).then_some(open.record));
+        }
         let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
         self.finish_as(world, client, ending, Told::Refused(refusal.code));
     }
@@ -292,6 +296,9 @@ fn check_level(world: &mut World, record: &Record, reached: Level) {
                 format!("an absolute write was acknowledged at {at:?} although member {node:?} was down all the while");
             world.violate(Violation::new("levels", message, vec![record.id]));
         }
+    }
+    if let (Level::Write(WriteConsistency::S3), Some(at)) = (reached, record.at) {
+        world.check_kept(&at, record.id);
     }
     if lowered {
         let message = format!("{:?} was asked at {:?} and answered at {reached:?}", record.operation, record.level);

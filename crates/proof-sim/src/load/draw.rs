@@ -275,6 +275,9 @@ impl Draw<'_> {
                 draw if draw < plan.hopeful => Level::Write(WriteConsistency::Hopeful),
                 draw if draw < plan.hopeful + plan.eventual => Level::Write(WriteConsistency::Eventual),
                 draw if draw < plan.hopeful + plan.eventual + plan.absolute => Level::Write(WriteConsistency::Absolute),
+                draw if draw < plan.hopeful + plan.eventual + plan.absolute + plan.kept => {
+                    Level::Write(WriteConsistency::S3)
+                }
                 _ => STRONG_WRITE,
             },
             _ => STRONG_WRITE,

@@ -93,6 +93,7 @@ impl World {
         let host = &mut self.nodes[node].lanes[lane];
         let Some(job) = host.job_running.take() else { return };
         let result = run_job(host, &job.work);
+        self.note_kept(node, lane);
         self.post(node, lane, Event::EngineDone { job: job.job, result });
         self.kick_engine(node, lane);
     }

@@ -45,13 +45,14 @@ impl World {
     pub(super) fn bury(&mut self, node: usize) {
         self.count_life(node);
         let now = self.now;
+        let mut ended = Vec::new();
         let host = &mut self.nodes[node];
         host.running = false;
         host.down_since = now;
         host.life += 1;
         host.armed = None;
         host.paused_until = 0;
-        for lane in &mut host.lanes {
+        for (number, lane) in host.lanes.iter_mut().enumerate() {
             lane.machine = None;
             lane.inbox.clear();
             lane.turn_due = false;
@@ -60,9 +61,11 @@ impl World {
             // What the engine was writing is there or it is not.
             if let Some(job) = lane.job_running.take().filter(|_| self.random.disk.per_mille(500)) {
                 drop(run_job(lane, &job.work));
+                ended.push(number);
             }
             lane.jobs.clear();
         }
+        ended.into_iter().for_each(|lane| self.note_kept(node, lane));
         let lost: Vec<Ticket> =
             self.waiting.iter().filter(|(_, (asked, _))| *asked == node).map(|(ticket, _)| *ticket).collect();
         for ticket in lost {
@@ -162,6 +165,7 @@ impl World {
     pub fn wipe(&mut self, node: usize) {
         self.nodes[node].disk_id = DiskId(self.random.host.draw());
         self.nodes[node].wiped = true;
+        self.part_bucket(node);
         for lane in &mut self.nodes[node].lanes {
             lane.disk = SimDisk::default();
             lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::new());
@@ -205,7 +209,7 @@ impl World {
             default_engine: "memory".to_string(),
             engines: vec!["memory".to_string()],
             version: "sim".to_string(),
-            tuning: core_tuning(&self.plan.tuning, self.buggify_until(node)),
+            tuning: core_tuning(&self.plan.tuning, self.buggify_until(node), self.is_tail(node)),
             // Alike for all lanes, as the real host has it: the core makes of it one for each lane.
             seed,
             s3: S3Config {
@@ -247,7 +251,7 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
     }
 }
 
-fn core_tuning(tuning: &SimTuning, buggify_until: Tick) -> Tuning {
+fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
     Tuning {
         tick_ms: tuning.tick_ms,
         heartbeat_ticks: tuning.heartbeat_ticks,
@@ -262,7 +266,8 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick) -> Tuning {
         replace_after_ms: tuning.replace_after_ms,
         scrub_bytes_per_second: if tuning.scrub_round_ms > 0 { SCRUB_BYTES_PER_SECOND } else { 0 },
         scrub_round_ms: tuning.scrub_round_ms,
-        label_spaces: false,
+        label_spaces: tail,
+        tail_engine: tail.then(|| "memory".into()),
         buggify_until,
         witness: Some(BackendKind::Shard),
         log: core_log::LogConfig {
