@@ -8,10 +8,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// How jemalloc is set, read by it at its start. A thread of its own gives free pages back, evenly within five
 /// seconds: at one second busy nodes would fetch the pages of their log's batches anew again and again. One arena, and
-/// one more for each further core: what half-empty pages cost is paid in each.
+/// one more for each further core: what half-empty pages cost is paid in each. Small blocks are kept in single pages, not
+/// in groups of up to seven of which one block that stays keeps all.
 #[export_name = "_rjem_malloc_conf"]
-pub static MALLOC_CONF: &[u8; 95] =
-    b"background_thread:true,max_background_threads:1,narenas:1,dirty_decay_ms:5000,muzzy_decay_ms:0\0";
+pub static MALLOC_CONF: &[u8; 115] =
+    b"background_thread:true,max_background_threads:1,narenas:1,dirty_decay_ms:5000,muzzy_decay_ms:0,slab_sizes:1-1024:1\0";
 
 /// Empties the calling thread's cache of free blocks; what pages become free, the allocator's thread gives back.
 fn give_back() {
