@@ -1,4 +1,5 @@
-"""A node in moto's S3, killed and lost, comes back out of the bucket; writes at level s3 wait for the bucket; a second writer fences the first; wrong places are refused with their remedies.
+"""A node in moto's S3, killed and lost, comes back out of the bucket; somebody reads along; writes at level s3 wait
+for the bucket; a second writer fences the first; wrong places are refused with their remedies.
 
     HIVE=PROGRAM python3 restore.py        (needs moto; scripts/object.sh installs it)
 
@@ -246,6 +247,39 @@ def shows_lag(node):
     assert shown.returncode == 0 and "(0 behind)" in shown.stdout, shown
 
 
+def reads_along(node, url, options):
+    """Another process reads what the node writes, and disturbs nobody."""
+    port = free_port()
+    words = [HIVE, "attach", "--from", url, "--listen", f"127.0.0.1:{port}", "--follow-ms", "300", *options]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    endpoint = f"http://127.0.0.1:{port}"
+    try:
+        def answers():
+            if process.poll() is not None:
+                raise SystemExit(f"attach ended: {process.stderr.read()}")
+            try:
+                return once(endpoint, {"action": "Status"})[0] == 200
+            except OSError:
+                return False
+
+        until("somebody reads along", answers)
+        for number in range(0, KEYS, 7):
+            status, got = once(endpoint, {"action": "KvGet", "keyspace": "k", "key": f"k{number}"})
+            assert status == 200 and got["value"] == f"v{number}" and got["level"] == "eventual", got
+        scanned = hive("kv", "scan", "--keyspace", "k", "--keys-only", "--endpoint", endpoint)
+        assert scanned.returncode == 0 and len(scanned.stdout.split()) == KEYS + KEPT, scanned
+        status, refused = once(endpoint, {"action": "KvPut", "keyspace": "k", "key": "x", "value": "y"})
+        assert status == 400 and refused["error"]["code"] == "ReadOnly", refused
+        node.ask(action="KvPut", keyspace="k", key="along", value="seen", consistency="s3")
+        read = {"action": "KvGet", "keyspace": "k", "key": "along"}
+        until("what came is seen", lambda: once(endpoint, read)[1].get("value") == "seen")
+    finally:
+        process.kill()
+        process.wait()
+    assert node.process.poll() is None, "its writer was disturbed"
+    print(f"ok: somebody read along in {url}")
+
+
 def stalls(node):
     """A bucket that does not answer: strong writes go on, the others say that they are committed, and are kept later."""
     Between.stalled = True
@@ -265,7 +299,11 @@ def fences(root, node, url, options):
     """Restored while its node lives on: that one may not write there any more, and ends."""
     made = hive("restore", "--from", url, "--data", f"{root}/second", *options)
     assert made.returncode == 0, made
-    node.once(action="KvPut", keyspace="k", key="fenced", value="1", consistency="s3", deadline_ms=3000)
+    try:
+        status, answer = node.once(action="KvPut", keyspace="k", key="fenced", value="1", consistency="s3", deadline_ms=3000)
+        assert status != 200, answer
+    except OSError:
+        pass  # It ended before it answered.
     until("the first writer ends", lambda: node.process.poll() is not None)
     log = open(f"{node.home}/log").read()
     assert "another process has opened this place" in log, log[-2000:]
@@ -279,6 +317,7 @@ def lives_on(root, url, endpoint, options):
     first.ready()
     took = keeps(first)
     shows_lag(first)
+    reads_along(first, url, options)
     if url.startswith("s3"):
         stalls(first)
     status, answer = first.once(action="KvPut", keyspace="k", key="last", value="one", consistency="s3", deadline_ms=20000)
@@ -343,13 +382,13 @@ def refusals(root, endpoint):
         ("s3://bucket/x", "no-rights", "AccessDenied", "rights"),
     ]
     for number, (url, key, code, remedy) in enumerate(cases):
-        for words in (["restore", "--data", f"{root}/refused{number}"],):
+        for words in (["restore", "--data", f"{root}/refused{number}"], ["attach"]):
             begun = time.time()
             got = hive(*words, "--from", url, *options_of(endpoint, key))
             assert got.returncode == 1 and code in got.stderr and remedy in got.stderr, got
             assert time.time() - begun < 20, "what no retry mends was tried for long"
         assert not os.path.exists(f"{root}/refused{number}")
-    for words in (["restore", "--data", f"{root}/refused"],):
+    for words in (["restore", "--data", f"{root}/refused"], ["attach"]):
         got = hive(*words, "--from", "s3://bucket/x", *options_of("http://127.0.0.1:1"))
         assert got.returncode == 1 and "check the endpoint" in got.stderr, got
         got = hive(*words, "--from", "s3://bucket/nothing-there", *options_of(endpoint))
@@ -385,7 +424,7 @@ def newer_format(root, client, endpoint):
     owner = next(name for name in names if name.endswith("/owner"))
     text = client.get_object(Bucket="bucket", Key=owner)["Body"].read().decode()
     client.put_object(Bucket="bucket", Key="newer/" + owner.split("/")[1] + "/owner", Body=text.replace("format=2", "format=99").encode())
-    for words in (["restore", "--data", f"{root}/newer"],):
+    for words in (["restore", "--data", f"{root}/newer"], ["attach"]):
         got = hive(*words, "--from", "s3://bucket/newer", *options_of(endpoint))
         assert got.returncode == 1 and "format 99" in got.stderr, got
     assert not os.path.exists(f"{root}/newer")

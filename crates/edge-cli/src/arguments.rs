@@ -37,6 +37,8 @@ pub enum Command {
     Bench(BenchArguments),
     /// Make a node's data directory out of what an object store holds (engine object), after all nodes were lost
     Restore(RestoreArguments),
+    /// Read a world out of an object store without writing there, and answer KvGet and KvScan by HTTP
+    Attach(AttachArguments),
     /// Print the completions of a shell
     Completions { shell: clap_complete::Shell },
 }
@@ -89,23 +91,50 @@ pub struct NodeArguments {
     pub check: bool,
 }
 
+/// What an object store holds of a node.
 #[derive(Args, Debug)]
-pub struct RestoreArguments {
-    /// The lost node's engine.object.url
+pub struct HeldPlace {
+    /// The node's engine.object.url
     #[arg(long)]
     pub from: String,
     /// An option of the store as NAME=VALUE (endpoint, region, access_key_id, …); repeat it for more
     #[arg(long = "option", value_parser = name_and_value)]
     pub options: Vec<(String, String)>,
-    /// The data directory to make
-    #[arg(long)]
-    pub data: Option<PathBuf>,
     /// Whose data, where there is that of several nodes
     #[arg(long)]
     pub node: Option<u64>,
     /// Which of its disks, where it had several
     #[arg(long)]
     pub disk: Option<u64>,
+}
+
+#[cfg(feature = "engine-object")]
+impl HeldPlace {
+    /// Whose data.
+    pub fn which(&self) -> edge_node::rebirth::Which {
+        edge_node::rebirth::Which { node: self.node.map(base_types::NodeId), disk: self.disk.map(base_types::DiskId) }
+    }
+}
+
+#[derive(Args, Debug)]
+pub struct AttachArguments {
+    #[command(flatten)]
+    pub place: HeldPlace,
+    /// Where clients are answered; without it, only what is there is told
+    #[arg(long)]
+    pub listen: Option<std::net::SocketAddr>,
+    /// How often the store is asked for what has come
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=120_000))]
+    pub follow_ms: u64,
+}
+
+#[derive(Args, Debug)]
+pub struct RestoreArguments {
+    #[command(flatten)]
+    pub place: HeldPlace,
+    /// The data directory to make
+    #[arg(long)]
+    pub data: Option<PathBuf>,
     /// Only tell whose data is there
     #[arg(long)]
     pub list: bool,

@@ -5,6 +5,7 @@
 //! Not here: the node itself (edge-node), the protocol (hive-client), workloads (proof-bench).
 
 mod arguments;
+mod attach;
 mod authority;
 mod bench;
 mod ctl;
@@ -49,6 +50,7 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Ctl(command) => on_runtime(ctl::run(command)),
         Command::Bench(bench) => bench::run(bench),
         Command::Restore(restore) => restore::run(&restore),
+        Command::Attach(attach) => attach::run(&attach),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut script);

@@ -9,21 +9,15 @@ use crate::failure::Failure;
 #[cfg(feature = "engine-object")]
 pub fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     use edge_node::rebirth::{look, restore, Plan};
-    let options = arguments.options.iter().cloned().collect();
+    let options = arguments.place.options.iter().cloned().collect();
     if arguments.list {
-        let found = look(&arguments.from, &options).map_err(Failure::refused)?;
+        let found = look(&arguments.place.from, &options).map_err(Failure::refused)?;
         return list(arguments.json, &found);
     }
     let Some(data) = arguments.data.clone() else {
         return Err(Failure::usage("name the directory to make with --data, or look with --list"));
     };
-    let plan = Plan {
-        from: arguments.from.clone(),
-        options,
-        node: arguments.node.map(base_types::NodeId),
-        disk: arguments.disk.map(base_types::DiskId),
-        data,
-    };
+    let plan = Plan { from: arguments.place.from.clone(), options, which: arguments.place.which(), data };
     let mut progress = |line: &str| {
         if !arguments.json {
             eprintln!("{line}");
@@ -66,10 +60,13 @@ fn list(json: bool, found: &[(edge_node::data::Origin, edge_node::rebirth::Held)
     }
 }
 
+/// What a build without them says.
+#[cfg(not(feature = "engine-object"))]
+pub(crate) const NO_OBJECTS: &str =
+    "this build has no object stores; build it with cargo build --release -p edge-cli --features engine-object";
+
 /// This build cannot.
 #[cfg(not(feature = "engine-object"))]
 pub fn run(_: &RestoreArguments) -> Result<(), Failure> {
-    Err(Failure::refused(
-        "this build has no object stores; build it with cargo build --release -p edge-cli --features engine-object",
-    ))
+    Err(Failure::refused(NO_OBJECTS))
 }

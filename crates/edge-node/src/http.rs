@@ -13,6 +13,8 @@
 //! and bodies have a time; a client that goes away cancels its request; connections are bounded.
 //! Not here: JSON (door-http), what actions do (core-node).
 
+#[cfg(feature = "engine-object")]
+pub mod attached;
 mod body;
 mod routes;
 

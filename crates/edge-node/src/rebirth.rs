@@ -43,12 +43,19 @@ pub struct Plan {
     pub from: String,
     /// Its `engine.object.options`.
     pub options: BTreeMap<String, String>,
-    /// Which node's data, where the place holds that of several.
-    pub node: Option<NodeId>,
-    /// Which of its disks, where it had several.
-    pub disk: Option<DiskId>,
+    /// Whose data, where the place holds that of several.
+    pub which: Which,
     /// The directory to make.
     pub data: PathBuf,
+}
+
+/// Whose data of a place.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Which {
+    /// Which node's.
+    pub node: Option<NodeId>,
+    /// Which of its disks', where it had several.
+    pub disk: Option<DiskId>,
 }
 
 /// A cluster that goes on.
@@ -85,7 +92,7 @@ pub fn restore(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Report, St
     if plan.data.exists() {
         return Err(format!("{shown} is there already; name a directory that is not, or move it away"));
     }
-    let lanes = choose(plan, look(&plan.from, &plan.options)?)?;
+    let lanes = choose(&plan.from, plan.which, look(&plan.from, &plan.options)?)?;
     let Some((origin, _)) = lanes.first().cloned() else {
         return Err(format!("{} holds no node's data; name engine.object.url of the node that is lost", plan.from));
     };
@@ -119,9 +126,9 @@ pub fn restore(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Report, St
 }
 
 /// The lanes of one disk of one node.
-fn choose(plan: &Plan, found: Vec<(Origin, Held)>) -> Result<Vec<(Origin, Held)>, String> {
+pub(crate) fn choose(from: &str, which: Which, found: Vec<(Origin, Held)>) -> Result<Vec<(Origin, Held)>, String> {
     let wanted = |origin: &Origin| {
-        plan.node.is_none_or(|node| node == origin.node) && plan.disk.is_none_or(|disk| disk == origin.disk)
+        which.node.is_none_or(|node| node == origin.node) && which.disk.is_none_or(|disk| disk == origin.disk)
     };
     let chosen: Vec<(Origin, Held)> = found.into_iter().filter(|(origin, _)| wanted(origin)).collect();
     let mut whose: Vec<String> =
@@ -129,11 +136,7 @@ fn choose(plan: &Plan, found: Vec<(Origin, Held)>) -> Result<Vec<(Origin, Held)>
     whose.dedup();
     match whose.len() {
         0 | 1 => Ok(chosen),
-        _ => Err(format!(
-            "{} holds the data of several: {}; say which with --node and --disk",
-            plan.from,
-            whose.join(", ")
-        )),
+        _ => Err(format!("{from} holds the data of several: {}; say which with --node and --disk", whose.join(", "))),
     }
 }
 

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// How long `/ready` waits for the core.
 const READY_DEADLINE: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ For operators: /health  /ready  /metrics
 const CONSOLE: &str =
     "the web console is not in this build; it comes with the console issue. Until then: hive ctl status, /metrics\n";
 
-type Answered = Response<Full<Bytes>>;
+pub(super) type Answered = Response<Full<Bytes>>;
 
 /// Answers a request.
 pub async fn answer(
@@ -119,19 +119,19 @@ async fn ready(door: Rc<LaneDoor>) -> Answered {
     respond(if is_ready { 200 } else { 503 }, JSON, body)
 }
 
-fn refused(error: &HttpError) -> Answered {
+pub(super) fn refused(error: &HttpError) -> Answered {
     let (status, body) = door_http::write_error(error);
     respond(status, JSON, body)
 }
 
-fn respond(status: u16, kind: &'static str, body: Vec<u8>) -> Answered {
+pub(super) fn respond(status: u16, kind: &'static str, body: Vec<u8>) -> Answered {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
-fn closing(mut response: Answered) -> Answered {
+pub(super) fn closing(mut response: Answered) -> Answered {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

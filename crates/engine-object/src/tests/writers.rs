@@ -28,7 +28,7 @@ fn of_two_that_write_at_once_one_succeeds_at_most() {
     for round in 0..10u64 {
         let other = factory.open_on(factory.store_of(&one)).unwrap();
         let write = |engine: &dyn Engine, name: &str| {
-            engine.write(&batch([put(A, format!("{round}"), name.to_string()), durable(A, round + 1)]))
+            engine.write(&batch([put(A, format!("{round}"), name), durable(A, round + 1)]))
         };
         let (first, second) = std::thread::scope(|scope| {
             let first = scope.spawn(|| write(&one, "one"));
