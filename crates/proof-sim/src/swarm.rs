@@ -49,7 +49,25 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
     }
+    if plan.shape.buckets > 0 {
+        fit_shards(&mut plan);
+    }
     plan
+}
+
+/// What shards do not fit into. Nothing is drawn: the worlds without them stay as they were.
+fn fit_shards(plan: &mut Plan) {
+    let tuning = &mut plan.tuning;
+    // What is remembered of six thousand requests, sixty-four bytes at a time, takes minutes (seed 1003 at 4f87679).
+    tuning.snapshot_chunk_bytes = tuning.snapshot_chunk_bytes.max(512);
+    // A command of a split is up to some 50 KB here; real segments have at least 8 MiB (seed 1427).
+    tuning.segment_bytes = tuning.segment_bytes.max(128 << 10);
+    tuning.batch_bytes_max = (tuning.segment_bytes / 4) as usize;
+    // A snapshot is several commits at all shards, one behind the other: over regions more than half a second, though
+    // nothing be wrong (seed 3427).
+    if plan.hazards.is_empty() && plan.shape.regions > 1 {
+        plan.load.deadline_ms = plan.load.deadline_ms.max(2_000);
+    }
 }
 
 /// Some worlds have a bucket, whose shards split at few keys. Its own stream: the others stay as they were.
