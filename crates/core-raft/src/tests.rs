@@ -263,6 +263,9 @@ fn acknowledge(group: &mut Group, from: u64) {
     step(group, answer);
 }
 
+/// What happens to a group, and its name.
+type Act = (&'static str, Box<dyn Fn(&mut Group)>);
+
 #[test]
 fn a_leader_that_slept_is_what_it_was() {
     let (mut rested, log, mut disk) = quiet_leader();
@@ -275,7 +278,7 @@ fn a_leader_that_slept_is_what_it_was() {
         (seen, changes, group.membership(), group.followers(), group.matched_on_all(&[ReplicaId(2), ReplicaId(3)]))
     };
     assert_eq!(told(&rested), told(&waking));
-    let mut acts: Vec<(&str, Box<dyn Fn(&mut Group)>)> = vec![
+    let mut acts: Vec<Act> = vec![
         ("pinged", Box::new(Group::ping)),
         ("asked to write", Box::new(|group| assert!(group.propose(Bytes::from_static(b"x")).is_ok()))),
         ("answered by 2", Box::new(|group| acknowledge(group, 2))),
@@ -285,7 +288,7 @@ fn a_leader_that_slept_is_what_it_was() {
         ("left to hand over", Box::new(|group| group.transfer_leader(ReplicaId(2)))),
     ];
     // Nobody answers: it finds out, and steps down, at the same tick as one that did not sleep.
-    acts.extend((0..25).map(|_| -> (&str, Box<dyn Fn(&mut Group)>) { ("ticked", Box::new(Group::tick)) }));
+    acts.extend((0..25).map(|_| -> Act { ("ticked", Box::new(Group::tick)) }));
     for (what, act) in acts {
         act(&mut rested);
         act(&mut waking);
