@@ -114,7 +114,7 @@ fn every_prefix_of_a_commit_leaves_before_or_after() {
         for kept in 0..=sectors.len() {
             // Of the pages, those in front and those at the back; the meta page only behind all of them.
             let back = sectors[pages - kept.min(pages)..pages].iter().chain(&sectors[pages..kept.max(pages)]);
-            for part in [sectors[..kept].iter().copied().collect::<Vec<_>>(), back.copied().collect()] {
+            for part in [sectors[..kept].to_vec(), back.copied().collect()] {
                 let mut image = before.clone();
                 image.resize(before.len().max(part.iter().max().map_or(0, |at| at + SECTOR_BYTES)), 0);
                 part.iter()
