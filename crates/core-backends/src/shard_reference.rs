@@ -147,7 +147,8 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Rep
     }
 }
 
-/// Bars flows, or lets them begin again. None may be under way when they are barred: their targets are in no map.
+/// Bars flows, or lets them begin again. None may be under way when they are barred: their targets are in no map, or
+/// do not serve yet.
 fn set_closed(space: &mut dyn SpaceWrite, closed: bool) -> Outcome<Reply> {
     let mut head = admit!(head(space)?);
     if closed && head.flows > 0 {

@@ -50,7 +50,7 @@ wire_struct! {
         pub shard: u64,
         pub epoch: u64,
         pub range: Range,
-        /// The flow it is a source of.
+        /// The flow it is a source of; or, where that has switched and is not finished, a target.
         pub flow: Option<u64>,
     }
 }

@@ -238,13 +238,13 @@ fn digests_left(flow: &Flow, sources: &[ShardInfo], targets: &[ShardInfo]) -> Ve
 }
 
 fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
-    let (sources, targets) = match all_made(flow, sources, targets) {
+    let (from, to) = match all_made(flow, sources, targets) {
         Ok(made) => made,
         Err(_) => return vec![Step::Stuck { why: "a target is gone while the sources are cut over" }],
     };
-    let left = (0..sources.len()).filter(|source| sources[*source].state != ShardState::Retired);
+    let left = (0..from.len()).filter(|source| from[*source].state != ShardState::Retired);
     let mut steps: Vec<Step> = Vec::new();
-    for step in left.flat_map(|source| cut(flow, source, &sources, &targets)) {
+    for step in left.flat_map(|source| cut(flow, source, &from, &to)) {
         // Two sources may wait for the same digest.
         if !steps.contains(&step) {
             steps.push(step);
@@ -253,9 +253,7 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     if !steps.is_empty() {
         return steps;
     }
-    let seen = |info: &ShardInfo| Seen::Shard(Box::new(info.clone()));
-    let all = |infos: &[ShardInfo]| infos.iter().map(seen).collect::<Vec<_>>();
-    let mut steps = activations(flow, &all(&sources), &all(&targets));
+    let mut steps = activations(flow, sources, targets);
     steps.push(Step::Map(Command::Switch { flow: flow.flow }));
     steps
 }
