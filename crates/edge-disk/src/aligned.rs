@@ -29,6 +29,12 @@ impl AlignedBuffer {
         AlignedBuffer { start, layout }
     }
 
+    /// All it has room for: zeros until it was filled.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: allocated with this size and zeroed, so every byte has a value.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+    }
+
     /// The bytes of `source`, at an aligned address.
     pub fn filled(&mut self, source: &[u8]) -> &[u8] {
         if source.len() > self.layout.size() {

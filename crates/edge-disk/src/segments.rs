@@ -13,13 +13,14 @@
 //! writes are refused.
 //! Not here: watching free space before it has run out (monitor.rs).
 
+use crate::aligned::AlignedBuffer;
 use crate::files::sync_directory;
 use crate::{segment_path, DiskEvent, Report};
 use core_log::{LogAction, SegmentId};
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -170,8 +171,17 @@ impl Segments {
         result
     }
 
+    /// Past the page cache where the file system can: nobody reads these zeros, and in the cache they would take the
+    /// place of pages that are read, and memory that a virtual machine has to ask its host for.
     fn prewrite_at(&self, path: &Path) -> std::io::Result<()> {
-        let mut file = File::options().write(true).create(true).truncate(true).open(path)?;
+        match self.write_zeros(path, libc::O_DIRECT) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.write_zeros(path, 0),
+            other => other,
+        }
+    }
+
+    fn write_zeros(&self, path: &Path, flags: i32) -> std::io::Result<()> {
+        let file = File::options().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
         // Room first: told at once if there is none. File systems without it are written to all the same.
         // SAFETY: a call on a descriptor we own.
         let refused = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, self.segment_bytes as libc::off_t) };
@@ -181,12 +191,12 @@ impl Segments {
                 return Err(error);
             }
         }
-        let zeros = vec![0u8; CHUNK_BYTES];
-        let mut left = self.segment_bytes;
-        while left > 0 {
-            let chunk = left.min(CHUNK_BYTES as u64) as usize;
-            file.write_all(&zeros[..chunk])?;
-            left -= chunk as u64;
+        let zeros = AlignedBuffer::new(CHUNK_BYTES);
+        let mut at = 0;
+        while at < self.segment_bytes {
+            let chunk = (self.segment_bytes - at).min(CHUNK_BYTES as u64) as usize;
+            file.write_all_at(&zeros.bytes()[..chunk], at)?;
+            at += chunk as u64;
         }
         file.sync_all()
     }

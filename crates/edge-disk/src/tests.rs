@@ -45,6 +45,17 @@ fn what_is_written_is_read_back_direct_and_not() {
 }
 
 #[test]
+fn a_segment_of_no_whole_blocks_is_made_through_the_page_cache() {
+    let home = tempfile::tempdir().unwrap();
+    let odd = SEGMENT + 1234;
+    let mut segments = Segments::new(home.path(), odd);
+    assert!(matches!(segments.carry_out(prepare(1, None))[..], [DiskEvent::SegmentReady { .. }]));
+    let mut disk = LogDirectory::new(home.path());
+    assert_eq!(disk.segments().unwrap(), [(SegmentId(1), odd)]);
+    assert_eq!(disk.read(SegmentId(1), 0, odd as usize).unwrap(), vec![0; odd as usize]);
+}
+
+#[test]
 fn a_failed_write_is_final() {
     let home = tempfile::tempdir().unwrap();
     let mut segments = Segments::new(home.path(), SEGMENT);
