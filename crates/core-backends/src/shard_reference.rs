@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   Plan ─▶ Planned ─▶ Copying ─▶ Cutting ─Switch─▶ Switched ─Finish─▶ (nothing)
-//!              │          │          no way back: a source may have given its range up
-//!              └──Abort───┴─▶ Aborting ───────────────Finish─▶ (nothing)
+//!              │          │          │ a way back only if no source has given its range up (flow.rs)
+//!              └──Abort───┴──────────┴─▶ Aborting ────Finish─▶ (nothing)
 //! ```
 //!
 //! A flow that narrows (`PlanNarrow`, `SwitchNarrow`) goes the same way: nothing is copied, and in `Cutting` the source
@@ -129,7 +129,8 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Rep
             if flow.phase == to {
                 return Ok(Ok(Reply::Flow { flow }));
             }
-            if flow.phase != from || !from.leads_to(to) {
+            let narrowed = flow.narrows() && (from, to) == (Phase::Cutting, Phase::Aborting);
+            if flow.phase != from || !from.leads_to(to) || narrowed {
                 return Ok(Err(wrong_phase(&flow, "go on")));
             }
             flow.phase = to;

@@ -21,6 +21,7 @@ pub(crate) mod abort;
 pub(crate) mod accounts;
 pub(crate) mod buckets;
 pub mod cache;
+pub(crate) mod calm;
 pub(crate) mod carry;
 pub(crate) mod chain;
 pub(crate) mod clusters;

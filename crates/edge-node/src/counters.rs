@@ -56,6 +56,7 @@ pub fn reshard_counters(numbers: &ReshardCounters, out: &mut Vec<Counter>) {
     out.extend([
         count("s3_reshards", "splits and merges of buckets' shards run here", numbers.finished),
         count("s3_narrowed", "of them, shards whose tail went to a new one: nothing was copied", numbers.narrowed),
+        count("s3_reshards_unequal", "splits and merges given up because both sides were not equal", numbers.unequal),
         count("s3_rows_copied", "rows copied to new shards", numbers.rows_copied),
         count("s3_copying_ms", "milliseconds of copying, flows added up", numbers.copying_ms),
         count("s3_frozen_ms", "milliseconds that writers of a shard waited for its switch", numbers.frozen_ms),

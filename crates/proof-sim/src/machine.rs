@@ -34,6 +34,11 @@ pub trait Machine {
         self.views().into_iter().map(glance).collect()
     }
     fn statistics(&self) -> LaneStatistics;
+
+    /// Splits and merges given up because both sides did not hold the same.
+    fn splits_unequal(&self) -> u64 {
+        0
+    }
     /// How long its queues and tables are, each beside its bound.
     fn sizes(&self) -> Sizes;
     /// The state of a replica as a hash, and the index it stands at. `None`: cannot be told.

@@ -54,6 +54,10 @@ impl Machine for RealCore {
         self.0.lane().statistics()
     }
 
+    fn splits_unequal(&self) -> u64 {
+        self.0.metrics().reshards.unequal
+    }
+
     fn sizes(&self) -> Sizes {
         self.0.sizes()
     }

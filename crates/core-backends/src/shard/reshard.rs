@@ -120,7 +120,11 @@ pub(super) fn digest(work: &mut Work<'_>, epoch: u64, limit: u32) -> Outcome<Rep
 
 pub(super) fn freeze(work: &mut Work<'_>, epoch: u64, lease_ms: u32) -> Outcome<Reply> {
     admit!(work.shard.check(epoch, SERVING));
-    let until = work.at.cluster_time_ms.saturating_add(u64::from(lease_ms).min(FREEZE_MS_MAX));
+    let now = work.at.cluster_time_ms;
+    if work.shard.frozen_until_ms <= now {
+        work.shard.end_freeze();
+    }
+    let until = now.saturating_add(u64::from(lease_ms).min(FREEZE_MS_MAX));
     work.shard.frozen_until_ms = work.shard.frozen_until_ms.max(until);
     done(work)
 }
@@ -128,18 +132,19 @@ pub(super) fn freeze(work: &mut Work<'_>, epoch: u64, lease_ms: u32) -> Outcome<
 /// Lets writes go on, unless a snapshot is being prepared.
 pub(super) fn unfreeze(work: &mut Work<'_>, epoch: u64) -> Outcome<Reply> {
     admit!(work.shard.check(epoch, SERVING));
-    work.shard.frozen_until_ms = 0;
+    work.shard.end_freeze();
     done(work)
 }
 
-/// Gives the range up. What makes it safe is not the freeze, which only lets the feed come to its end,
-/// but that no write came since `feed` and that both sides hold the same.
+/// Gives the range up. What makes it safe for rows is not the freeze, which only lets the feed come to its end,
+/// but that no write came since `feed` and that both sides hold the same; for remembered requests, some of which change
+/// no row, that the shard has stood still ever since it told of `feed`.
 pub(super) fn cut_over(work: &mut Work<'_>, epoch: u64, feed: u64, digests: &[RangeDigest]) -> Outcome<Reply> {
     if work.shard.epoch == epoch && work.shard.state == ShardState::Retired {
         return done(work);
     }
     admit!(work.shard.check(epoch, &[ShardState::Splitting]));
-    if work.shard.frozen_until_ms == 0 {
+    if work.shard.frozen_until_ms <= work.at.cluster_time_ms {
         let message = "the shard does not stand still, so it cannot be cut over; freeze it again".to_string();
         return Ok(Err(conflict("Conflict", message)));
     }

@@ -190,12 +190,21 @@ impl Shard {
         keys: impl Iterator<Item = &'k Bytes>,
     ) -> Result<(), Refusal> {
         if self.admits_write(epoch, now_ms, keys)? > 0 {
-            self.frozen_until_ms = 0;
+            self.end_freeze();
             if !planted(Mutant::PinCommitsPastWrite) {
                 self.drop_pins(Pin::stands);
             }
         }
         Ok(())
+    }
+
+    /// Writes go on. What a cut-over was told while the shard stood still is out of date, even if no row changes: a
+    /// sequence of the feed stands for it, of which there is no row.
+    pub fn end_freeze(&mut self) {
+        if self.frozen_until_ms > 0 && self.doubles() {
+            self.feed += 1;
+        }
+        self.frozen_until_ms = 0;
     }
 
     /// The same, and nothing is broken: until when it stood still.

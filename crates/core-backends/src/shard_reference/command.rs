@@ -21,7 +21,7 @@ wire_enum! {
         1 => Planned,
         /// Writes are doubled, rows copied.
         2 => Copying,
-        /// Sources are being cut over: from here it only goes on.
+        /// Sources are being cut over: from here it only goes on, unless none was and one cannot be.
         3 => Cutting,
         /// The map names the targets.
         4 => Switched,
@@ -37,7 +37,7 @@ impl Phase {
             (self, to),
             (Phase::Planned, Phase::Copying)
                 | (Phase::Copying, Phase::Cutting)
-                | (Phase::Planned | Phase::Copying, Phase::Aborting)
+                | (Phase::Planned | Phase::Copying | Phase::Cutting, Phase::Aborting)
         )
     }
 }

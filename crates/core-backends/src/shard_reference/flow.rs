@@ -3,8 +3,9 @@
 //! The runner keeps nothing. It reads the flow and the shards, asks [`decide`], does the one step, and reads
 //! again. So a crash anywhere, a step done twice, or two runners at once come to the same.
 //!
-//! Always: nothing is given up once a source may have been cut over; a source is cut over only with the
-//! targets' own digests; targets serve only when all sources have stopped. The map is switched beside their activation:
+//! Always: nothing is given up once a source may have been cut over: while sources are being cut over, only a flow of
+//! which none was, and one has itself gone back to serve; a source is cut over only with the targets' own digests, and
+//! several in one round, when all of them can be; targets serve only when all sources have stopped. The map is switched beside their activation:
 //! until they are told they refuse, and a flow that has switched ends only when all of them serve.
 //! A flow that narrows copies nothing: its source says where it ends, the new shard begins there, the map follows.
 //! Not here: sending (core-node), what shards check for themselves (`shard/reshard.rs`).
@@ -97,6 +98,9 @@ pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
         Phase::Cutting => decide_cutting(flow, sources, targets),
         Phase::Switched if flow.narrows() => Vec::new(),
         Phase::Switched => activations(flow, sources, targets),
+        Phase::Aborting if sources.iter().any(is_retired) => {
+            vec![Step::Stuck { why: "a source was cut over, although the flow was given up" }]
+        }
         Phase::Aborting => {
             let doubling = |seen: &Seen| seen.info().is_some_and(|info| info.state == ShardState::Splitting);
             let doubling = (0..sources.len()).filter(|source| doubling(&sources[*source]));
@@ -113,6 +117,10 @@ pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
         Phase::Cutting => Command::Switch { flow: flow.flow },
         Phase::Switched | Phase::Aborting => Command::Finish { flow: flow.flow },
     })]
+}
+
+fn is_retired(seen: &Seen) -> bool {
+    seen.info().is_some_and(|info| info.state == ShardState::Retired)
 }
 
 /// A shard can be told to narrow when it serves.
@@ -242,6 +250,11 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
         Ok(made) => made,
         Err(_) => return vec![Step::Stuck { why: "a target is gone while the sources are cut over" }],
     };
+    let is_in = |state: ShardState| from.iter().any(|info| info.state == state);
+    // Its feed grew too long, or what the targets hold was not the same. A shard that serves cannot be cut over.
+    if !is_in(ShardState::Retired) && (is_in(ShardState::Serving) || is_in(ShardState::Closed)) {
+        return vec![abort(flow)];
+    }
     let left = (0..from.len()).filter(|source| from[*source].state != ShardState::Retired);
     let mut steps: Vec<Step> = Vec::new();
     for step in left.flat_map(|source| cut(flow, source, &from, &to)) {
@@ -250,12 +263,28 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
             steps.push(step);
         }
     }
+    if is_in(ShardState::Retired) || steps.iter().all(cuts_over) {
+        // What cannot go on has been found before any source is cut over, or is left to a person.
+    } else if steps.iter().any(gives_up) {
+        steps.retain(gives_up);
+    } else {
+        steps.retain(|step| !cuts_over(step));
+    }
     if !steps.is_empty() {
         return steps;
     }
     let mut steps = activations(flow, sources, targets);
     steps.push(Step::Map(Command::Switch { flow: flow.flow }));
     steps
+}
+
+fn cuts_over(step: &Step) -> bool {
+    matches!(step, Step::Source { command: shard::Command::CutOver { .. }, .. })
+}
+
+/// Whether a source is told to go back to serve.
+pub fn gives_up(step: &Step) -> bool {
+    matches!(step, Step::Source { command: shard::Command::AbortSplit { .. }, .. })
 }
 
 /// Lets those targets serve that do not: all sources have stopped.
@@ -300,6 +329,10 @@ fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo])
         .map(|(_, target, _)| targets[*target].digests.as_ref()?.get(place_of(flow, source, *target)?).cloned())
         .collect();
     match digests {
+        // Never seen. The shard would refuse the cut-over, again and again, and its writers would wait each time.
+        Some(digests) if info.digests.as_ref().is_some_and(|own| *own != digests) => {
+            vec![Step::Source { source, command: shard::Command::AbortSplit { epoch } }]
+        }
         Some(digests) => {
             let command = shard::Command::CutOver { epoch, feed: info.feed, digests };
             vec![Step::Source { source, command }]
@@ -311,9 +344,13 @@ fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo])
     }
 }
 
-/// What the source is asked for a step of copying.
-pub fn copy_query(flow: &Flow, source: usize, target: usize, info: &ShardInfo) -> Option<shard::Query> {
-    let cursor = info.cursors.get(place_of(flow, source, target)?)?;
+/// How far a target says it is with a source.
+pub fn cursor_of<'a>(flow: &Flow, source: usize, target: usize, info: &'a ShardInfo) -> Option<&'a ImportCursor> {
+    info.cursors.get(place_of(flow, source, target)?)
+}
+
+/// What the source is asked for a step of copying, by a target that is so far.
+pub fn copy_query(flow: &Flow, source: usize, target: usize, cursor: &ImportCursor) -> Option<shard::Query> {
     let range = flow.sources[source].range.meet(&flow.targets[target].range)?;
     let epoch = flow.sources[source].epoch;
     Some(match cursor.copied {
@@ -322,14 +359,15 @@ pub fn copy_query(flow: &Flow, source: usize, target: usize, info: &ShardInfo) -
     })
 }
 
-/// What the target is told of the source's answer. `info`: the target's, as it was when the source was asked.
+/// What the target is told of the source's answer, and how far it is then. `info`: the target's, as it was when the
+/// source was asked.
 pub fn import_of(
     flow: &Flow,
     source: usize,
     target: usize,
     info: &ShardInfo,
     answer: shard::Reply,
-) -> Option<shard::Command> {
+) -> Option<(shard::Command, ImportCursor)> {
     let place = place_of(flow, source, target)?;
     let expected = info.cursors.get(place)?.clone();
     let mut cursor = expected.clone();
@@ -346,5 +384,6 @@ pub fn import_of(
         _ => return None,
     };
     let epoch = flow.targets[target].epoch;
-    Some(shard::Command::Import { epoch, source: place as u16, expected, cursor, rows })
+    let import = shard::Command::Import { epoch, source: place as u16, expected, cursor: cursor.clone(), rows };
+    Some((import, cursor))
 }

@@ -1,6 +1,6 @@
 //! A bucket of several shards: flows with crashes, late and repeated commands, and two runners at once.
 
-use super::flow::{copy_query, decide, decide_all, import_of, Seen, Step};
+use super::flow::{copy_query, cursor_of, decide, decide_all, gives_up, import_of, Seen, Step};
 use super::*;
 use crate::decode_reply;
 use crate::shard::tests::bed::{Bed, Plain, Random};
@@ -127,9 +127,10 @@ fn carry_out(bucket: &mut Bucket, view: &View, step: Step) {
 }
 
 fn copy(bucket: &mut Bucket, flow: &Flow, source: usize, target: usize, info: &ShardInfo) {
-    let question = copy_query(flow, source, target, info).unwrap();
+    let cursor = cursor_of(flow, source, target, info).unwrap();
+    let question = copy_query(flow, source, target, cursor).unwrap();
     let Ok(answer) = bucket.shard(flow.sources[source].shard).ask(question) else { return };
-    let command = import_of(flow, source, target, info, answer).unwrap();
+    let (command, _) = import_of(flow, source, target, info, answer).unwrap();
     let _ = bucket.shard(flow.targets[target].shard).tell(command);
 }
 
@@ -320,6 +321,71 @@ fn a_flow_that_has_switched_ends_only_when_its_targets_serve() {
     let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 9 }) else { panic!() };
     assert_eq!(shards.len(), 1);
     check_bucket(&mut bucket, &plain_s3);
+}
+
+/// It never should be: a row is taken from a target behind the flow's back.
+#[test]
+fn a_flow_whose_sides_are_not_equal_is_given_up_before_any_source_is_cut_over() {
+    for merges in [false, true] {
+        let mut random = Random(23);
+        let (mut bucket, mut plain_s3) = (Bucket::new(), Plain::default());
+        for _ in 0..80 {
+            bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+        }
+        let first = bucket.entries();
+        let mut flow = plan(&mut bucket, &[&first[0]], &["a"]);
+        if merges {
+            run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
+            let halves = bucket.entries();
+            flow = plan(&mut bucket, &[&halves[0], &halves[1]], &[]);
+        }
+        let (before, mut spoilt, mut told) = (bucket.entries(), false, 0);
+        for _ in 0..2_000 {
+            let Some(view) = look(&bucket, flow) else { break };
+            if view.flow.phase == Phase::Cutting && !spoilt {
+                spoilt = true;
+                spoil(&mut bucket, &view);
+                continue;
+            }
+            for step in decide_all(&view.flow, &view.sources, &view.targets) {
+                let over = matches!(step, Step::Source { command: shard::Command::CutOver { .. }, .. });
+                assert!(!over, "one source alone would be gone: {step:?}");
+                told += u64::from(view.flow.phase == Phase::Cutting && gives_up(&step));
+                carry_out(&mut bucket, &view, step);
+            }
+        }
+        assert!(spoilt && told > 0 && look(&bucket, flow).is_none());
+        let after = bucket.entries();
+        assert_eq!(after.len(), before.len());
+        assert!(after.iter().zip(&before).all(|(now, then)| now.shard == then.shard && now.flow.is_none()));
+        for _ in 0..20 {
+            bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+        }
+        check_bucket(&mut bucket, &plain_s3);
+        // Another flow finds nothing in its way.
+        let flow = plan(&mut bucket, &[&after[0]], &["0"]);
+        run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
+        check_bucket(&mut bucket, &plain_s3);
+    }
+}
+
+/// Takes a row from the first target that has one.
+fn spoil(bucket: &mut Bucket, view: &View) {
+    for (target, peer) in view.flow.targets.iter().enumerate() {
+        let Seen::Shard(info) = &view.targets[target] else { panic!() };
+        let bed = bucket.shard(peer.shard);
+        let rows = bed.space.rows.keys().filter(|key| key[0] == b'v').cloned().collect::<Vec<_>>();
+        for (source, cursor) in info.cursors.iter().enumerate() {
+            let Some(key) = rows.first() else { continue };
+            let rows = vec![(Bytes::from(key.to_vec()), None)];
+            let (expected, cursor, source) = (cursor.clone(), cursor.clone(), source as u16);
+            let import = shard::Command::Import { epoch: peer.epoch, source, expected, cursor, rows };
+            if bed.tell(import).is_ok() {
+                return;
+            }
+        }
+    }
+    panic!("no target has a row");
 }
 
 #[test]

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!   before a freeze        pages of every source ─▶ Remember at its targets, until no source has more
-//!   from then on           what came since, beside every further step of rows: no round of its own
-//!   before the activation  the rest, most often nothing: no more can be applied at sources that are retired
+//!   from then on           what came since, beside every further step of rows and the cut-over: no round of its own
+//!   before the activation  the rest, if the sources did not stand still all the time since they were asked last:
+//!                          no more can be applied at sources that are retired
 //! ```
 //!
-//! Always: a source's place is moved on only when all its targets have answered that they remember; bringing an id
+//! Always: a source stood still all the time if it is cut over at the place of its feed that it told when it stood still:
+//! the end of a freeze counts as a change (core-backends, shard/state.rs). A source's place is moved on only when all its targets have answered that they remember; bringing an id
 //! twice is harmless, so nothing is kept but in the runner, and another runner begins at the beginning.
 //! Not here: which requests are remembered and for how long (core-cluster, request_ids.rs), what shards check
 //! (core-backends). Why: docs/decisions/0005-exactly-once-and-cluster-time.md.
@@ -29,25 +31,68 @@ pub(crate) struct Carry {
     coming: Vec<u64>,
     /// Some source has another page.
     more: bool,
-    /// All was carried to its end: since the last freeze; since the sources have retired.
+    /// All was carried to its end: since the last freeze.
     early: bool,
-    whole: bool,
+    /// The same, and the sources were asked when they had retired, or stood still at these places of their feeds.
+    whole: Option<Still>,
+    asked: Option<Still>,
     /// Ids brought that nobody has counted yet.
     ids: u64,
 }
 
+/// That nothing is applied at the sources any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Still {
+    Retired,
+    /// At these places of their feeds.
+    Frozen(Vec<u64>),
+}
+
+impl Still {
+    /// What the sources last told of themselves.
+    fn of(sources: &[Seen]) -> Option<Still> {
+        let info = |seen: &Seen| match seen {
+            Seen::Shard(info) => Some((info.state == ShardState::Retired, info.frozen, info.feed)),
+            _ => None,
+        };
+        let infos: Vec<_> = sources.iter().map(info).collect::<Option<_>>()?;
+        if infos.iter().all(|(retired, ..)| *retired) {
+            return Some(Still::Retired);
+        }
+        let frozen = infos.iter().all(|(_, frozen, _)| *frozen);
+        frozen.then(|| Still::Frozen(infos.into_iter().map(|(.., feed)| feed).collect()))
+    }
+}
+
 impl Carry {
     /// Whether the sources' memory must be carried before these steps are done.
-    pub(crate) fn is_due(&self, steps: &[Step]) -> bool {
+    pub(crate) fn is_due(&self, steps: &[Step], sources: &[Seen]) -> bool {
         let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
-        let due = steps.iter().any(freezes) && !self.early || steps.iter().any(activates) && !self.whole;
+        let due = steps.iter().any(freezes) && !self.early || steps.iter().any(activates) && !self.is_whole(sources);
         due && !planted(Mutant::SplitForgetsRequests)
     }
 
-    /// Whether a page may go along with these steps: rows are on their way anyhow.
-    pub(crate) fn goes_beside(&self, steps: &[Step]) -> bool {
-        let copies = steps.iter().any(|step| matches!(step, Step::Copy { .. }));
-        copies && !planted(Mutant::SplitForgetsRequests)
+    /// All that the sources, which have retired, ever applied is where it belongs.
+    fn is_whole(&self, sources: &[Seen]) -> bool {
+        let feed = |seen: &Seen| match seen {
+            Seen::Shard(info) => Some(info.feed),
+            _ => None,
+        };
+        match &self.whole {
+            Some(Still::Retired) => true,
+            Some(Still::Frozen(feeds)) => sources.iter().map(feed).eq(feeds.iter().map(|feed| Some(*feed))),
+            None => false,
+        }
+    }
+
+    /// Whether a page may go along with these steps: rows are on their way anyhow, or it is the last moment.
+    pub(crate) fn goes_beside(&self, steps: &[Step], sources: &[Seen]) -> bool {
+        let last = |step: &Step| match step {
+            Step::Copy { .. } => true,
+            Step::Source { command: shard::Command::CutOver { .. }, .. } => self.whole != Still::of(sources),
+            _ => false,
+        };
+        steps.iter().any(last) && !planted(Mutant::SplitForgetsRequests)
     }
 
     /// Whether all was carried since the last freeze.
@@ -57,11 +102,12 @@ impl Carry {
 
     /// The sources stand still, or will soon: before the next freeze what came until then is carried.
     pub(crate) fn on_freeze(&mut self) {
-        self.early = false;
+        (self.early, self.whole, self.asked) = (false, None, None);
     }
 
     /// A page of each source.
-    pub(crate) fn ask(&mut self, id: u128, flow: &Flow) -> Result<Vec<Call>, Failure> {
+    pub(crate) fn ask(&mut self, id: u128, flow: &Flow, sources: &[Seen]) -> Result<Vec<Call>, Failure> {
+        self.asked = Still::of(sources);
         self.reached.resize(flow.sources.len(), 0);
         let ask = |(peer, after): (&shard::Peer, &u64)| {
             shard_ask(id, peer.shard, &shard::Query::Remembered { after: *after }).map_err(Failure::from)
@@ -108,8 +154,8 @@ impl Carry {
         core::mem::take(&mut self.ids)
     }
 
-    /// The targets remember. True: there is nothing more for now. `retired`: the sources were before they were asked.
-    pub(crate) fn brought(&mut self, answers: Vec<CallResult>, retired: bool) -> Result<bool, Failure> {
+    /// The targets remember. True: there is nothing more for now.
+    pub(crate) fn brought(&mut self, answers: Vec<CallResult>) -> Result<bool, Failure> {
         for answer in answers {
             let (shard::Reply::Shard { .. }, _) = reply(answer)? else { return Err(odd("a shard")) };
         }
@@ -117,7 +163,7 @@ impl Carry {
         if self.more {
             return Ok(false);
         }
-        (self.early, self.whole) = (true, retired);
+        (self.early, self.whole) = (true, self.asked.take());
         Ok(true)
     }
 }

@@ -14,6 +14,7 @@
 //! third of the time, so that clients have the larger part of the shard; the cut-over never rests.
 //! Not here: when to split or merge (upkeep.rs), who runs it (keeper.rs).
 
+use super::calm::{Calm, COPY_WAIT, FREEZE_WAIT};
 use super::carry::Carry;
 use super::clusters;
 use super::record::{read_record, BucketRecord};
@@ -24,15 +25,16 @@ use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
 use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, Tick, WriteConsistency};
+use core::time::Duration;
 use core_backends::metadata;
-use core_backends::shard::{self, ShardInfo, ShardState};
-use core_backends::shard_reference::flow::{copy_query, decide_all, import_of, Seen, Step};
+use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState};
+use core_backends::shard_reference::flow::{copy_query, cursor_of, decide_all, gives_up, import_of, Seen, Step};
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
 /// Troubles after which a run ends; the keeper begins another one later.
 const TROUBLES_MAX: u32 = 200;
-/// Of the time a round of copying took, so many hundredths are rested behind it.
-const REST_PERCENT: u32 = 50;
+/// Of the time a round of copying took, so many hundredths are rested behind it, before it is asked whether it is calm.
+const REST_PERCENT: u32 = 10;
 /// A writer that waits longer than this for a switch is counted: the figure to reach (docs/figures.md).
 const FROZEN_LONG_MS: u64 = 50;
 
@@ -42,6 +44,8 @@ pub struct ReshardCounters {
     /// Flows that came to their end, and those of them that narrowed a shard: nothing was copied.
     pub finished: u64,
     pub narrowed: u64,
+    /// Flows given up because both sides did not hold the same: a fault of Hive, or of a disk.
+    pub unequal: u64,
     /// Rows copied to new shards, those of the feed included.
     pub rows_copied: u64,
     /// Milliseconds that rows were being copied (rests between them included), of all flows together.
@@ -72,6 +76,8 @@ pub(crate) fn run_flow(id: u128, flow: u64) -> Box<dyn Planner> {
         frozen_since: None,
         round_begun: Tick(0),
         carry: Carry::default(),
+        calm: Calm::default(),
+        ahead: Vec::new(),
     }))
 }
 
@@ -125,6 +131,18 @@ struct View {
 }
 
 impl View {
+    /// Of the answers of all sources, then all targets.
+    fn of(flow: Flow, answers: Vec<CallResult>) -> Result<View, Failure> {
+        let mut sources: Vec<Seen> = answers.into_iter().map(seen).collect::<Result<_, _>>()?;
+        let targets = sources.split_off(flow.sources.len().min(sources.len()));
+        Ok(View { flow, sources, targets })
+    }
+
+    /// How far a target is with a source.
+    fn cursor(&self, source: usize, target: usize) -> Option<&ImportCursor> {
+        cursor_of(&self.flow, source, target, self.target(target)?)
+    }
+
     fn target(&self, target: usize) -> Option<&ShardInfo> {
         match self.targets.get(target) {
             Some(Seen::Shard(info)) => Some(info),
@@ -138,14 +156,33 @@ enum Asked {
     Rule,
     Flow,
     Shards(Flow),
+    /// The shards, whose answers are timed; and how long a calm moment is waited for.
+    Calm(Duration),
     /// These steps, one call each.
     Steps(Vec<Step>),
-    /// Imports to these targets, then what these sources are now, then (or not) the targets to remember requests.
-    Imports(Vec<usize>, Vec<usize>, bool),
+    Imports(Imports),
     /// What the sources remember of requests.
     Memory,
     /// The targets to remember it.
     Bring,
+}
+
+/// A round that hands rows over: imports to these targets, what these sources are now, the rows that come next of these
+/// pairs, then (or not) the targets to remember requests.
+struct Imports {
+    targets: Vec<usize>,
+    sources: Vec<usize>,
+    next: Vec<Ahead>,
+    memory: bool,
+}
+
+/// Rows read ahead of need, while those before them were being taken over.
+struct Ahead {
+    source: usize,
+    target: usize,
+    /// Where the target must be for these to be what it needs next.
+    cursor: ImportCursor,
+    rows: Option<shard::Reply>,
 }
 
 struct FlowRun {
@@ -160,6 +197,8 @@ struct FlowRun {
     frozen_since: Option<Tick>,
     round_begun: Tick,
     carry: Carry,
+    calm: Calm,
+    ahead: Vec<Ahead>,
 }
 
 impl Rounds for FlowRun {
@@ -174,10 +213,9 @@ impl Rounds for FlowRun {
             (Asked::Rule, _) => self.on_rule(context, only(answers)),
             (Asked::Flow, _) => self.on_flow(context, only(answers)),
             (Asked::Shards(flow), _) => self.on_shards(context, flow, answers),
+            (Asked::Calm(wait_max), _) => self.on_calm(context, wait_max, answers),
             (Asked::Steps(steps), _) => self.on_steps(context, steps, answers),
-            (Asked::Imports(targets, sources, memory), _) => {
-                self.on_imports(context, (&targets, &sources, memory), answers)
-            }
+            (Asked::Imports(imports), _) => self.on_imports(context, imports, answers),
             (Asked::Memory, _) => self.on_memory(context, answers),
             (Asked::Bring, _) => self.on_brought(context, answers),
         };
@@ -201,6 +239,7 @@ impl FlowRun {
 
     fn trouble(&mut self, context: &mut PlanContext<'_>, failure: Failure) -> PlanStep {
         self.view = None;
+        self.ahead.clear();
         self.troubles += 1;
         match failure.refusal.code {
             // Of the bucket's own cluster: the bucket is gone. (A shard's is seen as `NoCluster`.)
@@ -227,11 +266,14 @@ impl FlowRun {
             Err(failure) if failure.refusal.kind == ErrorKind::NotFound => return Ok(self.end(context)),
             Err(failure) => return Err(failure),
         };
-        let peers = flow.sources.iter().chain(&flow.targets);
-        let calls: Result<Vec<Call>, Refusal> =
-            peers.map(|peer| shard_ask(self.id, peer.shard, &shard::Query::Describe)).collect();
+        let calls = self.describe_all(&flow)?;
         self.asked = Asked::Shards(flow);
-        Ok(PlanStep::Calls(calls?))
+        Ok(PlanStep::Calls(calls))
+    }
+
+    fn describe_all(&self, flow: &Flow) -> Result<Vec<Call>, Refusal> {
+        let peers = flow.sources.iter().chain(&flow.targets);
+        peers.map(|peer| shard_ask(self.id, peer.shard, &shard::Query::Describe)).collect()
     }
 
     fn end(&mut self, context: &mut PlanContext<'_>) -> PlanStep {
@@ -245,10 +287,36 @@ impl FlowRun {
         flow: Flow,
         answers: Vec<CallResult>,
     ) -> Result<PlanStep, Failure> {
-        let mut sources: Vec<Seen> = answers.into_iter().map(seen).collect::<Result<_, _>>()?;
-        let targets = sources.split_off(flow.sources.len().min(sources.len()));
-        self.view = Some(View { flow, sources, targets });
+        self.view = Some(View::of(flow, answers)?);
         self.act(context)
+    }
+
+    /// They have described themselves. Clients come first: rows are copied, and writers made to wait, when they answer
+    /// at once.
+    fn on_calm(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        wait_max: Duration,
+        answers: Vec<CallResult>,
+    ) -> Result<PlanStep, Failure> {
+        let Some(view) = self.view.take() else { return self.go(context) };
+        self.view = Some(View::of(view.flow, answers)?);
+        let took = context.now.since(self.round_begun);
+        match self.calm.on_answers(context.now, took, wait_max) {
+            Some(pause) => Ok(PlanStep::Wait(pause)),
+            None => self.act(context),
+        }
+    }
+
+    /// How long these steps wait for a calm moment, if they do.
+    fn waits_for_calm(&self, flow: &Flow, steps: &[Step]) -> Option<Duration> {
+        let copies = |step: &Step| matches!(step, Step::Copy { .. });
+        let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
+        if flow.phase == Phase::Copying && steps.iter().any(copies) {
+            return Some(COPY_WAIT);
+        }
+        // Once writers wait, nothing else does.
+        (self.frozen_since.is_none() && steps.iter().any(freezes)).then_some(FREEZE_WAIT)
     }
 
     /// The next round: one call for each step.
@@ -259,16 +327,24 @@ impl FlowRun {
             let copied = self.copying_since.take();
             context.s3.counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
         }
-        if self.carry.is_due(&steps) {
+        if self.carry.is_due(&steps, &view.sources) {
             self.round_begun = context.now;
             self.asked = Asked::Memory;
-            return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow)?));
+            return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow, &view.sources)?));
         }
+        if let Some(wait_max) = self.waits_for_calm(&view.flow, &steps).filter(|_| !self.calm.take()) {
+            self.round_begun = context.now;
+            let calls = self.describe_all(&view.flow)?;
+            self.asked = Asked::Calm(wait_max);
+            return Ok(PlanStep::Calls(calls));
+        }
+        let Some(view) = &self.view else { return self.go(context) };
+        let (ready, steps): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(|step| self.is_ahead(view, step));
         let mut calls = Vec::new();
         // What the sources remember goes along with the last rows, else it would follow them while writers wait.
         let late = self.frozen_since.is_some() || self.carry.is_early();
-        let beside = late && self.carry.goes_beside(&steps);
-        let memory = if beside { self.carry.ask(self.id, &view.flow)? } else { Vec::new() };
+        let beside = late && self.carry.goes_beside(&steps, &view.sources);
+        let memory = if beside { self.carry.ask(self.id, &view.flow, &view.sources)? } else { Vec::new() };
         for step in &steps {
             match step {
                 Step::Stuck { why } => {
@@ -287,13 +363,28 @@ impl FlowRun {
             self.frozen_since.get_or_insert(context.now);
             self.carry.on_freeze();
         }
+        if view.flow.phase == Phase::Cutting && !view.flow.narrows() && steps.iter().any(gives_up) {
+            context.s3.counters.unequal += 1;
+        }
         calls.extend(memory);
         self.round_begun = context.now;
-        if steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
+        if !ready.is_empty() || steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
             self.copying_since.get_or_insert(context.now);
+        }
+        if calls.is_empty() {
+            return self.on_steps(context, Vec::new(), Vec::new());
         }
         self.asked = Asked::Steps(steps);
         Ok(PlanStep::Calls(calls))
+    }
+
+    /// Whether the rows of this step are here already.
+    fn is_ahead(&self, view: &View, step: &Step) -> bool {
+        let Step::Copy { source, target } = step else { return false };
+        let cursor = view.cursor(*source, *target);
+        self.ahead.iter().any(|ahead| {
+            (ahead.source, ahead.target) == (*source, *target) && Some(&ahead.cursor) == cursor && ahead.rows.is_some()
+        })
     }
 
     fn call_of(&self, view: &View, step: &Step) -> Result<Call, Failure> {
@@ -307,8 +398,8 @@ impl FlowRun {
             Step::Source { source, command } => shard_tell(self.id, flow.sources[*source].shard, command)?,
             Step::Target { target, command } => shard_tell(self.id, flow.targets[*target].shard, command)?,
             Step::Copy { source, target } => {
-                let info = view.target(*target).ok_or_else(|| odd("a flow"))?;
-                let query = copy_query(flow, *source, *target, info).ok_or_else(|| odd("a flow"))?;
+                let cursor = view.cursor(*source, *target).ok_or_else(|| odd("a flow"))?;
+                let query = copy_query(flow, *source, *target, cursor).ok_or_else(|| odd("a flow"))?;
                 shard_ask(self.id, flow.sources[*source].shard, &query)?
             }
             Step::Done | Step::Stuck { .. } => return Err(odd("a flow")),
@@ -324,7 +415,7 @@ impl FlowRun {
     ) -> Result<PlanStep, Failure> {
         let Some(mut view) = self.view.take() else { return self.go(context) };
         let memory = answers.split_off(steps.len().min(answers.len()));
-        let (mut imports, mut targets, mut sources) = (Vec::new(), Vec::new(), Vec::new());
+        let mut copied = Vec::new();
         for (step, answer) in steps.into_iter().zip(answers) {
             match step {
                 Step::Map(_) => return self.on_map(context, answer),
@@ -338,34 +429,58 @@ impl FlowRun {
                     _ => return self.go(context),
                 },
                 Step::Target { target, .. } => view.targets[target] = seen(answer)?,
-                Step::Copy { source, target } => {
-                    let (rows, _): (shard::Reply, _) = reply(answer)?;
-                    context.s3.counters.rows_copied += rows_of(&rows);
-                    let info = view.target(target).ok_or_else(|| odd("a flow"))?;
-                    let import = import_of(&view.flow, source, target, info, rows).ok_or_else(|| odd("a shard"))?;
-                    imports.push(shard_tell(self.id, view.flow.targets[target].shard, &import)?);
-                    targets.push(target);
-                    sources.push(source);
-                }
+                Step::Copy { source, target } => copied.push((source, target, reply(answer)?.0)),
                 Step::Done | Step::Stuck { .. } => {}
             }
         }
-        if imports.is_empty() {
+        for Ahead { source, target, cursor, rows } in core::mem::take(&mut self.ahead) {
+            if view.cursor(source, target) == Some(&cursor) {
+                copied.extend(rows.map(|rows| (source, target, rows)));
+            }
+        }
+        if copied.is_empty() {
             self.view = Some(view);
-            return self.act(context);
+            return if memory.is_empty() { self.act(context) } else { self.on_memory(context, memory) };
         }
-        sources.sort_unstable();
-        sources.dedup();
-        for source in &sources {
-            imports.push(shard_ask(self.id, view.flow.sources[*source].shard, &shard::Query::Describe)?);
+        self.hand_over(context, view, copied, memory)
+    }
+
+    /// Tells the targets the rows, and reads what comes behind them meanwhile.
+    fn hand_over(
+        &mut self,
+        context: &mut PlanContext<'_>,
+        view: View,
+        copied: Vec<(usize, usize, shard::Reply)>,
+        memory: Vec<CallResult>,
+    ) -> Result<PlanStep, Failure> {
+        let (mut calls, mut reads) = (Vec::new(), Vec::new());
+        let mut asked =
+            Imports { targets: Vec::new(), sources: Vec::new(), next: Vec::new(), memory: !memory.is_empty() };
+        for (source, target, rows) in copied {
+            context.s3.counters.rows_copied += rows_of(&rows);
+            let info = view.target(target).ok_or_else(|| odd("a flow"))?;
+            let (import, cursor) = import_of(&view.flow, source, target, info, rows).ok_or_else(|| odd("a shard"))?;
+            calls.push(shard_tell(self.id, view.flow.targets[target].shard, &import)?);
+            asked.targets.push(target);
+            asked.sources.push(source);
+            if !cursor.copied {
+                let query = copy_query(&view.flow, source, target, &cursor).ok_or_else(|| odd("a flow"))?;
+                reads.push(shard_ask(self.id, view.flow.sources[source].shard, &query)?);
+                asked.next.push(Ahead { source, target, cursor, rows: None });
+            }
         }
-        let remember = !memory.is_empty();
-        if remember {
-            imports.extend(self.carry.bring(self.id, &view.flow, &view.targets, memory)?);
+        asked.sources.sort_unstable();
+        asked.sources.dedup();
+        for source in &asked.sources {
+            calls.push(shard_ask(self.id, view.flow.sources[*source].shard, &shard::Query::Describe)?);
+        }
+        calls.extend(reads);
+        if asked.memory {
+            calls.extend(self.carry.bring(self.id, &view.flow, &view.targets, memory)?);
         }
         self.view = Some(view);
-        self.asked = Asked::Imports(targets, sources, remember);
-        Ok(PlanStep::Calls(imports))
+        self.asked = Asked::Imports(asked);
+        Ok(PlanStep::Calls(calls))
     }
 
     fn on_memory(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<PlanStep, Failure> {
@@ -382,14 +497,14 @@ impl FlowRun {
         let Some(view) = &self.view else { return self.go(context) };
         let is_retired = |seen: &Seen| matches!(seen, Seen::Shard(info) if info.state == ShardState::Retired);
         let retired = view.sources.iter().all(is_retired);
-        let all = self.carry.brought(answers, retired)?;
+        let all = self.carry.brought(answers)?;
         let (ids, counters) = (self.carry.ids(), &mut context.s3.counters);
         counters.carried += ids;
         if retired {
             counters.carried_late += ids;
             counters.carried_late_ms += context.now.since(self.round_begun).as_millis() as u64;
         }
-        if all && !retired {
+        if all && self.frozen_since.is_none() {
             // That may have taken a while: how far is the feed now?
             self.view = None;
         }
@@ -416,19 +531,23 @@ impl FlowRun {
     fn on_imports(
         &mut self,
         context: &mut PlanContext<'_>,
-        (targets, sources, memory): (&[usize], &[usize], bool),
+        asked: Imports,
         answers: Vec<CallResult>,
     ) -> Result<PlanStep, Failure> {
         let Some(mut view) = self.view.take() else { return self.go(context) };
         let mut answers = answers.into_iter();
-        for (target, answer) in targets.iter().zip(answers.by_ref()) {
+        for (target, answer) in asked.targets.iter().zip(answers.by_ref()) {
             view.targets[*target] = seen(answer)?;
         }
-        for (source, answer) in sources.iter().zip(answers.by_ref()) {
+        for (source, answer) in asked.sources.iter().zip(answers.by_ref()) {
             view.sources[*source] = seen(answer)?;
         }
-        if memory {
-            self.carry.brought(answers.collect(), false)?;
+        self.ahead = asked.next;
+        for (ahead, answer) in self.ahead.iter_mut().zip(answers.by_ref()) {
+            ahead.rows = Some(reply(answer)?.0);
+        }
+        if asked.memory {
+            self.carry.brought(answers.collect())?;
             context.s3.counters.carried += self.carry.ids();
         }
         let copying = view.flow.phase == Phase::Copying;

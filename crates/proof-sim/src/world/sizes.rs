@@ -58,8 +58,14 @@ impl World {
 
     /// What a node's cores have counted in this life.
     pub(super) fn count_life(&mut self, node: usize) {
+        let mut unequal = 0;
         for machine in self.nodes[node].lanes.iter().filter_map(|lane| lane.machine.as_ref()) {
             self.walked.add_life(&machine.statistics());
+            unequal += machine.splits_unequal();
+        }
+        if unequal > 0 {
+            let message = format!("node {} gave up {unequal} splits: both sides did not hold the same", node + 1);
+            self.violate(Violation::new("equal", message, Vec::new()));
         }
     }
 }

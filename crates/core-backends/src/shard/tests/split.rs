@@ -218,6 +218,34 @@ pub fn a_cut_over_before_all_is_equal_is_refused() {
     assert_eq!(source.tell(over(0, &digests)).unwrap_err().code, "Conflict");
 }
 
+/// Requests that change no row are remembered all the same: who carried over what was remembered while the shard stood
+/// still must hear that it did not stand still all the time.
+#[test]
+pub fn a_cut_over_knows_whether_the_shard_stood_still_all_the_time() {
+    for (unfrozen, writes) in [(false, false), (false, true), (true, false)] {
+        let (mut source, targets) = splitting();
+        let digests: Vec<_> = targets.iter().flat_map(|target| target.info().digests.unwrap()).collect();
+        let over = |feed| Command::CutOver { epoch: 1, feed, digests: digests.clone() };
+        source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
+        source.now_ms += 9;
+        source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
+        assert_eq!(source.info().feed, 0, "it was only made longer");
+        match unfrozen {
+            true => drop(source.tell(Command::Unfreeze { epoch: 1 }).unwrap()),
+            false => source.now_ms += 10,
+        }
+        assert_eq!(source.tell(over(0)).unwrap_err().code, "Conflict", "it stands still no more");
+        if writes {
+            // Nothing is there to be removed: no row changes.
+            source.delete("none", Versioning::Unversioned, Version::Current).unwrap();
+        }
+        source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
+        assert_eq!(source.tell(over(0)).unwrap_err().code, "Conflict", "somebody may have been served");
+        assert_eq!(source.info().feed, 1);
+        source.tell(over(1)).unwrap();
+    }
+}
+
 /// That it is what applying would refuse is looked at with every command (`Bed::tell`).
 #[test]
 pub fn writes_are_refused_at_once_while_a_shard_stands_still_or_has_given_its_keys_up() {
