@@ -16,6 +16,8 @@ import time
 import urllib.error
 import urllib.request
 
+import api_guide_s3
+
 HIVE = os.path.abspath(os.environ["HIVE"])
 BASE_PORT = int(os.environ.get("API_GUIDE_BASE_PORT", "7000"))
 LINE_BYTES = 130
@@ -202,7 +204,7 @@ Written by `scripts/api-guide.sh`, which asks each request below of a five-node 
 writes down what it answers. Any node answers any request.
 
 - [A request, an answer, a refusal](#a-request-an-answer-a-refusal) · [Levels](#levels) · [Exactly once](#exactly-once) · [Limits](#limits)
-- [Keys and values](#keys-and-values) · [Keyspaces](#keyspaces) · [Clusters](#clusters) · [Redis commands](#redis-commands) · [The world](#the-world)
+- [Keys and values](#keys-and-values) · [Keyspaces](#keyspaces) · [Objects](#objects) · [Clusters](#clusters) · [Redis commands](#redis-commands) · [The world](#the-world)
 - [Plain routes](#plain-routes) · [Error codes](#error-codes)
 
 ## A request, an answer, a refusal
@@ -351,49 +353,6 @@ Sets a key to `value` (removes it where `value` is absent) if it has the value `
 """)
     show({"action": "KvCompareAndSet", "key": "fruit/lime", "expected": "green", "value": "dark green"})
     show({"action": "KvCompareAndSet", "key": "fruit/lime", "expected": "green", "value": "blue"}, 412)
-
-
-def objects():
-    say("""
-## Objects
-
-Every call of the S3 API that touches metadata is an action of the same name, its fields in snake_case; here are the
-commonest. The [S3 guide](s3.md) tells about the gateway that speaks S3's own protocol, `crates/base-types/src/s3/` every field. No
-signature or policy is checked here.
-
-### CreateAccount, CreateBucket
-
-An account owns buckets; a bucket's name is unique in the world.
-""")
-    show({"action": "CreateAccount", "account": "ann", "display_name": "Ann"})
-    show({"action": "CreateBucket", "bucket": "fruits", "account": "ann"}, node=2)
-    say("""
-### PutObject
-
-Up to 64 KiB are kept by Hive itself (`body_base64`); of larger ones `location`, `size` and `etag` say where the caller has put
-them. Conditions are fields too.
-""")
-    show({"action": "PutObject", "bucket": "fruits", "key": "green/lime", "body_base64": "bGltZQ==",
-          "content_type": "text/plain", "metadata": {"taste": "sour"}})
-    show({"action": "PutObject", "bucket": "fruits", "key": "green/lime", "body_base64": "bGltZQ==",
-          "if_none_match": "*"}, 412, node=3)
-    for key in ("green/pear", "red/apple", "red/cherry"):
-        ask({"action": "PutObject", "bucket": "fruits", "key": key, "body_base64": "eA=="})
-    say("### GetObject, HeadObject\n\nHeadObject is the same without the bytes.")
-    show({"action": "GetObject", "bucket": "fruits", "key": "green/lime"}, node=4)
-    show({"action": "GetObject", "bucket": "fruits", "key": "none"}, 404)
-    say("### ListObjectsV2\n\nTokens are opaque; they survive splits, merges and failovers.")
-    show({"action": "ListObjectsV2", "bucket": "fruits", "delimiter": "/"}, node=5)
-    show({"action": "ListObjectsV2", "bucket": "fruits", "prefix": "green/", "max_keys": 1}, node=5)
-    say("### CountObjects, CutPoints\n\nExact, in time that does not grow with the number of keys; and even cuts for listing in parallel.")
-    show({"action": "CountObjects", "bucket": "fruits", "prefix": "red/"})
-    show({"action": "CutPoints", "bucket": "fruits", "parts": 2})
-    say("### DescribeShards\n\nThe shards of a bucket in the order of keys (Hive's own call): `hive ctl shards fruits`.")
-    show({"action": "DescribeShards", "bucket": "fruits"})
-    say("### DeleteObject")
-    show({"action": "DeleteObject", "bucket": "fruits", "key": "red/cherry"})
-    say("### DeleteBucket\n\nOnly where it is empty; and, where `expected_bucket_owner` names an account, only where it is that account's.")
-    show({"action": "DeleteBucket", "bucket": "fruits"}, 409)
 
 
 def keyspaces():
@@ -584,7 +543,7 @@ def wait_all_up():
 
 def all_actions():
     table = re.search(r"ACTIONS.*?= &\[(.*?)\n\];", open("crates/door-http/src/request.rs").read(), re.S).group(1)
-    return set(re.findall(r'\(\s*"([A-Z]\w+)"', table))
+    return set(re.findall(r'\(\s*"([A-Z]\w+)"', table)) | api_guide_s3.names()
 
 
 def main(path):
@@ -598,7 +557,7 @@ def main(path):
         exactly_once()
         keys_and_values()
         keyspaces()
-        objects()
+        api_guide_s3.write(show, say, ask)
         clusters()
         world_actions()
         plain_routes()

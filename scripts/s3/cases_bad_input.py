@@ -1,11 +1,13 @@
 """What no good client sends: raw requests, signed by hand, each with the S3 code it must be refused with."""
 
+import base64
 import datetime
 import hashlib
 import hmac
 import http.client
 import re
 import urllib.parse
+import zlib
 
 from world import case, equal, refused
 
@@ -18,7 +20,7 @@ class Raw:
         self.host = w.endpoint.split("://")[1]
 
     def send(self, method, path, body=b"", query="", headers=None, secret=None, key=None, now=None, sha=None,
-             sign=True, after=None, chunks=None, spoil=None):
+             sign=True, after=None, chunks=None, spoil=None, stream=None):
         now = now or datetime.datetime.now(datetime.timezone.utc)
         stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
         sha = sha or hashlib.sha256(body).hexdigest()
@@ -38,6 +40,8 @@ class Raw:
         if chunks is not None:
             body = b"".join(self.chunk(piece) for piece in [*chunks, b""])
             body = spoil(body) if spoil else body
+        if stream is not None:
+            body = stream()
         if sign:
             all_headers["authorization"] = (
                 f"AWS4-HMAC-SHA256 Credential={key or self.w.key}/{scope}, SignedHeaders={names}, Signature={signature}")
@@ -57,6 +61,14 @@ class Raw:
                           hashlib.sha256(piece).hexdigest()])
         self.seed = hmac.new(self.signing, text.encode(), hashlib.sha256).hexdigest()
         return f"{len(piece):x};chunk-signature={self.seed}\r\n".encode() + piece + b"\r\n"
+
+    def trailer(self, line, spoiled=False):
+        """What comes behind the last piece: a header, and a signature over it that goes on from the last piece's."""
+        text = "\n".join(["AWS4-HMAC-SHA256-TRAILER", self.stamp, self.scope, self.seed,
+                          hashlib.sha256(line.encode() + b"\n").hexdigest()])
+        signature = hmac.new(self.signing, text.encode(), hashlib.sha256).hexdigest()
+        signature = "0" * 64 if spoiled else signature
+        return f"{line}\r\nx-amz-trailer-signature:{signature}\r\n\r\n".encode()
 
     def expect(self, status, code, *arguments, **named):
         got_status, got_code, text = self.send(*arguments, **named)
@@ -102,7 +114,16 @@ def bad_xml(w):
         method = "POST" if query == "delete" else "PUT"
         for body in bodies[1:]:
             raw.expect(400, "MalformedXML", method, f"/{name}", body=body, query=query)
-    raw.expect(400, "MalformedPolicy", "PUT", f"/{name}", body=b"{", query="policy")
+    locked = w.bucket(ObjectLockEnabledForBucket=True)
+    w.put(locked, "k")
+    for query in ("tagging", "retention", "legal-hold"):
+        for body in bodies[1:]:
+            raw.expect(400, "MalformedXML", "PUT", f"/{locked}/k", body=body, query=query)
+    for at in (f"/{name}", f"/{locked}/k"):
+        raw.expect(400, "MissingSecurityHeader", "PUT", at, query="acl")
+    equal(w.s3.get_object(Bucket=locked, Key="k")["Body"].read(), b"x")
+    for bad in (b"{", b"[]", b'{"Version":"2012-10-17"}'):
+        raw.expect(400, "MalformedPolicy", "PUT", f"/{name}", body=bad, query="policy")
     big = b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1001 + b"</Delete>"
     raw.expect(400, "MalformedXML", "POST", f"/{name}", body=big, query="delete")
 
@@ -127,6 +148,11 @@ def bad_parts(w):
     assert status == 400 and code in ("MalformedXML", "InvalidArgument"), (status, code, text)
     raw.expect(404, "NoSuchUpload", "POST", f"/{name}/k", body=complete([part.format(1, "0" * 32)]), query="uploadId=unknown")
     raw.expect(400, "InvalidPart", "POST", f"/{name}/k", body=complete([part.format(1, "0" * 32)]), query=f"uploadId={upload}")
+    twice = complete([part.format(2, "0" * 32), part.format(2, "0" * 32)])
+    raw.expect(400, "InvalidPartOrder", "POST", f"/{name}/k", body=twice, query=f"uploadId={upload}")
+    too_large = {"content-length": str((5 << 30) + 1)}
+    raw.expect(400, "EntityTooLarge", "PUT", f"/{name}/k", query=f"partNumber=1&uploadId={upload}", sha="UNSIGNED-PAYLOAD",
+               after=too_large)
     equal(len(w.s3.list_parts(Bucket=name, Key="k", UploadId=upload)["Parts"]), 1)
 
 
@@ -177,6 +203,48 @@ def streamed_bodies(w):
     refused("AccessDenied", w.s3.get_bucket_versioning, status=403, **of_another)
     refused("AccessDenied", w.s3.list_objects_v2, status=403, **of_another)
     refused("AccessDenied", w.s3.delete_bucket, status=403, **of_another)
+
+
+@case("raw", "PutObject", "UploadPart")
+def streamed_bodies_with_trailers(w):
+    """The checksum comes behind the bytes, signed or not: it is verified and kept; wrong or absent, nothing is put."""
+    name = w.bucket()
+    raw = Raw(w)
+    pieces = [b"a" * 70_000, b"b" * 9_000]
+    whole = b"".join(pieces)
+    crc = lambda body: base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode()
+    good = f"x-amz-checksum-crc32:{crc(whole)}"
+    headers = {"x-amz-decoded-content-length": str(len(whole)), "content-encoding": "aws-chunked",
+               "x-amz-trailer": "x-amz-checksum-crc32"}
+
+    def signed(line, spoiled=False):
+        # The last, empty piece ends without a line of its own where a trailer follows.
+        body = lambda: b"".join(raw.chunk(piece) for piece in pieces) + raw.chunk(b"")[:-2] + raw.trailer(line, spoiled)
+        return {"sha": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", "stream": body}
+
+    def unsigned(line):
+        chunks = b"".join(f"{len(piece):x}\r\n".encode() + piece + b"\r\n" for piece in pieces)
+        end = f"0\r\n{line}\r\n\r\n" if line else "0\r\n\r\n"
+        return {"sha": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "stream": lambda: chunks + end.encode()}
+
+    for way, kind in ((signed, "signed"), (unsigned, "unsigned")):
+        equal(raw.send("PUT", f"/{name}/{kind}", headers=headers, **way(good))[:2], (200, None))
+        got = w.s3.get_object(Bucket=name, Key=kind, ChecksumMode="ENABLED")
+        equal((got["Body"].read(), got["ChecksumCRC32"], got.get("ContentEncoding")), (whole, crc(whole), None))
+        wrong = f"x-amz-checksum-crc32:{crc(b'other')}"
+        raw.expect(400, "BadDigest", "PUT", f"/{name}/{kind}", headers=headers, **way(wrong))
+        upload = w.s3.create_multipart_upload(Bucket=name, Key="parts", ChecksumAlgorithm="CRC32")["UploadId"]
+        query = f"partNumber=1&uploadId={upload}"
+        raw.expect(400, "BadDigest", "PUT", f"/{name}/parts", headers=headers, query=query, **way(wrong))
+        equal(raw.send("PUT", f"/{name}/parts", headers=headers, query=query, **way(good))[:2], (200, None))
+        part = w.s3.list_parts(Bucket=name, Key="parts", UploadId=upload)["Parts"][0]
+        equal((part["Size"], part["ChecksumCRC32"]), (len(whole), crc(whole)))
+    raw.expect(403, "SignatureDoesNotMatch", "PUT", f"/{name}/signed", headers=headers, **signed(good, spoiled=True))
+    for line in ("", "x-amz-checksum-sha1:AAAA"):
+        status, code, _ = raw.send("PUT", f"/{name}/unsigned", headers=headers, **unsigned(line))
+        assert status == 400, (line, status, code)
+    for kind in ("signed", "unsigned"):
+        equal(w.s3.get_object(Bucket=name, Key=kind)["Body"].read(), whole)
 
 
 @case("raw")

@@ -12,7 +12,9 @@ import urllib.request
 import zlib
 
 import boto3.s3.transfer
+import botocore
 
+import guide
 from world import case, equal, refused
 
 MIB = 1 << 20
@@ -111,6 +113,65 @@ def sizes_and_ranges(w):
     equal((head["ContentLength"], head["ContentRange"]), (5, "bytes 1-5/300000"))
 
 
+def with_header(client, operation, **headers):
+    """A client's calls of an operation with headers that this boto3 has no word for."""
+    def add(params, **_):
+        params["headers"].update({name.replace("_", "-"): value for name, value in headers.items()})
+    client.meta.events.register_last(f"before-call.s3.{operation}", add, unique_id="more headers")
+
+
+def conditions_on_what_is_written_over(w, name, etag):
+    """Of copies and completions: what must hold of the object that is there."""
+    client = w.client(w.key, w.secret)
+    copy = lambda key: client.copy_object(Bucket=name, Key=key, CopySource={"Bucket": name, "Key": "new"})
+    with_header(client, "CopyObject", if_none_match="*")
+    refused("PreconditionFailed", copy, "k", status=412)
+    copy("copied")
+    client = w.client(w.key, w.secret)
+    with_header(client, "CopyObject", if_match='"other"')
+    refused("PreconditionFailed", copy, "k", status=412)
+    refused("NoSuchKey", copy, "absent", status=404)
+    equal(w.s3.get_object(Bucket=name, Key="k")["ETag"], etag)
+    client = w.client(w.key, w.secret)
+    with_header(client, "CopyObject", if_match=etag)
+    copy("k")
+    for key, condition, code in (("k", {"IfNoneMatch": "*"}, "PreconditionFailed"), ("k", {"IfMatch": '"other"'}, "PreconditionFailed"),
+                                 ("absent", {"IfMatch": '"other"'}, "NoSuchKey"), ("k", {"IfMatch": "now"}, None),
+                                 ("absent", {"IfNoneMatch": "*"}, None)):
+        at = {"Bucket": name, "Key": key, "UploadId": w.s3.create_multipart_upload(Bucket=name, Key=key)["UploadId"]}
+        part = w.s3.upload_part(**at, PartNumber=1, Body=b"completed")["ETag"]
+        if condition.get("IfMatch") == "now":
+            condition = {"IfMatch": w.s3.head_object(Bucket=name, Key=key)["ETag"]}
+        complete = lambda **more: w.s3.complete_multipart_upload(
+            **at, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part}]}, **more)
+        if code:
+            refused(code, complete, **condition)
+            # It is open still, and its parts are there.
+            equal(len(w.s3.list_parts(**at)["Parts"]), 1)
+            w.s3.abort_multipart_upload(**at)
+        else:
+            complete(**condition)
+            equal(w.s3.get_object(Bucket=name, Key=key)["Body"].read(), b"completed")
+
+
+def conditions_of_deletes(w, name):
+    """One by one, and each of many: by etag, length and time."""
+    w.put(name, "k", "many/a", "many/b", "many/c", body=b"1")
+    head = w.s3.head_object(Bucket=name, Key="k")
+    etag, hour = head["ETag"], datetime.timedelta(hours=1)
+    delete = lambda **more: w.s3.delete_object(Bucket=name, Key="k", **more)
+    for wrong in ({"IfMatch": '"other"'}, {"IfMatchSize": 2}, {"IfMatchLastModifiedTime": head["LastModified"] + hour}):
+        refused("PreconditionFailed", delete, status=412, **wrong)
+    delete(IfMatch=etag, IfMatchSize=1, IfMatchLastModifiedTime=head["LastModified"])
+    refused("NoSuchKey", w.s3.get_object, Bucket=name, Key="k")
+    many = [{"Key": "many/a", "ETag": etag}, {"Key": "many/b", "ETag": '"other"'}, {"Key": "many/c", "Size": 2}]
+    answer = w.s3.delete_objects(Bucket=name, Delete={"Objects": many})
+    equal([entry["Key"] for entry in answer["Deleted"]], ["many/a"])
+    equal([(error["Key"], error["Code"]) for error in answer["Errors"]],
+          [("many/b", "PreconditionFailed"), ("many/c", "PreconditionFailed")])
+    equal(keys(w.s3.list_objects_v2(Bucket=name, Prefix="many/")), ["many/b", "many/c"])
+
+
 @case("boto3")
 def conditions(w):
     name = w.bucket()
@@ -140,8 +201,8 @@ def conditions(w):
     w.s3.copy_object(Bucket=name, Key="c", CopySource=source, CopySourceIfMatch=etag)
     refused("PreconditionFailed", w.s3.copy_object, Bucket=name, Key="c", CopySource=source,
             CopySourceIfNoneMatch=etag, status=412)
-    refused("PreconditionFailed", w.s3.delete_object, Bucket=name, Key="k", IfMatch='"other"', status=412)
-    w.s3.delete_object(Bucket=name, Key="k", IfMatch=etag)
+    conditions_on_what_is_written_over(w, name, etag)
+    conditions_of_deletes(w, name)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         def race(number):
             try:
@@ -266,6 +327,31 @@ def listings(w):
     token = w.s3.list_objects_v2(Bucket=name, MaxKeys=1)["NextContinuationToken"]
     refused("InvalidArgument", w.s3.list_objects_v2, Bucket=w.bucket(), ContinuationToken=token, status=400)
     refused("InvalidArgument", w.s3.list_objects_v2, Bucket=name, ContinuationToken="forged", status=400)
+    refused("InvalidArgument", w.s3.list_objects_v2, Bucket=name, ContinuationToken=token[:-2] + "AA", status=400)
+    refused("InvalidArgument", w.s3.list_objects_v2, Bucket=name, ContinuationToken=token, Prefix="b", status=400)
+    tokens_of_others(w, token)
+    w.put(name, "more/é 1", "more/é 2")
+    w.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    raw = w.s3.list_object_versions(Bucket=name, Prefix="more/é", MaxKeys=1, EncodingType="url")
+    equal((raw["Versions"][0]["Key"], raw["NextKeyMarker"]), ("more/%C3%A9%201", "more/%C3%A9%201"))
+    w.s3.create_multipart_upload(Bucket=name, Key="é 1")
+    equal(w.s3.list_multipart_uploads(Bucket=name, EncodingType="url")["Uploads"][0]["Key"], "%C3%A9%201")
+
+
+def tokens_of_others(w, token):
+    """A token is its own bucket's: another account's takes it as little, and so does a bucket that is made anew."""
+    theirs = w.name()
+    w.other.create_bucket(Bucket=theirs)
+    w.other.put_object(Bucket=theirs, Key="a", Body=b"")
+    refused("InvalidArgument", w.other.list_objects_v2, Bucket=theirs, ContinuationToken=token, status=400)
+    name = w.bucket()
+    w.put(name, "a", "b")
+    old = w.s3.list_objects_v2(Bucket=name, MaxKeys=1)["NextContinuationToken"]
+    w.s3.delete_objects(Bucket=name, Delete={"Objects": [{"Key": "a"}, {"Key": "b"}]})
+    w.s3.delete_bucket(Bucket=name)
+    w.other.create_bucket(Bucket=name)
+    refused("InvalidArgument", w.other.list_objects_v2, Bucket=name, ContinuationToken=old, status=400)
+    refused("AccessDenied", w.s3.list_objects_v2, Bucket=name, ContinuationToken=old, status=403)
 
 
 @case("boto3")
@@ -458,6 +544,34 @@ def cors_lifecycle_encryption(w):
     w.s3.delete_bucket_encryption(Bucket=name)
     equal(w.s3.put_object(Bucket=name, Key="k", ServerSideEncryption="AES256")["ServerSideEncryption"], "AES256")
     refused("NotImplemented", w.s3.put_object, Bucket=name, Key="k", ServerSideEncryption="aws:kms", status=501)
+
+
+def least(shape, name):
+    """The least input of a call: what must be there, and a bucket's name where one is asked for."""
+    if shape.type_name == "structure":
+        return {key: least(member, name) if key != "Bucket" else name
+                for key, member in shape.members.items() if key in shape.required_members}
+    values = {"string": (getattr(shape, "enum", None) or ["x"])[0], "integer": 1, "long": 1, "boolean": False,
+              "timestamp": datetime.datetime(2030, 1, 1), "blob": b"x", "map": {}}
+    return [least(shape.member, name)] if shape.type_name == "list" else values[shape.type_name]
+
+
+@case("boto3")
+def what_is_not_offered_says_so(w):
+    """Every call that the guide's table has as `NotImplemented` is refused so, and not passed over in silence."""
+    name = w.bucket()
+    w.put(name, "x")
+    client = w.client(w.key, w.secret, s3={"addressing_style": "path", "disable_s3_express_session_auth": True})
+    model, asked = client.meta.service_model, 0
+    for call in sorted(guide.REFUSED):
+        if call in guide.BEYOND_CLIENTS or call not in model.operation_names:
+            continue
+        shape = model.operation_model(call).input_shape
+        method = getattr(client, botocore.xform_name(call))
+        refused("NotImplemented", method, status=501, **(least(shape, name) if shape else {}))
+        asked += 1
+    assert asked > 25, asked
+    equal(w.s3.get_object(Bucket=name, Key="x")["Body"].read(), b"x")
 
 
 @case("raw")

@@ -128,20 +128,23 @@ signature_v2 = False
     s3cmd("rb", f"s3://{name}")
 
 
+def rclone_env(w, node):
+    return {
+        "RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_HIVE_TYPE": "s3", "RCLONE_CONFIG_HIVE_PROVIDER": "Other",
+        "RCLONE_CONFIG_HIVE_ACCESS_KEY_ID": w.key, "RCLONE_CONFIG_HIVE_SECRET_ACCESS_KEY": w.secret,
+        "RCLONE_CONFIG_HIVE_ENDPOINT": w.at(node), "RCLONE_CONFIG_HIVE_REGION": w.region,
+        "RCLONE_CONFIG_HIVE_LOCATION_CONSTRAINT": w.region, "RCLONE_CONFIG_HIVE_FORCE_PATH_STYLE": "true",
+        "RCLONE_CONFIG_HIVE_UPLOAD_CUTOFF": "8M", "RCLONE_CONFIG_HIVE_CHUNK_SIZE": "5M",
+        "RCLONE_CONFIG_HIVE_LIST_VERSION": "2",
+    }
+
+
 @case("rclone", "CreateBucket", "PutObject", "GetObject", "HeadObject", "ListObjectsV2", "DeleteObject", "CopyObject",
       "DeleteBucket", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "ListBuckets")
 def rclone_sync(w):
     root, files = tree(w, "rclone-up")
     down = os.path.join(w.folder, "rclone-down")
-    env = {
-        "RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_HIVE_TYPE": "s3", "RCLONE_CONFIG_HIVE_PROVIDER": "Other",
-        "RCLONE_CONFIG_HIVE_ACCESS_KEY_ID": w.key, "RCLONE_CONFIG_HIVE_SECRET_ACCESS_KEY": w.secret,
-        "RCLONE_CONFIG_HIVE_ENDPOINT": w.at(1), "RCLONE_CONFIG_HIVE_REGION": w.region,
-        "RCLONE_CONFIG_HIVE_LOCATION_CONSTRAINT": w.region, "RCLONE_CONFIG_HIVE_FORCE_PATH_STYLE": "true",
-        "RCLONE_CONFIG_HIVE_UPLOAD_CUTOFF": "8M", "RCLONE_CONFIG_HIVE_CHUNK_SIZE": "5M",
-        "RCLONE_CONFIG_HIVE_LIST_VERSION": "2",
-    }
-    name = w.name()
+    env, name = rclone_env(w, 1), w.name()
     rclone = lambda *words, **more: run(["rclone", "--retries", "1", *words], env, **more)
     rclone("mkdir", f"hive:{name}")
     rclone("sync", root, f"hive:{name}/tree")
@@ -158,3 +161,30 @@ def rclone_sync(w):
     equal(len(rclone("lsf", "-R", "--files-only", f"hive:{name}").splitlines()), len(files) + 1)
     assert f"{name}" in rclone("lsd", "hive:")
     rclone("purge", f"hive:{name}")
+
+
+@case("rclone", "ListObjectVersions")
+def rclone_in_a_bucket_with_versions(w):
+    """A tree synced twice: what was changed and what was removed is there in its old version."""
+    root, files = tree(w, "rclone-versions")
+    down, name = os.path.join(w.folder, "rclone-versions-down"), w.bucket()
+    w.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    rclone = lambda *words, **more: run(["rclone", "--retries", "1", *words], rclone_env(w, 2), **more)
+    rclone("sync", root, f"hive:{name}")
+    changed, removed = "dir0/sub0/file 0.txt", "large.bin"
+    with open(os.path.join(root, changed), "rb") as old:
+        before = old.read()
+    with open(os.path.join(root, changed), "wb") as out:
+        out.write(b"changed")
+    os.remove(os.path.join(root, removed))
+    files.remove(removed)
+    rclone("sync", root, f"hive:{name}")
+    rclone("sync", f"hive:{name}", down)
+    same(root, down, files)
+    listed = rclone("lsf", "-R", "--files-only", "--s3-versions", f"hive:{name}").splitlines()
+    equal(len(listed), len(files) + 2)
+    versions = w.s3.list_object_versions(Bucket=name, Prefix=changed)["Versions"]
+    equal([entry["IsLatest"] for entry in versions], [True, False])
+    old = w.s3.get_object(Bucket=name, Key=changed, VersionId=versions[1]["VersionId"])
+    equal(old["Body"].read(), before)
+    equal(len(w.s3.list_object_versions(Bucket=name, Prefix=removed)["DeleteMarkers"]), 1)

@@ -16,7 +16,7 @@ import botocore.exceptions
 
 import dev
 from cases_boto import MIB, keys
-from cases_tools import aws_env, run, same
+from cases_tools import aws_env, rclone_env, run, same
 from world import case, equal
 
 # Fewer on a machine that is busy with other things.
@@ -109,17 +109,41 @@ def the_local_worlds_own_key(w):
     equal(own["access_key"] in w.nodes.ctl("s3", "key", "list", own["account"]), True)
 
 
-@case("aws", "PutObject", "GetObject", "ListObjectsV2")
-def a_real_tree_up_and_down(w):
-    """This project's own documents and sources, up by one node and down by another."""
+def real_tree(w, name):
+    """A copy of this project's own documents and sources, and the files in it."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    down, name = os.path.join(w.folder, "real-down"), w.name()
-    up, files = os.path.join(w.folder, "real-up"), []
+    up, files = os.path.join(w.folder, name), []
     for part in ("docs", "crates/base-types", "crates/door-s3", "scripts"):
         subprocess.run(["mkdir", "-p", os.path.join(up, part)], check=True)
         subprocess.run(["cp", "-r", os.path.join(root, part) + "/.", os.path.join(up, part)], check=True)
     for folder, _, names in os.walk(up):
         files += [os.path.relpath(os.path.join(folder, file), up) for file in names]
+    assert len(files) > 100, len(files)
+    return up, files
+
+
+@case("rclone", "PutObject", "GetObject", "HeadObject", "ListObjectsV2", "DeleteObject")
+def a_real_tree_by_rclone(w):
+    """Up by one node and down by another; a folder that goes here goes there."""
+    up, files = real_tree(w, "rclone-real-up")
+    down, name = os.path.join(w.folder, "rclone-real-down"), w.name()
+    rclone = lambda node, *words: run(["rclone", "--retries", "1", *words], rclone_env(w, node))
+    rclone(0, "mkdir", f"hive:{name}")
+    rclone(0, "sync", up, f"hive:{name}/tree")
+    rclone(3, "check", "--download", up, f"hive:{name}/tree")
+    rclone(3, "sync", f"hive:{name}/tree", down)
+    same(up, down, files)
+    subprocess.run(["rm", "-r", os.path.join(down, "docs")], check=True)
+    rclone(3, "sync", down, f"hive:{name}/tree")
+    left = [file for file in files if not file.startswith("docs/")]
+    equal(sorted(rclone(4, "lsf", "-R", "--files-only", f"hive:{name}/tree").splitlines()), sorted(left))
+
+
+@case("aws", "PutObject", "GetObject", "ListObjectsV2")
+def a_real_tree_up_and_down(w):
+    """Up by one node and down by another."""
+    up, files = real_tree(w, "real-up")
+    down, name = os.path.join(w.folder, "real-down"), w.name()
     one, other = aws_env(w), {**aws_env(w), "AWS_ENDPOINT_URL": w.at(1)}
     run(["aws", "s3", "mb", f"s3://{name}"], one)
     run(["aws", "s3", "sync", "--no-progress", up, f"s3://{name}/tree"], one)
@@ -198,15 +222,42 @@ def walk(client, name, page_keys=1000):
         more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
+class Deaths:
+    """Nodes that are killed one after the other, each at a count; none before the one before it is back."""
+
+    def __init__(self, w, plan):
+        self.w, self.plan, self.down = w, list(plan), None
+
+    def go_on(self, count):
+        if self.down and not self.w.nodes.is_back(*self.down):
+            return
+        self.down = None
+        if self.plan and count > self.plan[0][1]:
+            number = self.plan.pop(0)[0]
+            self.down = (number, self.w.nodes.kill(number))
+
+    def alive(self, number):
+        """A node that is not down."""
+        return [node for node in range(5) if not self.down or node != self.down[0]][number % 4]
+
+    def all(self):
+        """Until all have died and are back."""
+        while self.plan or self.down:
+            if self.down:
+                self.w.nodes.wait_back(*self.down)
+            self.go_on(LISTED_KEYS + 1)
+
+
 @case("boto3")
-def twenty_thousand_keys_while_shards_split_and_a_node_dies(w):
-    """Every walk is in order, has no key twice, and has all that was acknowledged before it began."""
+def twenty_thousand_keys_while_shards_split_and_nodes_die(w):
+    """Every walk is in order, has no key twice, and has all that was acknowledged before it began. Two nodes are killed, the
+    second when the first is back."""
     name = w.bucket()
     known, walks, ended = [], 0, threading.Event()
     clients = [w.client(w.key, w.secret, at=number) for number in range(5)]
     with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
         puts = [pool.submit(fill, w, name, known, number, LISTED_KEYS) for number in range(LOADERS)]
-        killed = None
+        deaths = Deaths(w, [(2, LISTED_KEYS // 3), (4, LISTED_KEYS * 2 // 3)])
         while not ended.is_set():
             # A walk for each eighth of the keys: more would only slow the puts down.
             while len(known) < min(walks * LISTED_KEYS // 8, LISTED_KEYS) and not all(put.done() for put in puts):
@@ -214,19 +265,16 @@ def twenty_thousand_keys_while_shards_split_and_a_node_dies(w):
             if all(put.done() for put in puts):
                 ended.set()
             before = set(known)
-            found = walk(clients[walks % 5 if walks % 5 != 2 else 3], name)
+            found = walk(clients[deaths.alive(walks)], name)
             equal(found, sorted(set(found)))
             missing = before - set(found)
             assert not missing, f"walk {walks} lost {len(missing)} keys, for example {sorted(missing)[:3]}"
             walks += 1
-            if killed is None and len(known) > LISTED_KEYS // 3:
-                killed = w.nodes.kill(2)
+            deaths.go_on(len(known))
         for put in puts:
             put.result()
     equal(len(known), LISTED_KEYS)
-    if killed is None:
-        killed = w.nodes.kill(2)
-    w.nodes.wait_back(2, killed)
+    deaths.all()
     found = walk(clients[2], name)
     equal(found, sorted(known))
     equal(Json(w, 0).done("CountObjects", bucket=name, prefix="dir3/")["keys"],
@@ -286,3 +334,78 @@ def a_walk_that_is_a_snapshot_while_shards_split(w):
     equal(whole["keys"], len(walk(w.s3, name)))
     expired = Json(w, 2).ask("ListObjectsV2", bucket=w.bucket(), snapshot=True, continuation_token=token or "forged")
     equal(expired["error"]["code"], "InvalidArgument")
+
+
+def bad_json_bodies(w, door, host):
+    """What is no request at all."""
+    for body, code in ((b"{", "MalformedJson"), (b"\xff", "MalformedJson"), (b"[" * 500, "MalformedJson"), (b"", "MalformedJson"),
+                       (b"[]", "InvalidRequest"), (b'{"action":"PutObjekt"}', "UnknownAction"),
+                       (b'{"action":"PutObject","action":"PutObject"}', "DuplicateField"),
+                       (b'{"action":"PutObject","bucket":"b"}', "MissingField"),
+                       (b'{"action":"PutObject","bucket":7,"key":"k"}', "InvalidField"),
+                       (b'{"action":"HeadBucket","bucket":"b","key":"k"}', "UnknownField")):
+        connection = http.client.HTTPConnection(host, timeout=30)
+        connection.request("POST", "/", body=body)
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+        equal((answer.status, told["ok"], told["error"]["code"]), (400, False, code))
+        connection.close()
+
+
+@case("raw")
+def bad_json(w):
+    """The JSON API's bad input: S3's own codes where S3 has one, and nothing lost."""
+    door, name = Json(w, 2), w.bucket()
+    host = w.nodes.http(2).split("://")[1]
+    at = {"bucket": name, "key": "k"}
+    door.done("PutObject", **at, body_base64="aGk=")
+    bad_json_bodies(w, door, host)
+
+    def code(action, **fields):
+        answer = door.ask(action, **fields)
+        return None if answer["ok"] else answer["error"]["code"]
+
+    for bad in ("ab", "UPPER", "a..b", "under_score", "192.168.1.1", "x" * 64, "-lead", "trail-"):
+        equal(code("CreateBucket", bucket=bad, account="demo"), "InvalidBucketName")
+    equal(code("PutObject", bucket=name, key="k" * 1025, body_base64="eA=="), "KeyTooLongError")
+    large = base64.b64encode(b"x" * 65537).decode()
+    equal(code("PutObject", **at, body_base64=large), "EntityTooLarge")
+    equal(code("PutObject", **at, body_base64="?"), "InvalidField")
+    equal(code("GetObject", **at, version_id="no version"), "InvalidArgument")
+    equal(code("PutBucketPolicy", bucket=name, policy="{"), "MalformedPolicy")
+    equal(code("GetObject", bucket="t-is-not-there", key="k"), "NoSuchBucket")
+    bad_json_uploads(door, at, code)
+    page = door.done("ListObjectsV2", bucket=name, max_keys=1)
+    equal((page["is_truncated"], page["contents"][0]["key"]), (True, "k"))
+    token, theirs = page["next_continuation_token"], w.name()
+    w.other.create_bucket(Bucket=theirs)
+    for bucket, bad in ((name, "forged"), (name, token[:-2] + "AA"), (theirs, token), (w.bucket(), token)):
+        equal(code("ListObjectsV2", bucket=bucket, continuation_token=bad), "InvalidArgument")
+    equal(code("ListObjectsV2", bucket=name, continuation_token=token, prefix="k"), "InvalidArgument")
+    equal(base64.b64decode(door.done("GetObject", **at)["body_base64"]), b"hi")
+    equal(door.done("ListObjectsV2", bucket=name, continuation_token=token)["contents"][0]["key"], "k2")
+
+
+def bad_json_uploads(door, at, code):
+    """Part numbers, sizes and orders of parts; the upload goes on whatever it is asked."""
+    upload = door.done("CreateMultipartUpload", **at)["upload_id"]
+    part = lambda number, size=5 * MIB, upload_id=upload: code(
+        "UploadPart", **at, upload_id=upload_id, part_number=number, location=f"at/{number}", size=size, etag="%032x" % number)
+    for number in (0, 10_001):
+        equal(part(number), "InvalidArgument")
+    equal(part(1, size=(5 << 30) + 1), "EntityTooLarge")
+    equal((part(1), part(2, size=1), part(10_000)), (None, None, None))
+    equal(part(1, upload_id="unknown"), "NoSuchUpload")
+    complete = lambda *numbers, upload_id=upload: code("CompleteMultipartUpload", **at, upload_id=upload_id, parts=[
+        {"part_number": number, "etag": "%032x" % number} for number in numbers])
+    equal(complete(1, upload_id="unknown"), "NoSuchUpload")
+    equal(complete(2, 1), "InvalidPartOrder")
+    equal(complete(1, 3), "InvalidPart")
+    equal(complete(1, 2, 10_000), "EntityTooSmall")
+    equal(complete(), "MalformedXML")
+    equal(complete(*range(1, 10_002)), "MalformedXML")
+    equal(code("AbortMultipartUpload", **at, upload_id="unknown"), "NoSuchUpload")
+    equal(code("ListParts", **at, upload_id="unknown"), "NoSuchUpload")
+    equal(len(door.done("ListParts", **at, upload_id=upload)["parts"]), 3)
+    door.done("AbortMultipartUpload", **at, upload_id=upload)
+    door.done("PutObject", bucket=at["bucket"], key="k2", body_base64="eA==")

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+import urllib.request
 
 START_TIMEOUT_S = 180
 RETURN_TIMEOUT_S = 90
@@ -71,18 +72,21 @@ class Dev:
         os.kill(pid, signal.SIGKILL)
         return pid
 
+    def is_back(self, number, pid):
+        """Whether a killed node is there again, with another process, and ready."""
+        with open(self.ready_file) as file:
+            now = json.load(file)["nodes"][number % 5]["pid"]
+        try:
+            return now != pid and urllib.request.urlopen(self.http(number) + "/ready", timeout=5).status == 200
+        except OSError:
+            return False
+
     def wait_back(self, number, pid):
         """Until a killed node is there again, with another process, and ready."""
-        import urllib.request
         patience = time.monotonic() + RETURN_TIMEOUT_S
         while time.monotonic() < patience:
-            with open(self.ready_file) as file:
-                now = json.load(file)["nodes"][number % 5]["pid"]
-            try:
-                if now != pid and urllib.request.urlopen(self.http(number) + "/ready", timeout=5).status == 200:
-                    return
-            except OSError:
-                pass
+            if self.is_back(number, pid):
+                return
             time.sleep(0.2)
         raise AssertionError(f"node {number % 5 + 1} did not come back within {RETURN_TIMEOUT_S} s")
 

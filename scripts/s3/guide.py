@@ -36,6 +36,9 @@ REFUSED = {
     "SelectObjectContent": "queries", "WriteGetObjectResponse": "object lambdas",
 }
 
+# Sent elsewhere than to the endpoint that a client is given, so that no gateway ever sees them.
+BEYOND_CLIENTS = {"CreateSession", "ListDirectoryBuckets", "WriteGetObjectResponse"}
+
 # Carried out, but for Hive there is only one answer.
 ONE_ANSWER = {"RestoreObject": "`InvalidObjectState`: nothing is archived"}
 

@@ -47,9 +47,9 @@ class World:
 
     def client(self, key, secret, style="path", at=0, attempts=1, **config):
         signature = "s3v4" if key else botocore.UNSIGNED
-        settings = botocore.config.Config(
-            signature_version=signature, s3={"addressing_style": style}, retries={"total_max_attempts": attempts, "mode": "standard"}, **config
-        )
+        config = {"s3": {"addressing_style": style}, **config}
+        retries = {"total_max_attempts": attempts, "mode": "standard"}
+        settings = botocore.config.Config(signature_version=signature, retries=retries, **config)
         client = boto3.client(
             "s3",
             endpoint_url=self.at(at),
