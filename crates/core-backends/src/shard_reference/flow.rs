@@ -227,22 +227,31 @@ fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     copies
 }
 
+/// Whether a shard has rows to sum up.
+fn is_unsummed(info: &ShardInfo) -> bool {
+    info.digests.is_none() && matches!(info.state, ShardState::Splitting | ShardState::Importing)
+}
+
+fn sum_up(peer: &Peer) -> shard::Command {
+    shard::Command::Digest { epoch: peer.epoch, limit: STEP_ROWS_MAX }
+}
+
 /// Goes on summing up whatever is not summed up yet.
 fn digests_left(flow: &Flow, sources: &[ShardInfo], targets: &[ShardInfo]) -> Vec<Step> {
-    let unfinished = |info: &ShardInfo| {
-        info.digests.is_none() && matches!(info.state, ShardState::Splitting | ShardState::Importing)
-    };
-    let limit = STEP_ROWS_MAX;
-    let of = |infos: &[ShardInfo]| (0..infos.len()).filter(|at| unfinished(&infos[*at])).collect::<Vec<_>>();
-    let command = |peer: &Peer| shard::Command::Digest { epoch: peer.epoch, limit };
+    let of = |infos: &[ShardInfo]| (0..infos.len()).filter(|at| is_unsummed(&infos[*at])).collect::<Vec<_>>();
     let mut steps: Vec<Step> = Vec::new();
     for source in of(sources) {
-        steps.push(Step::Source { source, command: command(&flow.sources[source]) });
+        steps.push(Step::Source { source, command: sum_up(&flow.sources[source]) });
     }
     for target in of(targets) {
-        steps.push(Step::Target { target, command: command(&flow.targets[target]) });
+        steps.push(Step::Target { target, command: sum_up(&flow.targets[target]) });
     }
     steps
+}
+
+/// What a source sums up while rows of it are being handed over: as many again, and no round of its own.
+pub fn sum_beside(flow: &Flow, source: usize, info: &ShardInfo) -> Option<shard::Command> {
+    (flow.phase == Phase::Copying && is_unsummed(info)).then(|| sum_up(&flow.sources[source]))
 }
 
 fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {

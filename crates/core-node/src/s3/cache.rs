@@ -100,6 +100,8 @@ pub struct S3Cache {
     pub(crate) untidy: Vec<u128>,
     /// Buckets with closed uploads to be swept, found likewise.
     pub(crate) sweeps: Vec<String>,
+    /// Until then writers may wait for a flow of this core to switch: the others copy nothing meanwhile.
+    pub(crate) standing_still_until: Tick,
     /// What splits and merges came to.
     pub counters: ReshardCounters,
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Looks under way at a time in one lane.
 pub const LOOKS_OUT_MAX: usize = 8;
 /// Flows under way at a time in one lane: each copies a shard.
-pub const FLOWS_OUT_MAX: usize = 4;
+pub const FLOWS_OUT_MAX: usize = 2;
 /// Flows that wait for their turn; those beyond are found again.
 pub const FLOWS_WAITING_MAX: usize = 1_024;
 /// Buckets whose retired shards are being removed in one lane.

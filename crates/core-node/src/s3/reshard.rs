@@ -28,13 +28,17 @@ use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, Tick, WriteCo
 use core::time::Duration;
 use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState};
-use core_backends::shard_reference::flow::{copy_query, cursor_of, decide_all, gives_up, import_of, Seen, Step};
+use core_backends::shard_reference::flow::{
+    copy_query, cursor_of, decide_all, gives_up, import_of, sum_beside, Seen, Step, CUT_FREEZE_MS,
+};
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
 /// Troubles after which a run ends; the keeper begins another one later.
 const TROUBLES_MAX: u32 = 200;
 /// Of the time a round of copying took, so many hundredths are rested behind it, before it is asked whether it is calm.
 const REST_PERCENT: u32 = 10;
+/// While writers wait for another flow of this core, copying looks so often whether they still do.
+const STANDS_STILL_PAUSE: Duration = Duration::from_millis(5);
 /// A writer that waits longer than this for a switch is counted: the figure to reach (docs/figures.md).
 const FROZEN_LONG_MS: u64 = 50;
 
@@ -141,6 +145,13 @@ impl View {
     /// How far a target is with a source.
     fn cursor(&self, source: usize, target: usize) -> Option<&ImportCursor> {
         cursor_of(&self.flow, source, target, self.target(target)?)
+    }
+
+    fn source(&self, source: usize) -> Option<&ShardInfo> {
+        match self.sources.get(source) {
+            Some(Seen::Shard(info)) => Some(info),
+            _ => None,
+        }
     }
 
     fn target(&self, target: usize) -> Option<&ShardInfo> {
@@ -332,6 +343,9 @@ impl FlowRun {
             self.asked = Asked::Memory;
             return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow, &view.sources)?));
         }
+        if view.flow.phase == Phase::Copying && context.now < context.s3.standing_still_until {
+            return Ok(PlanStep::Wait(STANDS_STILL_PAUSE));
+        }
         if let Some(wait_max) = self.waits_for_calm(&view.flow, &steps).filter(|_| !self.calm.take()) {
             self.round_begun = context.now;
             let calls = self.describe_all(&view.flow)?;
@@ -361,6 +375,7 @@ impl FlowRun {
         };
         if steps.iter().any(freezes) {
             self.frozen_since.get_or_insert(context.now);
+            context.s3.standing_still_until = context.now + Duration::from_millis(u64::from(CUT_FREEZE_MS));
             self.carry.on_freeze();
         }
         if view.flow.phase == Phase::Cutting && !view.flow.narrows() && steps.iter().any(gives_up) {
@@ -472,7 +487,13 @@ impl FlowRun {
         asked.sources.sort_unstable();
         asked.sources.dedup();
         for source in &asked.sources {
-            calls.push(shard_ask(self.id, view.flow.sources[*source].shard, &shard::Query::Describe)?);
+            let number = view.flow.sources[*source].shard;
+            // Either tells what the source is now.
+            let sum = view.source(*source).and_then(|info| sum_beside(&view.flow, *source, info));
+            calls.push(match sum {
+                Some(sum) => shard_tell(self.id, number, &sum)?,
+                None => shard_ask(self.id, number, &shard::Query::Describe)?,
+            });
         }
         calls.extend(reads);
         if asked.memory {
@@ -515,6 +536,7 @@ impl FlowRun {
         let told = reply(answer)?;
         if let (Reply::Flow { flow: switched @ Flow { phase: Phase::Switched, .. } }, _) = &told {
             let since = self.frozen_since.take();
+            context.s3.standing_still_until = context.now;
             let frozen_ms = since.map_or(0, |since| context.now.since(since).as_millis() as u64);
             let counters = &mut context.s3.counters;
             counters.narrowed += u64::from(switched.narrows());
