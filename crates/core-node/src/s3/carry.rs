@@ -181,3 +181,65 @@ fn takers(flow: &Flow, source: usize, targets: &[Seen]) -> Vec<usize> {
     };
     (0..flow.targets.len()).filter(takes).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core_backends::shard::{GrowthInfo, Range, ShardInfo, Totals};
+
+    fn source(state: ShardState, frozen: bool, feed: u64) -> Seen {
+        Seen::Shard(Box::new(ShardInfo {
+            state,
+            epoch: 1,
+            range: Range::default(),
+            totals: Totals::default(),
+            peers: Vec::new(),
+            cursors: Vec::new(),
+            feed,
+            last_stamp: 0,
+            frozen,
+            digests: None,
+            pins: Vec::new(),
+            history_rows: 0,
+            freed_rows: 0,
+            growth: GrowthInfo::default(),
+        }))
+    }
+
+    /// What was asked of `asked` is all there is when the sources are `now`, before their targets serve.
+    fn suffices(asked: &[Seen], now: &[Seen]) -> bool {
+        let phase = core_backends::shard_reference::Phase::Cutting;
+        let flow = Flow { flow: 1, phase, sources: Vec::new(), targets: Vec::new(), since_ms: 0 };
+        let mut carry = Carry::default();
+        carry.on_freeze();
+        carry.ask(1, &flow, asked).unwrap();
+        assert!(carry.bring(1, &flow, &[], Vec::new()).unwrap().is_empty());
+        assert!(carry.brought(Vec::new()).unwrap());
+        let activate = Step::Target { target: 0, command: shard::Command::Activate { epoch: 2, stamp_floor: 0 } };
+        !carry.is_due(&[activate], now)
+    }
+
+    #[test]
+    fn what_was_remembered_while_all_stood_still_is_all_if_they_were_cut_over_at_that_place() {
+        use ShardState::{Retired, Splitting};
+        let frozen = |feed| source(Splitting, true, feed);
+        let retired = |feed| source(Retired, false, feed);
+        assert!(suffices(&[frozen(7)], &[retired(7)]));
+        // Its freeze ended between, and began again: that counts in the feed.
+        assert!(!suffices(&[frozen(7)], &[retired(8)]));
+        // It did not stand still, or not all did.
+        assert!(!suffices(&[source(Splitting, false, 7)], &[retired(7)]));
+        assert!(!suffices(&[frozen(7), source(Splitting, false, 3)], &[retired(7), retired(3)]));
+        assert!(suffices(&[frozen(7), frozen(3)], &[retired(7), retired(3)]));
+        assert!(!suffices(&[frozen(7), retired(3)], &[retired(7), retired(3)]));
+        // It was asked when all had retired: nothing can be applied there.
+        assert!(suffices(&[retired(7), retired(3)], &[retired(0), retired(3)]));
+    }
+
+    #[test]
+    fn another_freeze_asks_anew() {
+        let mut carry = Carry { early: true, whole: Some(Still::Frozen(vec![7])), ..Carry::default() };
+        carry.on_freeze();
+        assert!(!carry.is_early() && !carry.is_whole(&[source(ShardState::Retired, false, 7)]));
+    }
+}
