@@ -16,7 +16,8 @@ def write(show, say, ask):
 
 Every call of the S3 API that touches metadata is an action of the same name, its fields in snake_case. The [S3 guide](s3.md)
 tells about the gateway that speaks S3's own protocol, `crates/base-types/src/s3/` every field. No signature or policy is
-checked here.
+checked here. A call on a bucket takes `expected_bucket_owner` beside its own fields: where the bucket is another account's by the time the
+call is carried out, it is `AccessDenied` and nothing is touched.
 """)
     accounts(show, say)
     objects(show, say, ask)
@@ -40,6 +41,7 @@ def accounts(show, say):
     say("### CreateBucket, HeadBucket, GetBucketLocation, ListBuckets\n\nA bucket's name is unique in the world.")
     show({"action": "CreateBucket", "bucket": "fruits", "account": "ann"}, node=2)
     show({"action": "HeadBucket", "bucket": "fruits"}, node=4)
+    show({"action": "HeadBucket", "bucket": "fruits", "expected_bucket_owner": "ben"}, 403, node=4)
     show({"action": "GetBucketLocation", "bucket": "fruits"})
     show({"action": "ListBuckets", "account": "ann"})
 

@@ -120,9 +120,11 @@ def bad_xml(w):
         for body in bodies[1:]:
             raw.expect(400, "MalformedXML", "PUT", f"/{locked}/k", body=body, query=query)
     for at in (f"/{name}", f"/{locked}/k"):
+        for body in bodies[1:]:
+            raw.expect(400, "MalformedACLError", "PUT", at, body=body, query="acl")
         raw.expect(400, "MissingSecurityHeader", "PUT", at, query="acl")
     equal(w.s3.get_object(Bucket=locked, Key="k")["Body"].read(), b"x")
-    for bad in (b"{", b"[]", b'{"Version":"2012-10-17"}'):
+    for bad in (b"{", b"[]", b'{"Version":"2012-10-17"}', b"\xff\xfe"):
         raw.expect(400, "MalformedPolicy", "PUT", f"/{name}", body=bad, query="policy")
     big = b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1001 + b"</Delete>"
     raw.expect(400, "MalformedXML", "POST", f"/{name}", body=big, query="delete")

@@ -374,6 +374,9 @@ def bad_json(w):
     equal(code("GetObject", **at, version_id="no version"), "InvalidArgument")
     equal(code("PutBucketPolicy", bucket=name, policy="{"), "MalformedPolicy")
     equal(code("GetObject", bucket="t-is-not-there", key="k"), "NoSuchBucket")
+    equal(code("PutObject", **at, body_base64="eA==", expected_bucket_owner="other"), "AccessDenied")
+    equal(code("PutBucketTagging", bucket=name, tags=[], expected_bucket_owner="other"), "AccessDenied")
+    equal(code("GetObject", **at, expected_bucket_owner="demo"), None)
     bad_json_uploads(door, at, code)
     page = door.done("ListObjectsV2", bucket=name, max_keys=1)
     equal((page["is_truncated"], page["contents"][0]["key"]), (True, "k"))
@@ -409,3 +412,25 @@ def bad_json_uploads(door, at, code):
     equal(len(door.done("ListParts", **at, upload_id=upload)["parts"]), 3)
     door.done("AbortMultipartUpload", **at, upload_id=upload)
     door.done("PutObject", bucket=at["bucket"], key="k2", body_base64="eA==")
+
+
+@case("boto3")
+def a_slow_put_never_lands_in_anothers_bucket(w):
+    """The bucket is removed while the body comes, and its name is taken by another account: the object is refused."""
+    name, other = w.bucket(), w.other
+    url = w.s3.generate_presigned_url("put_object", {"Bucket": name, "Key": "late"})
+    host, path = url.split("://")[1].split("/", 1)
+    connection = http.client.HTTPConnection(host, timeout=60)
+    connection.putrequest("PUT", "/" + path)
+    connection.putheader("content-length", str(200_000))
+    connection.endheaders()
+    connection.send(b"x" * 100_000)
+    time.sleep(1)
+    w.s3.delete_bucket(Bucket=name)
+    other.create_bucket(Bucket=name)
+    connection.send(b"x" * 100_000)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    assert answer.status == 403 and "<Code>AccessDenied</Code>" in text, (answer.status, text)
+    equal(keys(other.list_objects_v2(Bucket=name)), [])

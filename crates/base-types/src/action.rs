@@ -27,6 +27,9 @@ pub struct Request {
     pub deadline: Duration,
     /// Equal ids apply once; drawn by the node where the client names none.
     pub request_id: Option<RequestId>,
+    /// Whose the bucket must be that a call of S3 is about; one that is another's, or becomes so on the way, is left
+    /// alone (`AccessDenied`). (`DeleteBucket` has a field of its own for it.)
+    pub expected_bucket_owner: Option<String>,
 }
 
 /// Where a key lives: in a keyspace, or directly in one cluster's `metadata` backend.

@@ -205,6 +205,12 @@ fn admit_more(space: &dyn SpaceRead) -> Outcome {
     Ok(freed::admit(number(space, &[keys::FREED_COUNT])?).map(|()| Reply::Done))
 }
 
+/// What waits to be collected.
+fn freed_queue(space: &dyn SpaceRead) -> Result<freed::Queue, EngineError> {
+    let (last, rows) = (number(space, &[keys::FREED_LAST])?, number(space, &[keys::FREED_COUNT])?);
+    Ok(freed::Queue { tag: keys::FREED, last, rows })
+}
+
 /// Queues places that nothing names any more.
 fn free(now_ms: u64, space: &mut dyn SpaceWrite, mut locations: Vec<Bytes>) -> Result<(), EngineError> {
     locations.retain(|location| !location.is_empty());
@@ -282,9 +288,9 @@ fn deletion(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcom
         Command::Unclose => space.delete(Bytes::from_static(&[keys::BARRED])),
         Command::AbortAll { limit } => return abort_all(now_ms, space, limit.clamp(1, COLLECT_ROWS_MAX) as usize),
         Command::ForgetFreed { until } => {
-            let (count, more) = freed::forget(space, keys::FREED, until)?;
-            let rows = number(space, &[keys::FREED_COUNT])?.saturating_sub(count);
-            set_number(space, Bytes::from_static(&[keys::FREED_COUNT]), rows);
+            let queue = freed_queue(space)?;
+            let (count, more) = freed::forget(space, queue, until)?;
+            set_number(space, Bytes::from_static(&[keys::FREED_COUNT]), queue.rows.saturating_sub(count));
             return Ok(Ok(Reply::Removed { more }));
         }
         _ => {}

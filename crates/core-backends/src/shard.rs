@@ -412,7 +412,8 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
             Ok(Ok(Reply::Rows { rows, more }))
         }
         Query::Freed { after, limit, aged_ms } => {
-            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit, now_ms.checked_sub(aged_ms))?;
+            let (rows, more) =
+                crate::freed::list(space, shard.freed_queue(), after, limit, now_ms.checked_sub(aged_ms))?;
             Ok(Ok(Reply::Freed { rows, more }))
         }
         Query::Names { epoch, key, after, locations } => {

@@ -117,6 +117,7 @@ impl Director {
         let Action::S3(call) = request.action else { return Err(failures::internal("not a call of S3")) };
         let after = AfterPlan { read_only: call.read_only(), follow_up: crate::s3::sweep::follow_up(&call) };
         let planner = crate::s3::planner_for(call, &terms)?;
+        let planner = crate::s3::of_owner::of_owner(planner, request.expected_bucket_owner);
         self.start_client_plan(turn, ticket, planner, deadline, after);
         Ok(())
     }

@@ -19,6 +19,7 @@ use base_types::{
 use bytes::Bytes;
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, ClusterDescription};
+use std::sync::Arc;
 
 /// The most calls one planner may have out at a time; a step that asks for more ends the plan `Internal`.
 pub const CALLS_OUT_MAX: usize = 1_100;
@@ -105,6 +106,8 @@ pub struct PlanContext<'a> {
     pub s3_config: &'a S3Config,
     /// The wall clock, Unix milliseconds, as the host last told it: for what S3 shows to people. Zero where it never did.
     pub unix_ms: u64,
+    /// Whose the bucket must be that a call is about (`s3/of_owner.rs` sets it).
+    pub expected_owner: Option<Arc<str>>,
 }
 
 /// A keyspace document as last seen.

@@ -155,6 +155,7 @@ impl Director {
             s3: &mut self.s3,
             s3_config: &self.config.s3,
             unix_ms,
+            expected_owner: None,
         };
         let step = enter(planner.as_mut(), &mut context);
         plan.planner = Some(planner);

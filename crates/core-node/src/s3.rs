@@ -45,6 +45,7 @@ pub(crate) mod list;
 pub(crate) mod multipart;
 pub(crate) mod names;
 pub(crate) mod objects;
+pub(crate) mod of_owner;
 pub(crate) mod on_bucket;
 pub(crate) mod one_shard;
 pub(crate) mod quota;

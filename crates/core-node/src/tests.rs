@@ -365,7 +365,14 @@ fn bytes(text: &str) -> Bytes {
 }
 
 fn request(action: Action) -> Request {
-    Request { action, consistency: None, read_consistency: None, deadline: Duration::from_secs(5), request_id: None }
+    Request {
+        action,
+        consistency: None,
+        read_consistency: None,
+        deadline: Duration::from_secs(5),
+        request_id: None,
+        expected_bucket_owner: None,
+    }
 }
 
 fn level(action: Action, level: WriteConsistency, id: u128) -> Request {

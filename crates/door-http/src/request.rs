@@ -106,6 +106,8 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
     let read_consistency = fields.word("read_consistency", "UnknownLevel")?;
     let deadline = fields.number("deadline_ms", 1, DEADLINE_MAX.as_millis() as u64)?;
     let request_id = fields.text("request_id")?.map(|text| request_id(&text)).transpose()?;
+    let of_owner = own.is_none() && crate::s3::names_owner_beside(&asked);
+    let expected_bucket_owner = if of_owner { fields.text("expected_bucket_owner")?.map(Into::into) } else { None };
     let mut action = match own {
         None => Action::S3(crate::s3::parse(&asked, fields.rest())?),
         Some((name, _)) => action(name, body, &mut fields)?,
@@ -114,7 +116,7 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
         (*write, *read) = (consistency, read_consistency);
     }
     let deadline = deadline.map_or(DEADLINE_DEFAULT, Duration::from_millis);
-    Ok(Request { action, consistency, read_consistency, deadline, request_id })
+    Ok(Request { action, consistency, read_consistency, deadline, request_id, expected_bucket_owner })
 }
 
 fn action_named(name: &str) -> Result<(&'static str, &'static [&'static str]), Refusal> {

@@ -70,6 +70,27 @@ pub(crate) fn is_call(name: &str) -> bool {
     S3Action::NAMES.contains(&name)
 }
 
+/// The calls that are about no one bucket, or say themselves whose it must be.
+const WITHOUT_OWNER: &[&str] = &[
+    "CreateAccount",
+    "DeleteAccount",
+    "ListAccounts",
+    "CreateAccessKey",
+    "GetAccessKey",
+    "DeleteAccessKey",
+    "ListAccessKeys",
+    "CreateBucket",
+    "DeleteBucket",
+    "ListBuckets",
+    "ListFreedData",
+    "ForgetFreedData",
+];
+
+/// Whether a call of this name takes the field `expected_bucket_owner` beside its own.
+pub(crate) fn names_owner_beside(name: &str) -> bool {
+    !WITHOUT_OWNER.contains(&name)
+}
+
 /// Reads the call of this name from what is left of the body when the common fields are taken out.
 pub(crate) fn parse(name: &str, fields: Vec<(Cow<'_, str>, Value<'_>)>) -> Result<S3Action, Refusal> {
     let parsed = S3Action::read(name, Tree(Value::Object(grouped(name, fields))));

@@ -23,7 +23,7 @@ use crate::access::{acls_count, decide, Asked, Caller, Context};
 use crate::auth::Keys;
 use crate::convert::AskedAcl;
 use crate::error::{because, code, to_s3};
-use crate::metadata::{ask, tell, MetadataService};
+use crate::metadata::{ask, ask_of, tell, MetadataService};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
 use crate::{access::acl, validate};
@@ -104,6 +104,18 @@ impl Gateway {
         tell(&*self.metadata, action).await.map_err(to_s3)
     }
 
+    /// As `ask`, of a bucket that a caller was let through to: one of its owner's alone, for the name may be another's by
+    /// the time a body has come.
+    async fn ask_of<T: TryFrom<S3Answer>>(&self, bucket: &BucketInfo, action: impl Into<S3Action>) -> S3Result<T> {
+        ask_of(&*self.metadata, Some(&bucket.owner.id), action).await.map_err(to_s3)
+    }
+
+    /// As `tell`, likewise.
+    async fn tell_of(&self, bucket: &BucketInfo, action: impl Into<S3Action>) -> S3Result<()> {
+        let done = self.metadata.call(action.into(), Some(&bucket.owner.id)).await;
+        done.map(|_| ()).map_err(to_s3)
+    }
+
     /// Who sent a request.
     async fn who<T>(&self, request: &S3Request<T>) -> S3Result<Who> {
         let (caller, owner) = match &request.credentials {
@@ -161,10 +173,10 @@ impl Gateway {
         let (name, key_owned, version) = (bucket.bucket.clone(), key.to_owned(), version_id.map(str::to_owned));
         let read: Result<ObjectVersion, Refusal> = if with_data {
             let call = GetObject { bucket: name, key: key_owned, version_id: version, ..GetObject::default() };
-            ask(&*self.metadata, call).await
+            ask_of(&*self.metadata, Some(&bucket.owner.id), call).await
         } else {
             let call = HeadObject { bucket: name, key: key_owned, version_id: version, ..HeadObject::default() };
-            ask(&*self.metadata, call).await
+            ask_of(&*self.metadata, Some(&bucket.owner.id), call).await
         };
         let action = if version_id.is_some() { versioned } else { action };
         match read {
@@ -195,8 +207,13 @@ impl Gateway {
     }
 
     /// Asks for what names received bytes, and then settles or removes them.
-    async fn commit<T: TryFrom<S3Answer>>(&self, received: &Received, action: impl Into<S3Action>) -> S3Result<T> {
-        let asked: Result<T, Refusal> = ask(&*self.metadata, action).await;
+    async fn commit<T: TryFrom<S3Answer>>(
+        &self,
+        bucket: &BucketInfo,
+        received: &Received,
+        action: impl Into<S3Action>,
+    ) -> S3Result<T> {
+        let asked: Result<T, Refusal> = ask_of(&*self.metadata, Some(&bucket.owner.id), action).await;
         for location in received.data.locations() {
             // What fails here, the sweep does again.
             let _ = match &asked {

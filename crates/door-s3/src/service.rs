@@ -9,7 +9,7 @@ use crate::validate;
 use base_types::s3::{CorsRule, S3ErrorCode};
 use hyper::body::Body as _;
 use hyper::header::{HeaderMap, HeaderValue, CONNECTION, EXPECT, HOST, ORIGIN};
-use hyper::{Method, Request, Response, Uri};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use s3s::host::{DomainError, MultiDomain};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
@@ -67,10 +67,14 @@ impl Service {
             }
         };
         request.extensions_mut().insert(peer);
+        let renamed = renamed_for(request.method(), request.uri());
         let may_have_body = matches!(*request.method(), Method::PUT | Method::POST);
         let waits = text(request.headers(), EXPECT.as_str()).is_some_and(|it| it.eq_ignore_ascii_case("100-continue"));
         let says_no_continue = waits && request.body().is_end_stream();
         let mut response = self.inner.call(request).await?;
+        if let Some(renamed) = renamed.filter(|renamed| renamed.is_meant(&response)) {
+            response = refused(renamed.code, renamed.code.message())?;
+        }
         response.headers_mut().extend(cors.unwrap_or_default());
         if says_no_continue || may_have_body && !response.status().is_success() {
             // A refusal can come before the body was read. The client that waits for `100 Continue` will
@@ -110,6 +114,32 @@ impl Service {
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// A refusal of `s3s` for which the API has a code of its own where this subresource is put.
+struct Renamed {
+    subresource: &'static str,
+    /// What the refusal says.
+    says: &'static str,
+    code: S3ErrorCode,
+}
+
+const RENAMED: &[Renamed] = &[
+    Renamed { subresource: "acl", says: "<Code>MalformedXML</Code>", code: S3ErrorCode::MalformedACLError },
+    Renamed { subresource: "policy", says: "expected UTF-8 body", code: S3ErrorCode::MalformedPolicy },
+];
+
+fn renamed_for(method: &Method, uri: &Uri) -> Option<&'static Renamed> {
+    let names = |name: &str| uri.query().unwrap_or("").split('&').any(|pair| pair.split('=').next() == Some(name));
+    RENAMED.iter().filter(|_| *method == Method::PUT).find(|renamed| names(renamed.subresource))
+}
+
+impl Renamed {
+    /// Whether this is that refusal. Its body is there whole: `s3s` made it of one piece.
+    fn is_meant(&self, response: &Response<Body>) -> bool {
+        let says = |body: bytes::Bytes| body.windows(self.says.len()).any(|part| part == self.says.as_bytes());
+        response.status() == StatusCode::BAD_REQUEST && response.body().bytes().is_some_and(says)
+    }
 }
 
 fn refused(code: S3ErrorCode, message: &str) -> Result<Response<Body>, HttpError> {

@@ -90,14 +90,27 @@ impl MemoryMetadata {
 
 #[async_trait::async_trait]
 impl MetadataService for MemoryMetadata {
-    async fn call(&self, action: S3Action) -> Answered {
+    async fn call(&self, action: S3Action, owner: Option<&str>) -> Answered {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(owner) = owner {
+            state.expect_owner(&action, owner)?;
+        }
         state.now_ms = state.fixed_now_ms.unwrap_or_else(crate::gateway::now_ms);
         state.call(action)
     }
 }
 
 impl State {
+    /// The bucket that a call names, in its own words, must be of this account.
+    fn expect_owner(&mut self, action: &S3Action, owner: &str) -> Result<(), Refusal> {
+        let fields = action.write(serde_json::value::Serializer).unwrap_or_default();
+        let name = fields.get("bucket").and_then(|name| name.as_str()).unwrap_or_default();
+        match self.buckets.get(name) {
+            Some(bucket) if bucket.info.owner.id != owner => Err(S3ErrorCode::AccessDenied.into()),
+            _ => Ok(()),
+        }
+    }
+
     fn call(&mut self, action: S3Action) -> Answered {
         use S3Action as A;
         match action {

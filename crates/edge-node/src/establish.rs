@@ -88,8 +88,14 @@ async fn until<T, F: std::future::Future<Output = Result<T, String>>>(step: impl
 }
 
 async fn ask(door: &Rc<LaneDoor>, action: Action) -> Response {
-    let request =
-        Request { action, consistency: None, read_consistency: None, deadline: DEADLINE_MAX, request_id: None };
+    let request = Request {
+        action,
+        consistency: None,
+        read_consistency: None,
+        deadline: DEADLINE_MAX,
+        request_id: None,
+        expected_bucket_owner: None,
+    };
     door.clone().ask(request).await
 }
 

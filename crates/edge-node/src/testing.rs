@@ -44,7 +44,7 @@ impl Stub {
 impl Stub {
     /// The memory never waits: one look is enough.
     fn s3(&self, call: S3Action) -> Response {
-        let mut asked = self.metadata.call(call);
+        let mut asked = self.metadata.call(call, None);
         match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(answer)) => {
                 Ok(Answer { result: ActionResult::S3(answer), at: None, level: None, cluster: None })

@@ -138,6 +138,7 @@ impl Measure {
             read_consistency: None,
             deadline: Duration::from_micros(DEADLINE_US),
             request_id: Some(RequestId((number as u128) << 64 | client.written)),
+            expected_bucket_owner: None,
         };
         let node = self.random.below(NODES) as usize;
         match self.world.ask(node, request) {
@@ -196,6 +197,7 @@ impl Measure {
                 read_consistency: None,
                 deadline: Duration::from_micros(DEADLINE_US),
                 request_id: Some(RequestId(1 << 120 | self.calls)),
+                expected_bucket_owner: None,
             };
             if let Some(ticket) = self.world.ask(node, request) {
                 self.control = Some((ticket, false, None));

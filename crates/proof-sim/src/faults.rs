@@ -405,8 +405,14 @@ fn ask(world: &mut World, action: Action) -> bool {
         Action::RemoveMember { name, node } => Some((name.clone(), *node, false)),
         _ => None,
     };
-    let request =
-        Request { action, consistency: None, read_consistency: None, deadline: OPERATOR_DEADLINE, request_id: None };
+    let request = Request {
+        action,
+        consistency: None,
+        read_consistency: None,
+        deadline: OPERATOR_DEADLINE,
+        request_id: None,
+        expected_bucket_owner: None,
+    };
     if world.plan.layer == Layer::Lane {
         return (0..world.nodes.len()).filter(|node| world.ask(*node, request.clone()).is_some()).count() > 0;
     }

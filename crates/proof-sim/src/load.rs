@@ -317,6 +317,7 @@ impl Load {
             }),
             deadline: Duration::from_micros(micros),
             request_id: Some(open.request_id),
+            expected_bucket_owner: None,
         };
         match world.ask(node, request) {
             Some(ticket) => {

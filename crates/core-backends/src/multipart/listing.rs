@@ -28,7 +28,8 @@ pub(super) fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcom
         }
         Query::Older { before_unix_ms, after, limit } => older(space, before_unix_ms, after, limit),
         Query::Freed { after, limit, aged_ms } => {
-            let (rows, more) = crate::freed::list(space, keys::FREED, after, limit, now_ms.checked_sub(aged_ms))?;
+            let (rows, more) =
+                crate::freed::list(space, super::freed_queue(space)?, after, limit, now_ms.checked_sub(aged_ms))?;
             Ok(Ok(Reply::Freed { rows, more }))
         }
         Query::Upkeep => upkeep(now_ms, space),

@@ -365,7 +365,7 @@ pub(super) fn reopen(work: &mut Work<'_>, epoch: u64) -> Outcome<Reply> {
 
 /// Freed data that has been handed on leaves the queue.
 pub(super) fn forget_freed(work: &mut Work<'_>, until: u64) -> Outcome<Reply> {
-    let (count, more) = freed::forget(work.space, keys::FREED, until)?;
+    let (count, more) = freed::forget(work.space, work.shard.freed_queue(), until)?;
     work.shard.freed_rows = work.shard.freed_rows.saturating_sub(count);
     Ok(Ok(Reply::Dropped { more }))
 }

@@ -18,6 +18,7 @@
 use super::command::{ImportCursor, Peer, PinInfo, Range, RangeDigest, ShardInfo, ShardState, Totals};
 use super::growth::Growth;
 use super::keys;
+use crate::freed::Queue;
 use crate::wire::wire_struct;
 use crate::{corrupt_row, SpaceRead};
 use base_engine::EngineError;
@@ -112,6 +113,11 @@ impl Shard {
     pub fn removal(&mut self) -> &mut ImportCursor {
         self.cursors.resize_with(1, ImportCursor::default);
         &mut self.cursors[0]
+    }
+
+    /// What waits to be collected.
+    pub fn freed_queue(&self) -> Queue {
+        Queue { tag: keys::FREED, last: self.freed, rows: self.freed_rows }
     }
 
     pub fn new(state: ShardState, epoch: u64, range: Range) -> Shard {

@@ -1,6 +1,7 @@
 //! The shard backend against a plain model, and one by one.
 
 pub mod bed;
+mod cost;
 mod listing;
 pub mod model;
 #[cfg(feature = "mutants")]

@@ -6,6 +6,7 @@
 
 use super::chain::chain;
 use super::objects::Put;
+use super::of_owner::of_anyone;
 use super::one_shard::one_shard;
 use super::request::Terms;
 use super::{multipart, objects, Offered};
@@ -52,7 +53,7 @@ fn after_source(name: &'static str, source: Box<dyn Planner>, then: OnSource) ->
         }
         then(found).map_err(Failure::from)
     };
-    chain(name, source, Box::new(on_answer))
+    chain(name, of_anyone(source), Box::new(on_answer))
 }
 
 /// Refuses a source that is not as it must be; what would be `NotModified` of a read is a failure here.

@@ -21,7 +21,7 @@ use super::directory;
 use super::ending::{Elapsed, Ending, Progress};
 use super::entries::{self, EntryDocument};
 use super::names;
-use super::on_bucket::no_such_bucket;
+use super::on_bucket::{no_such_bucket, not_of_expected_owner};
 use super::record::{read_record, write_record, BucketRecord, BucketState};
 use super::request::{done, map_read, map_write, multipart_write, reply, shard_read, shard_write, Terms};
 use super::work::{planner, Work};
@@ -251,9 +251,7 @@ impl Delete {
             (Some(Name::Owned(claim)), None)
                 if self.expected_owner.as_ref().is_some_and(|own| *own != claim.account) =>
             {
-                let message =
-                    format!("bucket '{}' is not of the account that expected_bucket_owner names", self.bucket);
-                Err(S3ErrorCode::AccessDenied.because(message).into())
+                Err(not_of_expected_owner(&self.bucket).into())
             }
             (Some(Name::Owned(claim)), None) => {
                 let id = claim.id;

@@ -185,6 +185,7 @@ impl<W: BucketWork> OnBucket<W> {
 
     fn enter(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<Step, Trouble> {
         let Some(place) = self.place.clone() else { return self.go(context) };
+        check_owner(context, self.work.bucket(), &place.bucket)?;
         self.asked = Asked::Work;
         let mut step = self.work.next(context, &place, answers)?;
         if let Step::Calls(calls) = &mut step {
@@ -302,6 +303,21 @@ impl<W: BucketWork> OnBucket<W> {
         }
         brief_pause(context, code, times)
     }
+}
+
+/// Refuses a bucket that is another's than the caller thinks. A bucket's id has one owner for good, and all that a work
+/// asks goes to the id it is handed: so nothing is done to a bucket that got the name meanwhile.
+fn check_owner(context: &PlanContext<'_>, name: &str, bucket: &Bucket) -> Result<(), Refusal> {
+    match &context.expected_owner {
+        Some(expected) if **expected != *bucket.record.info.owner.id => Err(not_of_expected_owner(name)),
+        _ => Ok(()),
+    }
+}
+
+/// The bucket is another's than it is expected to be.
+pub(crate) fn not_of_expected_owner(name: &str) -> Refusal {
+    let message = format!("bucket '{name}' is not of the account that expected_bucket_owner names");
+    S3ErrorCode::AccessDenied.because(message)
 }
 
 /// A jittered pause behind the same refusal for the n-th time (from 1).

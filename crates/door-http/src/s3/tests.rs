@@ -114,6 +114,28 @@ fn every_call_is_reached_by_its_name() {
 }
 
 #[test]
+fn a_call_on_a_bucket_says_whose_it_must_be() {
+    for name in S3Action::NAMES {
+        let refusal = read(&format!(r#"{{"action":"{name}"}}"#)).err().map_or(String::new(), |refusal| refusal.message);
+        let on_bucket = refusal.contains("needs the field 'bucket'");
+        let alone = ["CreateBucket", "DeleteBucket"].contains(name);
+        assert_eq!(names_owner_beside(name), on_bucket && !alone, "{name}: {refusal}");
+    }
+    let request = read(r#"{"action":"GetObject","bucket":"b","key":"k","expected_bucket_owner":"ann"}"#).unwrap();
+    assert_eq!(request.expected_bucket_owner.as_deref(), Some("ann"));
+    let body = r#"{"action":"DeleteBucket","bucket":"b","expected_bucket_owner":"ann"}"#;
+    let S3Action::DeleteBucket(removal) = call(body) else { panic!("a removal") };
+    assert_eq!(
+        (removal.expected_bucket_owner.as_deref(), read(body).unwrap().expected_bucket_owner),
+        (Some("ann"), None)
+    );
+    let beside = r#"{"action":"ListBuckets","account":"ann","expected_bucket_owner":"ann"}"#;
+    assert_eq!(read(beside).unwrap_err().code, "UnknownField");
+    let wrong = r#"{"action":"HeadBucket","bucket":"b","expected_bucket_owner":7}"#;
+    assert_eq!(read(wrong).unwrap_err().code, "InvalidField");
+}
+
+#[test]
 fn answers_are_fields_of_the_envelope() {
     let write = |answer: S3Answer| {
         let answer = Answer { result: ActionResult::S3(answer), at: None, level: None, cluster: None };

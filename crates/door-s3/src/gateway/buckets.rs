@@ -73,7 +73,7 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::DeleteBucketOutput>> {
         let opened = self.open(&request, &request.input.bucket, "s3:DeleteBucket").await?;
         // It may be another's by the time the core removes it.
-        let expected_bucket_owner = opened.who.expected_bucket_owner;
+        let expected_bucket_owner = Some(opened.bucket.owner.id);
         self.tell(DeleteBucket { bucket: request.input.bucket, expected_bucket_owner }).await?;
         Ok(S3Response::new(dto::DeleteBucketOutput::default()))
     }

@@ -134,7 +134,7 @@ impl Gateway {
             conditions: target_conditions(&request.headers)?,
             data_expires_ms: received.expires_ms,
         };
-        let put: PutObjectAnswer = self.commit(&received, call).await?;
+        let put: PutObjectAnswer = self.commit(&opened.bucket, &received, call).await?;
         let mut result = dto::CopyObjectResult {
             e_tag: Some(convert::etag(&put.etag)),
             last_modified: Some(convert::timestamp(put.last_modified_ms)),
@@ -189,7 +189,7 @@ impl Gateway {
         );
         let found = self.source(&opened, &input.copy_source, &conditions).await?;
         let range = source_range(input.copy_source_range.as_deref(), found.size)?;
-        let upload = self.upload(&input.bucket, &input.key, &input.upload_id).await?;
+        let upload = self.upload(&opened.bucket, &input.key, &input.upload_id).await?;
         let mut promise = part_promise(&upload);
         promise.length = Some(range.end - range.start);
         let received = self.copy_bytes(&found, range, promise, (&input.bucket, &input.key)).await?;
@@ -204,7 +204,7 @@ impl Gateway {
             checksums: received.hashed.checksums.clone(),
             data_expires_ms: received.expires_ms,
         };
-        let part: PartUploaded = self.commit(&received, call).await?;
+        let part: PartUploaded = self.commit(&opened.bucket, &received, call).await?;
         let mut result = dto::CopyPartResult {
             e_tag: Some(convert::etag(&part.etag)),
             last_modified: Some(convert::timestamp(part.last_modified_ms)),

@@ -1,6 +1,6 @@
 //! Listings: objects (both versions of the API), versions, uploads, parts.
 
-use super::Gateway;
+use super::{Gateway, Opened};
 use crate::convert::{self, owner_to_wire, timestamp};
 use crate::error::{because, to_s3};
 use crate::validate;
@@ -78,7 +78,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::ListObjectsInput>,
     ) -> S3Result<S3Response<dto::ListObjectsOutput>> {
-        self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
+        let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_keys = page_size(input.max_keys, "maxKeys")?;
@@ -90,7 +90,7 @@ impl Gateway {
             max_keys: Some(max_keys),
             encoding_type: None,
         };
-        let page: ObjectPage = self.ask(call).await?;
+        let page: ObjectPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
         // The first version of the API tells the next marker only where a delimiter groups keys.
         let next_marker = page.next_marker.filter(|_| page.is_truncated && input.delimiter.is_some()).map(text);
@@ -115,7 +115,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::ListObjectsV2Input>,
     ) -> S3Result<S3Response<dto::ListObjectsV2Output>> {
-        self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
+        let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_keys = page_size(input.max_keys, "max-keys")?;
@@ -134,7 +134,7 @@ impl Gateway {
             encoding_type: None,
             snapshot: false,
         };
-        let page: ObjectPage = self.ask(call).await?;
+        let page: ObjectPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
         let contents: Vec<dto::Object> =
             page.contents.into_iter().map(|entry| object_to_wire(entry, encoding, with_owner)).collect();
@@ -159,7 +159,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::ListObjectVersionsInput>,
     ) -> S3Result<S3Response<dto::ListObjectVersionsOutput>> {
-        self.open(&request, &request.input.bucket, "s3:ListBucketVersions").await?;
+        let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucketVersions").await?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_keys = page_size(input.max_keys, "maxKeys")?;
@@ -180,7 +180,7 @@ impl Gateway {
             max_keys: Some(max_keys),
             encoding_type: None,
         };
-        let page: VersionPage = self.ask(call).await?;
+        let page: VersionPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
         let (markers, versions): (Vec<_>, Vec<_>) = page.versions.into_iter().partition(|entry| entry.delete_marker);
         let marker = |entry: VersionEntry| dto::DeleteMarkerEntry {
@@ -225,7 +225,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<dto::ListMultipartUploadsOutput>> {
-        self.open(&request, &request.input.bucket, "s3:ListBucketMultipartUploads").await?;
+        let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucketMultipartUploads").await?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_uploads = page_size(input.max_uploads, "max-uploads")?;
@@ -238,7 +238,7 @@ impl Gateway {
             max_uploads: Some(max_uploads),
             encoding_type: None,
         };
-        let page: Uploads = self.ask(call).await?;
+        let page: Uploads = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
         let upload = |entry: UploadEntry| dto::MultipartUpload {
             checksum_algorithm: entry
@@ -276,7 +276,8 @@ impl Gateway {
         request: S3Request<dto::ListPartsInput>,
     ) -> S3Result<S3Response<dto::ListPartsOutput>> {
         let input = &request.input;
-        self.open_key(&request, &input.bucket, &input.key, "s3:ListMultipartUploadParts").await?;
+        let Opened { bucket, .. } =
+            self.open_key(&request, &input.bucket, &input.key, "s3:ListMultipartUploadParts").await?;
         let input = request.input;
         validate::key(&input.key).map_err(to_s3)?;
         let max_parts = page_size(input.max_parts, "max-parts")?;
@@ -288,7 +289,7 @@ impl Gateway {
             max_parts: Some(max_parts),
             part_number_marker: marker,
         };
-        let page: Parts = self.ask(call).await?;
+        let page: Parts = self.ask_of(&bucket, call).await?;
         let part = |part: PartEntry| {
             let mut wire = dto::Part {
                 e_tag: Some(convert::etag(&part.etag)),

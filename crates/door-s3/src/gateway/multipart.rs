@@ -3,7 +3,7 @@
 use super::objects::{
     announced, asked_extras, empty_body, named_algorithm, promised_length, refuse_customer_keys, write_conditions,
 };
-use super::Gateway;
+use super::{Gateway, Opened};
 use crate::checksum;
 use crate::convert::{self, checksums_of, set_checksums};
 use crate::error::{because, code, to_s3};
@@ -33,15 +33,15 @@ pub(super) fn part_promise(upload: &UploadEntry) -> Promise {
 
 impl Gateway {
     /// An upload that is under way.
-    pub(super) async fn upload(&self, bucket: &str, key: &str, upload_id: &str) -> S3Result<UploadEntry> {
+    pub(super) async fn upload(&self, bucket: &BucketInfo, key: &str, upload_id: &str) -> S3Result<UploadEntry> {
         let call = ListParts {
-            bucket: bucket.to_owned(),
+            bucket: bucket.bucket.clone(),
             key: key.to_owned(),
             upload_id: upload_id.to_owned(),
             max_parts: Some(0),
             part_number_marker: None,
         };
-        Ok(self.ask::<Parts>(call).await?.upload)
+        Ok(self.ask_of::<Parts>(bucket, call).await?.upload)
     }
 
     pub(super) async fn on_create_multipart_upload(
@@ -83,7 +83,7 @@ impl Gateway {
             checksum_type: kind,
             initiator: opened.who.owner.clone(),
         };
-        let created: UploadCreated = self.ask(call).await?;
+        let created: UploadCreated = self.ask_of(&opened.bucket, call).await?;
         Ok(S3Response::new(dto::CreateMultipartUploadOutput {
             bucket: Some(request.input.bucket),
             key: Some(request.input.key),
@@ -99,13 +99,14 @@ impl Gateway {
         &self,
         mut request: S3Request<dto::UploadPartInput>,
     ) -> S3Result<S3Response<dto::UploadPartOutput>> {
-        self.open_key(&request, &request.input.bucket, &request.input.key, "s3:PutObject").await?;
+        let key = &request.input.key;
+        let Opened { bucket, .. } = self.open_key(&request, &request.input.bucket, key, "s3:PutObject").await?;
         let body = request.input.body.take().unwrap_or_else(empty_body);
         let trailers = request.trailing_headers.take();
         let input = &request.input;
         refuse_customer_keys!(input);
         let part_number = validate::part_number(input.part_number).map_err(to_s3)?;
-        let upload = self.upload(&input.bucket, &input.key, &input.upload_id).await?;
+        let upload = self.upload(&bucket, &input.key, &input.upload_id).await?;
         let promise = Promise {
             length: Some(promised_length(&request.headers, input.content_length)?),
             md5: input.content_md5.clone(),
@@ -128,7 +129,7 @@ impl Gateway {
             checksums: received.hashed.checksums.clone(),
             data_expires_ms: received.expires_ms,
         };
-        let part: PartUploaded = self.commit(&received, call).await?;
+        let part: PartUploaded = self.commit(&bucket, &received, call).await?;
         let mut output = dto::UploadPartOutput { e_tag: Some(convert::etag(&part.etag)), ..Default::default() };
         set_checksums!(output, &received.hashed.checksums);
         Ok(S3Response::new(output))
@@ -139,7 +140,7 @@ impl Gateway {
         request: S3Request<dto::CompleteMultipartUploadInput>,
     ) -> S3Result<S3Response<dto::CompleteMultipartUploadOutput>> {
         let input = &request.input;
-        self.open_key(&request, &input.bucket, &input.key, "s3:PutObject").await?;
+        let Opened { bucket, .. } = self.open_key(&request, &input.bucket, &input.key, "s3:PutObject").await?;
         refuse_customer_keys!(input);
         let named = input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_ref());
         let named = named.ok_or_else(|| code(S3ErrorCode::MalformedXML))?;
@@ -148,7 +149,7 @@ impl Gateway {
         let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
         let promised = checksums_of!(input);
         checksum::well_formed(&promised).map_err(to_s3)?;
-        let known = self.all_parts(&input.bucket, &input.key, &input.upload_id).await?;
+        let known = self.all_parts(&bucket, &input.key, &input.upload_id).await?;
         let checksums = match &known {
             Some((upload, known)) => joined_checksums(upload, known, &parts, &promised)?,
             // Completed already, or aborted: the metadata service knows which.
@@ -164,7 +165,7 @@ impl Gateway {
             mpu_object_size,
             conditions,
         };
-        let put: PutObjectAnswer = self.ask(call).await?;
+        let put: PutObjectAnswer = self.ask_of(&bucket, call).await?;
         let mut output = dto::CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", request.input.bucket, encode_url(&request.input.key))),
             bucket: Some(request.input.bucket),
@@ -181,7 +182,7 @@ impl Gateway {
     /// All parts of an upload; `None` where it is not under way.
     async fn all_parts(
         &self,
-        bucket: &str,
+        bucket: &BucketInfo,
         key: &str,
         upload_id: &str,
     ) -> S3Result<Option<(UploadEntry, Vec<PartEntry>)>> {
@@ -189,13 +190,13 @@ impl Gateway {
         let mut parts = Vec::new();
         for _ in 0..PAGES_MAX {
             let call = ListParts {
-                bucket: bucket.to_owned(),
+                bucket: bucket.bucket.clone(),
                 key: key.to_owned(),
                 upload_id: upload_id.to_owned(),
                 max_parts: Some(PAGE_PARTS),
                 part_number_marker: marker,
             };
-            let page: Parts = match self.ask(call).await {
+            let page: Parts = match self.ask_of(bucket, call).await {
                 Ok(page) => page,
                 Err(error) if error.code().as_str() == S3ErrorCode::NoSuchUpload.name() => return Ok(None),
                 Err(error) => return Err(error),
@@ -214,7 +215,8 @@ impl Gateway {
         request: S3Request<dto::AbortMultipartUploadInput>,
     ) -> S3Result<S3Response<dto::AbortMultipartUploadOutput>> {
         let input = &request.input;
-        self.open_key(&request, &input.bucket, &input.key, "s3:AbortMultipartUpload").await?;
+        let Opened { bucket, .. } =
+            self.open_key(&request, &input.bucket, &input.key, "s3:AbortMultipartUpload").await?;
         let input = request.input;
         let call = AbortMultipartUpload {
             bucket: input.bucket,
@@ -222,7 +224,7 @@ impl Gateway {
             upload_id: input.upload_id,
             if_match_initiated_time_ms: input.if_match_initiated_time.as_ref().map(convert::millis),
         };
-        self.tell(call).await?;
+        self.tell_of(&bucket, call).await?;
         let mut response = S3Response::new(dto::AbortMultipartUploadOutput::default());
         response.status = Some(hyper::StatusCode::NO_CONTENT);
         Ok(response)

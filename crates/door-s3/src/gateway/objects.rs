@@ -196,7 +196,7 @@ impl Gateway {
             data_expires_ms: received.expires_ms,
         };
         let encryption = call.headers.server_side_encryption.clone();
-        let put: PutObjectAnswer = self.commit(&received, call).await?;
+        let put: PutObjectAnswer = self.commit(&opened.bucket, &received, call).await?;
         let mut output = dto::PutObjectOutput {
             e_tag: Some(convert::etag(&put.etag)),
             version_id: put.version_id,
@@ -305,20 +305,19 @@ impl Gateway {
         if bypass {
             opened.who.authorize(&opened.bucket, "s3:BypassGovernanceRetention", Some(&input.key), None)?;
         }
-        let deleted: DeleteObjectAnswer = self
-            .ask(DeleteObject {
-                bucket: input.bucket.clone(),
-                key: input.key.clone(),
-                version_id: input.version_id.clone(),
-                bypass_governance_retention: bypass,
-                conditions: WriteConditions {
-                    if_match: input.if_match.as_ref().map(convert::condition),
-                    if_none_match: None,
-                    if_match_last_modified_ms: input.if_match_last_modified_time.as_ref().map(convert::millis),
-                    if_match_size: input.if_match_size.and_then(|size| u64::try_from(size).ok()),
-                },
-            })
-            .await?;
+        let call = DeleteObject {
+            bucket: input.bucket.clone(),
+            key: input.key.clone(),
+            version_id: input.version_id.clone(),
+            bypass_governance_retention: bypass,
+            conditions: WriteConditions {
+                if_match: input.if_match.as_ref().map(convert::condition),
+                if_none_match: None,
+                if_match_last_modified_ms: input.if_match_last_modified_time.as_ref().map(convert::millis),
+                if_match_size: input.if_match_size.and_then(|size| u64::try_from(size).ok()),
+            },
+        };
+        let deleted: DeleteObjectAnswer = self.ask_of(&opened.bucket, call).await?;
         let mut response = S3Response::new(dto::DeleteObjectOutput {
             delete_marker: deleted.delete_marker.then_some(true),
             version_id: deleted.version_id,
@@ -357,7 +356,7 @@ impl Gateway {
         }
         if !allowed.is_empty() {
             let call = DeleteObjects { bucket: input.bucket, objects: allowed, bypass_governance_retention: bypass };
-            let answer: DeleteObjectsAnswer = self.ask(call).await?;
+            let answer: DeleteObjectsAnswer = self.ask_of(&bucket, call).await?;
             results.extend(answer.results);
         }
         Ok(S3Response::new(deletes_to_wire(results, input.delete.quiet.unwrap_or(false))))

@@ -19,8 +19,8 @@ macro_rules! delete_setting {
                 &self,
                 request: S3Request<dto::$input>,
             ) -> S3Result<S3Response<dto::$output>> {
-                self.open(&request, &request.input.bucket, $right).await?;
-                self.tell($call { bucket: request.input.bucket }).await?;
+                let bucket = self.open(&request, &request.input.bucket, $right).await?.bucket;
+                self.tell_of(&bucket, $call { bucket: request.input.bucket }).await?;
                 Ok(S3Response::new(dto::$output::default()))
             })*
         }
@@ -66,7 +66,7 @@ impl Gateway {
             return Err(code(S3ErrorCode::AccessControlListNotSupported));
         }
         refuse_blocked_acl(&bucket, &acl)?;
-        self.tell(PutBucketAcl { bucket: input.bucket, acl }).await?;
+        self.tell_of(&bucket, PutBucketAcl { bucket: input.bucket, acl }).await?;
         Ok(S3Response::new(dto::PutBucketAclOutput::default()))
     }
 
@@ -99,7 +99,7 @@ impl Gateway {
         if policy.is_public() && bucket.public_access_block.unwrap_or_default().block_public_policy {
             return Err(because(S3ErrorCode::AccessDenied, "the bucket's public access block refuses public policies"));
         }
-        self.tell(PutBucketPolicy { bucket: request.input.bucket, policy: request.input.policy }).await?;
+        self.tell_of(&bucket, PutBucketPolicy { bucket: request.input.bucket, policy: request.input.policy }).await?;
         Ok(S3Response::new(dto::PutBucketPolicyOutput::default()))
     }
 
@@ -126,7 +126,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::PutBucketCorsInput>,
     ) -> S3Result<S3Response<dto::PutBucketCorsOutput>> {
-        self.open(&request, &request.input.bucket, "s3:PutBucketCORS").await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketCORS").await?.bucket;
         let ours = |rule: dto::CORSRule| CorsRule {
             id: rule.id,
             allowed_methods: rule.allowed_methods,
@@ -137,7 +137,7 @@ impl Gateway {
         };
         let cors_rules: Vec<CorsRule> = request.input.cors_configuration.cors_rules.into_iter().map(ours).collect();
         validate::cors(&cors_rules).map_err(to_s3)?;
-        self.tell(PutBucketCors { bucket: request.input.bucket, cors_rules }).await?;
+        self.tell_of(&bucket, PutBucketCors { bucket: request.input.bucket, cors_rules }).await?;
         Ok(S3Response::new(dto::PutBucketCorsOutput::default()))
     }
 
@@ -145,8 +145,8 @@ impl Gateway {
         &self,
         request: S3Request<dto::GetBucketTaggingInput>,
     ) -> S3Result<S3Response<dto::GetBucketTaggingOutput>> {
-        self.open(&request, &request.input.bucket, "s3:GetBucketTagging").await?;
-        let found: Tagging = self.ask(GetBucketTagging { bucket: request.input.bucket }).await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:GetBucketTagging").await?.bucket;
+        let found: Tagging = self.ask_of(&bucket, GetBucketTagging { bucket: request.input.bucket }).await?;
         Ok(S3Response::new(dto::GetBucketTaggingOutput { tag_set: convert::tags_to_wire(found.tags) }))
     }
 
@@ -154,10 +154,10 @@ impl Gateway {
         &self,
         request: S3Request<dto::PutBucketTaggingInput>,
     ) -> S3Result<S3Response<dto::PutBucketTaggingOutput>> {
-        self.open(&request, &request.input.bucket, "s3:PutBucketTagging").await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketTagging").await?.bucket;
         let tags = convert::tags_of(request.input.tagging.tag_set)?;
         validate::bucket_tags(&tags).map_err(to_s3)?;
-        self.tell(PutBucketTagging { bucket: request.input.bucket, tags }).await?;
+        self.tell_of(&bucket, PutBucketTagging { bucket: request.input.bucket, tags }).await?;
         Ok(S3Response::new(dto::PutBucketTaggingOutput::default()))
     }
 
@@ -194,13 +194,13 @@ impl Gateway {
                 ))
             }
         };
-        if status == Versioning::Suspended && bucket.object_lock.is_some_and(|lock| lock.enabled) {
+        if status == Versioning::Suspended && bucket.object_lock.as_ref().is_some_and(|lock| lock.enabled) {
             return Err(because(
                 S3ErrorCode::InvalidBucketState,
                 "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.",
             ));
         }
-        self.tell(PutBucketVersioning { bucket: request.input.bucket, status }).await?;
+        self.tell_of(&bucket, PutBucketVersioning { bucket: request.input.bucket, status }).await?;
         Ok(S3Response::new(dto::PutBucketVersioningOutput::default()))
     }
 
@@ -237,7 +237,7 @@ impl Gateway {
                 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
             ));
         }
-        self.tell(PutBucketOwnershipControls { bucket: request.input.bucket, object_ownership }).await?;
+        self.tell_of(&bucket, PutBucketOwnershipControls { bucket: request.input.bucket, object_ownership }).await?;
         Ok(S3Response::new(dto::PutBucketOwnershipControlsOutput::default()))
     }
 
@@ -261,7 +261,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::PutPublicAccessBlockInput>,
     ) -> S3Result<S3Response<dto::PutPublicAccessBlockOutput>> {
-        self.open(&request, &request.input.bucket, "s3:PutBucketPublicAccessBlock").await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:PutBucketPublicAccessBlock").await?.bucket;
         let asked = &request.input.public_access_block_configuration;
         let public_access_block = PublicAccessBlock {
             block_public_acls: asked.block_public_acls.unwrap_or(false),
@@ -269,7 +269,7 @@ impl Gateway {
             block_public_policy: asked.block_public_policy.unwrap_or(false),
             restrict_public_buckets: asked.restrict_public_buckets.unwrap_or(false),
         };
-        self.tell(PutPublicAccessBlock { bucket: request.input.bucket, public_access_block }).await?;
+        self.tell_of(&bucket, PutPublicAccessBlock { bucket: request.input.bucket, public_access_block }).await?;
         Ok(S3Response::new(dto::PutPublicAccessBlockOutput::default()))
     }
 
@@ -320,7 +320,7 @@ impl Gateway {
                 "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
             ));
         }
-        self.tell(PutObjectLockConfiguration { bucket: request.input.bucket, object_lock }).await?;
+        self.tell_of(&bucket, PutObjectLockConfiguration { bucket: request.input.bucket, object_lock }).await?;
         Ok(S3Response::new(dto::PutObjectLockConfigurationOutput::default()))
     }
 
@@ -348,7 +348,7 @@ impl Gateway {
         &self,
         request: S3Request<dto::PutBucketEncryptionInput>,
     ) -> S3Result<S3Response<dto::PutBucketEncryptionOutput>> {
-        self.open(&request, &request.input.bucket, "s3:PutEncryptionConfiguration").await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:PutEncryptionConfiguration").await?.bucket;
         let rules = request.input.server_side_encryption_configuration.rules;
         let [rule] = &rules[..] else { return Err(code(S3ErrorCode::MalformedXML)) };
         let by_default = rule.apply_server_side_encryption_by_default.as_ref();
@@ -358,7 +358,7 @@ impl Gateway {
             sse_algorithm: by_default.sse_algorithm.as_str().to_owned(),
             bucket_key_enabled: rule.bucket_key_enabled.unwrap_or(false),
         };
-        self.tell(PutBucketEncryption { bucket: request.input.bucket, encryption }).await?;
+        self.tell_of(&bucket, PutBucketEncryption { bucket: request.input.bucket, encryption }).await?;
         Ok(S3Response::new(dto::PutBucketEncryptionOutput::default()))
     }
 
@@ -366,8 +366,9 @@ impl Gateway {
         &self,
         request: S3Request<dto::GetBucketLifecycleConfigurationInput>,
     ) -> S3Result<S3Response<dto::GetBucketLifecycleConfigurationOutput>> {
-        self.open(&request, &request.input.bucket, "s3:GetLifecycleConfiguration").await?;
-        let found: BucketLifecycle = self.ask(GetBucketLifecycleConfiguration { bucket: request.input.bucket }).await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:GetLifecycleConfiguration").await?.bucket;
+        let found: BucketLifecycle =
+            self.ask_of(&bucket, GetBucketLifecycleConfiguration { bucket: request.input.bucket }).await?;
         let rules = Some(found.rules.into_iter().map(rule_to_wire).collect());
         Ok(S3Response::new(dto::GetBucketLifecycleConfigurationOutput { rules, ..Default::default() }))
     }
@@ -376,11 +377,11 @@ impl Gateway {
         &self,
         request: S3Request<dto::PutBucketLifecycleConfigurationInput>,
     ) -> S3Result<S3Response<dto::PutBucketLifecycleConfigurationOutput>> {
-        self.open(&request, &request.input.bucket, "s3:PutLifecycleConfiguration").await?;
+        let bucket = self.open(&request, &request.input.bucket, "s3:PutLifecycleConfiguration").await?.bucket;
         let configuration = request.input.lifecycle_configuration.ok_or_else(|| code(S3ErrorCode::MalformedXML))?;
         let rules = configuration.rules.into_iter().map(rule_of).collect::<S3Result<Vec<LifecycleRule>>>()?;
         validate::lifecycle(&rules).map_err(to_s3)?;
-        self.tell(PutBucketLifecycleConfiguration { bucket: request.input.bucket, rules }).await?;
+        self.tell_of(&bucket, PutBucketLifecycleConfiguration { bucket: request.input.bucket, rules }).await?;
         Ok(S3Response::new(dto::PutBucketLifecycleConfigurationOutput::default()))
     }
 }

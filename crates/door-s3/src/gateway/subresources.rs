@@ -86,7 +86,8 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::PutObjectTaggingOutput>> {
         let input = &request.input;
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
-        self.subject(&request, at, ("s3:PutObjectTagging", "s3:PutObjectVersionTagging")).await?;
+        let rights = ("s3:PutObjectTagging", "s3:PutObjectVersionTagging");
+        let (bucket, _) = self.subject(&request, at, rights).await?;
         let tags = convert::tags_of(request.input.tagging.tag_set)?;
         validate::object_tags(&tags).map_err(to_s3)?;
         let call = PutObjectTagging {
@@ -95,7 +96,7 @@ impl Gateway {
             version_id: request.input.version_id,
             tags,
         };
-        let changed: VersionChanged = self.ask(call).await?;
+        let changed: VersionChanged = self.ask_of(&bucket, call).await?;
         Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id: changed.version_id }))
     }
 
@@ -105,10 +106,11 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::DeleteObjectTaggingOutput>> {
         let input = &request.input;
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
-        self.subject(&request, at, ("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging")).await?;
+        let rights = ("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging");
+        let (bucket, _) = self.subject(&request, at, rights).await?;
         let input = request.input;
         let call = DeleteObjectTagging { bucket: input.bucket, key: input.key, version_id: input.version_id };
-        let changed: VersionChanged = self.ask(call).await?;
+        let changed: VersionChanged = self.ask_of(&bucket, call).await?;
         let mut response = S3Response::new(dto::DeleteObjectTaggingOutput { version_id: changed.version_id });
         response.status = Some(hyper::StatusCode::NO_CONTENT);
         Ok(response)
@@ -149,7 +151,7 @@ impl Gateway {
         }
         refuse_blocked_acl(&bucket, &acl)?;
         let call = PutObjectAcl { bucket: input.bucket, key: input.key, version_id: input.version_id, acl };
-        let _: VersionChanged = self.ask(call).await?;
+        let _: VersionChanged = self.ask_of(&bucket, call).await?;
         Ok(S3Response::new(dto::PutObjectAclOutput::default()))
     }
 
@@ -181,7 +183,7 @@ impl Gateway {
         let legal_hold = convert::legal_hold_of(Some(status.as_str())).map_err(|_| code(S3ErrorCode::MalformedXML))?;
         let call =
             PutObjectLegalHold { bucket: input.bucket, key: input.key, version_id: input.version_id, legal_hold };
-        let _: VersionChanged = self.ask(call).await?;
+        let _: VersionChanged = self.ask_of(&bucket, call).await?;
         Ok(S3Response::new(dto::PutObjectLegalHoldOutput::default()))
     }
 
@@ -229,7 +231,7 @@ impl Gateway {
             retention,
             bypass_governance_retention: bypass,
         };
-        let _: VersionChanged = self.ask(call).await?;
+        let _: VersionChanged = self.ask_of(&bucket, call).await?;
         Ok(S3Response::new(dto::PutObjectRetentionOutput::default()))
     }
 

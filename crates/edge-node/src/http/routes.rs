@@ -111,6 +111,7 @@ async fn ready(door: Rc<LaneDoor>) -> Answered {
         read_consistency: None,
         deadline: READY_DEADLINE,
         request_id: None,
+        expected_bucket_owner: None,
     };
     let response = door.ask(request).await;
     let is_ready =

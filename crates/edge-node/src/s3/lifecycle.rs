@@ -63,7 +63,7 @@ async fn bucket(metadata: &NodeMetadata, name: &str, now_ms: u64) -> Result<Done
 }
 
 async fn nodes_up(metadata: &NodeMetadata) -> Result<Vec<u64>, Refusal> {
-    let answer = metadata.ask(Action::ListNodes, false).await.map_err(|failure| failure.refusal)?;
+    let answer = metadata.ask(Action::ListNodes, false, None).await.map_err(|failure| failure.refusal)?;
     let ActionResult::Nodes { nodes } = answer.result else { return Ok(Vec::new()) };
     Ok(nodes.iter().filter(|node| node.up).map(|node| node.node.0).collect())
 }
@@ -85,7 +85,7 @@ async fn names(metadata: &NodeMetadata, cursor: &str) -> Result<(String, Vec<Str
     let pattern = format!("{NAME_PREFIX}*");
     let words = ["SCAN", cursor, "MATCH", &pattern, "COUNT", SCAN_COUNT];
     let command = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
-    let answer = match metadata.ask(Action::Redis { cluster, command }, false).await {
+    let answer = match metadata.ask(Action::Redis { cluster, command }, false, None).await {
         Ok(answer) => answer,
         Err(failure) if failure.refusal.kind == ErrorKind::NotFound => return Ok(("0".into(), Vec::new())),
         Err(failure) => return Err(failure.refusal),

@@ -43,14 +43,15 @@ impl NodeMetadata {
         NodeMetadata { cores, next: AtomicUsize::new(0), places: Arc::new(Semaphore::new(CALLS_MAX)) }
     }
 
-    /// Asks a core for any action; each in turn.
-    pub async fn ask(&self, action: Action, write: bool) -> Response {
+    /// Asks a core for any action; each in turn. A call on a bucket: of this owner's alone, where one is named.
+    pub async fn ask(&self, action: Action, write: bool, owner: Option<&str>) -> Response {
         let request = Request {
             action,
             consistency: write.then_some(WriteConsistency::Strong),
             read_consistency: (!write).then_some(ReadConsistency::Strong),
             deadline: DEADLINE,
             request_id: None,
+            expected_bucket_owner: owner.map(str::to_owned),
         };
         let overloaded = || {
             let message = format!("{CALLS_MAX} calls are under way on this node; wait and retry");
@@ -79,9 +80,9 @@ impl NodeMetadata {
 
 #[async_trait::async_trait]
 impl door_s3::metadata::MetadataService for NodeMetadata {
-    async fn call(&self, action: S3Action) -> Result<S3Answer, Refusal> {
+    async fn call(&self, action: S3Action, owner: Option<&str>) -> Result<S3Answer, Refusal> {
         let (name, write) = (action.name(), !action.read_only());
-        match self.ask(Action::S3(action), write).await {
+        match self.ask(Action::S3(action), write, owner).await {
             Ok(answer) => match answer.result {
                 ActionResult::S3(answer) => Ok(answer),
                 ActionResult::Done => Ok(S3Answer::Done),

@@ -1,10 +1,12 @@
 //! Buckets made, found, listed and removed: by several at once, after crashes at every step, with stale caches.
 
 use super::world::{Running, World};
-use crate::s3::clusters;
 use crate::s3::directory::{self, WORK_PREFIX};
 use crate::s3::leftovers::sweep_buckets;
 use crate::s3::names;
+use crate::s3::of_owner::of_owner;
+use crate::s3::request::Terms;
+use crate::s3::{clusters, planner_for};
 use base_types::codec::Encode;
 use base_types::s3::*;
 use base_types::BackendKind;
@@ -498,6 +500,74 @@ fn caches_do_not_outlive_a_bucket() {
         let answer = world.call_on(core, head("photos")).unwrap();
         let info = BucketInfo::try_from(answer).unwrap();
         assert_eq!(info.owner.id, "bob", "core {core}");
+    }
+}
+
+/// A call that was let through by the rights of `owner`'s bucket.
+fn meant_for(core: usize, call: impl Into<S3Action>, owner: &str) -> Running {
+    let planner = planner_for(call.into(), &Terms::default()).unwrap();
+    Running::new(core, of_owner(planner, Some(owner.into())))
+}
+
+fn calls_on(bucket: &str) -> Vec<S3Action> {
+    let bucket = || bucket.to_owned();
+    let object = |key: &str| PutObject { bucket: bucket(), key: key.into(), etag: "e".into(), ..PutObject::default() };
+    let source = CopySource { bucket: "source".into(), key: "k".into(), version_id: None };
+    vec![
+        object("put").into(),
+        CopyObject { bucket: bucket(), key: "copy".into(), copy_source: source, ..CopyObject::default() }.into(),
+        CreateMultipartUpload { bucket: bucket(), key: "parts".into(), ..CreateMultipartUpload::default() }.into(),
+        DeleteObjects {
+            bucket: bucket(),
+            objects: vec![ObjectToDelete { key: "put".into(), ..Default::default() }],
+            bypass_governance_retention: false,
+        }
+        .into(),
+        PutBucketVersioning { bucket: bucket(), status: Versioning::Enabled }.into(),
+        PutBucketTagging { bucket: bucket(), tags: vec![Tag { key: "a".into(), value: "b".into() }] }.into(),
+        GetBucketTagging { bucket: bucket() }.into(),
+        ListObjectsV2 { bucket: bucket(), ..ListObjectsV2::default() }.into(),
+        CountObjects { bucket: bucket(), ..CountObjects::default() }.into(),
+        head("photos").into(),
+    ]
+}
+
+/// A bucket is removed and its name taken by another between the rounds of a call, or before it begins: as an upload of
+/// hours comes to its end.
+#[test]
+fn what_was_meant_for_the_bucket_of_one_account_never_reaches_another_s() {
+    for (seed, call) in (60..).zip(calls_on("photos")) {
+        for steps in 0..8 {
+            let mut world = World::new(seed);
+            ["ann", "bob", "eve"].iter().for_each(|name| account(&mut world, name));
+            world.call(create("photos", "ann")).unwrap();
+            world.call(create("source", "eve")).unwrap();
+            let object =
+                PutObject { bucket: "source".into(), key: "k".into(), etag: "e".into(), ..PutObject::default() };
+            world.call(object).unwrap();
+            let mut running = meant_for(1, call.clone(), "ann");
+            (0..steps).for_each(|_| world.step(&mut running));
+            if running.response.is_some() {
+                // It was done while the bucket was ann's.
+                assert!(["", "NoSuchTagSet"].contains(&running.code()), "{call:?}: {}", running.code());
+                continue;
+            }
+            if code(world.call(delete("photos"))) != "" {
+                continue;
+            }
+            world.call(create("photos", "bob")).unwrap();
+            world.run(&mut running);
+            assert_eq!(running.code(), "AccessDenied", "{call:?} behind {steps} steps");
+            let info: BucketInfo = world.ask(head("photos")).unwrap();
+            assert_eq!((&info.owner.id[..], info.versioning), ("bob", None));
+            assert_eq!(code(world.call(GetBucketTagging { bucket: "photos".into() })), "NoSuchTagSet");
+            let count: ObjectCount =
+                world.ask(CountObjects { bucket: "photos".into(), ..CountObjects::default() }).unwrap();
+            assert_eq!(count, ObjectCount::default());
+            let mut own = meant_for(2, call.clone(), "bob");
+            world.run(&mut own);
+            assert!(["", "NoSuchTagSet"].contains(&own.code()), "{call:?}: {}", own.code());
+        }
     }
 }
 

@@ -235,6 +235,7 @@ impl World {
             s3: &mut self.caches[core],
             s3_config: &self.config,
             unix_ms: UNIX_MS + self.now_ms,
+            expected_owner: None,
         }
     }
 
