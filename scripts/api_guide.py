@@ -405,7 +405,7 @@ Places a cluster by its rule, or says why no set of nodes meets it.
     say("### ResolveCluster\n\nWhere a cluster is, as the directory says: id, generation, members, and the leader this node last knew.")
     show({"action": "KvPut", "cluster": name, "key": "k", "value": "v"})
     show({"action": "ResolveCluster", "name": name}, node=4)
-    say("### DescribeCluster\n\nThe same with the members' progress, asked of the leader.")
+    say("### DescribeCluster\n\nThe same with the members' progress, asked of the leader; `engine` is what its own replica lies in (others may lie in others, docs/engines).")
     described = show({"action": "DescribeCluster", "name": name}, node=4)
     leader = described["cluster"]["leader"]
     say("""### VerifyCluster

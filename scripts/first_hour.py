@@ -255,6 +255,32 @@ def compare_directories(tree, records):
     check(f"{len(picked)} directories listed by prefix", not wrong, "; ".join(wrong))
 
 
+def same_commands(data):
+    """`hive kv exec` says the same of a world as of an embedded store's directory. The values are so long that a world
+    answers the scan in several pages."""
+    file = os.path.join(data, "commands")
+    long = [f"put exec/{number} {chr(97 + number) * (700 << 10)}" for number in range(9)]
+    with open(file, "w") as out:
+        out.write("\n".join(["# nine long values", *long, "put exec/x \\x00\\xff  two spaces", "get exec/x", "get exec/none", "del exec/3",
+                             "delete exec/none", "scan exec/ 5", "scan exec/", "scan exec/x 1", "scan exec/none"]) + "\n")
+    told = []
+    for words in (["--keyspace", KEYSPACE, "--deadline-ms", "30000"], ["--store", os.path.join(data, "store")]):
+        ran = hive("kv", "exec", file, *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, errors = ran.communicate()
+        told.append((ran.returncode, out, errors))
+    lines = told[0][1].decode().splitlines()
+    scanned = [line.split("\t")[0] for line in lines if "\t" in line]
+    expected = [f"exec/{name}" for name in (*"01245", *"0124567", "8", "x", "x")]
+    check("hive kv exec says the same on the world as on an embedded store", told[0][0] == 0 and told[0] == told[1] and scanned == expected,
+          "" if told[0] == told[1] else f"{[(code, out[-200:], errors[-200:]) for code, out, errors in told]}")
+    with open(file, "w") as out:
+        out.write("put exec/4 changed\nputt exec/5 changed\n")
+    wrong = hive("kv", "exec", file, "--keyspace", KEYSPACE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    errors = wrong.communicate()[1].decode()
+    kept = [value for key, value in listing(1, "exec/") or [] if key == b"exec/4"]
+    check("a misspelt line is refused before the first is run", wrong.returncode == 2 and "line 2" in errors and kept[0][:1] == b"e", errors.strip())
+
+
 def come_back(node, data, tree, records):
     """Starts the killed node again on its disk, as an operator's service manager would."""
     config = os.path.join(data, "world", f"node-{node}", "node.toml")
@@ -297,6 +323,7 @@ def run(data):
             compare(node, tree, records, f"with node {leader} dead")
         again = come_back(leader, data, tree, records)
         compare_directories(tree, records)
+        same_commands(data)
     finally:
         for process in filter(None, [again, world]):
             process.terminate()

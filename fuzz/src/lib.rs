@@ -12,6 +12,8 @@ pub mod codec;
 pub mod door;
 #[path = "../entries/edge.rs"]
 pub mod edge;
+#[path = "../entries/embedded.rs"]
+pub mod embedded;
 #[path = "../entries/engine.rs"]
 pub mod engine;
 #[path = "../entries/log.rs"]

@@ -3,6 +3,8 @@ for the bucket; a second writer fences the first; wrong places are refused with 
 
     HIVE=PROGRAM python3 restore.py        (needs moto; scripts/object.sh installs it)
 
+PORT_BASE=n: ports from n on, where the machine is shared; otherwise any that are free.
+
 The server between hive and moto delays every request, refuses some, and stalls when told to: nothing of it may lose
 anything. It also plays what moto does not: keys that are unknown, wrong, or have no rights (S3's own answers).
 """
@@ -10,7 +12,9 @@ anything. It also plays what moto does not: keys that are unknown, wrong, or hav
 import contextlib
 import http.client
 import http.server
+import itertools
 import json
+import logging
 import os
 import random
 import shutil
@@ -95,10 +99,15 @@ class Between(http.server.BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = handle_any
 
 
+PORTS = itertools.count(int(os.environ["PORT_BASE"])) if "PORT_BASE" in os.environ else itertools.repeat(0)
+
+
 def free_port():
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    for port in itertools.islice(PORTS, 100):
+        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return probe.getsockname()[1]
+    raise SystemExit("a hundred ports in a row are taken: set PORT_BASE elsewhere")
 
 
 def hive(*words, **more):
@@ -222,12 +231,21 @@ def until(what, holds):
     raise SystemExit(f"not within {WAIT_S} s: {what}")
 
 
+def behind(node):
+    """Clusters of the keyspace whose bucket lacks what they have applied; /metrics would be up to a second old."""
+    described = [node.ask(action="DescribeCluster", name=item["name"])["cluster"]
+                 for item in node.ask(action="ListClusters", prefix="metadata@ks-k")["clusters"]]
+    assert described
+    return [cluster["name"] for cluster in described if cluster["members"][0]["kept"] < cluster["applied"]]
+
+
 def keeps(node):
     """A keyspace whose last writes were acknowledged as in the bucket; how long those took."""
     node.ask(action="CreateKeyspace", keyspace="k", partition="hash", partitions=4, rule="size=1")
     for number in range(KEYS):
         node.ask(action="KvPut", keyspace="k", key=f"k{number}", value=f"v{number}", consistency="strong")
-    time.sleep(6)  # Far more than the lag, latency and faults included: what is lost behind it is a failure.
+    # Strong writes reach the bucket by themselves; what is lost behind this is a failure.
+    until("the bucket has all of it", lambda: not behind(node))
     took = []
     for number in range(KEPT):
         begun = time.time()
@@ -433,10 +451,11 @@ def newer_format(root, client, endpoint):
 
 def main():
     root = tempfile.mkdtemp(prefix="hive-object-")
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # A line a request otherwise.
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=free_port())
     moto.start()
     Between.target = moto.get_host_and_port()
-    between = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Between)
+    between = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), Between)
     threading.Thread(target=between.serve_forever, daemon=True).start()
     endpoint = f"http://127.0.0.1:{between.server_port}"
     try:

@@ -391,6 +391,8 @@ pub struct ClusterInfo {
     pub consistency: WriteConsistency,
     pub read_consistency: ReadConsistency,
     pub members: Vec<MemberInfo>,
+    /// What the leader's own replica is kept in; the others' may differ (docs/engines). `None`: it was not asked.
+    pub engine: Option<String>,
     /// What is not as the rule wants it, for example a member that is down; empty when well.
     pub warnings: Vec<String>,
 }

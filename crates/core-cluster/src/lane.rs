@@ -19,7 +19,7 @@ use crate::replica::{Replica, Shared, Write};
 use crate::scrub::Scrub;
 use crate::snapshot::Piece;
 use crate::touched::Touched;
-use crate::wire::Payload;
+use crate::wire::{Payload, TellOrder};
 use base_engine::{Direction, Engine, EngineError, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -178,6 +178,7 @@ impl Lane {
                 last_turn: now,
                 witnessed: Vec::new(),
                 buggify: Buggify::new(config.seed, config.buggify_until),
+                told: TellOrder { life: xxh3_64_with_seed(b"life of a lane", config.seed), number: 0 },
                 config,
             },
             replicas: BTreeMap::new(),
@@ -512,10 +513,10 @@ impl Lane {
         if let Payload::Quiesce { from: leader, to, term, commit } = payload {
             return self.on_quiesce(now, cluster, leader, to, term, commit);
         }
-        if let Payload::Kept { from, index } = payload {
+        if let Payload::Kept { from, index, order } = payload {
             // Wakes nobody: where a write waits for it, the leader is awake.
             let replica = self.replicas.get_mut(&cluster).expect("known");
-            return replica.on_kept(&mut self.shared, now, from, index);
+            return replica.on_kept(&mut self.shared, now, from, index, order);
         }
         if self.is_late_answer(cluster, &payload) {
             self.touched.insert(cluster);

@@ -25,7 +25,7 @@ use crate::room::HandOver;
 use crate::snapshot::{Incoming, Sender};
 use crate::tail::Tails;
 use crate::verify::{Verification, Walk};
-use crate::wire::Payload;
+use crate::wire::{Payload, TellOrder};
 use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -88,6 +88,8 @@ pub struct Shared {
     pub last_turn: Tick,
     /// Commands applied since somebody last took them.
     pub witnessed: Vec<Witnessed>,
+    /// The last word of a tail here to its leader (tail.rs). A life is drawn: nothing on the disk counts lives.
+    pub told: TellOrder,
 }
 
 /// A ready that waits for a log batch.

@@ -18,10 +18,11 @@
 //! Not here: who is a tail (`LaneConfig::tail_engine`), how its engine is kept up to date (flush.rs).
 //! Why a message of our own, and not the member list: a node chooses the engine of its replicas itself, so no
 //! membership entry knows it; and who leads anew hears of it within some ticks.
+//! Why its words are numbered: what it holds may become less, and messages overtake each other.
 
 use crate::api::{LaneStatistics, LocalOutcome};
 use crate::replica::{AbsoluteWait, Replica, Shared, PENDING_WRITES_MAX};
-use crate::wire::Payload;
+use crate::wire::{Payload, TellOrder};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, Tick, WriteConsistency};
@@ -31,11 +32,18 @@ use core_log::BatchNumber;
 /// takes the refusal of a fresh leader for preliminary (two election timeouts).
 const TELL_TICKS: usize = 5;
 
+/// The last word of a tail.
+struct Told {
+    from: ReplicaId,
+    index: LogIndex,
+    order: TellOrder,
+}
+
 /// What tails have told a leader, and who waits for more. A replica that never met a tail has none.
 #[derive(Default)]
 pub struct Tails {
-    /// By replica; one entry a member, kept while it leads.
-    told: Vec<(ReplicaId, LogIndex)>,
+    /// One entry a member, kept while it leads.
+    told: Vec<Told>,
     /// Applied, and in no bucket yet.
     waiting: Vec<AbsoluteWait>,
     /// Of a tail: since when what is on its way to the engine was dirty.
@@ -64,7 +72,7 @@ impl Replica {
     /// The tails known here and what they hold.
     fn kept_by(&self, shared: &Shared) -> impl Iterator<Item = (ReplicaId, LogIndex)> + '_ {
         let own = self.kept_here(shared).map(|index| (self.spec.replica, index));
-        let told = self.tails.iter().flat_map(|tails| &tails.told).copied();
+        let told = self.tails.iter().flat_map(|tails| &tails.told).map(|told| (told.from, told.index));
         told.filter(|(replica, _)| self.meta.node_of(*replica).is_some()).chain(own)
     }
 
@@ -142,18 +150,22 @@ impl Replica {
         shared.complete(wait.waiting.ticket, LocalOutcome::CommittedNotKept { reply: wait.reply, at: wait.at, kept });
     }
 
-    /// A tail told what it holds.
-    pub fn on_kept(&mut self, shared: &mut Shared, now: Tick, from: ReplicaId, index: LogIndex) {
+    /// A tail told what it holds: less than before, too, where its bucket was found damaged. So a word that was
+    /// overtaken by a later one counts for nothing. (Across lives there is no order here: frames of an earlier boot
+    /// are refused below, core-node `memory.rs`.)
+    pub fn on_kept(&mut self, shared: &mut Shared, now: Tick, from: ReplicaId, index: LogIndex, order: TellOrder) {
         if self.leading.is_none() || self.meta.node_of(from).is_none() {
             return;
         }
         let members = self.meta.members.clone();
         let told = &mut self.tails.get_or_insert_default().told;
-        told.retain(|(replica, _)| members.iter().any(|member| member.replica == *replica));
-        match told.iter_mut().find(|(replica, _)| *replica == from) {
-            // Less than before, too: its bucket was found damaged. Of two that overtook each other the next one tells.
-            Some((_, known)) => *known = index,
-            None => told.push((from, index)),
+        told.retain(|told| members.iter().any(|member| member.replica == told.from));
+        let is_late = |known: &Told| known.order.life == order.life && order.number <= known.order.number;
+        let now_told = Told { from, index, order };
+        match told.iter_mut().find(|told| told.from == from) {
+            Some(known) if is_late(known) => return,
+            Some(known) => *known = now_told,
+            None => told.push(now_told),
         }
         self.complete_kept(shared, now);
     }
@@ -195,7 +207,9 @@ impl Replica {
         let Some(leader) = self.leader_node().filter(|_| !self.is_leader() && !self.blank) else { return };
         let Some(kept) = self.kept_here(shared) else { return };
         let index = if planted(Mutant::KeptToldEarly) { self.meta.applied } else { kept };
-        self.send(shared, leader, &Payload::Kept { from: self.spec.replica, index });
+        shared.told.number += 1;
+        let order = shared.told;
+        self.send(shared, leader, &Payload::Kept { from: self.spec.replica, index, order });
     }
 
     fn complete_kept(&mut self, shared: &mut Shared, now: Tick) {

@@ -79,7 +79,15 @@ pub enum Payload {
     Kept {
         from: ReplicaId,
         index: LogIndex,
+        order: TellOrder,
     },
+}
+
+/// Which of two messages of one tail was sent later: of one life of its lane, the one with the greater number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TellOrder {
+    pub life: u64,
+    pub number: u64,
 }
 
 /// What a member has of another's damaged pairs.
@@ -293,7 +301,9 @@ impl Encode for Payload {
             Payload::PairsReply { from, pairs } => pairs.encode(out.u8(9).varint(from.0)),
             Payload::VerifyAsk { mark } => drop(out.u8(10).u64(*mark)),
             Payload::VerifyTold { from, mark, told } => told.encode(out.u8(11).varint(from.0).u64(*mark)),
-            Payload::Kept { from, index } => drop(out.u8(12).varint(from.0).varint(index.0)),
+            Payload::Kept { from, index, order } => {
+                out.u8(12).varint(from.0).varint(index.0).u64(order.life).varint(order.number);
+            }
         }
     }
 
@@ -331,7 +341,11 @@ impl Encode for Payload {
                 mark: input.u64("mark")?,
                 told: Verified::decode(input)?,
             },
-            12 => Payload::Kept { from: ReplicaId(input.varint("from")?), index: LogIndex(input.varint("index")?) },
+            12 => Payload::Kept {
+                from: ReplicaId(input.varint("from")?),
+                index: LogIndex(input.varint("index")?),
+                order: TellOrder { life: input.u64("life")?, number: input.varint("number")? },
+            },
             _ => return Err(DecodeError::Unknown("payload")),
         })
     }

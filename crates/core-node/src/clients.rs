@@ -476,6 +476,7 @@ impl Director {
             consistency: record.consistency,
             read_consistency: record.read_consistency,
             members: members.iter().map(|member| self.member_info(member, LogIndex(0))).collect(),
+            engine: None,
             warnings,
         }
     }
@@ -493,6 +494,7 @@ impl Director {
             consistency: route.consistency,
             read_consistency: route.read_consistency,
             members: route.members.iter().map(|member| self.member_info(member, LogIndex(0))).collect(),
+            engine: None,
             warnings: Vec::new(),
         }
     }
@@ -516,6 +518,7 @@ impl Director {
             consistency: description.consistency,
             read_consistency: description.read_consistency,
             members: members.collect(),
+            engine: Some(description.engine.clone()),
             warnings,
         }
     }

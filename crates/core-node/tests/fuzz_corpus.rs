@@ -19,3 +19,16 @@ fn peer_frame() {
 fn keyspace_document() {
     corpus::run("keyspace_document", corpus::DECODER, node::keyspace_document);
 }
+
+/// Seeds of another version are refused at the head, and nothing behind it is tried.
+#[test]
+fn seeds_of_frames_are_of_this_version() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/peer_frame");
+    let seeds = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    let (mut here, mut all) = (0, 0);
+    for seed in seeds {
+        all += 1;
+        here += usize::from(seed.get(4) == Some(&core_node::frame::FRAME_VERSION));
+    }
+    assert!(here * 2 > all, "{here} of {all}; make them anew: cd fuzz && cargo run --example seeds");
+}

@@ -219,6 +219,9 @@ fn write_cluster(info: &ClusterInfo, out: &mut Vec<u8>) {
     field(out, "consistency", |out| write_text(info.consistency.name(), out));
     field(out, "read_consistency", |out| write_text(info.read_consistency.name(), out));
     field(out, "members", |out| list(&info.members, out, write_member));
+    if let Some(engine) = &info.engine {
+        field(out, "engine", |out| write_text(engine, out));
+    }
     field(out, "warnings", |out| list(&info.warnings, out, |text, out| write_text(text, out)));
     out.push(b'}');
 }

@@ -40,5 +40,7 @@ mod tests;
 pub use engines::NAMES as ENGINES;
 pub use error::{OpenError, StoreError};
 pub use options::{Durability, Options, BATCH_BYTES_MAX, CORES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+#[doc(hidden)]
+pub use record::fuzz_entry;
 pub use snapshot::{Range, Scan, Snapshot};
 pub use store::{Batch, Statistics, Store};

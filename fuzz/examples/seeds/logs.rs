@@ -1,6 +1,8 @@
-//! Seeds of the log: segments a real log wrote, in the entries' short form, and records out of them.
+//! Seeds of the log: segments a real log wrote, in the entries' short form, and records out of them; and the embedded
+//! store's entries, byte by byte as docs/formats/embedded.md draws them.
 
 use crate::Seeds;
+use base_types::codec::Writer;
 use base_types::{ClusterId, LogIndex, Term, Tick};
 use bytes::Bytes;
 use core_log::testing::{DiskEvent, TestDisk};
@@ -66,7 +68,33 @@ const TURNS: &[Turn] = &[
     |log| log.compact(ClusterId(1), LogIndex(9), Term(3)),
 ];
 
+/// One record: its number, and keys with their values (`None`: a delete).
+type Record<'r> = (u64, &'r [(&'r [u8], Option<&'r [u8]>)]);
+
+fn embedded_entry(records: &[Record<'_>]) -> Bytes {
+    let mut out = Writer::new();
+    for (number, changes) in records {
+        out.u64(*number).varint(changes.len() as u64);
+        for (key, value) in *changes {
+            out.u8(u8::from(value.is_some())).bytes(key);
+            value.iter().for_each(|value| drop(out.bytes(value)));
+        }
+    }
+    out.finish()
+}
+
+fn add_embedded(seeds: &mut Seeds) {
+    let one: Record<'_> = (1, &[(b"key", Some(b"value"))]);
+    let batch: Record<'_> = (u64::MAX, &[(b"a", Some(b"")), (b"", Some(b"\0\x01")), (b"\xff\xff", None), (b"a", None)]);
+    let long = [b'k'; 1024];
+    let large: Record<'_> = (1 << 40, &[(&long, Some(&[b'v'; 2000]))]);
+    for records in [&[one][..], &[(7, &[])], &[one, batch, (3, &[(b"key", None)])], &[large, one]] {
+        seeds.add("embedded_entry", embedded_entry(records));
+    }
+}
+
 pub fn add(seeds: &mut Seeds) {
+    add_embedded(seeds);
     for length in 1..=TURNS.len() {
         let images = written(&TURNS[..length]);
         // Everything mended, so that what mutations change is believed; then each kind alone; then nothing.

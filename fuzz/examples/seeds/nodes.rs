@@ -38,6 +38,7 @@ pub fn record(node: u64) -> NodeRecord {
         clusters: 3,
         leaders: 1,
         up: true,
+        draining: node == 2,
     }
 }
 
@@ -107,7 +108,9 @@ fn add_small(seeds: &mut Seeds) {
         (ChangeKind::Remove, ReplicaId(3)),
     ];
     seeds.add("raft_message", MembershipChange { changes }.to_bytes());
-    seeds.add("raft_message", HardState { term: Term(300), vote: ReplicaId(2), commit: LogIndex(70_000) }.to_bytes());
+    let hard =
+        HardState { term: Term(300), vote: ReplicaId(2), commit: LogIndex(70_000), replica: ReplicaId(3) };
+    seeds.add("raft_message", hard.to_bytes());
 }
 
 fn items() -> Vec<Item> {
@@ -133,7 +136,7 @@ fn items() -> Vec<Item> {
         consistency: WriteConsistency::Strong,
         read_consistency: ReadConsistency::Eventual,
         replica: ReplicaId(4),
-        initial_members: vec![member(1), member(2)],
+        initial_members: vec![member(1), member(2)].into(),
     };
     let description = ClusterDescription {
         cluster,
@@ -192,12 +195,13 @@ fn items() -> Vec<Item> {
             leader: None,
         },
         Item::ReplicaGone { cluster, name: name() },
-        Item::LaneNews { replicas: 1, leaders: 2, quiesced: 3 },
+        Item::DiskForgot { boot: BootId(9), disk: DiskId(8), batch: 1_000 },
     ]
 }
 
 fn frame(items: &[Item]) -> Bytes {
-    let from = Sender { node: NodeId(3), boot: BootId(99), lane: LaneId(1), lanes: 2 };
+    let (node, boot, disk) = (NodeId(3), BootId(99), DiskId(21));
+    let from = Sender { node, boot, lane: LaneId(1), lanes: 2, disk, batch_at_boot: 7, batch: 1_000 };
     let mut builder = FrameBuilder::new(LaneId(1), from);
     items.iter().for_each(|item| builder.push(item));
     builder.finish()
@@ -361,4 +365,9 @@ fn add_payloads_by_hand(seeds: &mut Seeds) {
         entry.u8(backend).u128(99).varint(60_000).bytes(b"command");
     }
     seeds.add("cluster_payload", entry.finish());
+    let mut kept = Writer::new();
+    kept.u8(12).varint(3).varint(7).u64(1 << 63).varint(5);
+    let kept = kept.finish();
+    seeds.add("lane_peer", step(1, kept.len(), &kept));
+    seeds.add("cluster_payload", kept);
 }

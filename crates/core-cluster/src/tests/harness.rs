@@ -224,6 +224,8 @@ impl World {
             tail_engine,
             scrub_bytes_per_second: if self.scrub_round_ms > 0 { 1 << 20 } else { 0 },
             scrub_round_ms: self.scrub_round_ms,
+            // Another one each time, as on a node.
+            seed: now.0 << 8 | node.0,
             ..config(node, entry.disk_id, keep)
         };
         let (lane, notes) = Lane::open(config, engines, &mut entry.disk, now).unwrap();

@@ -3,7 +3,9 @@
 use super::harness::*;
 use crate::api::*;
 use crate::meta::LABEL_KEY;
+use crate::wire::Payload;
 use base_engine::{EngineRead, KeyRange};
+use base_types::codec::Encode;
 use base_types::{DiskId, ErrorKind, LogIndex, NodeId, ReadConsistency, ReplicaId, SpaceId, WriteConsistency};
 use bytes::Bytes;
 
@@ -300,6 +302,40 @@ fn a_pair_overwritten_while_it_is_mended_leaves_the_bucket_whole() {
     world.node(tail).engine_stalled = false;
     world.run(1_000);
     assert!(world.node(tail).engine.damaged().is_empty());
+    let applied = world.view(tail).unwrap().applied;
+    assert_eq!(described(&mut world, leader).kept, vec![(NodeId(tail), applied)]);
+}
+
+/// What a tail told before damage was found arrives behind what it told then, or twice: the later word counts.
+#[test]
+fn words_of_a_tail_that_overtake_each_other_do_not_undo_the_later_one() {
+    let (mut world, leader, tail) = world_with_tail();
+    world.put("rotten", "v");
+    world.listening = true;
+    world.put("k", "v");
+    world.run(1_000);
+    world.listening = false;
+    let says_kept = |(_, message): &(NodeId, PeerMessage)| {
+        let payload = Payload::from_bytes(message.payload.clone()).unwrap();
+        matches!(payload, Payload::Kept { index, .. } if index > LogIndex(0))
+    };
+    let late = world.delivered.drain(..).rfind(says_kept).expect("it told what it holds");
+    // From now on nothing of the tail's bucket can be mended: it tells 0, once, and then is not heard any more.
+    (1..=3).for_each(|node| damage(&mut world, node, "rotten"));
+    let _met = world.call(tail, read("rotten", ReadConsistency::Eventual));
+    world.run(500);
+    let nothing = vec![(NodeId(tail), LogIndex(0))];
+    assert_eq!(described(&mut world, leader).kept, nothing);
+    world.cut.insert(NodeId(tail));
+    let (now, (from, message)) = (world.now, late);
+    world.lane(leader).on_peer_message(now, from, message.cluster, message.generation, message.payload);
+    assert_eq!(described(&mut world, leader).kept, nothing, "the earlier word counts for nothing");
+    // Of its next life the first word counts, although numbers begin anew.
+    world.cut.clear();
+    world.kill(tail);
+    world.start(NodeId(tail));
+    world.put("rotten", "w");
+    world.run(2_000);
     let applied = world.view(tail).unwrap().applied;
     assert_eq!(described(&mut world, leader).kept, vec![(NodeId(tail), applied)]);
 }

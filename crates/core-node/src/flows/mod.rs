@@ -63,6 +63,7 @@ pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> R
         consistency: record.consistency,
         read_consistency: record.read_consistency,
         members: members.iter().map(member).collect(),
+        engine: None,
         warnings: Vec::new(),
     };
     Ok(Answer { result: ActionResult::Cluster(info), at, level: None, cluster: None })

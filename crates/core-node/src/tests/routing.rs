@@ -1,6 +1,7 @@
 //! Any node serves any request.
 
 use super::*;
+use base_types::action::Partitioning;
 use base_types::ErrorKind;
 
 #[test]
@@ -145,6 +146,34 @@ fn what_cannot_be_is_refused_by_name() {
     assert_eq!(code(world.act(1, redis)), "UnknownCommand");
     let add = Action::AddMember { name: "metadata@y".parse().unwrap(), node: NodeId(99) };
     assert_eq!(code(world.act(1, add)), "UnknownNode");
+}
+
+/// An engine that nobody offers: named, with those there are, and nothing is made.
+#[test]
+fn an_unknown_engine_is_refused_with_those_there_are() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let create = |rule: &str, engine: Option<&str>| Action::CreateKeyspace {
+        keyspace: "k".into(),
+        partitioning: Partitioning::Hash,
+        partitions: 1,
+        clusters: 1,
+        split_keys: Vec::new(),
+        rule: rule.into(),
+        engine: engine.map(String::from),
+    };
+    let name: ClusterName = "metadata@x".parse().unwrap();
+    let in_a_rule = Action::CreateCluster { name: name.clone(), rule: "size=3 engine=btrieve".into() };
+    let wrong = [create("size=3", Some("btrieve")), create("size=3 engine=btrieve", None), in_a_rule];
+    for action in wrong {
+        let failure = world.act(1, action).unwrap_err();
+        assert_eq!(failure.refusal.code, "UnknownEngine");
+        assert!(failure.refusal.message.contains("'btrieve'; choose one of memory"), "{}", failure.refusal.message);
+    }
+    assert_eq!(code(world.put(1, &KvTarget::Keyspace("k".into()), "k", "v")), "UnknownKeyspace");
+    assert_eq!(code(world.put(1, &KvTarget::Cluster(name), "k", "v")), "UnknownCluster");
+    world.done(1, create("size=3", Some("memory")));
+    world.put(1, &KvTarget::Keyspace("k".into()), "k", "v").unwrap();
 }
 
 #[test]

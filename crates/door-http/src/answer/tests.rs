@@ -56,6 +56,7 @@ fn cluster() -> ClusterInfo {
             kept: None,
             up: true,
         }],
+        engine: Some("lmdb".into()),
         warnings: vec!["node 3 is down".into()],
     }
 }

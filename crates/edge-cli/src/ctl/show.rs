@@ -126,8 +126,9 @@ pub fn cluster(answer: &Value) {
     println!("{} (id {}, generation {})", cell(&info["name"]), info["id"], info["generation"]);
     println!("rule {}", cell(&info["rule"]));
     println!(
-        "leader {}, term {}, committed {}, applied {}",
+        "leader {}{}, term {}, committed {}, applied {}",
         cell(&info["leader"]),
+        info["engine"].as_str().map(|engine| format!(" (its replica in {engine})")).unwrap_or_default(),
         info["term"],
         info["commit"],
         info["applied"]

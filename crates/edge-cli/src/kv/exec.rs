@@ -22,7 +22,7 @@ use std::path::Path;
 
 /// The longest file; longer ones are for `hive load`.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Keys of a scan that names no limit, and the most a world answers at once.
+/// Keys of a scan that names no limit, and the most one may name: its answer is held in memory.
 const SCAN_LIMIT: u32 = 1_000;
 
 #[derive(Debug, PartialEq)]
@@ -81,12 +81,7 @@ async fn on_world(client: &Client, common: &KvCommon, line: &Line) -> Result<Tol
         Line::Put(key, value) => ("KvPut", key, Some(&value[..])),
         Line::Get(key) => ("KvGet", key, None),
         Line::Del(key) => ("KvDelete", key, None),
-        Line::Scan(prefix, limit) => {
-            let what = Scan { prefix: prefix.clone().into(), limit: Some(*limit), ..Scan::default() };
-            let page = client.scan(&common.keyspace, &what).await;
-            let page = page.map_err(|error| failed(common.world.json, error))?;
-            return Ok(scanned(page.entries.into_iter().map(|entry| (entry.key, entry.value))));
-        }
+        Line::Scan(prefix, limit) => return scan(client, common, prefix, *limit).await,
     };
     let json = act(client, common, action, key, value).await?;
     let text = match line {
@@ -96,6 +91,24 @@ async fn on_world(client: &Client, common: &KvCommon, line: &Line) -> Result<Tol
         _ => "ok".into(),
     };
     Ok(Told { json, text })
+}
+
+/// Up to `limit` pairs; a world may answer fewer at once, where their values are long.
+async fn scan(client: &Client, common: &KvCommon, prefix: &[u8], limit: u32) -> Result<Told, Failure> {
+    let mut what = Scan { prefix: Bytes::copy_from_slice(prefix), ..Scan::default() };
+    let (mut pairs, mut left) = (Vec::new(), limit);
+    while left > 0 {
+        what.limit = Some(left);
+        let page = client.scan(&common.keyspace, &what).await.map_err(|error| failed(common.world.json, error))?;
+        left = left.saturating_sub(page.entries.len() as u32);
+        pairs.extend(page.entries.into_iter().map(|entry| (entry.key, entry.value)));
+        match page.next {
+            Some(next) => what.start_after = Some(next),
+            None => break,
+        }
+    }
+    pairs.truncate(limit as usize);
+    Ok(scanned(pairs.into_iter()))
 }
 
 /// A value as people see it; `null` where there is none.

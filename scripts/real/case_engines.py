@@ -1,0 +1,97 @@
+"""Replicas in several engines: a cluster that moves from one to another while clients use it.
+
+Always: a replica's engine is asked of the replica itself (`DescribeCluster` while it leads), not guessed from a configuration.
+Not here: what an engine does with damage (case_integrity.py), every engine of the build in one cluster
+(`cargo test -p core-cluster engines`).
+"""
+import json
+import time
+
+from load import Load
+from world import Problem, Skip
+
+CLUSTER = "metadata@ks-default-0"
+LEAD_SECONDS = 20
+# In this order a spare node takes over from a member; two more engines than a cluster of one kind has.
+ENGINES = ("redb", "fjall", "redb")
+
+
+def set_engine(world, number, engine):
+    """As an operator: node.toml is changed, the node started anew. Replicas that it has stay in what they are in."""
+    node = world.nodes[number]
+    world.stop(number)
+    node.config.write_text(world.toml(node, end=["[engine]", f"default = {json.dumps(engine)}"]))
+    world.start(number)
+    world.wait_ready(number)
+
+
+def members(world, through):
+    return sorted(member["node"] for member in world.describe(CLUSTER, through)["members"] if not member["learner"])
+
+
+def change_members(world, what, number, through):
+    world.command("ctl", "cluster", "members", what, CLUSTER, str(number), "--deadline-ms", "30000",
+                  "--endpoint", f"http://{world.nodes[through].http}")
+
+
+def engine_of(world, number):
+    """What the node's replica says of itself while it leads."""
+    end = time.monotonic() + LEAD_SECONDS
+    while True:
+        cluster = world.describe(CLUSTER, number)
+        if cluster["leader"] == number:
+            return cluster["engine"]
+        if time.monotonic() > end:
+            raise Problem(f"node {number} does not lead {CLUSTER} after {LEAD_SECONDS} s: {cluster}")
+        if not cluster["leader"]:
+            time.sleep(0.2)
+            continue
+        world.client(number).action({"action": "TransferLeader", "name": CLUSTER, "node": number, "deadline_ms": 5000})
+        time.sleep(0.2)
+
+
+def engines_now(world):
+    return {number: engine_of(world, number) for number in members(world, 1)}
+
+
+def move_engine(run):
+    """Three replicas in lmdb, one after the other replaced by one in redb or fjall, under load."""
+    world = run.started("w", keyspace=3, regions=("fr-par",) * 4, members=[1, 2, 3])
+    # The refusal of a name that is none tells those that there are.
+    _, refused = world.client(1).action({"action": "CreateKeyspace", "keyspace": "none", "rule": "size=1", "engine": "btrieve"})
+    offered = refused["error"]["message"].rsplit("choose one of ", 1)[-1].split(", ")
+    if refused["error"]["code"] != "UnknownEngine" or "lmdb" not in offered:
+        raise Problem(f"an engine that nobody has: {refused}")
+    if not set(ENGINES) <= set(offered):
+        raise Skip(f"needs a hive with {', '.join(sorted(set(ENGINES)))}; it has {', '.join(offered)}")
+    before = engines_now(world)
+    if set(before.values()) != {"lmdb"}:
+        raise Problem(f"the cluster does not begin in lmdb: {before}")
+    load = Load(world).start()
+    time.sleep(2)
+    taken = []
+    for engine in ENGINES:
+        old = next(number for number in members(world, 1) if number not in taken)
+        spare = next(number for number in world.nodes if number not in members(world, 1))
+        set_engine(world, spare, engine)
+        change_members(world, "add", spare, spare)
+        change_members(world, "remove", old, spare)
+        taken.append(spare)
+    load.finish().check()
+    after = engines_now(world)
+    if sorted(after.values()) != sorted(ENGINES) or sorted(after) != sorted(taken):
+        raise Problem(f"moved to {after}; {ENGINES} on {taken} were asked for")
+    done = world.command("ctl", "verify", CLUSTER, "--json", "--deadline-ms", "20000", "--endpoint", f"http://{world.nodes[1].http}")
+    if json.loads(done.stdout).get("whole") is not True:
+        raise Problem(f"hive ctl verify: {done.stdout[-600:]}")
+    world.kill(*world.nodes)
+    world.start()
+    world.wait_ready()
+    load.check()
+    again = engines_now(world)
+    if again != after:
+        raise Problem(f"after kill -9 of all: {again}, before {after}")
+    run.note(f"lmdb to {', '.join(ENGINES)}: {load.summary()}, longest gap {load.longest_gap():.1f} s; the same after kill -9 of all")
+
+
+CASES = [("move-engine", move_engine)]
