@@ -1,5 +1,6 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
+#   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
 #   make run | test | check | bench | sim SEEDS=n | sim SEED=n | mutants | fuzz | real
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -12,7 +13,7 @@ SEEDS ?= 6000
 MUTANT_SEEDS ?= 400
 MUTANT ?=
 
-.PHONY: run build test check bench sim mutants fuzz real object setup clean
+.PHONY: run build test check bench engine-figures sim mutants fuzz real object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -31,6 +32,9 @@ check: setup
 
 bench: build
 	@$(HIVE) bench all --out target/bench
+
+engine-figures: setup
+	@scripts/engine-figures.sh
 
 sim: setup
 	@scripts/sim.sh "$(SEED)" "$(SEEDS)"

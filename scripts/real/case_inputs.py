@@ -97,6 +97,49 @@ def bad_data(run):
     run.note(f"{len(mistakes) + 2} refused; the directory serves as before afterwards")
 
 
+def files_of(directory):
+    return {path.relative_to(directory): path.read_bytes() for path in sorted(directory.rglob("*"))
+            if path.is_file() and not path.name.startswith("lock")}
+
+
+def bad_engine(run):
+    """An engine's directory that is damaged, another engine's, or of a newer format stops the start with its name, and is left as it is."""
+    world = run.started("w", keyspace=3, regions=("fr-par",) * 3)
+    load = Load(world, writers=1, counters=1, readers=0).start()
+    time.sleep(2)
+    load.finish()
+    world.stop(3)
+    node = world.nodes[3]
+    lmdb = next(node.data.rglob("lmdb"))
+    marker, data = lmdb / "ENGINE", lmdb / "data.mdb"
+    text, bytes_then = marker.read_text(), data.read_bytes()
+    assert "format 1" in text, text
+    mistakes = [
+        ("a newer format", lambda: marker.write_text(text.replace("format 1", "format 99")), ["lmdb", "99"]),
+        ("another engine's", lambda: marker.write_text(text.replace("lmdb", "redb")), ["lmdb", "redb"]),
+        ("a cut file", lambda: data.write_bytes(bytes_then[:4096]), ["data.mdb"]),
+        ("damaged heads", lambda: data.write_bytes(b"\x55" * 8192 + bytes_then[8192:]), ["data.mdb"]),
+        ("a missing file", data.unlink, ["data.mdb"]),
+    ]
+    for name, spoil, words in mistakes:
+        spoil()
+        before = files_of(lmdb)
+        refused_start(world, 3, world.toml(node), *words)
+        if files_of(lmdb) != before:
+            raise Problem(f"{name}: the refused start changed {lmdb}")
+        marker.write_text(text)
+        data.write_bytes(bytes_then)
+    other = lmdb.parent / "redb"
+    other.mkdir(exist_ok=True)
+    (other / "somebody").write_text("else")
+    refused_start(world, 3, world.toml(node), "redb", "somebody")
+    shutil.rmtree(other)
+    world.start(3)
+    world.wait_ready(3)
+    load.check()
+    run.note(f"{len(mistakes) + 1} refused, each naming the file and leaving all as it was; mended, the node serves")
+
+
 def expired_certificate(world, number, directory):
     """A certificate of the world's own authority that ended yesterday; its file."""
     if not shutil.which("openssl"):
@@ -333,5 +376,5 @@ def idle_clusters(run):
              + ", ".join(f"{value:.1f} %" for value in busy.values()) + f"; quiesced {status['quiesced']} of {status['clusters']}")
 
 
-CASES = [("bad-configuration", bad_configurations), ("bad-data", bad_data), ("certificates", certificates),
+CASES = [("bad-configuration", bad_configurations), ("bad-data", bad_data), ("bad-engine", bad_engine), ("certificates", certificates),
          ("hostile-input", hostile_input), ("idle-clusters", idle_clusters)]

@@ -16,6 +16,10 @@ MEND_SECONDS = 60
 # Rounds one behind the other, so that a case does not wait for an hour.
 TUNING = {"scrub_round_ms": 1000, "scrub_bytes_per_second": 64 << 20, "flush_after_ms": 500}
 KEYSPACE = "metadata@ks-default-0"
+# What a scrub costs is measured over so many pairs and seconds. The bound is of a release build, which `make real` has.
+COST_PAIRS = 20_000
+COST_SECONDS = 15
+COST_PERCENT_MAX = 1.0
 
 
 def value(number):
@@ -152,4 +156,39 @@ def metahive_flips(run):
     finish(run, world, 1, flipped, start)
 
 
-CASES = [("integrity-lmdb", lmdb_flips), ("integrity-metahive", metahive_flips)]
+def metric(world, number, name):
+    _, body = world.client(number).get("/metrics")
+    return sum(float(line.split()[-1]) for line in body.decode().splitlines() if line.startswith(f"hive_{name}{{"))
+
+
+def scrub_cost(run):
+    """What a scrub takes of a node that does nothing else: none, at the default rate, and at sixteen times that."""
+    world = run.world("w", regions=("fr-par",)).start()
+    world.wait_ready()
+    world.keyspace("default", size=1)
+    for first in range(0, COST_PAIRS, 100):
+        steps = [{"op": "put", "key": f"pair-{n:06d}", "value": f"{n:08d}" * 256} for n in range(first, first + 100)]
+        world.ask(1, action="KvBatch", keyspace="default", steps=steps, deadline_ms=20000)
+    await_flushed(world, 1)
+    told = {}
+    for rate_mib in (0, 1, 16):
+        world.stop(1)
+        world.tuning = {"scrub_bytes_per_second": rate_mib << 20, "scrub_round_ms": 1000}
+        world.nodes[1].config.write_text(world.toml(world.nodes[1]))
+        world.start(1)
+        world.wait_ready(1)
+        time.sleep(3)
+        before, bytes_before = world.cpu_seconds(1), metric(world, 1, "scrub_bytes_total")
+        time.sleep(COST_SECONDS)
+        read_mib = (metric(world, 1, "scrub_bytes_total") - bytes_before) / COST_SECONDS / (1 << 20)
+        told[rate_mib] = (100 * (world.cpu_seconds(1) - before) / COST_SECONDS, read_mib)
+        if read_mib > rate_mib * 1.3 or read_mib < rate_mib * 0.5:
+            raise Problem(f"a scrub that may read {rate_mib} MiB/s read {read_mib:.1f}")
+    cost = told[1][0] - told[0][0]
+    if cost > COST_PERCENT_MAX:
+        raise Problem(f"a scrub of 1 MiB/s takes {cost:.2f} % of a core; the bound is {COST_PERCENT_MAX} %: {told}")
+    run.note("CPU of a node with 40 MB in lmdb, % of a core: "
+             + ", ".join(f"{percent:.2f} reading {read:.1f} MiB/s" for percent, read in told.values()))
+
+
+CASES = [("scrub-cost", scrub_cost), ("integrity-lmdb", lmdb_flips), ("integrity-metahive", metahive_flips)]

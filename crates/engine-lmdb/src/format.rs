@@ -31,6 +31,8 @@ pub const IDENTITY_KEY: &[u8] = b"I";
 pub const DURABLE_TAG: u8 = b'D';
 /// A space's number in front of its keys.
 pub const SPACE_BYTES: usize = 8;
+/// Whole keys up to this long are looked up from the stack.
+const SHORT_BYTES: usize = 128;
 /// The checksum behind each value.
 pub const SEAL_BYTES: usize = 4;
 
@@ -46,6 +48,30 @@ pub fn write_pair_key(out: &mut Vec<u8>, space: SpaceId, key: &[u8]) {
     out.clear();
     out.extend_from_slice(&space.0.to_be_bytes());
     out.extend_from_slice(key);
+}
+
+/// The key of a pair to be looked up once: short ones, which most are, without asking for memory.
+pub enum LookUpKey {
+    Short([u8; SHORT_BYTES], usize),
+    Long(Vec<u8>),
+}
+
+impl LookUpKey {
+    pub fn new(space: SpaceId, key: &[u8]) -> LookUpKey {
+        let (length, mut short) = (SPACE_BYTES + key.len(), [0; SHORT_BYTES]);
+        let Some(place) = short.get_mut(..length) else { return LookUpKey::Long(pair_key(space, key)) };
+        let (head, rest) = place.split_at_mut(SPACE_BYTES);
+        head.copy_from_slice(&space.0.to_be_bytes());
+        rest.copy_from_slice(key);
+        LookUpKey::Short(short, length)
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            LookUpKey::Short(bytes, length) => &bytes[..*length],
+            LookUpKey::Long(bytes) => bytes,
+        }
+    }
 }
 
 /// The first key behind a space; `None` for the last space.
@@ -141,5 +167,13 @@ mod tests {
         assert_eq!(durable_space(&durable_key(SpaceId(u64::MAX))), Ok(SpaceId(u64::MAX)));
         assert!(durable_space(b"Dshort").is_err() && durable_space(b"F").is_err());
         assert_eq!(space_end(SpaceId(u64::MAX)), None);
+    }
+
+    #[test]
+    fn a_key_is_looked_up_as_it_was_written() {
+        for length in [0, 1, SHORT_BYTES - SPACE_BYTES, SHORT_BYTES - SPACE_BYTES + 1, 1056] {
+            let (space, key) = (SpaceId(u64::MAX - 7), vec![0xfe; length]);
+            assert_eq!(LookUpKey::new(space, &key).bytes(), pair_key(space, &key), "{length}");
+        }
     }
 }

@@ -130,13 +130,14 @@ impl View<'_> {
         if key.len() > base_engine::ENGINE_KEY_BYTES_MAX {
             return Ok(None); // Never written; LMDB would take it for damage.
         }
-        let whole_key = format::pair_key(space, key);
+        let whole_key = format::LookUpKey::new(space, key);
+        let whole_key = whole_key.bytes();
         let stored = self
             .environment
             .spaces
-            .get(self.reader, &whole_key)
+            .get(self.reader, whole_key)
             .map_err(|error| lmdb_failure("reading a key", error))?;
-        let value = stored.map(|stored| format::unseal(&whole_key, stored)).transpose()?;
+        let value = stored.map(|stored| format::unseal(whole_key, stored)).transpose()?;
         Ok(value.map(Bytes::copy_from_slice))
     }
 

@@ -168,3 +168,48 @@ fn general_metadata_stays_beside_its_key() {
     let model: Model = [("a", 10), ("b", 30), ("z", 0)].map(|(key, bytes)| (key.into(), vec![7; bytes])).into();
     same(&store.newest().unwrap(), &model, "users see none of it");
 }
+
+/// Says the same of every entry: what is looked for where it must not be.
+struct Marks;
+
+const MARK: &[u8] = b"beside every key";
+
+impl crate::MetadataProvider for Marks {
+    fn tag(&self) -> u8 {
+        9
+    }
+
+    fn describe(&self, _: crate::Described<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(MARK);
+    }
+}
+
+/// What goes to other members and into backups has none of it: chunks and digests are those of an engine without.
+#[test]
+fn general_metadata_goes_nowhere() {
+    use base_engine::conformance::{batch, durable, put};
+    use base_engine::{digest, export, Engine};
+    use base_types::codec::Encode;
+    let space = base_types::SpaceId(5);
+    let factory = RocksFactory::new(1 << 20, false);
+    let told = |metahive: bool| {
+        let mut config = factory.config();
+        config.metahive = metahive;
+        config.providers = if metahive { vec![std::sync::Arc::new(Marks)] } else { vec![] };
+        let engine = crate::open(factory.new_directory(), config).unwrap();
+        let pairs = (0..300).map(|i| put(space, format!("k{i:03}"), vec![i as u8; 40]));
+        engine.write(&batch(pairs.chain([durable(space, 9)]).collect::<Vec<_>>())).unwrap();
+        engine.store().write_out().unwrap();
+        engine.store().compact().unwrap();
+        let snapshot = engine.snapshot().unwrap();
+        let chunk = export(&*snapshot, space, None, 1 << 20).unwrap();
+        assert!(chunk.done);
+        let beside = engine.store().metadata(&base_engine::stored::format::pair_key(space, b"k007")).unwrap();
+        let marks = beside.iter().filter(|kept| kept.of(9) == Some(MARK)).count();
+        (chunk.to_bytes(), digest(&*snapshot, space).unwrap(), marks)
+    };
+    let (with, without) = (told(true), told(false));
+    assert_eq!((with.2, without.2), (1, 0), "it lies beside the key");
+    assert!(!with.0.windows(MARK.len()).any(|window| window == MARK), "a chunk carries it along");
+    assert_eq!((with.0, with.1), (without.0, without.1));
+}
