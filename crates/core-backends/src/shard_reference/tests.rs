@@ -369,6 +369,44 @@ fn a_flow_whose_sides_are_not_equal_is_given_up_before_any_source_is_cut_over() 
     }
 }
 
+/// Another runner has gone on since this one has seen the source: that is no difference between the two sides.
+#[test]
+fn targets_seen_later_than_their_source_are_not_unequal() {
+    let mut random = Random(29);
+    let (mut bucket, mut plain_s3) = (Bucket::new(), Plain::default());
+    for _ in 0..60 {
+        bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+    }
+    let first = bucket.entries();
+    let flow = plan(&mut bucket, &[&first[0]], &["a"]);
+    let (mut old, mut further, mut serving): (Vec<View>, u32, u32) = (Vec::new(), 0, 0);
+    while let Some(view) = look(&bucket, flow) {
+        for seen in &old {
+            let steps = decide_all(&seen.flow, &seen.sources, &view.targets);
+            assert!(!steps.iter().any(gives_up), "{steps:?}");
+            let Seen::Shard(now) = &view.targets[0] else { panic!() };
+            further += u32::from(now.cursors.first().is_some_and(|cursor| cursor.feed > 3));
+            serving += u32::from(now.state == shard::ShardState::Serving);
+        }
+        let Seen::Shard(source) = &view.sources[0] else { panic!() };
+        let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        if view.flow.phase == Phase::Cutting && !source.frozen && old.len() < 3 {
+            // Seen standing still, and the freeze is over before anything came of it.
+            steps.into_iter().for_each(|step| carry_out(&mut bucket, &view, step));
+            old.extend(look(&bucket, flow));
+            bucket.now_ms += u64::from(super::flow::CUT_FREEZE_MS) + 1;
+            bucket.shards.values_mut().for_each(|bed| bed.now_ms = bucket.now_ms);
+            for _ in 0..4 {
+                bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+            }
+            continue;
+        }
+        steps.into_iter().for_each(|step| carry_out(&mut bucket, &view, step));
+    }
+    assert!(old.len() == 3 && further > 0 && serving > 0, "{} {further} {serving}", old.len());
+    check_bucket(&mut bucket, &plain_s3);
+}
+
 /// Takes a row from the first target that has one.
 fn spoil(bucket: &mut Bucket, view: &View) {
     for (target, peer) in view.flow.targets.iter().enumerate() {
