@@ -8,7 +8,8 @@
 //! Not here: what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-node,
 //! keyspace/run.rs). Why: docs/decisions/0005-exactly-once-and-cluster-time.md.
 
-use crate::{encode_reply, metadata, shard};
+use crate::{encode_reply, metadata, shard, ApplyContext, SpaceWrite};
+use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, PartitionId, RequestId};
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use bytes::Bytes;
 pub const CARRIED_MAX: usize = 1_024;
 /// The bytes of replies after which a command that brings ids ends; one id's reply may go beyond.
 const CARRIED_BYTES_MAX: usize = 1 << 20;
-/// The most ids a page has: no entry has more.
+/// The most ids a page has: no entry has more (one of 1 MiB that brings ids, or deletes keys, with at least 24 bytes each).
 pub const PAGE_IDS_MAX: usize = 64 << 10;
 
 /// The part of a cluster's keys that a command is about.
@@ -155,11 +156,26 @@ pub fn in_commands(ids: Vec<Carried>) -> Vec<Vec<Carried>> {
     commands
 }
 
-/// What a command that was carried out brings for the cluster's memory.
-pub fn memory_brought(backend: BackendKind, command: &Bytes, reply: &Bytes) -> Vec<Carried> {
+/// What a command that was carried out brings for the cluster's memory; of requests of its own, for `keep_ms`.
+pub fn memory_brought(backend: BackendKind, command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
     match backend {
         BackendKind::Metadata if reply.first() == Some(&0) => metadata::memory_brought(command),
-        BackendKind::Shard if reply.first() == Some(&0) => shard::memory_brought(command),
+        BackendKind::Shard if reply.first() == Some(&0) => shard::memory_brought(command, reply, keep_ms),
         _ => Vec::new(),
+    }
+}
+
+/// As [`crate::apply`], but what a command asks beside other things, and what the cluster remembers (`known`), is not
+/// done once more. (A command that is remembered as a whole does not come here.)
+pub fn apply_once(
+    backend: BackendKind,
+    at: ApplyContext,
+    space: &mut dyn SpaceWrite,
+    command: &Bytes,
+    known: &dyn Fn(RequestId) -> Option<Bytes>,
+) -> Result<Bytes, EngineError> {
+    match backend {
+        BackendKind::Shard => shard::each::apply(at, space, command, known),
+        _ => crate::apply(backend, at, space, command),
     }
 }

@@ -9,6 +9,7 @@
 
 mod command;
 mod condition;
+pub(crate) mod each;
 mod growth;
 mod history;
 mod index;
@@ -98,13 +99,14 @@ pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
     }
 }
 
-/// The memory a command brings.
-pub(crate) fn memory_brought(command: &Bytes) -> Vec<Carried> {
-    if command.first() != Some(&command::REMEMBER) {
-        return Vec::new();
-    }
-    match decode("shard command", command) {
-        Ok(Command::Remember { ids, .. }) => ids,
+/// The memory a command brings; what it did itself is kept for `keep_ms`.
+pub(crate) fn memory_brought(command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
+    match command.first() {
+        Some(&command::REMEMBER) => match decode("shard command", command) {
+            Ok(Command::Remember { ids, .. }) => ids,
+            _ => Vec::new(),
+        },
+        Some(&command::DELETE_EACH) => each::remembered(command, reply, keep_ms),
         _ => Vec::new(),
     }
 }
@@ -125,10 +127,14 @@ fn check(command: &Command) -> Result<(), Refusal> {
             check_owner(terms)?;
             check_key(&step.key)
         }
-        Command::DeleteMany { terms, steps } => {
-            check_owner(terms)?;
-            check_count("keys of a delete", steps.len(), DELETE_KEYS_MAX)?;
-            steps.iter().try_for_each(|step| check_key(&step.key))
+        Command::DeleteMany { terms, steps } => check_deletes(terms, steps),
+        Command::DeleteEach { terms, steps, ids } => {
+            check_deletes(terms, steps)?;
+            if ids.len() == steps.len() {
+                return Ok(());
+            }
+            let message = format!("{} keys to delete have {} request ids; each needs one", steps.len(), ids.len());
+            Err(Refusal::invalid("CorruptCommand", message))
         }
         Command::Update { key, changes, .. } => {
             check_count("changed fields", changes.len(), DOCUMENT_FIELDS_MAX / 2)?;
@@ -148,6 +154,12 @@ fn check(command: &Command) -> Result<(), Refusal> {
         Command::Remember { ids, .. } => check_count("remembered requests", ids.len(), CARRIED_MAX),
         _ => Ok(()),
     }
+}
+
+fn check_deletes(terms: &DeleteTerms, steps: &[DeleteStep]) -> Result<(), Refusal> {
+    check_owner(terms)?;
+    check_count("keys of a delete", steps.len(), DELETE_KEYS_MAX)?;
+    steps.iter().try_for_each(|step| check_key(&step.key))
 }
 
 /// A marker's document holds it, and a document that could not be read again would stop every member.
@@ -286,7 +298,9 @@ pub(crate) fn refused_at_once(
     Ok(match decode("a shard command", command) {
         Ok(Command::Put { step }) => written(step.epoch, &mut [&step.key].into_iter()),
         Ok(Command::Delete { terms, step }) => written(terms.epoch, &mut [&step.key].into_iter()),
-        Ok(Command::DeleteMany { terms, steps }) => written(terms.epoch, &mut steps.iter().map(|step| &step.key)),
+        Ok(Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. }) => {
+            written(terms.epoch, &mut steps.iter().map(|step| &step.key))
+        }
         Ok(Command::Update { epoch, key, .. }) => written(epoch, &mut [&key].into_iter()),
         _ => None,
     })
@@ -305,7 +319,11 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
 
 fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
     let now = work.at.cluster_time_ms;
-    if matches!(command, Command::Put { .. } | Command::Delete { .. } | Command::DeleteMany { .. }) {
+    let frees = |command: &Command| {
+        use Command::{Delete, DeleteEach, DeleteMany, Put};
+        matches!(command, Put { .. } | Delete { .. } | DeleteMany { .. } | DeleteEach { .. })
+    };
+    if frees(&command) {
         admit!(crate::freed::admit(work.shard.freed_rows));
     }
     match command {
@@ -319,7 +337,7 @@ fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
             work.note(&step.key, false);
             Ok(objects::delete(work, &terms, &step)?.map(|deleted| Reply::Deleted { deleted }))
         }
-        Command::DeleteMany { terms, steps } => {
+        Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. } => {
             admit!(work.shard.admit_write(terms.epoch, now, steps.iter().map(|step| &step.key)));
             steps.iter().for_each(|step| work.note(&step.key, false));
             let outcomes: Result<_, EngineError> =

@@ -158,7 +158,7 @@ impl Replica {
                 continue;
             }
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
-            let reply = self.apply_command(context, &command)?;
+            let reply = self.apply_command(context, &command, &row)?;
             shared.statistics.commands_applied += 1;
             self.witness(shared, entry, &command, &reply);
             let part = BackendKind::from_byte(command.backend).map(|kind| memory::part_of(kind, &command.command));
@@ -190,10 +190,12 @@ impl Replica {
         }
     }
 
-    /// A part of another cluster's keys comes here: so does what was applied there, as if by this very entry.
+    /// A part of another cluster's keys comes here: so does what was applied there, as if by this very entry. And what
+    /// one command did of many requests is remembered for each.
     fn take_memory(&self, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
         let Some(backend) = BackendKind::from_byte(command.backend) else { return };
-        for Carried { id, keep_ms, part, reply } in memory::memory_brought(backend, &command.command, &applied.reply) {
+        let brought = memory::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
+        for Carried { id, keep_ms, part, reply } in brought {
             if self.request_ids.get(id).is_none() && row.get(id).is_none() {
                 let carried = Applied { part, reply, ..applied.clone() };
                 row.remember(id, &carried, self.meta.id_time_ms.saturating_add(keep_ms));
@@ -201,7 +203,12 @@ impl Replica {
         }
     }
 
-    fn apply_command(&mut self, context: ApplyContext, command: &EntryCommand) -> Result<Bytes, EngineError> {
+    fn apply_command(
+        &mut self,
+        context: ApplyContext,
+        command: &EntryCommand,
+        row: &RowBuilder,
+    ) -> Result<Bytes, EngineError> {
         if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&MARK_COMMAND) {
             // It changes nothing: an index to stand still at.
             self.marked = Mark::from_bytes(command.command.clone()).ok().map(|mark| mark.run);
@@ -220,7 +227,9 @@ impl Replica {
             space: self.space,
             backend: command.backend,
         };
-        core_backends::apply(backend, context, &mut space, &command.command)
+        let ids = &self.request_ids;
+        let known = |id| ids.get(id).or_else(|| row.get(id)).map(|applied| applied.reply.clone());
+        memory::apply_once(backend, context, &mut space, &command.command, &known)
     }
 
     fn apply_defaults(&mut self, command: &Bytes) -> Bytes {

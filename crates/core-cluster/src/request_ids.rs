@@ -12,7 +12,7 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
-use core_backends::memory::{Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX};
+use core_backends::memory::{Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
@@ -152,8 +152,7 @@ fn row_key(index: LogIndex) -> Bytes {
 impl RequestIds {
     /// One entry more than the bound: whether it is full is asked before an entry is made.
     pub fn sizes(&self, sizes: &mut Sizes) {
-        let entry = crate::entry::COMMANDS_PER_ENTRY_MAX;
-        sizes.lasting("request ids, a replica", self.applied.len(), REQUEST_IDS_MAX + entry);
+        sizes.lasting("request ids, a replica", self.applied.len(), REQUEST_IDS_MAX + PAGE_IDS_MAX);
         sizes.lasting(
             "bytes of remembered replies, a replica",
             self.reply_bytes,

@@ -41,6 +41,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         Mutant::CutOverBeforeEqual,
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
     ),
+    (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::ImportNotCompared, "only of two runners of one split does one bring rows late"),
     (Mutant::ShardStaleEpochAccepted, "the range and the state of a shard refuse what a stale epoch lets through"),
     (Mutant::PinCommitsPastWrite, "a snapshot is prepared within some round trips, its freeze lasts longer"),
@@ -100,6 +101,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
             (Core, Rot)
         }
         Mutant::SplitForgetsRequests
+        | Mutant::DeletesOfManyForgotten
         | Mutant::PrefixSkipEatsKey
         | Mutant::MarkerHidesWrongVersion
         | Mutant::FreedDataLost

@@ -10,7 +10,10 @@
 use crate::random::Random;
 use crate::s3_upload::value_of_parts;
 use base_types::action::{Action, Level};
-use base_types::s3::{Data, DeleteObject, GetObject, ListObjectsV2, PutObject, S3Action, S3Answer, WriteConditions};
+use base_types::s3::{
+    Data, DeleteObject, DeleteObjects, GetObject, ListObjectsV2, ObjectToDelete, PutObject, S3Action, S3Answer,
+    WriteConditions,
+};
 use base_types::{ReadConsistency, WriteConsistency};
 use bytes::Bytes;
 use proof_check::{Ending, History, Observed, Operation, Place, Record, Violation};
@@ -91,6 +94,17 @@ fn text(bytes: &Bytes) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Whether a delete of this key is one of many.
+fn in_company(key: &Bytes) -> bool {
+    key.last().is_some_and(|last| last.is_multiple_of(2))
+}
+
+/// What is deleted with it: a key in front of all, that nobody puts. The first shard has it, so that splits part the two.
+/// (Behind all it would keep shards from being narrowed.)
+fn companion(key: &Bytes) -> String {
+    format!("!{}", key.last().map_or('-', |last| char::from(*last)))
+}
+
 /// The call that carries an operation out.
 pub fn action_of(operation: &Operation, bucket: &str, instant: bool) -> Option<Action> {
     let bucket = bucket.to_string();
@@ -110,6 +124,11 @@ pub fn action_of(operation: &Operation, bucket: &str, instant: bool) -> Option<A
                 .into()
         }
         Operation::Get { key } => GetObject { bucket, key: text(key), ..GetObject::default() }.into(),
+        Operation::Delete { key } if in_company(key) => {
+            let one = |key: String| ObjectToDelete { key, ..ObjectToDelete::default() };
+            let objects = vec![one(companion(key)), one(text(key))];
+            DeleteObjects { bucket, objects, bypass_governance_retention: false }.into()
+        }
         Operation::Delete { key } => DeleteObject { bucket, key: text(key), ..DeleteObject::default() }.into(),
         Operation::Scan { start_after, limit, .. } => ListObjectsV2 {
             bucket,
@@ -130,6 +149,7 @@ pub fn observe(answer: &S3Answer) -> Option<Observed> {
     Some(match answer {
         S3Answer::PutObjectAnswer(_) => Observed::Done,
         S3Answer::DeleteObjectAnswer(_) => Observed::Deleted(None),
+        S3Answer::DeleteObjectsAnswer(_) if !is_partly_done(answer) => Observed::Deleted(None),
         S3Answer::ObjectVersion(version) => Observed::Value(match &version.data {
             Some(Data::Inline(data)) if data[..] == *version.etag.as_bytes() => Some(data.clone()),
             Some(parts @ Data::Parts(_)) if value_of_parts(&version.etag, parts).is_some() => {
@@ -143,6 +163,11 @@ pub fn observe(answer: &S3Answer) -> Option<Observed> {
         },
         _ => return None,
     })
+}
+
+/// Whether some of several deletes ended without an answer of its own: it is asked again.
+pub fn is_partly_done(answer: &S3Answer) -> bool {
+    matches!(answer, S3Answer::DeleteObjectsAnswer(told) if told.results.iter().any(|result| result.deleted.is_none()))
 }
 
 /// What a refusal that is an answer tells: of an object that is not there, of a condition that does not hold.

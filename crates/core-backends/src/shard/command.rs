@@ -184,6 +184,8 @@ wire_enum! {
         },
         /// The token of a `Put` is no longer needed.
         5 => Forget { epoch: u64, key: Bytes, token: u128 },
+        /// As `DeleteMany`, each key with a request id of its own (`each.rs`).
+        6 => DeleteEach { terms: DeleteTerms, steps: Vec<DeleteStep>, ids: Vec<u128> },
 
         /// An empty shard that serves.
         16 => Create { epoch: u64, range: Range },
@@ -229,7 +231,8 @@ wire_enum! {
 }
 
 /// The first bytes of client's commands, of `Remember`, and of the query `Remembered`.
-pub(super) const OF_CLIENTS: core::ops::RangeInclusive<u8> = 1..=5;
+pub(super) const OF_CLIENTS: core::ops::RangeInclusive<u8> = 1..=6;
+pub(super) const DELETE_EACH: u8 = 6;
 pub(super) const REMEMBER: u8 = 48;
 pub(super) const REMEMBERED: u8 = 16;
 

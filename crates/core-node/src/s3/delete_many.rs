@@ -1,10 +1,10 @@
 //! Many versions deleted by one call: all keys of one shard by one command, all shards at once.
 //!
 //! Always: the results stand in the order asked, one for each; what a shard has answered is not asked again when
-//! another proves to be split; keys of one shard are deleted in the order asked.
-//! What does not hold: the keys of a command that was applied, but not answered, and whose shard was split since, are
-//! deleted once more, for there are two commands now, and neither is the one that is remembered.
-//! Not here: what a delete does (core-backends, shard/objects.rs).
+//! another proves to be split; keys of one shard are deleted in the order asked. Each key has a request id of its own,
+//! made of the call's id and the step: asked again in other company, since shards were split or merged, or by another
+//! node, it is found done.
+//! Not here: what a delete does (core-backends, shard/objects.rs), how one is found done (shard/each.rs).
 
 use super::clusters;
 use super::conditions::of_write;
@@ -28,18 +28,39 @@ use std::collections::BTreeMap;
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     let S3Action::DeleteObjects(call) = call else { return Err(call) };
     let results = vec![None; call.objects.len()];
-    let ids = RequestIds::new(terms);
-    Ok(on_bucket(DeleteMany { call, terms: *terms, ids, results, asked: Vec::new(), at: None }))
+    let (ids, numbers) = (RequestIds::new(terms), numbers(&call.objects));
+    Ok(on_bucket(DeleteMany { call, terms: *terms, ids, numbers, results, asked: Vec::new(), at: None }))
+}
+
+/// How many before each ask for the same version of the same key: a key may be named twice, and two markers are laid then.
+fn numbers(objects: &[ObjectToDelete]) -> Vec<u32> {
+    let mut asked: BTreeMap<(&str, Option<&str>), u32> = BTreeMap::new();
+    let mut numbers = Vec::with_capacity(objects.len());
+    for object in objects {
+        let before = asked.entry((&object.key, object.version_id.as_deref())).or_default();
+        numbers.push(*before);
+        *before += 1;
+    }
+    numbers
 }
 
 struct DeleteMany {
     call: Box<DeleteObjects>,
     terms: Terms,
     ids: RequestIds,
+    numbers: Vec<u32>,
     results: Vec<Option<DeleteResult>>,
     /// The clusters asked now, and for which of the objects each.
     asked: Vec<(ClusterName, Vec<usize>)>,
     at: Option<OrderedAt>,
+}
+
+/// What one shard has of them.
+#[derive(Default)]
+struct Share {
+    places: Vec<usize>,
+    steps: Vec<DeleteStep>,
+    ids: Vec<u128>,
 }
 
 impl BucketWork for DeleteMany {
@@ -72,7 +93,7 @@ impl BucketWork for DeleteMany {
 impl DeleteMany {
     /// Asks every shard that has keys left; `None` where none has.
     fn ask(&mut self, context: &mut PlanContext<'_>, at: &Place) -> Result<Option<Step>, Refusal> {
-        let mut shards: BTreeMap<(u64, u64), (Vec<usize>, Vec<DeleteStep>)> = BTreeMap::new();
+        let mut shards: BTreeMap<(u64, u64), Share> = BTreeMap::new();
         for (place, object) in self.call.objects.iter().enumerate() {
             if self.results[place].is_some() {
                 continue;
@@ -80,21 +101,23 @@ impl DeleteMany {
             match step_of(object) {
                 Ok(step) => {
                     let entry = shard_of(at, &object.key)?;
-                    let (places, steps) = shards.entry((entry.shard, entry.epoch)).or_default();
-                    places.push(place);
-                    steps.push(step);
+                    let share = shards.entry((entry.shard, entry.epoch)).or_default();
+                    let mut bytes = self.numbers[place].to_le_bytes().to_vec();
+                    bytes.extend_from_slice(&step.to_bytes());
+                    share.places.push(place);
+                    share.ids.push(self.ids.id_of(context, &bytes).0);
+                    share.steps.push(step);
                 }
                 Err(refusal) => self.results[place] = Some(refused(object, &refusal)),
             }
         }
         let mut calls = Vec::with_capacity(shards.len());
-        for ((number, epoch), (places, steps)) in shards {
+        for ((number, epoch), Share { places, steps, ids }) in shards {
             let terms = delete_terms(context, &at.bucket, epoch, self.call.bypass_governance_retention);
-            // The same keys have the same id at every node, others have another.
-            let step = xxhash_rust::xxh3::xxh3_64(&fingerprint(&steps)) as u32;
-            let command = Command::DeleteMany { terms, steps };
             let cluster = clusters::shard(at.bucket.id, number)?;
-            let request_id = self.ids.id(context, step);
+            // The same keys have the same id at every node, others have another.
+            let request_id = self.ids.id_of(context, &ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>());
+            let command = Command::DeleteEach { terms, steps, ids };
             calls.push(shard_write(at.bucket.id, number, &command, &self.terms, request_id)?);
             self.asked.push((cluster, places));
         }
@@ -137,10 +160,6 @@ fn step_of(object: &ObjectToDelete) -> Result<DeleteStep, Refusal> {
         version: read_version_id(object.version_id.as_deref())?,
         condition: of_write(&object.conditions),
     })
-}
-
-fn fingerprint(steps: &[DeleteStep]) -> Vec<u8> {
-    steps.iter().flat_map(|step| step.to_bytes()).collect()
 }
 
 fn result_of(object: &ObjectToDelete, outcome: Result<Deleted, Refusal>) -> DeleteResult {

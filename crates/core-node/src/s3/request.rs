@@ -41,6 +41,14 @@ impl RequestIds {
         bytes[16..].copy_from_slice(&step.to_le_bytes());
         RequestId(xxhash_rust::xxh3::xxh3_128(&bytes))
     }
+
+    /// The id of a step that its bytes tell from all others of the call, of which there may be many: they are hashed with
+    /// more bits than a step's number has, for two of one id would be one. (Of a call that numbers its steps too, none may
+    /// be four bytes long.)
+    pub(crate) fn id_of(&mut self, context: &mut PlanContext<'_>, step: &[u8]) -> RequestId {
+        let base = *self.base.get_or_insert_with(|| context.random.request_id());
+        RequestId(xxhash_rust::xxh3::xxh3_128(&[&base.0.to_le_bytes(), step].concat()))
+    }
 }
 
 /// A command to a shard.

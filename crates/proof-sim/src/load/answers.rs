@@ -34,6 +34,11 @@ impl Load {
             open.give_up_at = gives_up;
             return self.back_off(world, client);
         }
+        if matches!(&answer.result, ActionResult::S3(answer) if s3_load::is_partly_done(answer)) {
+            world.probe("deletes_of_many_asked_again");
+            open.unknown = true;
+            return self.back_off(world, client);
+        }
         let asked = self.history.records[open.record].level;
         let mut observed = observe(&answer.result, answer.level.unwrap_or(asked));
         if let Some(Observed::Page { entries, .. }) = &mut observed {
@@ -64,6 +69,7 @@ impl Load {
                 self.grouped.extend(found);
             }
             S3Answer::DeleteObjectAnswer(_) if open.record == usize::MAX => world.probe("version_removed"),
+            S3Answer::DeleteObjectsAnswer(_) => world.probe("deleted_among_many"),
             _ => {}
         }
     }

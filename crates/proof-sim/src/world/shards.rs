@@ -39,7 +39,7 @@ fn deeds(witnessed: &Witnessed) -> Vec<Deed> {
         (Command::Put { .. }, Reply::PutRefused { .. }) => Vec::new(),
         (Command::Put { step }, _) => vec![Deed::Took { epoch: step.epoch, key: step.key }],
         (Command::Delete { terms, step }, _) => vec![Deed::Took { epoch: terms.epoch, key: step.key }],
-        (Command::DeleteMany { terms, steps }, _) => {
+        (Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. }, _) => {
             steps.into_iter().map(|step| Deed::Took { epoch: terms.epoch, key: step.key }).collect()
         }
         (Command::Update { epoch, key, .. } | Command::Forget { epoch, key, .. }, _) => vec![Deed::Took { epoch, key }],

@@ -13,10 +13,11 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 18] = [
+    let tests: [fn(); 19] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
+        objects::each_of_many_deletes_is_done_once_in_any_company,
         snapshot::each_kind_of_change_is_undone,
         objects::what_nothing_names_any_more_is_queued_by_what_frees_it,
         listing::pages_with_a_delimiter_go_on_where_they_ended,
@@ -36,6 +37,7 @@ fn every_planted_bug_is_noticed() {
     assert!(!noticed(&tests), "the tests pass without a bug");
     let here = [
         Mutant::DoubledWriteLost,
+        Mutant::DeletesOfManyForgotten,
         Mutant::CutOverBeforeEqual,
         Mutant::ShardStaleEpochAccepted,
         Mutant::GivenAwayTaken,

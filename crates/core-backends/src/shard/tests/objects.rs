@@ -2,9 +2,12 @@
 
 use super::bed::*;
 use crate::shard::*;
+use crate::{decode_reply, ApplyContext};
+use base_types::codec::Encode as _;
 use base_types::s3::{encode_parts, field, Document, StoredPart, Version, VersionStamp, INLINE_BYTES_MAX};
-use base_types::{ErrorKind, Refusal};
+use base_types::{BackendKind, ErrorKind, LogIndex, Refusal, RequestId};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 
 fn code<T>(result: Result<T, Refusal>) -> &'static str {
     result.err().map_or("done", |refusal| refusal.code)
@@ -145,6 +148,70 @@ pub fn many_deletes_have_an_outcome_each() {
     let codes: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|refusal| refusal.code)).collect();
     assert_eq!(codes, [Some("PreconditionFailed"), None, None]);
     assert!(matches!(outcomes[1..], [Ok(Deleted::Removed { .. }), Ok(Deleted::Nothing)]));
+}
+
+/// As a cluster does: what was done is remembered, and what is remembered is not done once more.
+fn tell_each(bed: &mut Bed, memory: &mut BTreeMap<RequestId, Bytes>, ids: &[u128]) -> Vec<Result<Deleted, Refusal>> {
+    let step = |id: &u128| DeleteStep {
+        key: if *id == 9 { "locked".into() } else { format!("k{id}").into() },
+        version: Version::Current,
+        condition: Condition { if_match: (*id == 9).then(|| one_of("wrong").unwrap()), ..Condition::default() },
+    };
+    let steps = ids.iter().map(step).collect();
+    let terms = bed.terms(Versioning::Enabled);
+    let command = Command::DeleteEach { terms, steps, ids: ids.to_vec() }.to_bytes();
+    validate(&command).unwrap();
+    let known = |id| memory.get(&id).cloned();
+    let at = ApplyContext { index: LogIndex(1_000), position: 0, cluster_time_ms: bed.now_ms };
+    let reply = crate::memory::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
+    bed.now_ms += 1;
+    for brought in crate::memory::memory_brought(BackendKind::Shard, &command, &reply, 30_000) {
+        assert_eq!((brought.keep_ms, brought.part), (30_000, crate::memory::Part::OBJECTS));
+        memory.entry(brought.id).or_insert(brought.reply);
+    }
+    match decode_reply(reply).unwrap() {
+        Reply::DeletedMany { outcomes } => outcomes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+pub fn each_of_many_deletes_is_done_once_in_any_company() {
+    let (mut bed, mut memory) = (Bed::serving(), BTreeMap::new());
+    for key in ["k1", "k2", "locked"] {
+        bed.put(key, Versioning::Enabled, 1).unwrap();
+    }
+    let first = tell_each(&mut bed, &mut memory, &[1, 2, 9]);
+    assert!(matches!(first[..], [Ok(Deleted::Marked { .. }), Ok(Deleted::Marked { .. }), Err(_)]), "{first:?}");
+    assert_eq!(bed.count("", None).markers, 2);
+    // All of them, some, some with others: what was done is told as it was, what is new is done.
+    assert_eq!(tell_each(&mut bed, &mut memory, &[1, 2, 9]), first);
+    assert_eq!(tell_each(&mut bed, &mut memory, &[9, 2]), [first[2].clone(), first[1].clone()]);
+    assert_eq!(bed.count("", None).markers, 2);
+    let mixed = tell_each(&mut bed, &mut memory, &[3, 1, 4]);
+    assert_eq!(mixed[1], first[0]);
+    assert!(matches!((&mixed[0], &mixed[2]), (Ok(Deleted::Marked { .. }), Ok(Deleted::Marked { .. }))), "{mixed:?}");
+    assert_eq!(bed.count("", None).markers, 4);
+    // What is remembered of one is what a delete of its own would have answered.
+    let reply: Reply = decode_reply(memory[&RequestId(1)].clone()).unwrap();
+    assert_eq!(reply, Reply::Deleted { deleted: first[0].clone().unwrap() });
+}
+
+#[test]
+pub fn deletes_of_another_epoch_are_refused_whatever_is_remembered_of_some() {
+    let (mut bed, mut memory) = (Bed::serving(), BTreeMap::new());
+    tell_each(&mut bed, &mut memory, &[1]);
+    let terms = DeleteTerms { epoch: 7, ..bed.terms(Versioning::Enabled) };
+    let step =
+        |key: &'static str| DeleteStep { key: key.into(), version: Version::Current, condition: Condition::default() };
+    let command = Command::DeleteEach { terms, steps: vec![step("k1"), step("k2")], ids: vec![1, 2] }.to_bytes();
+    let known = |id| memory.get(&id).cloned();
+    let at = ApplyContext { index: LogIndex(1_001), position: 0, cluster_time_ms: bed.now_ms };
+    let reply = crate::memory::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
+    assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err().code, "WrongShard");
+    assert!(crate::memory::memory_brought(BackendKind::Shard, &command, &reply, 1).is_empty());
+    let odd = Command::DeleteEach { terms: bed.terms(Versioning::Enabled), steps: vec![step("k1")], ids: vec![] };
+    assert_eq!(validate(&odd.to_bytes()).unwrap_err().code, "CorruptCommand");
 }
 
 fn set(bed: &mut Bed, changes: &[(u16, Option<&'static str>)], until: Option<u64>, bypass: bool) -> &'static str {

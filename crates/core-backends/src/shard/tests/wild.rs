@@ -62,7 +62,8 @@ fn of_clients(random: &mut Random, bed: &Bed) -> Command {
             Command::Put { step }
         }
         4 => Command::Delete { terms, step: step() },
-        5 => Command::DeleteMany { terms, steps: vec![step(), step()] },
+        5 if random.below(2) == 0 => Command::DeleteMany { terms, steps: vec![step(), step()] },
+        5 => Command::DeleteEach { terms, steps: vec![step(), step()], ids: vec![1, 2] },
         6 => Command::Update {
             epoch,
             key: key.clone().into(),

@@ -10,7 +10,7 @@ use crate::s3::request::Terms;
 use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS, UNTOLD_KEEP_MS};
 use crate::s3::{clusters, planner_for, reshard, tidy, upkeep};
 use base_types::codec::Encode;
-use base_types::s3::*;
+use base_types::s3::{Versioning as Versioned, *};
 use base_types::{BackendKind, Refusal, RequestId, Tick};
 use bytes::Bytes;
 use core_backends::shard::{self, Item, ListStart, Listing, Reply, Versioning};
@@ -744,5 +744,47 @@ fn a_put_asked_again_after_splits_and_merges_is_found_done() {
         assert_eq!(put_once(&mut tended.world, 2, id).map(drop), Ok(()), "seed {seed}, merged");
         let other = tended.world.random.request_id();
         assert_eq!(put_once(&mut tended.world, 2, other).unwrap_err().code, "PreconditionFailed");
+    }
+}
+
+/// Deletes of many keys, asked under one request id.
+fn delete_together(world: &mut World, core: usize, id: RequestId, keys: &[&str]) -> DeleteObjectsAnswer {
+    let one = |key: &&str| ObjectToDelete { key: (*key).to_owned(), ..ObjectToDelete::default() };
+    let objects = keys.iter().map(one).collect();
+    let call = DeleteObjects { bucket: NAME.into(), objects, bypass_governance_retention: false };
+    let terms = Terms { request_id: Some(id), ..Terms::default() };
+    let mut running = Running::new(core, planner_for(call.into(), &terms).unwrap());
+    DeleteObjectsAnswer::try_from(world.finish(&mut running).unwrap()).unwrap()
+}
+
+/// The keys are in one shard, then in several, then in one again: a marker is laid for each, once.
+#[test]
+fn deletes_of_many_asked_again_in_other_company_are_found_done() {
+    for seed in 0..20 {
+        let mut tended = Tended::new(seed, 8);
+        (0..6).for_each(|number| tended.put(&format!("k{number:03}")).unwrap());
+        tended.world.call(PutBucketVersioning { bucket: NAME.into(), status: Versioned::Enabled }).unwrap();
+        let keys = ["k003", "k057", "k031", "k003", "k000"];
+        let id = tended.world.random.request_id();
+        let first = delete_together(&mut tended.world, 0, id, &keys);
+        assert!(first.results.iter().all(|result| result.deleted.is_some()), "{first:?}");
+        (6..60).for_each(|number| tended.put(&format!("k{number:03}")).unwrap());
+        (tended.world.lost, tended.world.late) = (50, 50);
+        (0..4).for_each(|_| tended.round(20, false));
+        tended.rest();
+        let parted = tended.map().len();
+        assert!(parted > 2);
+        assert_eq!(delete_together(&mut tended.world, 1, id, &keys), first, "seed {seed}, split");
+        let there: Vec<String> = tended.keys.keys().cloned().collect();
+        there.iter().for_each(|key| tended.delete(key).unwrap());
+        tended.rest();
+        assert!(tended.map().len() < parted, "seed {seed}");
+        assert_eq!(delete_together(&mut tended.world, 2, id, &keys), first, "seed {seed}, merged");
+        // Some of them in a call of their own, which is another's request.
+        let other = tended.world.random.request_id();
+        assert_ne!(delete_together(&mut tended.world, 2, other, &keys[..2]).results, first.results[..2]);
+        let call = ListObjectVersions { bucket: NAME.into(), prefix: "k003".into(), ..ListObjectVersions::default() };
+        let page: VersionPage = tended.world.ask(call).unwrap();
+        assert_eq!(page.versions.iter().filter(|entry| entry.delete_marker).count(), 3, "seed {seed}");
     }
 }

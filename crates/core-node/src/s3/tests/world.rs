@@ -311,9 +311,13 @@ impl World {
             request_id.and_then(|id| self.applied.get(&(cluster.clone(), id)).map(|applied| applied.reply.clone()));
         let reply = match before {
             Some(reply) => reply,
-            None => core_backends::apply(backend, at, space, command).expect("whole space"),
+            None => {
+                let applied = &self.applied;
+                let known = |id| applied.get(&(cluster.clone(), id)).map(|applied| applied.reply.clone());
+                memory::apply_once(backend, at, space, command, &known).expect("whole space")
+            }
         };
-        for brought in memory::memory_brought(backend, command, &reply) {
+        for brought in memory::memory_brought(backend, command, &reply, 0) {
             let applied = Applied { index: self.index, part: brought.part, reply: brought.reply };
             self.applied.entry((cluster.clone(), brought.id)).or_insert(applied);
         }
