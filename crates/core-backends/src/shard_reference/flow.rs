@@ -337,8 +337,9 @@ fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo])
         .iter()
         .map(|(_, target, _)| targets[*target].digests.as_ref()?.get(place_of(flow, source, *target)?).cloned())
         .collect();
-    // Seen at different moments, targets may be further than the source (another runner brought them there), or serve.
-    let comparable = !of_source.is_empty() && of_source.iter().all(|(_, _, cursor)| cursor.feed == info.feed);
+    // Seen at different moments, targets may be further than the source (another runner brought them there), or some of them serve.
+    let all_import = of_source.len() == info.peers.len();
+    let comparable = all_import && of_source.iter().all(|(_, _, cursor)| cursor.feed == info.feed);
     match digests {
         // Never seen. The shard would refuse the cut-over, again and again, and its writers would wait each time.
         Some(digests) if comparable && info.digests.as_ref().is_some_and(|own| *own != digests) => {

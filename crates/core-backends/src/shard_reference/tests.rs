@@ -384,6 +384,11 @@ fn targets_seen_later_than_their_source_are_not_unequal() {
         for seen in &old {
             let steps = decide_all(&seen.flow, &seen.sources, &view.targets);
             assert!(!steps.iter().any(gives_up), "{steps:?}");
+            // One of them was seen later than the other (seed 2008).
+            let mut mixed = seen.targets.clone();
+            mixed[0] = view.targets[0].clone();
+            let steps = decide_all(&seen.flow, &seen.sources, &mixed);
+            assert!(!steps.iter().any(gives_up), "{steps:?}");
             let Seen::Shard(now) = &view.targets[0] else { panic!() };
             further += u32::from(now.cursors.first().is_some_and(|cursor| cursor.feed > 3));
             serving += u32::from(now.state == shard::ShardState::Serving);

@@ -321,8 +321,6 @@ impl FlowRun {
 
     /// How long these steps wait for a calm moment, if they do.
     fn waits_for_calm(&self, flow: &Flow, steps: &[Step]) -> Option<Duration> {
-        let copies = |step: &Step| matches!(step, Step::Copy { .. });
-        let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
         if flow.phase == Phase::Copying && steps.iter().any(copies) {
             return Some(COPY_WAIT);
         }
@@ -330,28 +328,42 @@ impl FlowRun {
         (self.frozen_since.is_none() && steps.iter().any(freezes)).then_some(FREEZE_WAIT)
     }
 
-    /// The next round: one call for each step.
+    /// The next round, or what comes before it.
     fn act(&mut self, context: &mut PlanContext<'_>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
         let steps = decide_all(&view.flow, &view.sources, &view.targets);
-        if !steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
+        if !steps.iter().any(copies) {
             let copied = self.copying_since.take();
             context.s3.counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
         }
-        if self.carry.is_due(&steps, &view.sources) {
+        match self.before(context, &steps)? {
+            Some(first) => Ok(first),
+            None => self.begin(context, steps),
+        }
+    }
+
+    /// What must be carried, or waited for, before these steps are done.
+    fn before(&mut self, context: &mut PlanContext<'_>, steps: &[Step]) -> Result<Option<PlanStep>, Failure> {
+        let Some(view) = &self.view else { return Ok(None) };
+        if self.carry.is_due(steps, &view.sources) {
             self.round_begun = context.now;
             self.asked = Asked::Memory;
-            return Ok(PlanStep::Calls(self.carry.ask(self.id, &view.flow, &view.sources)?));
+            return Ok(Some(PlanStep::Calls(self.carry.ask(self.id, &view.flow, &view.sources)?)));
         }
         if view.flow.phase == Phase::Copying && context.now < context.s3.standing_still_until {
-            return Ok(PlanStep::Wait(STANDS_STILL_PAUSE));
+            return Ok(Some(PlanStep::Wait(STANDS_STILL_PAUSE)));
         }
-        if let Some(wait_max) = self.waits_for_calm(&view.flow, &steps).filter(|_| !self.calm.take()) {
-            self.round_begun = context.now;
-            let calls = self.describe_all(&view.flow)?;
-            self.asked = Asked::Calm(wait_max);
-            return Ok(PlanStep::Calls(calls));
-        }
+        let Some(wait_max) = self.waits_for_calm(&view.flow, steps).filter(|_| !self.calm.take()) else {
+            return Ok(None);
+        };
+        self.round_begun = context.now;
+        let calls = self.describe_all(&view.flow)?;
+        self.asked = Asked::Calm(wait_max);
+        Ok(Some(PlanStep::Calls(calls)))
+    }
+
+    /// One call for each step, but for rows that are here already.
+    fn begin(&mut self, context: &mut PlanContext<'_>, steps: Vec<Step>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
         let (ready, steps): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(|step| self.is_ahead(view, step));
         let mut calls = Vec::new();
@@ -369,28 +381,30 @@ impl FlowRun {
                 step => calls.push(self.call_of(view, step)?),
             }
         }
-        let freezes = |step: &Step| {
-            use shard::Command::{Freeze, Narrow};
-            matches!(step, Step::Source { command: Freeze { .. } | Narrow { .. }, .. })
-        };
-        if steps.iter().any(freezes) {
-            self.frozen_since.get_or_insert(context.now);
-            context.s3.standing_still_until = context.now + Duration::from_millis(u64::from(CUT_FREEZE_MS));
-            self.carry.on_freeze();
-        }
         if view.flow.phase == Phase::Cutting && !view.flow.narrows() && steps.iter().any(gives_up) {
             context.s3.counters.unequal += 1;
         }
         calls.extend(memory);
         self.round_begun = context.now;
-        if !ready.is_empty() || steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
+        if !ready.is_empty() || steps.iter().any(copies) {
             self.copying_since.get_or_insert(context.now);
         }
+        self.on_freeze(context, &steps);
         if calls.is_empty() {
             return self.on_steps(context, Vec::new(), Vec::new());
         }
         self.asked = Asked::Steps(steps);
         Ok(PlanStep::Calls(calls))
+    }
+
+    /// Where one of these steps lets writers wait: since when they do.
+    fn on_freeze(&mut self, context: &mut PlanContext<'_>, steps: &[Step]) {
+        let narrows = |step: &Step| matches!(step, Step::Source { command: shard::Command::Narrow { .. }, .. });
+        if steps.iter().any(|step| freezes(step) || narrows(step)) {
+            self.frozen_since.get_or_insert(context.now);
+            context.s3.standing_still_until = context.now + Duration::from_millis(u64::from(CUT_FREEZE_MS));
+            self.carry.on_freeze();
+        }
     }
 
     /// Whether the rows of this step are here already.
@@ -582,6 +596,14 @@ impl FlowRun {
         }
         self.act(context)
     }
+}
+
+fn copies(step: &Step) -> bool {
+    matches!(step, Step::Copy { .. })
+}
+
+fn freezes(step: &Step) -> bool {
+    matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. })
 }
 
 fn made(answer: CallResult) -> Result<(), Failure> {
