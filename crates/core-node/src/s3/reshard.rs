@@ -6,12 +6,13 @@
 //!    └── anything refused or unsure: a pause, and all is read again
 //! ```
 //!
-//! Before the sources are frozen, while they stand still, and before the targets serve, what the sources remember of
-//! requests is carried over (carry.rs).
+//! What the sources remember of requests is carried over before they are frozen, and what came since beside the last rows
+//! and the cut-over (carry.rs). Rows are read ahead: a page while the one before it is taken over.
 //!
 //! Always: nothing is kept but what the bucket's map and the shards tell, so a runner that dies, or two at
-//! once, come to the same (core-backends, shard_reference/flow.rs); while rows are copied the runner rests a
-//! third of the time, so that clients have the larger part of the shard; the cut-over never rests.
+//! once, come to the same (core-backends, shard_reference/flow.rs); clients come first while rows are copied: a
+//! round, and the freeze, wait for a moment when the shards answer at once, for a bounded time (calm.rs), and while writers
+//! wait for one flow the others of its core copy nothing; the cut-over never rests.
 //! Not here: when to split or merge (upkeep.rs), who runs it (keeper.rs).
 
 use super::calm::{Calm, COPY_WAIT, FREEZE_WAIT};
