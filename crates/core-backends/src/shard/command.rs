@@ -175,7 +175,7 @@ wire_enum! {
         1 => Put { step: PutStep },
         /// A delete; replies `Deleted`.
         2 => Delete { terms: DeleteTerms, step: DeleteStep },
-        /// Deletes, each with an outcome of its own.
+        /// Deletes, each with an outcome of its own. Nobody sends it any more; logs of earlier builds may hold it.
         3 => DeleteMany { terms: DeleteTerms, steps: Vec<DeleteStep> },
         /// Sets or removes fields of a version's document.
         4 => Update {
