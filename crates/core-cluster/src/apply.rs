@@ -151,7 +151,8 @@ impl Replica {
             order.reverse();
         }
         for (position, command) in order {
-            let seen = self.request_ids.get(command.request_id).or_else(|| row.get(command.request_id)).cloned();
+            let id = command.request_id;
+            let seen = self.request_ids.get(id).or_else(|| row.get(id).cloned());
             if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
                 shared.statistics.duplicates_suppressed += 1;
                 answers[position] = applied;
@@ -196,7 +197,7 @@ impl Replica {
         let Some(backend) = BackendKind::from_byte(command.backend) else { return };
         let brought = memory::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
         for Carried { id, keep_ms, part, reply } in brought {
-            if self.request_ids.get(id).is_none() && row.get(id).is_none() {
+            if !self.request_ids.contains(id) && row.get(id).is_none() {
                 let carried = Applied { part, reply, ..applied.clone() };
                 row.remember(id, &carried, self.meta.id_time_ms.saturating_add(keep_ms));
             }
@@ -228,7 +229,7 @@ impl Replica {
             backend: command.backend,
         };
         let ids = &self.request_ids;
-        let known = |id| ids.get(id).or_else(|| row.get(id)).map(|applied| applied.reply.clone());
+        let known = |id| ids.get(id).or_else(|| row.get(id).cloned()).map(|applied| applied.reply);
         memory::apply_once(backend, context, &mut space, &command.command, &known)
     }
 

@@ -584,9 +584,8 @@ impl Replica {
         let waiting = WaitingWrite { ticket, deadline, level, answered: false };
         if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
             let at = self.at(applied.term, applied.index, applied.position);
-            let reply = applied.reply.clone();
             shared.statistics.duplicates_suppressed += 1;
-            return self.complete_applied(shared, waiting, at, reply, time);
+            return self.complete_applied(shared, waiting, at, applied.reply, time);
         }
         if let Some(refusal) = self.refused_at_once(&write, time) {
             let at = self.at(self.term(), self.meta.applied, 0);

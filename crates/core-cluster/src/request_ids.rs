@@ -1,10 +1,15 @@
 //! Which requests have been applied: a retry finds its first answer here and applies nothing.
 //!
 //! Replicated like any other state: one row an entry in the cluster's space, kept for as long (cluster
-//! time) as a duplicate could still arrive, and an index in memory, read back after a restart.
+//! time) as a duplicate could still arrive, and in memory, read back after a restart:
 //!
-//! Always: rows and index hold the same; what expires is a function of the entries' stamps alone, so
-//! every member forgets the same ids at the same index.
+//! ```text
+//!   rows     oldest ▶ [ id reply, id reply ] [ id reply ] …  ◀ newest     a queue: what expires goes in front
+//!   places   id ──▶ number of the row, slot in it                         asked for every command: a hash table
+//! ```
+//!
+//! Always: rows and places hold the same; what expires is a function of the entries' stamps alone, so
+//! every member forgets the same ids at the same index. Places are never walked: their order is no member's business.
 
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
@@ -13,7 +18,7 @@ use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
 use core_backends::memory::{Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 
 /// Rows live below this prefix in the cluster's space, then eight bytes of index, big-endian.
@@ -25,6 +30,9 @@ const REQUEST_IDS_MAX: usize = 2_000_000;
 const REPLY_BYTES_MAX: usize = 256 << 20;
 /// The most bytes of replies one row keeps: a row is one value of the engine.
 pub const ROW_REPLY_BYTES_MAX: usize = 8 << 20;
+
+/// Tables that places are spread over, so that one that grows moves a part of them only: a turn waits for it.
+const TABLES: usize = 64;
 
 /// Where a page of ids for another cluster ends.
 const PAGE_BYTES_MAX: usize = 1 << 20;
@@ -133,12 +141,61 @@ impl Encode for Gone {
     }
 }
 
-/// The index in memory.
+/// An entry's ids, in memory.
+#[derive(Debug)]
+struct Kept {
+    index: LogIndex,
+    row: Row,
+}
+
+/// The row of an id, by its number, and the slot in it.
+type Place = (u64, u32);
+
+/// Which rows hold which ids. Hashed with keys of this process, since clients choose ids.
+#[derive(Default, Debug)]
+struct Places {
+    /// None while nothing is remembered: most clusters are idle.
+    tables: Vec<HashMap<RequestId, Place>>,
+    len: usize,
+}
+
+impl Places {
+    fn at(id: RequestId) -> usize {
+        id.0 as usize % TABLES
+    }
+
+    fn get(&self, id: RequestId) -> Option<Place> {
+        self.tables.get(Places::at(id))?.get(&id).copied()
+    }
+
+    fn insert(&mut self, id: RequestId, place: Place) {
+        if self.tables.is_empty() {
+            self.tables.resize_with(TABLES, HashMap::new);
+        }
+        self.len += usize::from(self.tables[Places::at(id)].insert(id, place).is_none());
+    }
+
+    /// Unless a newer row tells of it.
+    fn remove(&mut self, id: RequestId, row: u64) {
+        let Some(table) = self.tables.get_mut(Places::at(id)) else { return };
+        if table.get(&id).is_some_and(|(held, _)| *held == row) {
+            table.remove(&id);
+            self.len -= 1;
+        }
+        if self.len == 0 {
+            self.tables = Vec::new();
+        }
+    }
+}
+
+/// What is remembered, in memory.
 #[derive(Default, Debug)]
 pub struct RequestIds {
-    applied: BTreeMap<RequestId, Applied>,
-    /// Rows in log order: index, expiry, ids.
-    rows: VecDeque<(LogIndex, u64, Vec<RequestId>)>,
+    places: Places,
+    /// In log order.
+    rows: VecDeque<Kept>,
+    /// The number of the first of them.
+    first: u64,
     reply_bytes: usize,
 }
 
@@ -152,7 +209,7 @@ fn row_key(index: LogIndex) -> Bytes {
 impl RequestIds {
     /// One entry more than the bound: whether it is full is asked before an entry is made.
     pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.lasting("request ids, a replica", self.applied.len(), REQUEST_IDS_MAX + PAGE_IDS_MAX);
+        sizes.lasting("request ids, a replica", self.places.len, REQUEST_IDS_MAX + PAGE_IDS_MAX);
         sizes.lasting(
             "bytes of remembered replies, a replica",
             self.reply_bytes,
@@ -181,27 +238,33 @@ impl RequestIds {
     }
 
     fn insert(&mut self, index: LogIndex, row: Row) {
-        let mut ids = Vec::with_capacity(row.ids.len());
-        for (id, position, part, reply) in row.ids {
+        let number = self.first + self.rows.len() as u64;
+        for (slot, (id, .., reply)) in row.ids.iter().enumerate() {
             self.reply_bytes += reply.len();
-            self.applied.insert(id, Applied { index, term: row.term, position, part, reply });
-            ids.push(id);
+            self.places.insert(*id, (number, slot as u32));
         }
-        self.rows.push_back((index, row.expires_ms, ids));
+        self.rows.push_back(Kept { index, row });
     }
 
-    pub fn get(&self, id: RequestId) -> Option<&Applied> {
-        self.applied.get(&id)
+    pub fn get(&self, id: RequestId) -> Option<Applied> {
+        let (number, slot) = self.places.get(id)?;
+        let kept = self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        let (_, position, part, reply) = kept.row.ids.get(slot as usize)?;
+        Some(Applied { index: kept.index, term: kept.row.term, position: *position, part: *part, reply: reply.clone() })
+    }
+
+    pub fn contains(&self, id: RequestId) -> bool {
+        self.places.get(id).is_some()
     }
 
     pub fn len(&self) -> usize {
-        self.applied.len()
+        self.places.len
     }
 
     /// When the first row and the last may be forgotten: at that stamp the first surely goes, and mostly all.
     pub fn all_expire_at(&self) -> Option<u64> {
         let (first, last) = (self.rows.front()?, self.rows.back()?);
-        Some(first.1.max(last.1))
+        Some(first.row.expires_ms.max(last.row.expires_ms))
     }
 
     /// What goes along when a part of the keys moves, from entries behind `asked.after`. A page ends after `CARRIED_MAX`
@@ -209,23 +272,20 @@ impl RequestIds {
     pub fn carried(&self, asked: MemoryAsked, id_time_ms: u64, applied: LogIndex) -> MemoryPage {
         let mut page = MemoryPage { ids: Vec::new(), reached: asked.after, more: false };
         let (mut bytes, mut looked_at) = (0, 0);
-        let first = self.rows.partition_point(|(index, ..)| index.0 <= asked.after);
-        for (index, expires_ms, ids) in self.rows.range(first..) {
-            let mut found: Vec<Carried> = Vec::new();
-            for id in ids {
-                let Some(applied) = self.applied.get(id).filter(|applied| applied.part.goes_with(asked.part)) else {
-                    continue;
-                };
-                let keep_ms = expires_ms.saturating_sub(id_time_ms);
-                found.push(Carried { id: *id, keep_ms, part: applied.part, reply: applied.reply.clone() });
-            }
+        let first = self.rows.partition_point(|kept| kept.index.0 <= asked.after);
+        for Kept { index, row } in self.rows.range(first..) {
+            let keep_ms = row.expires_ms.saturating_sub(id_time_ms);
+            let going = row.ids.iter().filter(|(_, _, part, _)| part.goes_with(asked.part));
+            let found: Vec<Carried> = going
+                .map(|(id, _, part, reply)| Carried { id: *id, keep_ms, part: *part, reply: reply.clone() })
+                .collect();
             let found_bytes: usize = found.iter().map(|carried| carried.reply.len()).sum();
             let full = page.ids.len() + found.len() > CARRIED_MAX || bytes + found_bytes > PAGE_BYTES_MAX;
             if looked_at >= LOOKED_AT_MAX || full && !page.ids.is_empty() {
                 page.more = true;
                 return page;
             }
-            (bytes, looked_at) = (bytes + found_bytes, looked_at + ids.len());
+            (bytes, looked_at) = (bytes + found_bytes, looked_at + row.ids.len());
             page.reached = index.0;
             page.ids.extend(found);
         }
@@ -235,7 +295,7 @@ impl RequestIds {
 
     /// Whether no more can be remembered for now.
     pub fn is_full(&self) -> bool {
-        self.applied.len() >= REQUEST_IDS_MAX || self.reply_bytes >= REPLY_BYTES_MAX
+        self.places.len >= REQUEST_IDS_MAX || self.reply_bytes >= REPLY_BYTES_MAX
     }
 
     /// Remembers an entry's ids, durably with the overlay.
@@ -250,16 +310,17 @@ impl RequestIds {
     /// Forgets rows that expired by the stamp of the entry being applied. Rows go in log order: one
     /// that expires late holds back the ones behind it, which only keeps ids longer.
     pub fn expire(&mut self, cluster_time_ms: u64, overlay: &mut Overlay) {
-        while let Some((index, expires_ms, _)) = self.rows.front() {
-            if *expires_ms > cluster_time_ms {
+        while let Some(Kept { index, row }) = self.rows.front() {
+            if row.expires_ms > cluster_time_ms {
                 break;
             }
             overlay.delete_raw(row_key(*index));
-            let (_, _, ids) = self.rows.pop_front().expect("a front was seen");
-            for id in ids {
-                let forgotten = self.applied.remove(&id);
-                self.reply_bytes -= forgotten.map_or(0, |applied| applied.reply.len());
+            for (id, .., reply) in &row.ids {
+                self.places.remove(*id, self.first);
+                self.reply_bytes -= reply.len();
             }
+            self.rows.pop_front();
+            self.first += 1;
         }
     }
 }

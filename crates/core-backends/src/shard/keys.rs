@@ -3,6 +3,7 @@
 //! Always: rows of one key stand together within a table, versions newest first; no row ends in `\x01`;
 //! no row's key is the beginning of another's within its table.
 
+use super::command::Totals;
 use crate::corrupt_row;
 use crate::s3_key::{close, closed_bytes, lower};
 use base_engine::EngineError;
@@ -47,7 +48,9 @@ pub(super) const FLAG_NULL: u8 = 2;
 pub(super) const FLAG_INLINE: u8 = 4;
 /// Has a retention or a legal hold.
 pub(super) const FLAG_LOCK: u8 = 8;
-const FLAGS_ALL: u8 = 15;
+/// Names no bytes of a data store: nothing comes free when it goes. Rows of earlier builds lack it.
+pub(super) const FLAG_PLACELESS: u8 = 16;
+const FLAGS_ALL: u8 = 31;
 
 fn row(tag: u8, closed: &[u8], rest: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(1 + closed.len() + rest.len());
@@ -164,6 +167,11 @@ impl Current {
 
     pub fn is_null(&self) -> bool {
         self.flags & FLAG_NULL != 0
+    }
+
+    /// What the row of the version it tells counts: the size is among the fields.
+    pub fn version_weight(&self) -> Totals {
+        Totals { versions: 1, bytes: peek_number(&self.fields, field::SIZE).unwrap_or(0), ..Totals::default() }
     }
 }
 

@@ -5,9 +5,11 @@
 //! tells; a refused command has written nothing.
 //! Not here: epochs and ranges (`state.rs`), what follows a changed row (`work.rs`).
 
-use super::command::{DeleteStep, DeleteTerms, Deleted, PutStep, Reply, Versioning, NAMES_VERSIONS_MAX};
+use super::command::{DeleteStep, DeleteTerms, Deleted, PutStep, Reply, Totals, Versioning, NAMES_VERSIONS_MAX};
 use super::condition::{check_write, Found};
-use super::keys::{self, Current, CURRENT, DATA, FLAG_INLINE, FLAG_LOCK, FLAG_MARKER, FLAG_NULL, NULL, VERSION};
+use super::keys::{
+    self, Current, CURRENT, DATA, FLAG_INLINE, FLAG_LOCK, FLAG_MARKER, FLAG_NULL, FLAG_PLACELESS, NULL, VERSION,
+};
 use super::work::{Before, Work};
 use crate::rows::{page, successor};
 use crate::s3_key::close;
@@ -155,13 +157,12 @@ fn next_stamp(work: &mut Work<'_>, at_unix_ms: u64) -> VersionStamp {
     VersionStamp(work.shard.last_stamp)
 }
 
-fn lock_flag(document: &Document) -> u8 {
+/// The flags that a document alone decides.
+fn document_flags(document: &Document) -> u8 {
     let locked = document.get(field::LOCK_MODE).is_some() || document.get(field::LEGAL_HOLD).is_some();
-    if locked {
-        FLAG_LOCK
-    } else {
-        0
-    }
+    let placeless = document.get(field::LOCATION).is_none() && document.get(field::PARTS).is_none();
+    let flag = |is: bool, flag| if is { flag } else { 0 };
+    flag(locked, FLAG_LOCK) | flag(placeless, FLAG_PLACELESS)
 }
 
 /// Begins the row of a token whose put was refused; no stamp begins so.
@@ -217,16 +218,13 @@ fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
     let mut document = admit!(decode_document(&step.document));
     document.set_number(field::MODIFIED, step.at_unix_ms);
     let null = step.versioning != Versioning::Enabled;
-    let mut flags = lock_flag(&document);
+    let mut flags = document_flags(&document);
     flags |= if null { FLAG_NULL } else { 0 } | if step.inline.is_some() { FLAG_INLINE } else { 0 };
     if null {
         admit!(check_null_free(work.space, &key, step.at_unix_ms)?);
     }
     work.shard.versioned |= step.versioning != Versioning::Unversioned;
-    let stamp = put_version(work, &key, null, step.at_unix_ms, flags, document.encode())?;
-    if let Some(inline) = step.inline {
-        work.put(keys::of_version(DATA, &key.closed, stamp), inline, Before::Absent)?;
-    }
+    let stamp = put_version(work, &key, step.at_unix_ms, flags, document.encode(), step.inline)?;
     Ok(Ok(Reply::Put { stamp, null, modified_ms: step.at_unix_ms }))
 }
 
@@ -251,36 +249,53 @@ fn check_null_free(space: &dyn SpaceRead, key: &Key, now_ms: u64) -> Outcome<()>
 fn put_version(
     work: &mut Work<'_>,
     key: &Key,
-    null: bool,
     at_unix_ms: u64,
     flags: u8,
     document: Bytes,
+    inline: Option<Bytes>,
 ) -> Result<VersionStamp, EngineError> {
-    let row = keys::version_row(flags, &document);
+    let null = flags & FLAG_NULL != 0;
     let in_place = key.current.as_ref().filter(|current| null && current.is_null());
-    let (stamp, before) = match in_place {
+    let (stamp, before, had_inline) = match in_place {
         // The null version is the newest already: its row is written over, no row comes or goes.
         Some(current) => {
-            if current.flags & FLAG_INLINE != 0 {
-                work.delete(keys::of_version(DATA, &key.closed, current.stamp), Before::Unread)?;
-            }
-            let before = work.space.get(&keys::of_version(VERSION, &key.closed, current.stamp))?;
-            if let Some(before) = before.as_ref().filter(|before| !before.is_empty()) {
-                work.free(&before.slice(1..), Some(&document))?;
-            }
-            (current.stamp, before.map_or(Before::Absent, Before::Was))
+            let before = written_over(work, key, current, &document)?;
+            (current.stamp, before, current.flags & FLAG_INLINE != 0)
         }
         None => {
             if let Some(stamp) = key.null.filter(|_| null) {
                 remove_rows(work, key, stamp, Some(&document))?;
             }
-            (next_stamp(work, at_unix_ms), Before::Absent)
+            (next_stamp(work, at_unix_ms), Before::Absent, false)
         }
     };
+    let data = keys::of_version(DATA, &key.closed, stamp);
+    let data_before = if had_inline { UNCOUNTED } else { Before::Absent };
+    match inline {
+        Some(inline) => work.put(data, inline, data_before)?,
+        None => work.delete(data, data_before)?,
+    }
+    let row = keys::version_row(flags, &document);
     work.put(keys::of_version(VERSION, &key.closed, stamp), row, before)?;
     let null_now = if null { Some(stamp) } else { key.null };
     key.settle(work, Some(current_of(stamp, flags, &document)), null_now)?;
     Ok(stamp)
+}
+
+/// A row that is there and that no count tells of: inline data, where the flags say so.
+const UNCOUNTED: Before = Before::Counted(Totals { keys: 0, versions: 0, markers: 0, bytes: 0, current_bytes: 0 });
+
+/// The current version's row before `document` is written over it. What it counts and whether it names bytes of a data
+/// store the current row tells: mostly it need not be read.
+fn written_over(work: &mut Work<'_>, key: &Key, current: &Current, document: &Bytes) -> Result<Before, EngineError> {
+    if current.flags & FLAG_PLACELESS != 0 {
+        return Ok(Before::Counted(current.version_weight()));
+    }
+    let before = work.space.get(&keys::of_version(VERSION, &key.closed, current.stamp))?;
+    if let Some(before) = before.as_ref().filter(|before| !before.is_empty()) {
+        work.free(&before.slice(1..), Some(document))?;
+    }
+    Ok(before.map_or(Before::Absent, Before::Was))
 }
 
 /// Removes a version's rows, and nothing else. `after`: the document that comes in its place.
@@ -288,7 +303,7 @@ fn remove_rows(work: &mut Work<'_>, key: &Key, stamp: VersionStamp, after: Optio
     let version = keys::of_version(VERSION, &key.closed, stamp);
     let Some(row) = work.space.get(&version)? else { return Ok(()) };
     if keys::flags_of(&row)? & FLAG_INLINE != 0 {
-        work.delete(keys::of_version(DATA, &key.closed, stamp), Before::Unread)?;
+        work.delete(keys::of_version(DATA, &key.closed, stamp), UNCOUNTED)?;
     }
     work.free(&row.slice(1..), after)?;
     work.delete(version, Before::Was(row))
@@ -401,7 +416,7 @@ pub(super) fn update(work: &mut Work<'_>, update: Update) -> Outcome<Reply> {
         document.set(id, value);
     }
     admit!(check_retention(&before, &document, update.at_unix_ms, update.bypass_governance));
-    let flags = version.flags & !FLAG_LOCK | lock_flag(&document);
+    let flags = version.flags & !(FLAG_LOCK | FLAG_PLACELESS) | document_flags(&document);
     let encoded = document.encode();
     if encoded.len() > DOCUMENT_BYTES_MAX || document.fields().len() > DOCUMENT_FIELDS_MAX {
         let message =

@@ -28,8 +28,18 @@ const SWEEP_ROWS: usize = 16;
 pub(super) enum Before {
     Absent,
     Was(Bytes),
-    /// To be read where something needs it.
+    /// To be read.
     Unread,
+    /// There, and counted as this: to be read only where more than that is needed.
+    Counted(Totals),
+}
+
+/// A row before a change, as far as what follows needs it.
+struct Known {
+    /// `None` too where it is there and nobody needs it.
+    row: Option<Bytes>,
+    there: bool,
+    weight: Totals,
 }
 
 /// One command at work.
@@ -56,7 +66,7 @@ impl<'a> Work<'a> {
     /// Sets a row of a key table.
     pub fn put(&mut self, key: Bytes, value: Bytes, before: Before) -> Result<(), EngineError> {
         let before = self.settle(&key, before)?;
-        self.follow(&key, before.as_ref(), Some(&value))?;
+        self.follow(&key, &before, Some(&value))?;
         self.space.put(key, value);
         Ok(())
     }
@@ -64,32 +74,45 @@ impl<'a> Work<'a> {
     /// Removes a row of a key table.
     pub fn delete(&mut self, key: Bytes, before: Before) -> Result<(), EngineError> {
         let before = self.settle(&key, before)?;
-        if before.is_some() {
-            self.follow(&key, before.as_ref(), None)?;
+        if before.there {
+            self.follow(&key, &before, None)?;
             self.space.delete(key);
         }
         Ok(())
     }
 
-    fn settle(&self, key: &[u8], before: Before) -> Result<Option<Bytes>, EngineError> {
-        match before {
-            Before::Absent => Ok(None),
-            Before::Was(row) => Ok(Some(row)),
-            Before::Unread => self.space.get(key),
-        }
+    fn settle(&self, key: &[u8], before: Before) -> Result<Known, EngineError> {
+        let row = match before {
+            Before::Absent => None,
+            Before::Was(row) => Some(row),
+            Before::Counted(weight) if !self.needs_rows() => return Ok(Known { row: None, there: true, weight }),
+            Before::Unread | Before::Counted(_) => self.space.get(key)?,
+        };
+        let table = table_of(key).filter(|_| row.is_some());
+        let weight = table.map_or(Ok(Totals::default()), |table| weight(table, row.as_deref().unwrap_or_default()))?;
+        Ok(Known { there: row.is_some(), row, weight })
     }
 
-    fn follow(&mut self, key: &Bytes, before: Option<&Bytes>, after: Option<&Bytes>) -> Result<(), EngineError> {
-        let table = key.first().copied().unwrap_or_default();
-        if table == CURRENT || table == VERSION {
-            self.remember(key, before)?;
-            self.count(table, key, before, after)?;
+    /// Whether what rows were is kept, or summed up.
+    fn needs_rows(&self) -> bool {
+        self.shard.digest.is_some() || self.shard.newest_pin().is_some()
+    }
+
+    fn follow(&mut self, key: &Bytes, before: &Known, after: Option<&Bytes>) -> Result<(), EngineError> {
+        if let Some(table) = table_of(key) {
+            self.remember(key, before.row.as_ref())?;
+            let forgotten = planted(Mutant::CountIgnoresOverwrite) && before.there && after.is_some();
+            let now = after.map_or(Ok(Totals::default()), |row| weight(table, row))?;
+            let change = now.minus(&before.weight);
+            if change != Totals::default() && !forgotten {
+                self.counted.push((key.slice(1..), change));
+            }
         }
         if self.shard.doubles() {
             self.double(key);
         }
         if let Some(digest) = self.shard.digest.as_mut() {
-            adjust(digest, key, before, after)?;
+            adjust(digest, key, before.row.as_ref(), after)?;
         }
         Ok(())
     }
@@ -128,22 +151,6 @@ impl<'a> Work<'a> {
         row.extend_from_slice(before.map_or(&[], |before| before));
         self.space.put(kept, row.into());
         self.shard.history_rows += 1;
-        Ok(())
-    }
-
-    fn count(
-        &mut self,
-        table: u8,
-        key: &Bytes,
-        before: Option<&Bytes>,
-        after: Option<&Bytes>,
-    ) -> Result<(), EngineError> {
-        let weigh = |row: Option<&Bytes>| row.map_or(Ok(Totals::default()), |row| weight(table, row));
-        let change = weigh(after)?.minus(&weigh(before)?);
-        let forgotten = planted(Mutant::CountIgnoresOverwrite) && before.is_some() && after.is_some();
-        if change != Totals::default() && !forgotten {
-            self.counted.push((key.slice(1..), change));
-        }
         Ok(())
     }
 
@@ -234,6 +241,11 @@ fn dead_history(
         ControlFlow::Continue(())
     })?;
     damage.map_or(Ok((dead, cursor)), Err)
+}
+
+/// The table of a row that counts.
+fn table_of(key: &[u8]) -> Option<u8> {
+    key.first().copied().filter(|table| *table == CURRENT || *table == VERSION)
 }
 
 /// What a row adds to the counts.
