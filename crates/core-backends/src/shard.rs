@@ -28,7 +28,7 @@ pub use command::{
     DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, NAMES_MAX, PEERS_MAX,
     PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
-pub use growth::{Cut, GrowthInfo, LOAD_WINDOW_MS, NARROW_AFTER_MS};
+pub use growth::{Cut, GrowthInfo, LATE_SPLIT_TIMES, LOAD_WINDOW_MS, NARROW_AFTER_MS};
 
 pub(crate) use keys::{fuzz_key, fuzz_row};
 pub(crate) use state::ELSEWHERE;

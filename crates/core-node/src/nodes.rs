@@ -110,6 +110,11 @@ impl Director {
         }
     }
 
+    /// Thousandths of the machine's CPU time in use.
+    pub(crate) fn machine_load(&self) -> u32 {
+        self.nodes.machine.0
+    }
+
     /// The host told the machine's load and disk fill.
     pub fn on_machine(&mut self, load: u32, disk: u32) {
         self.nodes.machine = (load, disk);

@@ -142,6 +142,7 @@ impl Director {
         enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
     ) {
         let unix_ms = self.unix_ms(turn.now);
+        let machine_load = self.machine_load();
         let Some(plan) = self.plans.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
         let mut documents = Vec::new();
@@ -155,6 +156,7 @@ impl Director {
             s3: &mut self.s3,
             s3_config: &self.config.s3,
             unix_ms,
+            machine_load,
             expected_owner: None,
         };
         let step = enter(planner.as_mut(), &mut context);

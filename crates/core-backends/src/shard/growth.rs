@@ -27,6 +27,9 @@ pub const SAMPLES_MIN: usize = 12;
 /// So long after it took over rows of others a shard is not narrowed: requests that were carried out there may name
 /// keys behind all rows. Longer than a request can be repeated (`DEADLINE_MAX` and a fifth: decision 0005).
 pub const NARROW_AFTER_MS: u64 = 60_000;
+/// A shard that is merely large waits while its leader's machine is busy, until it has so many times the rows it should
+/// have: a split costs more than it spares there (docs/figures.md), and what it parts grows no more urgent by the hour.
+pub const LATE_SPLIT_TIMES: u64 = 4;
 
 wire_struct! {
     /// Part of the shard's record.
@@ -78,8 +81,8 @@ pub enum Cut {
 
 impl GrowthInfo {
     /// What is to be done with a shard of these rows; `split_rows`: the most it should have, `split_writes`: the
-    /// most writes a second it should take.
-    pub fn wants(&self, totals: &Totals, split_rows: u64, split_writes: u64) -> Option<Cut> {
+    /// most writes a second it should take; `busy`: its leader's machine has no CPU to spare.
+    pub fn wants(&self, totals: &Totals, split_rows: u64, split_writes: u64, busy: bool) -> Option<Cut> {
         let rows = totals.rows();
         let grown = rows.saturating_sub(self.settled);
         let appends = self.appended.saturating_mul(4) >= grown.saturating_mul(3);
@@ -88,12 +91,13 @@ impl GrowthInfo {
         if self.narrows && appends && ripe {
             return Some(Cut::Narrow);
         }
-        if rows > self.rows_max(split_rows) {
+        let late = rows > split_rows.saturating_mul(LATE_SPLIT_TIMES);
+        if rows > self.rows_max(split_rows) && (late || !busy) {
             return Some(Cut::Rows);
         }
         // Where all is appended, no cut through what is there parts the load.
-        let busy = split_writes > 0 && u64::from(self.writes_per_s) > split_writes && rows >= split_rows / 64;
-        (busy && !(appends && grown > 0)).then_some(Cut::Load)
+        let loaded = split_writes > 0 && u64::from(self.writes_per_s) > split_writes && rows >= split_rows / 64;
+        (loaded && !(appends && grown > 0)).then_some(Cut::Load)
     }
 
     /// A shard that was narrowed too late, for it grew fast, is left alone until it grows otherwise.
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_tail_is_narrowed_and_left_alone_behind() {
-        let wants = |info: GrowthInfo, rows| info.wants(&totals(rows), 40_000, 5_000);
+        let wants = |info: GrowthInfo, rows| info.wants(&totals(rows), 40_000, 5_000, false);
         assert_eq!(wants(info(0, 30_000, 0), 29_999), None);
         assert_eq!(wants(info(0, 30_000, 0), 30_000), Some(Cut::Narrow));
         // Two thirds of what is new came elsewhere.
@@ -214,8 +218,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_merely_large_waits_for_a_quiet_machine_up_to_a_bound() {
+        let wants = |info: GrowthInfo, rows, busy| info.wants(&totals(rows), 40_000, 5_000, busy);
+        let spread = info(0, 10_000, 0);
+        assert_eq!((wants(spread, 40_001, true), wants(spread, 40_001, false)), (None, Some(Cut::Rows)));
+        assert_eq!((wants(spread, 160_000, true), wants(spread, 160_001, true)), (None, Some(Cut::Rows)));
+        // What is cheap, and what takes load away, does not wait.
+        assert_eq!(wants(info(0, 40_000, 0), 40_000, true), Some(Cut::Narrow));
+        assert_eq!(wants(info(0, 10_000, 6_000), 40_001, true), Some(Cut::Load));
+    }
+
+    #[test]
     fn a_busy_shard_is_split_unless_all_of_it_is_appended() {
-        let wants = |info: GrowthInfo, most| info.wants(&totals(10_000), 40_000, most);
+        let wants = |info: GrowthInfo, most| info.wants(&totals(10_000), 40_000, most, true);
         assert_eq!(wants(info(10_000, 0, 6_000), 5_000), Some(Cut::Load));
         assert_eq!(wants(info(10_000, 0, 6_000), 0), None);
         assert_eq!(wants(info(10_000, 0, 5_000), 5_000), None);

@@ -106,6 +106,7 @@ fn in_context<T>(step: impl FnOnce(&mut PlanContext<'_>) -> T) -> T {
         s3: &mut s3,
         s3_config: &S3Config::for_world(1),
         unix_ms: 0,
+        machine_load: 0,
         expected_owner: None,
     })
 }

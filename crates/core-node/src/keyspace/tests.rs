@@ -254,6 +254,7 @@ fn with_context(now_ms: u64, random: &mut Random, step: impl FnOnce(&mut PlanCon
         s3: &mut crate::s3::cache::S3Cache::default(),
         s3_config: &crate::api::S3Config::for_world(3),
         unix_ms: 0,
+        machine_load: 0,
         expected_owner: None,
     })
 }

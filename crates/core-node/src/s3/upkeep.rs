@@ -30,6 +30,8 @@ const MERGE_PART: u64 = 4;
 const MERGE_WRITES_PART: u64 = 2;
 /// Entries that are looked at for a merge: one before the shard, itself, and those behind it.
 const NEIGHBOURS: usize = SOURCES_MAX;
+/// Thousandths of a machine's CPU time in use from which on a split that can wait does.
+const BUSY_LOAD: u32 = 950;
 /// Rounds of one look; what is left the next one finds.
 const ROUNDS_MAX: u32 = 2_000;
 
@@ -140,12 +142,14 @@ impl ShardLook {
             return Ok(end(self.watch));
         }
         let config = context.s3_config;
-        if let Some(cut) = info.growth.wants(&info.totals, config.split_keys, config.split_writes) {
+        let busy = context.machine_load >= BUSY_LOAD;
+        if let Some(cut) = info.growth.wants(&info.totals, config.split_keys, config.split_writes, busy) {
             return self.cut(info, cut);
         }
         let whole = info.range == shard::Range::default();
         if whole || rows >= config.split_keys / MERGE_PART {
-            return Ok(end(self.watch));
+            // One that waits for its machine is looked at again though nothing changes here.
+            return Ok(end(self.watch || busy && rows > config.split_keys));
         }
         if info.growth.young && config.split_writes > 0 {
             // Else what was split for its load would merge before that is seen.

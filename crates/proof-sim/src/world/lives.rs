@@ -100,6 +100,11 @@ impl World {
             }
         }
         self.tell_wall_clock(node);
+        // One life in four is on a machine that has no CPU to spare.
+        let load = if seed.is_multiple_of(4) { 1_000 } else { 0 };
+        for lane in 0..self.nodes[node].lanes.len() {
+            self.post(node, lane, Event::Machine { load, disk: 0 });
+        }
     }
 
     /// Tells a node's cores what its wall clock says, in worlds where it is told at all.

@@ -101,6 +101,24 @@ fn costs(versions: u64) -> Vec<(&'static str, u64)> {
     ]
 }
 
+/// The record and the current row are read; data, version, current row and record are written.
+const PUT_OVER_ROWS: u64 = 6;
+
+#[test]
+fn an_object_is_put_over_without_reading_what_it_was() {
+    let mut bed = Bed::serving();
+    let put = |bed: &mut Bed| {
+        bed.now_ms += 1;
+        let step = bed.put_step("k", Versioning::Unversioned, 60);
+        told(bed, &Command::Put { step })
+    };
+    put(&mut bed);
+    assert_eq!(put(&mut bed), PUT_OVER_ROWS);
+    bed.tell(Command::PinPrepare { epoch: 1, pin: 1, freeze_ms: 100, keep_ms: 60_000 }).unwrap();
+    bed.tell(Command::PinCommit { pin: 1 }).unwrap();
+    assert!(put(&mut bed) > PUT_OVER_ROWS, "a snapshot keeps what the rows were, which must be read for it");
+}
+
 /// Every call reads a few rows and the counts' way down, which grows by some rows with each power of their fan.
 #[test]
 fn a_key_with_many_versions_is_as_cheap_as_one_with_few() {

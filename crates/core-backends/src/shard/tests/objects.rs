@@ -411,6 +411,14 @@ pub fn what_nothing_names_any_more_is_queued_by_what_frees_it() {
     bed.tell(Command::Update { epoch: 1, key, version, changes, at_unix_ms, bypass_governance: false, condition })
         .unwrap();
     assert_eq!(freed(&mut bed), ["four"]);
+    // A place that came by an update, where the put had none, is known to be there.
+    put(&mut bed, "late", Unversioned, &[]);
+    let changes = vec![(field::LOCATION, Some(Bytes::from_static(b"five")))];
+    let (key, condition) = (Bytes::from_static(b"late"), Condition::default());
+    bed.tell(Command::Update { epoch: 1, key, version, changes, at_unix_ms, bypass_governance: false, condition })
+        .unwrap();
+    put(&mut bed, "late", Unversioned, &[]);
+    assert_eq!(freed(&mut bed), ["five"]);
     let parts = Some(Bytes::from_static(b"no parts"));
     let mut document = Document::new();
     document.set(field::PARTS, parts);

@@ -346,6 +346,32 @@ fn tails_change_hands_whatever_becomes_of_answers_and_runners() {
 }
 
 #[test]
+fn a_large_shard_of_a_busy_machine_is_looked_at_until_it_is_split() {
+    let mut bucket = Tended::new(99, 8);
+    bucket.world.machine_load = 1_000;
+    for at in 0..12 {
+        bucket.put(&format!("k{:02}", at * 7 % 12)).unwrap();
+    }
+    let number = bucket.map()[0].shard;
+    let look = |bucket: &mut Tended| {
+        let mut look = Running::new(0, upkeep::look_at_shard(bucket.id, number));
+        while look.response.is_none() {
+            bucket.world.step(&mut look);
+        }
+        look.response.expect("a look ends")
+    };
+    for _ in 0..5 {
+        // It asks to come back, for nothing else would bring a look to a shard that nobody writes to.
+        assert_eq!(look(&mut bucket).unwrap_err().refusal.code, "NotReady");
+        assert_eq!(bucket.map().len(), 1);
+    }
+    bucket.world.machine_load = 0;
+    bucket.rest();
+    assert_eq!(bucket.map().len(), 3);
+    assert!(look(&mut bucket).is_ok());
+}
+
+#[test]
 fn a_busy_shard_is_split_where_its_writes_part_and_merges_when_it_is_quiet() {
     let mut bucket = Tended::new(98, 4_000);
     bucket.world.config.split_writes = 20;

@@ -43,6 +43,7 @@ pub(crate) struct World {
     pub random: Random,
     pub caches: Vec<S3Cache>,
     pub config: S3Config,
+    pub machine_load: u32,
     /// In a thousand calls, so many are done and their answers lost…
     pub lost: u64,
     /// …and so many are answered `Unknown` and done later.
@@ -90,6 +91,7 @@ impl World {
             random: Random::new(seed),
             caches: (0..CORES).map(|_| S3Cache::default()).collect(),
             config: S3Config::for_world(3),
+            machine_load: 0,
             lost: 0,
             late: 0,
             dead: BTreeSet::new(),
@@ -235,6 +237,7 @@ impl World {
             s3: &mut self.caches[core],
             s3_config: &self.config,
             unix_ms: UNIX_MS + self.now_ms,
+            machine_load: self.machine_load,
             expected_owner: None,
         }
     }
