@@ -169,9 +169,11 @@ def settings(show, say):
     ]
     for _, put, fields, get, delete in rows:
         at = {"bucket": "seeds"} if put == "PutObjectLockConfiguration" else own
-        say("### " + ", ".join(filter(None, [put, get, delete])))
+        status = "GetBucketPolicyStatus" if put == "PutBucketPolicy" else None
+        say("### " + ", ".join(filter(None, [put, get, status, delete])))
         show({"action": put, **at, **fields})
-        show({"action": get, **at})
+        for asked in filter(None, [get, status]):
+            show({"action": asked, **at})
         if delete:
             show({"action": delete, **at})
 

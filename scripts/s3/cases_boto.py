@@ -117,7 +117,7 @@ def with_header(client, operation, **headers):
     """A client's calls of an operation with headers that this boto3 has no word for."""
     def add(params, **_):
         params["headers"].update({name.replace("_", "-"): value for name, value in headers.items()})
-    client.meta.events.register_last(f"before-call.s3.{operation}", add, unique_id="more headers")
+    client.meta.events.register_last(f"before-call.s3.{operation}", add, unique_id=f"more headers of {operation}")
 
 
 def conditions_on_what_is_written_over(w, name, etag):
@@ -330,12 +330,30 @@ def listings(w):
     refused("InvalidArgument", w.s3.list_objects_v2, Bucket=name, ContinuationToken=token[:-2] + "AA", status=400)
     refused("InvalidArgument", w.s3.list_objects_v2, Bucket=name, ContinuationToken=token, Prefix="b", status=400)
     tokens_of_others(w, token)
+    words_for_snapshots(w, name)
     w.put(name, "more/é 1", "more/é 2")
     w.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
     raw = w.s3.list_object_versions(Bucket=name, Prefix="more/é", MaxKeys=1, EncodingType="url")
     equal((raw["Versions"][0]["Key"], raw["NextKeyMarker"]), ("more/%C3%A9%201", "more/%C3%A9%201"))
     w.s3.create_multipart_upload(Bucket=name, Key="é 1")
     equal(w.s3.list_multipart_uploads(Bucket=name, EncodingType="url")["Uploads"][0]["Key"], "%C3%A9%201")
+
+
+def words_for_snapshots(w, name):
+    """Nothing but true and false, and only where there are snapshots."""
+    for word, code, status in (("yes", "InvalidArgument", 400), ("", "InvalidArgument", 400), ("true", "NotImplemented", 501)):
+        client = w.client(w.key, w.secret)
+        lists = {"ListMultipartUploads": client.list_multipart_uploads}
+        if code == "InvalidArgument":
+            lists |= {"ListObjects": client.list_objects, "ListObjectsV2": client.list_objects_v2,
+                      "ListObjectVersions": client.list_object_versions}
+        for operation, call in lists.items():
+            with_header(client, operation, x_hive_snapshot=word)
+            refused(code, call, Bucket=name, status=status)
+    client = w.client(w.key, w.secret)
+    with_header(client, "ListObjectsV2", x_hive_snapshot="false")
+    answer = client.list_objects_v2(Bucket=name)
+    assert "x-hive-snapshot" not in answer["ResponseMetadata"]["HTTPHeaders"], answer
 
 
 def tokens_of_others(w, token):
@@ -481,7 +499,8 @@ def ownership(w):
 def policies(w):
     name = w.bucket()
     w.put(name, "open/k", "shut/k")
-    refused("NoSuchBucketPolicy", w.s3.get_bucket_policy, Bucket=name, status=404)
+    for call in (w.s3.get_bucket_policy, w.s3.get_bucket_policy_status):
+        refused("NoSuchBucketPolicy", call, Bucket=name, status=404)
     resource = f"arn:aws:s3:::{name}"
     statement = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"{resource}/open/*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -490,6 +509,7 @@ def policies(w):
     w.s3.put_bucket_policy(Bucket=name, Policy=policy)
     equal(json.loads(w.s3.get_bucket_policy(Bucket=name)["Policy"]), json.loads(policy))
     equal(w.s3.get_bucket_policy_status(Bucket=name)["PolicyStatus"]["IsPublic"], True)
+    refused("AccessDenied", w.other.get_bucket_policy_status, Bucket=name, status=403)
     equal(w.anonymous.get_object(Bucket=name, Key="open/k")["Body"].read(), b"x")
     refused("AccessDenied", w.anonymous.get_object, Bucket=name, Key="shut/k")
     refused("AccessDenied", w.anonymous.get_object, Bucket=name, Key="open/none")

@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import hashlib
 import http.client
+import itertools
 import json
 import os
 import secrets
@@ -15,9 +16,9 @@ import boto3
 import botocore.exceptions
 
 import dev
-from cases_boto import MIB, keys
+from cases_boto import MIB, fetch, keys, with_header
 from cases_tools import aws_env, rclone_env, run, same
-from world import case, equal
+from world import case, equal, refused
 
 # Fewer on a machine that is busy with other things.
 LISTED_KEYS = int(os.environ.get("S3_LISTED_KEYS", "20000"))
@@ -336,6 +337,107 @@ def a_walk_that_is_a_snapshot_while_shards_split(w):
     equal(expired["error"]["code"], "InvalidArgument")
 
 
+SNAPSHOT = "x-hive-snapshot"
+SNAPSHOT_KEYS = 1500
+
+
+def entries(page):
+    """What a page of any listing shows of objects and versions."""
+    listed = [page.get(kind, []) for kind in ("Contents", "Versions", "DeleteMarkers")]
+    return {(entry["Key"], entry.get("VersionId"), entry.get("ETag"), entry.get("IsLatest"), entry["LastModified"])
+            for some in listed for entry in some}
+
+
+def in_query(request, **_):
+    """Asks by the query: what a URL signed beforehand can carry."""
+    request.url += ("&" if "?" in request.url else "?") + f"{SNAPSHOT}=true"
+
+
+def snapshot_walks(w, name):
+    """Walks of unmodified paginators: two ask by a header on every page, one by the query of its first page only."""
+    client = w.client(w.key, w.secret, at=2)
+    for operation in ("ListObjects", "ListObjectVersions"):
+        with_header(client, operation, x_hive_snapshot="true")
+    page = lambda operation: client.get_paginator(operation).paginate(Bucket=name, PaginationConfig={"PageSize": 200})
+    once = w.client(w.key, w.secret, at=3)
+    once.meta.events.register("before-sign.s3.ListObjectsV2", in_query, unique_id="snapshot")
+    rest = iter(once.get_paginator("list_objects_v2").paginate(Bucket=name, PaginationConfig={"PageSize": 200}))
+    first = next(rest)
+    once.meta.events.unregister("before-sign.s3.ListObjectsV2", in_query, unique_id="snapshot")
+    walks = {"list_objects_v2": itertools.chain([first], rest)}
+    for operation in ("list_objects", "list_object_versions"):
+        walks[operation] = iter(page(operation))
+    return walks
+
+
+def disturb(w, name, round_number, pool):
+    """Puts, overwrites and deletes before, at and behind every walk."""
+    door = Json(w, round_number)
+    for at in range(round_number, SNAPSHOT_KEYS, 100):
+        door.done("PutObject", bucket=name, key=f"dir{at % 7}/k{at:06}", body_base64="eXk=")
+        door.done("DeleteObject", bucket=name, key=f"dir{(at + 1) % 7}/k{at + 1:06}")
+    more = SNAPSHOT_KEYS + 500 * (round_number + 1)
+    for done in [pool.submit(fill, w, name, [], more + number, more + 500) for number in range(LOADERS)]:
+        done.result()
+
+
+@case("boto3")
+def a_snapshot_for_s3_clients(w):
+    """`x-hive-snapshot`: whatever is put, deleted and split between pages, all show the instant of the first, exactly."""
+    name = w.bucket()
+    w.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
+        for done in [pool.submit(fill, w, name, [], number, SNAPSHOT_KEYS) for number in range(LOADERS)]:
+            done.result()
+        operations = ("list_objects_v2", "list_objects", "list_object_versions")
+        whole = lambda operation: set().union(*map(entries, w.s3.get_paginator(operation).paginate(Bucket=name)))
+        expected = {operation: whole(operation) for operation in operations}
+        walks, found, token = snapshot_walks(w, name), {operation: [] for operation in operations}, None
+        shards = lambda: len(Json(w, 0).done("DescribeShards", bucket=name)["shards"])
+        before, round_number = shards(), 0
+        while walks:
+            for operation, pages in list(walks.items()):
+                page = next(pages, None)
+                if page is None:
+                    del walks[operation]
+                    continue
+                found[operation].append(entries(page))
+                token = token or page.get("NextContinuationToken")
+            disturb(w, name, round_number, pool) if round_number < 6 else None
+            round_number += 1
+    for operation in operations:
+        told, pages = set().union(*found[operation]), found[operation]
+        assert told == expected[operation], (operation, len(pages), len(told), sorted(told ^ expected[operation])[:4])
+        equal((len(told), len(pages) > 7), (sum(map(len, pages)), True))
+        assert whole(operation) != expected[operation], f"nothing was changed under {operation}"
+    assert shards() > before, f"{before} shards, and none was split"
+    what_ends_a_snapshot(w, name, token)
+
+
+def what_ends_a_snapshot(w, name, token):
+    """Soon after its last page it is gone, and says so; a marker of one's own would be no snapshot, and is refused."""
+    patience = time.monotonic() + PATIENCE_S * 3
+    while True:
+        try:
+            patient(w.s3.list_objects_v2, Bucket=name, ContinuationToken=token)
+        except botocore.exceptions.ClientError as error:
+            equal((error.response["Error"]["Code"], error.response["ResponseMetadata"]["HTTPStatusCode"]), ("SnapshotExpired", 409))
+            break
+        assert time.monotonic() < patience, "the snapshot never ended"
+        time.sleep(2)
+    client = w.client(w.key, w.secret, at=1)
+    for operation in ("ListObjects", "ListObjectVersions", "ListObjectsV2"):
+        with_header(client, operation, x_hive_snapshot="true")
+    refused("InvalidArgument", client.list_objects, Bucket=name, Marker="dir3/", status=400)
+    refused("InvalidArgument", client.list_object_versions, Bucket=name, KeyMarker="dir3/", status=400)
+    refused("InvalidArgument", client.list_objects_v2, Bucket=name, ContinuationToken=token[:-2] + "AA", status=400)
+    answer = client.list_objects_v2(Bucket=name, MaxKeys=1)
+    equal(answer["ResponseMetadata"]["HTTPHeaders"].get(SNAPSHOT), "true")
+    url = w.s3.generate_presigned_url("list_objects_v2", {"Bucket": name})
+    status, body = fetch(f"{url}&{SNAPSHOT}=true")
+    assert status == 403 and b"SignatureDoesNotMatch" in body, (status, body)
+
+
 def bad_json_bodies(w, door, host):
     """What is no request at all."""
     for body, code in ((b"{", "MalformedJson"), (b"\xff", "MalformedJson"), (b"[" * 500, "MalformedJson"), (b"", "MalformedJson"),
@@ -373,6 +475,13 @@ def bad_json(w):
     equal(code("PutObject", **at, body_base64="?"), "InvalidField")
     equal(code("GetObject", **at, version_id="no version"), "InvalidArgument")
     equal(code("PutBucketPolicy", bucket=name, policy="{"), "MalformedPolicy")
+    equal(code("GetBucketPolicyStatus", bucket=name), "NoSuchBucketPolicy")
+    equal(code("GetBucketPolicyStatus", bucket="t-is-not-there"), "NoSuchBucket")
+    equal(code("GetBucketPolicyStatus", bucket=name, policy="{}"), "UnknownField")
+    everybody = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{name}/*"}
+    door.done("PutBucketPolicy", bucket=name, policy=json.dumps({"Version": "2012-10-17", "Statement": everybody}))
+    equal(door.done("GetBucketPolicyStatus", bucket=name)["policy_status"], {"is_public": True})
+    door.done("DeleteBucketPolicy", bucket=name)
     equal(code("GetObject", bucket="t-is-not-there", key="k"), "NoSuchBucket")
     equal(code("PutObject", **at, body_base64="eA==", expected_bucket_owner="other"), "AccessDenied")
     equal(code("PutBucketTagging", bucket=name, tags=[], expected_bucket_owner="other"), "AccessDenied")

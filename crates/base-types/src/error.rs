@@ -188,7 +188,6 @@ pub const CODES: &[&str] = &[
     "NotEqual",
     "ShardFrozen",
     "BucketClosing",
-    "SnapshotExpired",
     "WrongShard",
 ];
 

@@ -26,6 +26,7 @@ mod multipart;
 pub mod names;
 mod object;
 mod parts;
+pub mod policy;
 mod settings;
 pub mod version;
 

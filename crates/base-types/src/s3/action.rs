@@ -69,6 +69,7 @@ actions! {
     GetBucketAcl read;
     PutBucketAcl write;
     GetBucketPolicy read;
+    GetBucketPolicyStatus read;
     PutBucketPolicy write;
     DeleteBucketPolicy write;
     GetBucketCors read;
@@ -182,6 +183,7 @@ answers! {
     BucketVersioning;
     AclAnswer;
     BucketPolicy;
+    BucketPolicyStatus;
     BucketCors;
     BucketLifecycle;
     Tagging;

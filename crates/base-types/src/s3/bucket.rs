@@ -1,7 +1,7 @@
 //! The calls on buckets.
 
 use super::{
-    Acl, CorsRule, Encryption, LifecycleRule, ObjectLockConfiguration, ObjectOwnership, Owner, PublicAccessBlock,
+    Acl, CorsRule, Encryption, LifecycleRule, ObjectLockConfiguration, ObjectOwnership, Owner, PolicyStatus, PublicAccessBlock,
     Quota, Tag, Versioning,
 };
 use alloc::string::String;
@@ -133,6 +133,8 @@ of_bucket! {
     GetBucketAcl;
     /// Its policy.
     GetBucketPolicy;
+    /// Whether its policy lets in callers nobody can name.
+    GetBucketPolicyStatus;
     /// Removes its policy.
     DeleteBucketPolicy;
     /// Its rules for browsers.
@@ -227,6 +229,8 @@ setting_answer! {
     AclAnswer { acl: Acl }
     /// A policy, the JSON text as it was put.
     BucketPolicy { policy: String }
+    /// Whether a policy is public.
+    BucketPolicyStatus { policy_status: PolicyStatus }
     /// Rules for browsers.
     BucketCors { cors_rules: Vec<CorsRule> }
     /// Lifecycle rules.

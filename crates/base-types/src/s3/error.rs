@@ -106,6 +106,8 @@ codes! {
     ServerSideEncryptionConfigurationNotFoundError 404 NotFound "The encryption configuration was not found";
     ServiceUnavailable 503 Unavailable "Service is unable to handle the request";
     SignatureDoesNotMatch 403 Invalid "The request signature that the server calculated does not match";
+    SnapshotExpired 409 Conflict "The snapshot that this listing reads has ended; begin the listing again";
+    SnapshotTooLarge 413 TooLarge "The bucket has more shards than one snapshot can pin";
     SlowDown 503 Overloaded "Reduce your request rate";
     TooManyBuckets 400 Invalid "You have attempted to create more buckets than are allowed";
     UnexpectedContent 400 Invalid "This request contains unsupported content";

@@ -22,6 +22,9 @@ pub struct ListObjects {
     pub max_keys: Option<u32>,
     /// `url`: keys in the answer are percent-encoded.
     pub encoding_type: Option<String>,
+    /// All pages of one walk show one instant; markers are then what the page before told as the next.
+    #[serde(default)]
+    pub snapshot: bool,
 }
 
 /// Current versions by key, as the second version of the API lists them.
@@ -63,7 +66,7 @@ pub struct ObjectPage {
     pub key_count: u32,
     /// There are more.
     pub is_truncated: bool,
-    /// The next page's `marker` (the first version of the API): the last key or group.
+    /// The next page's `marker` (the first version of the API): the last key or group; of a snapshot opaque.
     pub next_marker: Option<String>,
     /// The next page's `continuation_token` (the second version of the API).
     pub next_continuation_token: Option<String>,
@@ -103,6 +106,9 @@ pub struct ListObjectVersions {
     pub max_keys: Option<u32>,
     /// `url`: keys in the answer are percent-encoded.
     pub encoding_type: Option<String>,
+    /// All pages of one walk show one instant; the key marker is then what the page before told as the next.
+    #[serde(default)]
+    pub snapshot: bool,
 }
 
 /// The answer of [`ListObjectVersions`].
@@ -115,7 +121,7 @@ pub struct VersionPage {
     pub common_prefixes: Vec<String>,
     /// There are more.
     pub is_truncated: bool,
-    /// The next page's `key_marker`.
+    /// The next page's `key_marker`; of a snapshot opaque, and alone.
     pub next_key_marker: Option<String>,
     /// The next page's `version_id_marker`.
     pub next_version_id_marker: Option<String>,

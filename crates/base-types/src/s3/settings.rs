@@ -44,6 +44,14 @@ pub struct PublicAccessBlock {
     pub restrict_public_buckets: bool,
 }
 
+/// What a bucket's policy makes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyStatus {
+    /// It lets in callers nobody can name ([`PolicyShape::is_public`](super::policy::PolicyShape::is_public)).
+    pub is_public: bool,
+}
+
 /// One rule for requests of browsers from elsewhere.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

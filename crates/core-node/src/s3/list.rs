@@ -1,7 +1,9 @@
 //! Listings of objects and versions.
 //!
 //! Always: a page tells at most [`MAX_KEYS_MAX`] lines and whether there are more, exactly; `max_keys` 0 tells
-//! nothing and asks nobody; a token goes on where its page ended, whatever became of the shards since.
+//! nothing and asks nobody; a token goes on where its page ended, whatever became of the shards since. The markers of
+//! a walk over a snapshot are tokens, and go on with it whether or not it is asked for again; asked for with a marker
+//! that is none, a page is refused: pages of one instant each would be no snapshot, and nobody would see it.
 //! Not here: the walk over shards (walk.rs), lines (lines.rs), counts (counts.rs).
 
 use super::cache::{Bucket, ShardMap};
@@ -119,24 +121,51 @@ impl List {
         Bound { call: self.name(), prefix, delimiter }
     }
 
+    /// Whether all pages show one instant.
+    fn snapshot(&self) -> bool {
+        match self {
+            List::Objects(call) => call.snapshot,
+            List::ObjectsV2(call) => call.snapshot,
+            List::Versions(call) => call.snapshot,
+        }
+    }
+
     /// Where it begins, and the snapshot it reads.
     fn start(&self, bucket: &Bucket) -> Result<(ListStart, Option<u128>), Refusal> {
-        Ok(match self {
-            List::Objects(call) => (behind_key(or_empty(&call.marker)), None),
+        let marker = match self {
+            List::Objects(call) => or_empty(&call.marker),
             List::ObjectsV2(call) => match &call.continuation_token {
-                None => (behind_key(or_empty(&call.start_after)), None),
-                Some(text) => {
-                    let Token { behind, pin } = token::read(bucket, &self.bound(), text)?;
-                    let start = match behind {
-                        Behind::Key(key) => ListStart::After { key: key.into() },
-                        Behind::Prefix(prefix) => ListStart::AfterPrefix { prefix: prefix.into() },
-                    };
-                    (start, pin)
-                }
+                None => return Ok((behind_key(or_empty(&call.start_after)), None)),
+                Some(text) => return behind_token(token::read(bucket, &self.bound(), text)?),
             },
-            List::Versions(call) => (versions_start(call)?, None),
-        })
+            List::Versions(call) => or_empty(&call.key_marker),
+        };
+        let token = Some(marker).filter(|marker| !marker.is_empty());
+        let token = token.and_then(|marker| token::open(bucket, &self.bound(), marker));
+        let alone = !matches!(self, List::Versions(call) if !or_empty(&call.version_id_marker).is_empty());
+        match (token, self) {
+            (Some(token), _) if alone => behind_token(token),
+            _ if self.snapshot() && !(marker.is_empty() && alone) => {
+                let message = "in a snapshot a marker must be what the page before told as the next one, alone; \
+                               a walk begins without a marker";
+                Err(S3ErrorCode::InvalidArgument.because(message))
+            }
+            (_, List::Versions(call)) => Ok((versions_start(call)?, None)),
+            _ => Ok((behind_key(marker), None)),
+        }
     }
+}
+
+/// Where a token goes on.
+fn behind_token(Token { behind, pin }: Token) -> Result<(ListStart, Option<u128>), Refusal> {
+    let start = match behind {
+        Behind::Key(key) => ListStart::After { key: key.into() },
+        Behind::Prefix(prefix) => ListStart::AfterPrefix { prefix: prefix.into() },
+        Behind::Version { key, version } => {
+            ListStart::AfterVersion { key: key.into(), version: read_version_id(Some(&version))? }
+        }
+    };
+    Ok((start, pin))
 }
 
 fn versions_start(call: &ListObjectVersions) -> Result<ListStart, Refusal> {
@@ -225,7 +254,7 @@ impl Listing {
         let wanted = if max == 0 { 0 } else { max + 1 };
         let versions = matches!(self.call, List::Versions(_));
         let walk = Walk::new(versions, prefix, delimiter, start, wanted)?;
-        let fresh = matches!(&self.call, List::ObjectsV2(call) if call.snapshot) && pin.is_none() && max > 0;
+        let fresh = self.call.snapshot() && pin.is_none() && max > 0;
         let instant = pin.map(Instant::find).or_else(|| fresh.then(Instant::make));
         Ok(UnderWay {
             bucket: bucket.id,
@@ -268,7 +297,7 @@ impl Listing {
         let more = items.len() > under_way.max;
         items.truncate(under_way.max);
         let answer: S3Answer = match &self.call {
-            List::Versions(_) => version_page(bucket, &items, more, under_way.encoding)?.into(),
+            List::Versions(_) => self.version_page(bucket, &items, more, under_way)?.into(),
             List::Objects(_) => self.object_page(bucket, &items, more, under_way, true)?.into(),
             List::ObjectsV2(call) => self.object_page(bucket, &items, more, under_way, call.fetch_owner)?.into(),
         };
@@ -307,32 +336,51 @@ impl Listing {
             Item::Object { key, .. } | Item::Version { key, .. } => Behind::Key(key_text(key)?.to_owned()),
             Item::Prefix { prefix } => Behind::Prefix(key_text(prefix)?.to_owned()),
         };
-        match (&self.call, &behind) {
-            (List::ObjectsV2(_), _) => {
-                let token = Token { behind, pin: under_way.pin };
-                page.next_continuation_token = Some(token::write(bucket, &self.call.bound(), &token));
+        match (&self.call, under_way.pin) {
+            (List::ObjectsV2(_), pin) => {
+                page.next_continuation_token = Some(self.token(bucket, behind, pin));
             }
-            (_, Behind::Key(text) | Behind::Prefix(text)) => page.next_marker = Some(encoding.text(text)),
+            (_, Some(pin)) => page.next_marker = Some(self.token(bucket, behind, Some(pin))),
+            (_, None) => page.next_marker = Some(encoding.text(behind.key())),
         }
         Ok(page)
     }
-}
 
-fn version_page(bucket: &Bucket, items: &[Item], more: bool, encoding: Encoding) -> Result<VersionPage, Refusal> {
-    let mut page = VersionPage { is_truncated: more, ..VersionPage::default() };
-    for item in items {
-        match item {
-            Item::Prefix { prefix } => page.common_prefixes.push(encoding.text(key_text(prefix)?)),
-            item => page.versions.extend(version_entry(&bucket.record.info, item, encoding)?),
-        }
+    /// The text of a token of this listing.
+    fn token(&self, bucket: &Bucket, behind: Behind, pin: Option<u128>) -> String {
+        token::write(bucket, &self.call.bound(), &Token { behind, pin })
     }
-    match items.last().filter(|_| more) {
-        Some(Item::Version { key, stamp, null, .. }) => {
-            page.next_key_marker = Some(encoding.text(key_text(key)?));
-            page.next_version_id_marker = Some(version_text(*stamp, *null));
+
+    fn version_page(
+        &self,
+        bucket: &Bucket,
+        items: &[Item],
+        more: bool,
+        under_way: &UnderWay,
+    ) -> Result<VersionPage, Refusal> {
+        let encoding = under_way.encoding;
+        let mut page = VersionPage { is_truncated: more, ..VersionPage::default() };
+        for item in items {
+            match item {
+                Item::Prefix { prefix } => page.common_prefixes.push(encoding.text(key_text(prefix)?)),
+                item => page.versions.extend(version_entry(&bucket.record.info, item, encoding)?),
+            }
         }
-        Some(Item::Prefix { prefix }) => page.next_key_marker = Some(encoding.text(key_text(prefix)?)),
-        _ => {}
+        let behind = match items.last().filter(|_| more) {
+            Some(Item::Version { key, stamp, null, .. }) => {
+                Behind::Version { key: key_text(key)?.to_owned(), version: version_text(*stamp, *null) }
+            }
+            Some(Item::Prefix { prefix }) => Behind::Prefix(key_text(prefix)?.to_owned()),
+            _ => return Ok(page),
+        };
+        if let Some(pin) = under_way.pin {
+            page.next_key_marker = Some(self.token(bucket, behind, Some(pin)));
+            return Ok(page);
+        }
+        page.next_key_marker = Some(encoding.text(behind.key()));
+        if let Behind::Version { version, .. } = behind {
+            page.next_version_id_marker = Some(version);
+        }
+        Ok(page)
     }
-    Ok(page)
 }

@@ -18,10 +18,12 @@ use super::request::{done, reply, Terms};
 use super::Offered;
 use crate::keyspace::rounds::{is_passing, one, only, pause};
 use crate::planner::{CallResult, PlanContext, Step};
+use base_types::s3::policy::PolicyShape;
 use base_types::s3::*;
 use base_types::Refusal;
 use bytes::Bytes;
 use core_backends::metadata::Reply;
+use serde::Deserialize as _;
 use std::collections::BTreeSet;
 
 /// The longest policy.
@@ -60,6 +62,7 @@ fn of_bucket(call: &S3Action) -> Option<(&str, Kind)> {
         A::GetBucketVersioning(call) => (&call.bucket, CACHED),
         A::GetBucketAcl(call) => (&call.bucket, CACHED),
         A::GetBucketPolicy(call) => (&call.bucket, CACHED),
+        A::GetBucketPolicyStatus(call) => (&call.bucket, CACHED),
         A::GetBucketCors(call) => (&call.bucket, CACHED),
         A::GetBucketOwnershipControls(call) => (&call.bucket, CACHED),
         A::GetPublicAccessBlock(call) => (&call.bucket, CACHED),
@@ -151,6 +154,10 @@ fn answer(call: &S3Action, record: &BucketRecord) -> Result<S3Answer, Refusal> {
         A::GetBucketVersioning(_) => BucketVersioning { status: info.versioning }.into(),
         A::GetBucketAcl(_) => AclAnswer { acl: info.acl }.into(),
         A::GetBucketPolicy(_) => BucketPolicy { policy: or(info.policy, E::NoSuchBucketPolicy)? }.into(),
+        A::GetBucketPolicyStatus(_) => {
+            let is_public = is_public(&or(info.policy, E::NoSuchBucketPolicy)?);
+            BucketPolicyStatus { policy_status: PolicyStatus { is_public } }.into()
+        }
         A::GetBucketCors(_) => BucketCors { cors_rules: or(info.cors_rules, E::NoSuchCORSConfiguration)? }.into(),
         A::GetBucketOwnershipControls(_) => {
             let object_ownership = or(info.object_ownership, E::OwnershipControlsNotFoundError)?;
@@ -174,6 +181,12 @@ fn answer(call: &S3Action, record: &BucketRecord) -> Result<S3Answer, Refusal> {
         A::GetBucketTagging(_) => Tagging { tags: or(record.tags.clone(), E::NoSuchTagSet)? }.into(),
         other => return Err(E::InternalError.because(format!("{} is no question about a bucket", other.name()))),
     })
+}
+
+/// Of a policy that no gateway understands nobody is let in by it.
+fn is_public(policy: &str) -> bool {
+    let policy = serde_json::from_str(policy).and_then(|value: serde_json::Value| PolicyShape::deserialize(value));
+    policy.is_ok_and(|policy| policy.is_public())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

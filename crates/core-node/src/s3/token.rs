@@ -1,12 +1,13 @@
 //! Continuation tokens: where a listing goes on, sealed, so that nobody but the bucket can have made one.
 //!
 //! ```text
-//!   base64url( 1 · kind (1) · pin (16, zero: none) · text · seal (16) )
+//!   base64url( 1 · kind (1) · pin (16, zero: none) · text · seal (16) )       text of kind 3: length (1) · version · key
 //!   seal = SipHash-2-4-128(bucket's secret, bucket id · length and bytes of each: call, prefix, delimiter, the rest above)
 //! ```
 //!
 //! Always: a token names a place among keys, never a shard, so it survives splits, merges and failovers; one of
 //! another bucket, prefix, delimiter or call is refused as one that was made up.
+//! A marker may be one too, where the walk reads a snapshot: nothing else could carry the snapshot on.
 //! Not here: markers of listings that clients make themselves.
 
 use super::cache::Bucket;
@@ -22,8 +23,10 @@ const VERSION: u8 = 1;
 const SEAL_BYTES: usize = 16;
 /// Form, kind and pin.
 const HEAD_BYTES: usize = 18;
+/// The longest version id, and its length.
+const VERSION_BYTES_MAX: usize = 1 + 20;
 /// No token is longer.
-const TOKEN_BYTES_MAX: usize = HEAD_BYTES + KEY_BYTES_MAX + SEAL_BYTES;
+const TOKEN_BYTES_MAX: usize = HEAD_BYTES + VERSION_BYTES_MAX + KEY_BYTES_MAX + SEAL_BYTES;
 /// And none has more letters.
 const TOKEN_TEXT_MAX: usize = TOKEN_BYTES_MAX.div_ceil(3) * 4;
 
@@ -33,6 +36,38 @@ pub(crate) enum Behind {
     Key(String),
     /// Everything below a common prefix.
     Prefix(String),
+    /// This version of a key; older ones are still to come.
+    Version { key: String, version: String },
+}
+
+impl Behind {
+    /// Its key or prefix.
+    pub(crate) fn key(&self) -> &str {
+        self.form().2
+    }
+
+    /// Its kind, and what stands before its key.
+    fn form(&self) -> (u8, &str, &str) {
+        match self {
+            Behind::Key(key) => (1, "", key),
+            Behind::Prefix(prefix) => (2, "", prefix),
+            Behind::Version { key, version } => (3, version, key),
+        }
+    }
+
+    fn read(kind: u8, bytes: &[u8]) -> Option<Behind> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        match kind {
+            1 => text(bytes).map(Behind::Key),
+            2 => text(bytes).map(Behind::Prefix),
+            3 => {
+                let (length, bytes) = bytes.split_first()?;
+                let (version, key) = bytes.split_at_checked(usize::from(*length))?;
+                Some(Behind::Version { key: text(key)?, version: text(version)? })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a token says.
@@ -63,13 +98,15 @@ fn seal(bucket: &Bucket, bound: &Bound<'_>, bytes: &[u8]) -> [u8; SEAL_BYTES] {
 
 /// The text of a token.
 pub(crate) fn write(bucket: &Bucket, bound: &Bound<'_>, token: &Token) -> String {
-    let (kind, text) = match &token.behind {
-        Behind::Key(key) => (1, key),
-        Behind::Prefix(prefix) => (2, prefix),
-    };
+    let (kind, version, key) = token.behind.form();
     let mut bytes = vec![VERSION, kind];
     bytes.extend_from_slice(&token.pin.unwrap_or(0).to_le_bytes());
-    bytes.extend_from_slice(text.as_bytes());
+    if let Behind::Version { .. } = token.behind {
+        assert!(version.len() < VERSION_BYTES_MAX, "a version id has at most twenty digits and letters");
+        bytes.push(version.len() as u8);
+        bytes.extend_from_slice(version.as_bytes());
+    }
+    bytes.extend_from_slice(key.as_bytes());
     let seal = seal(bucket, bound, &bytes);
     bytes.extend_from_slice(&seal);
     URL_SAFE_NO_PAD.encode(bytes)
@@ -77,23 +114,22 @@ pub(crate) fn write(bucket: &Bucket, bound: &Bound<'_>, token: &Token) -> String
 
 /// What a token says, if this bucket made it for this listing.
 pub(crate) fn read(bucket: &Bucket, bound: &Bound<'_>, text: &str) -> Result<Token, Refusal> {
-    let token = Some(text).filter(|text| text.len() <= TOKEN_TEXT_MAX).and_then(|text| open(bucket, bound, text));
-    token.ok_or_else(|| S3ErrorCode::InvalidArgument.because("The continuation token provided is incorrect"))
+    open(bucket, bound, text)
+        .ok_or_else(|| S3ErrorCode::InvalidArgument.because("The continuation token provided is incorrect"))
 }
 
-fn open(bucket: &Bucket, bound: &Bound<'_>, text: &str) -> Option<Token> {
+/// What a text says, if it is a token that this bucket made for this listing.
+pub(crate) fn open(bucket: &Bucket, bound: &Bound<'_>, text: &str) -> Option<Token> {
+    if text.len() > TOKEN_TEXT_MAX {
+        return None;
+    }
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (bytes, found) = bytes.split_at_checked(bytes.len().checked_sub(SEAL_BYTES)?)?;
     if !same(&seal(bucket, bound, bytes), found) {
         return None;
     }
     let (head, text) = bytes.split_at_checked(HEAD_BYTES)?;
-    let text = String::from_utf8(text.to_vec()).ok()?;
-    let behind = match head[..2] {
-        [VERSION, 1] => Behind::Key(text),
-        [VERSION, 2] => Behind::Prefix(text),
-        _ => return None,
-    };
+    let behind = Behind::read(head[1], text).filter(|_| head[0] == VERSION)?;
     let pin = u128::from_le_bytes(head[2..].try_into().ok()?);
     Some(Token { behind, pin: (pin != 0).then_some(pin) })
 }
@@ -107,6 +143,7 @@ fn same(one: &[u8; SEAL_BYTES], two: &[u8]) -> bool {
 mod tests {
     use super::super::record::BucketRecord;
     use super::*;
+    use base_types::s3::{VersionStamp, NULL_VERSION};
     use base_types::Tick;
     use bytes::Bytes;
 
@@ -157,5 +194,11 @@ mod tests {
         let own = bucket(7, (1, 2));
         let token = Token { behind: Behind::Key("k".repeat(KEY_BYTES_MAX)), pin: Some(u128::MAX) };
         assert_eq!(read(&own, &BOUND, &write(&own, &BOUND, &token)).unwrap(), token);
+        let longest = VersionStamp(u64::MAX).text();
+        assert_eq!(longest.len() + 1, VERSION_BYTES_MAX);
+        for version in [longest, NULL_VERSION.to_owned()] {
+            let token = Token { behind: Behind::Version { key: "é".repeat(KEY_BYTES_MAX / 2), version }, pin: Some(1) };
+            assert_eq!(read(&own, &BOUND, &write(&own, &BOUND, &token)).unwrap(), token);
+        }
     }
 }

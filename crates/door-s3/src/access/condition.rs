@@ -142,15 +142,6 @@ impl Condition {
         let Some(found) = found else { return self.negated || self.if_exists };
         self.values.iter().any(|value| self.test.matches(found, value)) != self.negated
     }
-
-    /// Whether only callers from certain places, or certain callers, can meet it: then a statement that
-    /// names everybody is not public.
-    pub fn narrows_callers(&self) -> bool {
-        let by_place = self.test == Test::Address && self.values.iter().all(|value| !value.ends_with("/0"));
-        let by_name = matches!(self.key.as_str(), "aws:principalaccount" | "aws:userid" | "aws:username")
-            && matches!(self.test, Test::Equals | Test::EqualsIgnoreCase);
-        !self.negated && !self.if_exists && (by_place || by_name)
-    }
 }
 
 impl Test {

@@ -7,8 +7,10 @@
 use super::condition::{Condition, Context};
 use super::wildcard::matches;
 use super::Caller;
+use base_types::s3::policy::PolicyShape;
 use base_types::s3::S3ErrorCode;
 use base_types::Refusal;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// The longest policy text.
@@ -80,6 +82,7 @@ pub const ACTIONS: &[&str] = &[
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Policy {
     statements: Vec<Statement>,
+    public: bool,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -130,6 +133,7 @@ impl Policy {
             )));
         }
         let value: Value = serde_json::from_str(text).map_err(|_| malformed("Policies must be valid JSON"))?;
+        let public = PolicyShape::deserialize(&value).is_ok_and(|shape| shape.is_public());
         let Value::Object(fields) = value else { return Err(malformed("the policy must be a JSON object")) };
         let mut statements = Vec::new();
         let mut version = false;
@@ -152,7 +156,7 @@ impl Policy {
         if statements.is_empty() {
             return Err(malformed("Missing required field Statement"));
         }
-        Ok(Policy { statements })
+        Ok(Policy { statements, public })
     }
 
     /// What it says of a request on a bucket, or on a key of it.
@@ -176,10 +180,7 @@ impl Policy {
 
     /// Whether it lets in callers nobody can name.
     pub fn is_public(&self) -> bool {
-        self.statements.iter().any(|statement| {
-            let anybody = !matches!(statement.principal, Principal::Accounts(_));
-            statement.allow && anybody && !statement.conditions.iter().any(Condition::narrows_callers)
-        })
+        self.public
     }
 }
 

@@ -1,12 +1,58 @@
 //! Listings: objects (both versions of the API), versions, uploads, parts.
+//!
+//! Always: who asks for a snapshot by [`SNAPSHOT`] gets one, and is told so by the same header in the answer; where there
+//! is none to be had the call is refused, never quietly answered without.
 
 use super::{Gateway, Opened};
 use crate::convert::{self, owner_to_wire, timestamp};
 use crate::error::{because, to_s3};
 use crate::validate;
 use base_types::s3::*;
+use hyper::header::{HeaderName, HeaderValue};
 use s3s::dto;
 use s3s::{S3Request, S3Response, S3Result};
+
+/// A header or a query parameter, `true` or `false`: all pages of this walk show one instant.
+const SNAPSHOT: HeaderName = HeaderName::from_static("x-hive-snapshot");
+
+/// Whether a request asks for a snapshot.
+fn asks_snapshot<T>(request: &S3Request<T>) -> S3Result<bool> {
+    let in_headers = request.headers.get_all(&SNAPSHOT).iter().map(HeaderValue::as_bytes);
+    let pairs = request.uri.query().unwrap_or("").split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let in_query = pairs.filter(|(name, _)| *name == SNAPSHOT.as_str()).map(|(_, value)| value.as_bytes());
+    let mut asked = None;
+    for word in in_headers.chain(in_query) {
+        let word = match word {
+            b"true" => true,
+            b"false" => false,
+            _ => return Err(because(S3ErrorCode::InvalidArgument, "x-hive-snapshot is true or false")),
+        };
+        if asked.is_some_and(|before| before != word) {
+            return Err(because(S3ErrorCode::InvalidArgument, "x-hive-snapshot is given twice, and not the same"));
+        }
+        asked = Some(word);
+    }
+    Ok(asked.unwrap_or(false))
+}
+
+/// Of lists that have no snapshot.
+fn refuse_snapshot<T>(request: &S3Request<T>) -> S3Result<()> {
+    match asks_snapshot(request)? {
+        true => {
+            Err(because(S3ErrorCode::NotImplemented, "x-hive-snapshot is for lists of objects and of their versions"))
+        }
+        false => Ok(()),
+    }
+}
+
+/// An answer that says whether it is of a snapshot that was asked for.
+fn answer<T>(output: T, snapshot: bool) -> S3Result<S3Response<T>> {
+    let mut response = S3Response::new(output);
+    if snapshot {
+        response.headers.insert(SNAPSHOT, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
 
 /// How keys are written into a listing.
 #[derive(Clone, Copy)]
@@ -79,6 +125,7 @@ impl Gateway {
         request: S3Request<dto::ListObjectsInput>,
     ) -> S3Result<S3Response<dto::ListObjectsOutput>> {
         let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
+        let snapshot = asks_snapshot(&request)?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_keys = page_size(input.max_keys, "maxKeys")?;
@@ -89,14 +136,18 @@ impl Gateway {
             marker: input.marker.clone(),
             max_keys: Some(max_keys),
             encoding_type: None,
+            snapshot,
         };
         let page: ObjectPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
-        // The first version of the API tells the next marker only where a delimiter groups keys.
-        let next_marker = page.next_marker.filter(|_| page.is_truncated && input.delimiter.is_some()).map(text);
+        // The first version of the API tells the next marker only where a delimiter groups keys; of a snapshot it is
+        // more than the last key, and told too.
+        let more_than_key = page.next_marker.as_ref() != page.contents.last().map(|entry| &entry.key);
+        let told = page.is_truncated && (input.delimiter.is_some() || more_than_key);
+        let next_marker = page.next_marker.filter(|_| told).map(text);
         let contents: Vec<dto::Object> =
             page.contents.into_iter().map(|entry| object_to_wire(entry, encoding, true)).collect();
-        Ok(S3Response::new(dto::ListObjectsOutput {
+        let output = dto::ListObjectsOutput {
             name: Some(input.bucket),
             prefix: Some(text(input.prefix.unwrap_or_default())),
             marker: Some(text(input.marker.unwrap_or_default())),
@@ -108,7 +159,8 @@ impl Gateway {
             next_marker,
             encoding_type: input.encoding_type,
             request_charged: None,
-        }))
+        };
+        answer(output, snapshot)
     }
 
     pub(super) async fn on_list_objects_v2(
@@ -116,6 +168,7 @@ impl Gateway {
         request: S3Request<dto::ListObjectsV2Input>,
     ) -> S3Result<S3Response<dto::ListObjectsV2Output>> {
         let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucket").await?;
+        let snapshot = asks_snapshot(&request)?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_keys = page_size(input.max_keys, "max-keys")?;
@@ -132,13 +185,13 @@ impl Gateway {
             max_keys: Some(max_keys),
             fetch_owner: with_owner,
             encoding_type: None,
-            snapshot: false,
+            snapshot,
         };
         let page: ObjectPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
         let contents: Vec<dto::Object> =
             page.contents.into_iter().map(|entry| object_to_wire(entry, encoding, with_owner)).collect();
-        Ok(S3Response::new(dto::ListObjectsV2Output {
+        let output = dto::ListObjectsV2Output {
             name: Some(input.bucket),
             prefix: Some(text(input.prefix.unwrap_or_default())),
             max_keys: shown(max_keys),
@@ -152,7 +205,8 @@ impl Gateway {
             encoding_type: input.encoding_type,
             start_after: input.start_after.map(text),
             request_charged: None,
-        }))
+        };
+        answer(output, snapshot)
     }
 
     pub(super) async fn on_list_object_versions(
@@ -160,6 +214,7 @@ impl Gateway {
         request: S3Request<dto::ListObjectVersionsInput>,
     ) -> S3Result<S3Response<dto::ListObjectVersionsOutput>> {
         let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucketVersions").await?;
+        let snapshot = asks_snapshot(&request)?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_keys = page_size(input.max_keys, "maxKeys")?;
@@ -179,6 +234,7 @@ impl Gateway {
             version_id_marker,
             max_keys: Some(max_keys),
             encoding_type: None,
+            snapshot,
         };
         let page: VersionPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
@@ -203,7 +259,7 @@ impl Gateway {
             storage_class: Some(entry.storage_class.unwrap_or_else(|| "STANDARD".to_owned()).into()),
             version_id: Some(entry.version_id),
         };
-        Ok(S3Response::new(dto::ListObjectVersionsOutput {
+        let output = dto::ListObjectVersionsOutput {
             common_prefixes: encoding.prefixes(page.common_prefixes),
             delete_markers: (!markers.is_empty()).then(|| markers.into_iter().map(marker).collect()),
             delimiter: input.delimiter.map(text),
@@ -218,7 +274,8 @@ impl Gateway {
             request_charged: None,
             version_id_marker: input.version_id_marker,
             versions: (!versions.is_empty()).then(|| versions.into_iter().map(version).collect()),
-        }))
+        };
+        answer(output, snapshot)
     }
 
     pub(super) async fn on_list_multipart_uploads(
@@ -226,6 +283,7 @@ impl Gateway {
         request: S3Request<dto::ListMultipartUploadsInput>,
     ) -> S3Result<S3Response<dto::ListMultipartUploadsOutput>> {
         let Opened { bucket, .. } = self.open(&request, &request.input.bucket, "s3:ListBucketMultipartUploads").await?;
+        refuse_snapshot(&request)?;
         let input = request.input;
         let encoding = Encoding::of(input.encoding_type.as_ref())?;
         let max_uploads = page_size(input.max_uploads, "max-uploads")?;
@@ -278,6 +336,7 @@ impl Gateway {
         let input = &request.input;
         let Opened { bucket, .. } =
             self.open_key(&request, &input.bucket, &input.key, "s3:ListMultipartUploadParts").await?;
+        refuse_snapshot(&request)?;
         let input = request.input;
         validate::key(&input.key).map_err(to_s3)?;
         let max_parts = page_size(input.max_parts, "max-parts")?;

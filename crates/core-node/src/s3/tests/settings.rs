@@ -28,6 +28,8 @@ fn what_was_never_set_is_refused_by_its_own_code() {
     let mut world = world();
     let cases: Vec<(S3Action, &str)> = vec![
         (GetBucketPolicy { bucket: bucket() }.into(), "NoSuchBucketPolicy"),
+        (GetBucketPolicyStatus { bucket: bucket() }.into(), "NoSuchBucketPolicy"),
+        (GetBucketPolicyStatus { bucket: "other".into() }.into(), "NoSuchBucket"),
         (GetBucketCors { bucket: bucket() }.into(), "NoSuchCORSConfiguration"),
         (GetBucketLifecycleConfiguration { bucket: bucket() }.into(), "NoSuchLifecycleConfiguration"),
         (GetBucketTagging { bucket: bucket() }.into(), "NoSuchTagSet"),
@@ -76,6 +78,27 @@ fn what_was_set_is_told_and_seen_by_every_core_at_once() {
     world.call(PutBucketPolicy { bucket: bucket(), policy: r#"{"Version":"2012-10-17"}"#.into() }).unwrap();
     let info: BucketInfo = world.ask(HeadBucket { bucket: bucket() }).unwrap();
     assert!(info.policy.is_some() && info.quota == Some(quota));
+}
+
+#[test]
+fn whether_a_policy_is_public_is_told() {
+    let mut world = world();
+    let all = r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::photos/*"}"#;
+    let ben = all.replace(r#""*","Action"#, r#"{"AWS":"ben"},"Action"#);
+    let table = [
+        (format!(r#"{{"Version":"2012-10-17","Statement":{all}}}"#), true),
+        (format!(r#"{{"Version":"2012-10-17","Statement":[{ben},{all}]}}"#), true),
+        (format!(r#"{{"Version":"2012-10-17","Statement":[{ben}]}}"#), false),
+        // No gateway understands these, so they let nobody in.
+        (r#"{"Version":"2012-10-17"}"#.into(), false),
+        (r#"{"Statement":7}"#.into(), false),
+        (r#"{"Statement":[{"Effect":"Allow","Principal":7}]}"#.into(), false),
+    ];
+    for (policy, is_public) in table {
+        world.call(PutBucketPolicy { bucket: bucket(), policy: policy.clone() }).unwrap();
+        let told = world.call(GetBucketPolicyStatus { bucket: bucket() });
+        assert_eq!(told, Ok(BucketPolicyStatus { policy_status: PolicyStatus { is_public } }.into()), "{policy}");
+    }
 }
 
 #[test]

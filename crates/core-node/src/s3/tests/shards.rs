@@ -655,6 +655,92 @@ fn pages_of_a_snapshot_show_one_instant_and_a_whole_one_is_given_back() {
     assert_eq!(late.unwrap_err().code, "SnapshotExpired");
 }
 
+/// What a walk by markers shows page by page, until it ends: keys or versions, each with its size.
+fn walk_by_markers(bucket: &mut Tended, versions: bool, between: &mut dyn FnMut(&mut Tended)) -> Vec<(String, u64)> {
+    let (mut marker, mut seen, mut first) = (None, Vec::new(), true);
+    loop {
+        // Only the first page asks for the snapshot.
+        let snapshot = core::mem::take(&mut first);
+        let next = if versions {
+            let call = ListObjectVersions {
+                bucket: NAME.into(),
+                key_marker: marker,
+                max_keys: Some(4),
+                snapshot,
+                ..Default::default()
+            };
+            let page: VersionPage = bucket.world.ask(call).unwrap();
+            assert_eq!((page.next_version_id_marker, page.next_key_marker.is_some()), (None, page.is_truncated));
+            seen.extend(page.versions.into_iter().map(|entry| (format!("{} {}", entry.key, entry.version_id), entry.size)));
+            page.next_key_marker
+        } else {
+            let call =
+                ListObjects { bucket: NAME.into(), marker, max_keys: Some(4), snapshot, ..Default::default() };
+            let page: ObjectPage = bucket.world.ask(call).unwrap();
+            seen.extend(page.contents.into_iter().map(|entry| (entry.key, entry.size)));
+            page.next_marker
+        };
+        if next.is_none() {
+            return seen;
+        }
+        marker = next;
+        between(bucket);
+    }
+}
+
+#[test]
+fn markers_carry_a_snapshot_on_while_shards_split_and_keys_come_and_go() {
+    for versions in [false, true] {
+        let mut bucket = Tended::new(33, 8);
+        for at in 0..30 {
+            bucket.put(&format!("k{at:02}")).unwrap();
+        }
+        bucket.rest();
+        let quiet = walk_by_markers(&mut bucket, versions, &mut |_| {});
+        let mut rounds = 0;
+        let walked = walk_by_markers(&mut bucket, versions, &mut |bucket| {
+            rounds += 1;
+            for at in 0..12 {
+                bucket.put(&format!("k{:02}{rounds}", at * 3)).unwrap();
+            }
+            let key = format!("k{:02}", 29 - rounds);
+            bucket.world.call(DeleteObject { bucket: NAME.into(), key, ..Default::default() }).unwrap();
+            bucket.round(0, true);
+        });
+        assert_eq!((walked, rounds > 6), (quiet.clone(), true));
+        assert_ne!(walk_by_markers(&mut bucket, versions, &mut |_| {}), quiet);
+    }
+}
+
+#[test]
+fn a_marker_that_is_none_of_a_snapshots_is_refused() {
+    let mut bucket = Tended::new(34, 8);
+    for at in 0..6 {
+        bucket.put(&format!("k{at:02}")).unwrap();
+    }
+    let of = |prefix: &str, marker: &str| ListObjects {
+        bucket: NAME.into(),
+        prefix: prefix.into(),
+        marker: Some(marker.into()),
+        max_keys: Some(2),
+        snapshot: true,
+        ..Default::default()
+    };
+    let page: ObjectPage = bucket.world.ask(of("", "")).unwrap();
+    let marker = page.next_marker.unwrap();
+    assert!(bucket.world.call(of("", &marker)).is_ok());
+    // A key, a marker of another listing, one that was made up: page after page would show an instant of its own.
+    for (prefix, marker) in [("", "k01"), ("k", &marker[..]), ("", &marker[1..])] {
+        assert_eq!(bucket.world.call(of(prefix, marker)).unwrap_err().code, "InvalidArgument", "{prefix} {marker}");
+    }
+    let versions = ListObjectVersions { bucket: NAME.into(), snapshot: true, ..Default::default() };
+    for (key, version) in [("k01", None), ("k01", Some("null")), (&marker[..], None), ("", Some("null"))] {
+        let (key_marker, version_id_marker) = (Some(key.to_string()), version.map(str::to_string));
+        let call = ListObjectVersions { key_marker, version_id_marker, ..versions.clone() };
+        assert_eq!(bucket.world.call(call).unwrap_err().code, "InvalidArgument", "{key} {version:?}");
+    }
+}
+
 /// Two keys of two shards are only ever written one after the other: no snapshot shows the later without the earlier.
 #[test]
 fn a_snapshot_never_shows_an_effect_without_its_cause() {

@@ -222,4 +222,13 @@ fn public_is_what_nobody_can_name() {
     assert!(!with(r#""*""#, r#"{"IpAddress":{"aws:SourceIp":"10.0.0.0/8"}}"#));
     assert!(with(r#""*""#, r#"{"IpAddress":{"aws:SourceIp":"0.0.0.0/0"}}"#));
     assert!(with(r#""*""#, r#"{"StringEquals":{"s3:prefix":"a"}}"#));
+    assert!(with(r#"{"AWS":["ann","*"]}"#, "{}"));
+    assert!(!with(r#""*""#, r#"{"StringEquals":{"AWS:PrincipalAccount":["ann","bob"]}}"#));
+    // Anybody meets what is negated, what holds of who has no such key, and what tests no name.
+    assert!(with(r#""*""#, r#"{"StringNotEquals":{"aws:PrincipalAccount":"ann"}}"#));
+    assert!(with(r#""*""#, r#"{"StringEqualsIfExists":{"aws:PrincipalAccount":"ann"}}"#));
+    assert!(with(r#""*""#, r#"{"Bool":{"aws:SecureTransport":true}}"#));
+    let denied = READ_ALL.replace("Allow", "Deny");
+    assert!(!policy(&denied).unwrap().is_public());
+    assert!(policy(&format!("{denied},{READ_ALL}")).unwrap().is_public());
 }
