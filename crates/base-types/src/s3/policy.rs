@@ -38,12 +38,12 @@ enum Principal {
     Named(BTreeMap<String, Listed<Word>>),
 }
 
-/// One or a list.
+/// A list or one. The list comes first: a struct would be read out of a list, too.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Listed<T> {
-    One(T),
     Many(Vec<T>),
+    One(T),
 }
 
 /// A text; numbers and booleans never say who is let in.
