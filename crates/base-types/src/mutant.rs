@@ -78,6 +78,7 @@ mutants! {
     ShardStaleEpochAccepted = "a shard takes writes of an epoch that is not its own",
     GivenAwayTaken = "a shard that has given its keys away goes on taking writes of them",
     CountIgnoresOverwrite = "the count index is not told of an object that is put over another",
+    QuotaPassedAtOnce = "a shard takes what a put's bounds forbid: puts at one time pass a quota",
     PrefixSkipEatsKey = "a listing's skip over a common prefix passes over the key behind it",
     MarkerHidesWrongVersion = "removing a delete marker does not bring the version behind it forward",
     FreedDataLost = "what an overwrite or a delete frees is not queued for collection",

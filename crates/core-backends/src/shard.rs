@@ -23,7 +23,7 @@ pub(crate) mod tests;
 mod work;
 
 pub use command::{
-    Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing, Peer,
+    Bounds, Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing, Peer,
     PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
     DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, NAMES_MAX, PEERS_MAX,
     PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
@@ -113,7 +113,7 @@ pub(crate) fn memory_brought(command: &Bytes, reply: &Bytes, keep_ms: u64) -> Ve
 
 fn check(command: &Command) -> Result<(), Refusal> {
     match command {
-        Command::Put { step } => {
+        Command::Put { step } | Command::PutWithin { step, .. } => {
             check_key(&step.key)?;
             check_document(&step.document)?;
             match &step.inline {
@@ -296,7 +296,7 @@ pub(crate) fn refused_at_once(
     }
     let written = |epoch: u64, keys: &mut dyn Iterator<Item = &Bytes>| shard.admits_write(epoch, now_ms, keys).err();
     Ok(match decode("a shard command", command) {
-        Ok(Command::Put { step }) => written(step.epoch, &mut [&step.key].into_iter()),
+        Ok(Command::Put { step } | Command::PutWithin { step, .. }) => written(step.epoch, &mut [&step.key].into_iter()),
         Ok(Command::Delete { terms, step }) => written(terms.epoch, &mut [&step.key].into_iter()),
         Ok(Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. }) => {
             written(terms.epoch, &mut steps.iter().map(|step| &step.key))
@@ -320,18 +320,15 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
 fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
     let now = work.at.cluster_time_ms;
     let frees = |command: &Command| {
-        use Command::{Delete, DeleteEach, DeleteMany, Put};
-        matches!(command, Put { .. } | Delete { .. } | DeleteMany { .. } | DeleteEach { .. })
+        use Command::{Delete, DeleteEach, DeleteMany, Put, PutWithin};
+        matches!(command, Put { .. } | PutWithin { .. } | Delete { .. } | DeleteMany { .. } | DeleteEach { .. })
     };
     if frees(&command) {
         admit!(crate::freed::admit(work.shard.freed_rows));
     }
     match command {
-        Command::Put { step } => {
-            admit!(work.shard.admit_write(step.epoch, now, [&step.key].into_iter()));
-            work.note(&step.key, true);
-            objects::put(work, step)
-        }
+        Command::Put { step } => put(work, step, &Bounds::default()),
+        Command::PutWithin { step, bounds } => put(work, step, &bounds),
         Command::Delete { terms, step } => {
             admit!(work.shard.admit_write(terms.epoch, now, [&step.key].into_iter()));
             work.note(&step.key, false);
@@ -357,6 +354,12 @@ fn carry_out(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
         }
         other => reshape(work, other),
     }
+}
+
+fn put(work: &mut Work<'_>, step: PutStep, bounds: &Bounds) -> Outcome<Reply> {
+    admit!(work.shard.admit_write(step.epoch, work.at.cluster_time_ms, [&step.key].into_iter()));
+    work.note(&step.key, true);
+    objects::put(work, step, bounds)
 }
 
 /// Commands of flows.

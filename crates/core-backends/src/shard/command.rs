@@ -167,6 +167,17 @@ wire_struct! {
     }
 }
 
+wire_struct! {
+    /// What this shard alone may hold behind a put: a bucket's quota, without what other shards and open uploads hold.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Bounds {
+        /// Keys with a current version; a put over one that is there makes no more of them.
+        pub keys_max: Option<u64>,
+        /// Bytes of all versions.
+        pub bytes_max: Option<u64>,
+    }
+}
+
 wire_enum! {
     /// A change. `epoch` is the one the sender read in the bucket's map.
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -186,6 +197,8 @@ wire_enum! {
         5 => Forget { epoch: u64, key: Bytes, token: u128 },
         /// As `DeleteMany`, each key with a request id of its own (`each.rs`).
         6 => DeleteEach { terms: DeleteTerms, steps: Vec<DeleteStep>, ids: Vec<u128> },
+        /// As `Put`, refused `QuotaExceeded` where the shard would hold more than this by it.
+        7 => PutWithin { step: PutStep, bounds: Bounds },
 
         /// An empty shard that serves.
         16 => Create { epoch: u64, range: Range },
@@ -231,7 +244,7 @@ wire_enum! {
 }
 
 /// The first bytes of client's commands, of `Remember`, and of the query `Remembered`.
-pub(super) const OF_CLIENTS: core::ops::RangeInclusive<u8> = 1..=6;
+pub(super) const OF_CLIENTS: core::ops::RangeInclusive<u8> = 1..=7;
 pub(super) const DELETE_EACH: u8 = 6;
 pub(super) const REMEMBER: u8 = 48;
 pub(super) const REMEMBERED: u8 = 16;

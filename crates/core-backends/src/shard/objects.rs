@@ -5,7 +5,9 @@
 //! tells; a refused command has written nothing.
 //! Not here: epochs and ranges (`state.rs`), what follows a changed row (`work.rs`).
 
-use super::command::{DeleteStep, DeleteTerms, Deleted, PutStep, Reply, Totals, Versioning, NAMES_VERSIONS_MAX};
+use super::command::{
+    Bounds, DeleteStep, DeleteTerms, Deleted, PutStep, Reply, Totals, Versioning, NAMES_VERSIONS_MAX,
+};
 use super::condition::{check_write, Found};
 use super::keys::{
     self, Current, CURRENT, DATA, FLAG_INLINE, FLAG_LOCK, FLAG_MARKER, FLAG_NULL, FLAG_PLACELESS, NULL, VERSION,
@@ -172,13 +174,13 @@ const ONCE_BYTES: usize = 17;
 
 /// `Put`. Under a token the outcome is kept, be it a refusal: who puts again later, with the same conditions or
 /// others, hears the same, so an upload may be opened again without a late put of it coming to pass.
-pub(super) fn put(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
-    let Some(token) = step.once else { return put_now(work, step) };
+pub(super) fn put(work: &mut Work<'_>, step: PutStep, bounds: &Bounds) -> Outcome<Reply> {
+    let Some(token) = step.once else { return put_now(work, step, bounds) };
     let once = keys::of_once(&close(&step.key), token);
     if let Some(row) = work.space.get(&once)? {
         return decode_once(&row).map(Ok);
     }
-    let reply = put_now(work, step)?;
+    let reply = put_now(work, step, bounds)?;
     match reply {
         Ok(Reply::Put { stamp, null, modified_ms }) => {
             let row = [&stamp.0.to_be_bytes()[..], &[u8::from(null)], &modified_ms.to_be_bytes()].concat();
@@ -207,7 +209,7 @@ pub(super) fn decode_once(row: &Bytes) -> Result<Reply, EngineError> {
     Ok(Reply::Put { stamp, null: row[8] == 1, modified_ms: decode_stamp(&row.slice(9..))?.0 })
 }
 
-fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
+fn put_now(work: &mut Work<'_>, step: PutStep, bounds: &Bounds) -> Outcome<Reply> {
     let key = Key::load(work.space, work.shard.versioned, &step.key)?;
     // A sweep of the data store may have taken the bytes by then.
     if step.data_expires_ms.is_some_and(|expires_ms| step.at_unix_ms > expires_ms) {
@@ -216,6 +218,7 @@ fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
     }
     admit!(check_write(&step.condition, key.found().as_ref(), &step.key));
     let mut document = admit!(decode_document(&step.document));
+    admit!(check_bounds(work, bounds, &key, document.number(field::SIZE).unwrap_or(0)));
     document.set_number(field::MODIFIED, step.at_unix_ms);
     let null = step.versioning != Versioning::Enabled;
     let mut flags = document_flags(&document);
@@ -226,6 +229,22 @@ fn put_now(work: &mut Work<'_>, step: PutStep) -> Outcome<Reply> {
     work.shard.versioned |= step.versioning != Versioning::Unversioned;
     let stamp = put_version(work, &key, step.at_unix_ms, flags, document.encode(), step.inline)?;
     Ok(Ok(Reply::Put { stamp, null, modified_ms: step.at_unix_ms }))
+}
+
+/// A put is refused by which the shard would hold more than it may. Counted is what it holds at this very command, so
+/// of any number of puts at one time none passes; what is put over something counts as if that stayed.
+fn check_bounds(work: &Work<'_>, bounds: &Bounds, key: &Key, size: u64) -> Result<(), Refusal> {
+    let (held, makes_key) = (&work.shard.totals, key.current.is_none());
+    let too_many = bounds.keys_max.filter(|max| makes_key && held.keys >= *max);
+    if too_many.is_some() && !planted(Mutant::QuotaPassedAtOnce) {
+        let message = "the bucket has as many keys as its quota allows; delete some, or raise it";
+        return Err(S3ErrorCode::QuotaExceeded.because(message));
+    }
+    if bounds.bytes_max.is_some_and(|max| held.bytes.saturating_add(size) > max) {
+        let message = "the bucket and its open uploads hold as much as its quota allows; delete or abort some, or raise it";
+        return Err(S3ErrorCode::QuotaExceeded.because(message));
+    }
+    Ok(())
 }
 
 pub(super) fn decode_document(bytes: &Bytes) -> Result<Document, Refusal> {

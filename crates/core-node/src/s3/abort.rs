@@ -79,7 +79,7 @@ impl Abort {
             Stage::Put(found) => {
                 let request_id = self.ids.id(context, self.step);
                 let step = step_of(context, at, found, Document::new().encode(), never())?;
-                return Ok(one(put(at, step, &self.terms, request_id)?));
+                return Ok(one(put(at, shard::Command::Put { step }, &self.terms, request_id)?));
             }
             Stage::Abort => Command::Abort { key, upload },
             Stage::Finish(outcome) => Command::Finish { key, upload, outcome: *outcome },

@@ -19,7 +19,7 @@ use super::multipart::{other_reply, upload_of, uploads_trouble};
 use super::objects::{key_bytes, retention};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{self, shard_of, shard_trouble};
-use super::quota::{Adds, Guard};
+use super::quota::{put_within, Adds, Guard};
 use super::request::{done, multipart_write, reply, shard_write, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
@@ -133,7 +133,8 @@ impl Complete {
                 let condition = if refusal.is_some() { never() } else { of_write(&self.call.conditions) };
                 let step = put_step(context, at, chosen, &self.call.checksums, condition)?;
                 let request_id = self.ids.id(context, self.step(1));
-                return Ok(one(put(at, step, &self.terms, request_id)?));
+                let bounds = self.guard.bounds(at, &self.call.key, chosen.upload.bytes);
+                return Ok(one(put(at, put_within(step, bounds), &self.terms, request_id)?));
             }
             Stage::Finish(outcome) => (Command::Finish { key, upload, outcome: *outcome }, 2),
             Stage::Reopen(attempt, _) => (Command::Reopen { key, upload, attempt: *attempt }, 3),
@@ -270,8 +271,13 @@ pub(crate) fn step_of(
     })
 }
 
-/// Sends it to the shard of its key.
-pub(crate) fn put(at: &Place, step: PutStep, terms: &Terms, request_id: RequestId) -> Result<Call, Refusal> {
-    let number = at.map.shard_of(&step.key).map_or(0, |entry| entry.shard);
-    shard_write(at.bucket.id, number, &shard::Command::Put { step }, terms, request_id)
+/// Sends a put to the shard of its key.
+pub(crate) fn put(at: &Place, put: shard::Command, terms: &Terms, request_id: RequestId) -> Result<Call, Refusal> {
+    let number = match &put {
+        shard::Command::Put { step } | shard::Command::PutWithin { step, .. } => {
+            at.map.shard_of(&step.key).map_or(0, |entry| entry.shard)
+        }
+        _ => 0,
+    };
+    shard_write(at.bucket.id, number, &put, terms, request_id)
 }

@@ -94,6 +94,13 @@ impl Counted {
         self.totals.iter().fold(Totals::default(), |all, totals| all.plus(totals))
     }
 
+    /// What the shard of a key has, where all shards of this very map were counted.
+    pub(crate) fn of_shard(&self, at: &Place, key: &str) -> Option<Totals> {
+        let whole = self.of == Some((at.bucket.id, at.map.version)) && self.totals.len() == at.map.entries.len();
+        let place = at.map.entries.iter().position(|entry| entry.range.holds(key.as_bytes()))?;
+        self.totals.get(place).filter(|_| whole).copied()
+    }
+
     pub(crate) fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
         for result in answers {
             match reply::<Reply>(result) {

@@ -8,7 +8,7 @@
 use super::cache::Bucket;
 use super::clusters;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
-use super::quota::{Adds, Guard};
+use super::quota::{put_within, Adds, Guard};
 use super::request::{done_at, level_of, reply, shard_read_at, shard_write_at, RequestIds, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
@@ -96,6 +96,10 @@ impl<C: ShardCall> OneShard<C> {
         Ok(one(match self.call.ask(context, &at.bucket, entry.epoch)? {
             Ask::Read(query) => shard_read_at(cluster, &query, &self.terms),
             Ask::Write(command) => {
+                let command = match command {
+                    Command::Put { step } => put_within(step, self.guard.bounds(at, self.call.key(), 0)),
+                    other => other,
+                };
                 let request_id = self.ids.id(context, 0);
                 shard_write_at(cluster, &command, &self.terms, request_id)
             }

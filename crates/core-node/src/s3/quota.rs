@@ -6,10 +6,15 @@
 //!                                    └──▶ QuotaExceeded
 //! ```
 //!
-//! Always: parts of open uploads count by their bytes; what is compared are exact counts, never sums kept beside them, so nothing drifts. A count gives this core
-//! leave to put a [`SHARE`]th of what is left, for [`USAGE_AGE_MAX`], without another: so far from its end a quota costs
-//! nothing, and as many cores as that together do not pass it. Near its end every put is counted for; then as
-//! much may be too much as is put at the very same time.
+//! Always: parts of open uploads count by their bytes; what is compared are exact counts, never sums kept beside them, so
+//! nothing drifts. A count gives this core leave to put a [`SHARE`]th of what is left, for [`USAGE_AGE_MAX`], without
+//! another: so far from its end a quota costs nothing. Near its end every put is counted for.
+//!
+//! A put carries what its shard may hold with it ([`Guard::bounds`]), and the shard refuses it at the very command that
+//! would pass that. Of a bucket of one shard that is the quota itself: of any number of puts at one time none passes it
+//! (bytes: but for parts that are uploaded within the same second). Of a bucket of n shards it is what the shard held
+//! at the count and all that was left then: puts that were counted for pass it by (n - 1) times what was left at most,
+//! and puts by leave by what they put within [`USAGE_AGE_MAX`]. Why not exactly: docs/decisions/0014.
 //! Not here: delete markers.
 
 use super::counts::Counted;
@@ -24,7 +29,7 @@ use base_types::{Refusal, Tick};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::multipart as uploads;
-use core_backends::shard::{Condition, Query, Range, Reply};
+use core_backends::shard::{Bounds, Command, Condition, PutStep, Query, Range, Reply};
 
 /// How old a count may be when it is used again.
 const USAGE_AGE_MAX: Duration = Duration::from_millis(1_000);
@@ -36,13 +41,15 @@ const SHARE: u64 = 64;
 pub(crate) struct Leave {
     keys: u64,
     bytes: u64,
+    /// What parts of open uploads held then.
+    held: u64,
     counted_at: Tick,
 }
 
 impl Leave {
-    fn new(quota: &Quota, (keys, bytes): (u64, u64), counted_at: Tick) -> Leave {
+    fn new(quota: &Quota, (keys, bytes): (u64, u64), held: u64, counted_at: Tick) -> Leave {
         let share = |max: Option<u64>, used| max.map_or(u64::MAX, |max: u64| max.saturating_sub(used) / SHARE);
-        Leave { keys: share(quota.keys_max, keys), bytes: share(quota.bytes_max, bytes), counted_at }
+        Leave { keys: share(quota.keys_max, keys), bytes: share(quota.bytes_max, bytes), held, counted_at }
     }
 
     /// What is left of it behind one more; `None`: that is too much.
@@ -84,6 +91,19 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
+    /// What the shard of a key may hold with the put that has passed; `None`: as much as there comes.
+    pub(crate) fn bounds(&self, at: &Place, key: &str, instead_of: u64) -> Option<Bounds> {
+        let quota = at.bucket.record.info.quota?;
+        let bytes_max = quota.bytes_max.map(|max| max.saturating_sub(self.held).saturating_add(instead_of));
+        if at.map.entries.len() == 1 {
+            return Some(Bounds { keys_max: quota.keys_max, bytes_max });
+        }
+        let own = self.counted.of_shard(at, key)?;
+        let others = self.counted.sum().minus(&own);
+        let without = |max: Option<u64>, others| max.map(|max: u64| max.saturating_sub(others));
+        Some(Bounds { keys_max: without(quota.keys_max, others.keys), bytes_max: without(bytes_max, others.bytes) })
+    }
+
     /// The next round of the check; `None`: it is passed, and `answers` are not its own.
     pub(crate) fn next(
         &mut self,
@@ -102,8 +122,8 @@ impl Guard {
             return is_there(only(answers)).map(|()| None);
         }
         let first = answers.is_empty() && matches!(self.stage, Stage::Begin | Stage::Uploads);
-        if first && is_far(context, at.bucket.id, &adds) {
-            self.stage = Stage::Passed;
+        if let Some(left) = first.then(|| leave(context, at.bucket.id, &adds)).flatten() {
+            (self.stage, self.held) = (Stage::Passed, left.held);
             return Ok(None);
         }
         if first && quota.bytes_max.is_some() {
@@ -133,7 +153,7 @@ impl Guard {
             return Err(exceeded(&quota, held).into());
         }
         let keys = totals.keys.saturating_add(u64::from(adds.key.is_some()));
-        context.s3.give_leave(at.bucket.id, Leave::new(&quota, (keys, bytes), context.now));
+        context.s3.give_leave(at.bucket.id, Leave::new(&quota, (keys, bytes), self.held, context.now));
         let Some(key) = adds.key.filter(|_| quota.keys_max.is_some_and(|max| keys > max)) else {
             self.stage = Stage::Passed;
             return Ok(None);
@@ -146,14 +166,20 @@ impl Guard {
     }
 }
 
-/// Whether an earlier count gives leave for this put.
-fn is_far(context: &mut PlanContext<'_>, id: u128, adds: &Adds<'_>) -> bool {
+/// What is left of the leave that an earlier count gives for this put, if it does.
+fn leave(context: &mut PlanContext<'_>, id: u128, adds: &Adds<'_>) -> Option<Leave> {
     let leave = context.s3.leave(id).filter(|leave| context.now.since(leave.counted_at) <= USAGE_AGE_MAX);
-    let left = leave.and_then(|leave| leave.without(adds));
-    if let Some(left) = left {
-        context.s3.give_leave(id, left);
+    let left = leave?.without(adds)?;
+    context.s3.give_leave(id, left);
+    Some(left)
+}
+
+/// The command of a put that the shard checks by these.
+pub(crate) fn put_within(step: PutStep, bounds: Option<Bounds>) -> Command {
+    match bounds {
+        Some(bounds) => Command::PutWithin { step, bounds },
+        None => Command::Put { step },
     }
-    left.is_some()
 }
 
 /// A key that is there already makes no more of them.

@@ -13,12 +13,13 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 19] = [
+    let tests: [fn(); 20] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
         objects::each_of_many_deletes_is_done_once_in_any_company,
         snapshot::each_kind_of_change_is_undone,
+        objects::a_put_is_held_to_its_bounds_by_what_is_there_at_that_command,
         objects::what_nothing_names_any_more_is_queued_by_what_frees_it,
         listing::pages_with_a_delimiter_go_on_where_they_ended,
         split::a_split_at_any_point_loses_and_doubles_nothing,
@@ -42,6 +43,7 @@ fn every_planted_bug_is_noticed() {
         Mutant::ShardStaleEpochAccepted,
         Mutant::GivenAwayTaken,
         Mutant::CountIgnoresOverwrite,
+        Mutant::QuotaPassedAtOnce,
         Mutant::PrefixSkipEatsKey,
         Mutant::MarkerHidesWrongVersion,
         Mutant::SnapshotSeesLater,

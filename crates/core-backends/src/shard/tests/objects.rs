@@ -485,3 +485,38 @@ pub fn only_an_empty_shard_closes_and_it_can_open_again() {
     }
     bed.put("k", Versioning::Enabled, 1).unwrap();
 }
+
+#[test]
+pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
+    let mut bed = Bed::serving();
+    let keys = |keys_max| Bounds { keys_max: Some(keys_max), bytes_max: None };
+    let bytes = |bytes_max| Bounds { keys_max: None, bytes_max: Some(bytes_max) };
+    let put = |bed: &mut Bed, key: &str, versioning, bounds| {
+        let step = bed.put_step(key, versioning, 7);
+        code(bed.tell(Command::PutWithin { step, bounds }))
+    };
+    use Versioning::{Enabled, Unversioned};
+    assert_eq!(put(&mut bed, "a", Unversioned, keys(0)), "QuotaExceeded");
+    assert_eq!(put(&mut bed, "a", Unversioned, keys(1)), "done");
+    assert_eq!(put(&mut bed, "b", Unversioned, keys(1)), "QuotaExceeded");
+    // Over what is there no key is made, be it a version more.
+    assert_eq!(put(&mut bed, "a", Unversioned, keys(1)), "done");
+    assert_eq!(put(&mut bed, "a", Enabled, keys(0)), "done");
+    assert_eq!(put(&mut bed, "b", Unversioned, bytes(20)), "QuotaExceeded");
+    assert_eq!(put(&mut bed, "b", Unversioned, bytes(21)), "done");
+    // A key whose newest version is a marker is none: to put it makes one.
+    bed.delete("a", Enabled, Version::Current).unwrap();
+    assert_eq!(put(&mut bed, "a", Enabled, keys(1)), "QuotaExceeded");
+    assert_eq!(put(&mut bed, "a", Enabled, Bounds::default()), "done");
+    // What came of a put under a token is told again, whatever its bounds are by then.
+    let step = PutStep { once: Some(5), ..bed.put_step("c", Enabled, 1) };
+    assert_eq!(code(bed.tell(Command::PutWithin { step: step.clone(), bounds: keys(3) })), "done");
+    assert_eq!(code(bed.tell(Command::PutWithin { step, bounds: keys(0) })), "done");
+    let step = PutStep { once: Some(6), ..bed.put_step("d", Enabled, 1) };
+    let refused = Command::PutWithin { step, bounds: keys(3) };
+    for _ in 0..2 {
+        assert!(matches!(bed.tell(refused.clone()), Ok(Reply::PutRefused { refusal }) if refusal.code == "QuotaExceeded"));
+    }
+    let other_epoch = PutStep { epoch: 9, ..bed.put_step("e", Enabled, 1) };
+    assert_eq!(code(bed.tell(Command::PutWithin { step: other_epoch, bounds: keys(0) })), "WrongShard");
+}

@@ -1,7 +1,7 @@
 //! Objects put, read, changed and deleted.
 
 use super::bed::{self, body, delete, get, put, put_call, Old, BUCKET};
-use super::world::World;
+use super::world::{Running, World};
 use crate::planner::Call;
 use base_types::s3::*;
 use base_types::BackendKind;
@@ -436,6 +436,54 @@ fn puts_one_after_the_other_do_not_pass_a_quota() {
             }
         }
         assert_eq!(taken, 14);
+    }
+}
+
+/// All that begin have counted before any of them puts: only the shard can tell which of them is too much.
+#[test]
+fn puts_at_the_same_time_do_not_pass_a_quota() {
+    for (seed, quota) in [
+        (14, Quota { bytes_max: None, keys_max: Some(10) }),
+        (15, Quota { bytes_max: Some(70), keys_max: None }),
+        (16, Quota { bytes_max: Some(70), keys_max: Some(11) }),
+        // Far from its end when they begin: puts by leave are held to it, too.
+        (17, Quota { bytes_max: None, keys_max: Some(192) }),
+    ] {
+        let mut world = bed::world(seed);
+        bed::set(&mut world, |info| info.quota = Some(quota));
+        let puts = 40 + quota.keys_max.unwrap_or(0) as usize;
+        let mut all: Vec<Running> = (0..puts)
+            .map(|number| world.begin(number % 3, put_call(&format!("k{number:03}"), "1234567")).unwrap())
+            .collect();
+        world.race(&mut all);
+        let taken = all.iter().filter(|running| running.code().is_empty()).count() as u64;
+        assert!(all.iter().all(|running| ["", "QuotaExceeded"].contains(&running.code())));
+        let most = quota.keys_max.unwrap_or(u64::MAX).min(quota.bytes_max.unwrap_or(u64::MAX) / 7);
+        assert_eq!(taken, most, "{quota:?}");
+        // Over what is there as much may be put as before.
+        let again = all.iter().position(|running| running.code().is_empty()).unwrap();
+        if quota.bytes_max.is_none() {
+            put(&mut world, &format!("k{again:03}"), "another");
+        }
+    }
+}
+
+#[test]
+fn puts_at_the_same_time_into_several_shards_pass_a_quota_by_little() {
+    for seed in 0..20 {
+        let mut world = bed::world(seed);
+        for key in ["a", "g", "p"] {
+            put(&mut world, key, "1234");
+        }
+        bed::split(&mut world, &["g", "p"], Old::Refuses);
+        bed::set(&mut world, |info| info.quota = Some(Quota { bytes_max: None, keys_max: Some(5) }));
+        let keys = (0..30).map(|number| format!("{}{number}", ["b", "h", "q"][number % 3]));
+        let mut all: Vec<Running> =
+            keys.enumerate().map(|(at, key)| world.begin(at % 3, put_call(&key, "1")).unwrap()).collect();
+        world.race(&mut all);
+        let taken = all.iter().filter(|running| running.code().is_empty()).count();
+        // Two were left, and there are three shards.
+        assert!((2..=6).contains(&taken), "seed {seed}: {taken}");
     }
 }
 
