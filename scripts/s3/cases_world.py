@@ -438,6 +438,18 @@ def what_ends_a_snapshot(w, name, token):
     assert status == 403 and b"SignatureDoesNotMatch" in body, (status, body)
 
 
+@case("rclone", "ListObjects", "ListObjectsV2")
+def a_snapshot_by_rclone(w):
+    """Its `--header` goes along with every page, unsigned; it gives both kinds of markers back as they are."""
+    name, known = w.bucket(), []
+    for number in range(LOADERS):
+        fill(w, name, known, number, 500)
+    for version in ("1", "2"):
+        words = ["--header", f"{SNAPSHOT}: true", "--s3-list-version", version, "--s3-list-chunk", "100"]
+        listed = run(["rclone", "--retries", "1", "lsf", "-R", "--files-only", *words, f"hive:{name}"], rclone_env(w, 2))
+        equal(sorted(listed.splitlines()), sorted(known))
+
+
 def bad_json_bodies(w, door, host):
     """What is no request at all."""
     for body, code in ((b"{", "MalformedJson"), (b"\xff", "MalformedJson"), (b"[" * 500, "MalformedJson"), (b"", "MalformedJson"),
