@@ -23,8 +23,8 @@ pub(crate) mod tests;
 mod work;
 
 pub use command::{
-    Bounds, Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing, Peer,
-    PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
+    Bounds, Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing,
+    Peer, PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
     DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, NAMES_MAX, PEERS_MAX,
     PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
@@ -296,7 +296,9 @@ pub(crate) fn refused_at_once(
     }
     let written = |epoch: u64, keys: &mut dyn Iterator<Item = &Bytes>| shard.admits_write(epoch, now_ms, keys).err();
     Ok(match decode("a shard command", command) {
-        Ok(Command::Put { step } | Command::PutWithin { step, .. }) => written(step.epoch, &mut [&step.key].into_iter()),
+        Ok(Command::Put { step } | Command::PutWithin { step, .. }) => {
+            written(step.epoch, &mut [&step.key].into_iter())
+        }
         Ok(Command::Delete { terms, step }) => written(terms.epoch, &mut [&step.key].into_iter()),
         Ok(Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. }) => {
             written(terms.epoch, &mut steps.iter().map(|step| &step.key))

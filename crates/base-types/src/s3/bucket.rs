@@ -1,8 +1,8 @@
 //! The calls on buckets.
 
 use super::{
-    Acl, CorsRule, Encryption, LifecycleRule, ObjectLockConfiguration, ObjectOwnership, Owner, PolicyStatus, PublicAccessBlock,
-    Quota, Tag, Versioning,
+    Acl, CorsRule, Encryption, LifecycleRule, ObjectLockConfiguration, ObjectOwnership, Owner, PolicyStatus,
+    PublicAccessBlock, Quota, Tag, Versioning,
 };
 use alloc::string::String;
 use alloc::vec::Vec;

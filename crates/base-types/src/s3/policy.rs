@@ -84,9 +84,7 @@ impl Statement {
         let everybody = match &self.principal {
             None => true,
             Some(Principal::All(text)) => text == "*",
-            Some(Principal::Named(kinds)) => {
-                kinds.values().flat_map(Listed::all).any(|account| account.text() == "*")
-            }
+            Some(Principal::Named(kinds)) => kinds.values().flat_map(Listed::all).any(|account| account.text() == "*"),
         };
         let narrowed = self.conditions.iter().any(|(operator, keys)| {
             keys.iter().any(|(key, values)| narrows(operator, &key.to_ascii_lowercase(), values.all()))

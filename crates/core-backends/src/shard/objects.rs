@@ -241,7 +241,8 @@ fn check_bounds(work: &Work<'_>, bounds: &Bounds, key: &Key, size: u64) -> Resul
         return Err(S3ErrorCode::QuotaExceeded.because(message));
     }
     if bounds.bytes_max.is_some_and(|max| held.bytes.saturating_add(size) > max) {
-        let message = "the bucket and its open uploads hold as much as its quota allows; delete or abort some, or raise it";
+        let message =
+            "the bucket and its open uploads hold as much as its quota allows; delete or abort some, or raise it";
         return Err(S3ErrorCode::QuotaExceeded.because(message));
     }
     Ok(())

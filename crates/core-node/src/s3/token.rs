@@ -37,7 +37,10 @@ pub(crate) enum Behind {
     /// Everything below a common prefix.
     Prefix(String),
     /// This version of a key; older ones are still to come.
-    Version { key: String, version: String },
+    Version {
+        key: String,
+        version: String,
+    },
 }
 
 impl Behind {
@@ -197,7 +200,8 @@ mod tests {
         let longest = VersionStamp(u64::MAX).text();
         assert_eq!(longest.len() + 1, VERSION_BYTES_MAX);
         for version in [longest, NULL_VERSION.to_owned()] {
-            let token = Token { behind: Behind::Version { key: "é".repeat(KEY_BYTES_MAX / 2), version }, pin: Some(1) };
+            let token =
+                Token { behind: Behind::Version { key: "é".repeat(KEY_BYTES_MAX / 2), version }, pin: Some(1) };
             assert_eq!(read(&own, &BOUND, &write(&own, &BOUND, &token)).unwrap(), token);
         }
     }

@@ -37,7 +37,9 @@ fn deeds(witnessed: &Witnessed) -> Vec<Deed> {
     let (Ok(command), Ok(reply)) = (Command::from_bytes(witnessed.command.clone()), reply) else { return Vec::new() };
     match (command, reply) {
         (Command::Put { .. } | Command::PutWithin { .. }, Reply::PutRefused { .. }) => Vec::new(),
-        (Command::Put { step } | Command::PutWithin { step, .. }, _) => vec![Deed::Took { epoch: step.epoch, key: step.key }],
+        (Command::Put { step } | Command::PutWithin { step, .. }, _) => {
+            vec![Deed::Took { epoch: step.epoch, key: step.key }]
+        }
         (Command::Delete { terms, step }, _) => vec![Deed::Took { epoch: terms.epoch, key: step.key }],
         (Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. }, _) => {
             steps.into_iter().map(|step| Deed::Took { epoch: terms.epoch, key: step.key }).collect()

@@ -515,7 +515,9 @@ pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
     let step = PutStep { once: Some(6), ..bed.put_step("d", Enabled, 1) };
     let refused = Command::PutWithin { step, bounds: keys(3) };
     for _ in 0..2 {
-        assert!(matches!(bed.tell(refused.clone()), Ok(Reply::PutRefused { refusal }) if refusal.code == "QuotaExceeded"));
+        assert!(
+            matches!(bed.tell(refused.clone()), Ok(Reply::PutRefused { refusal }) if refusal.code == "QuotaExceeded")
+        );
     }
     let other_epoch = PutStep { epoch: 9, ..bed.put_step("e", Enabled, 1) };
     assert_eq!(code(bed.tell(Command::PutWithin { step: other_epoch, bounds: keys(0) })), "WrongShard");

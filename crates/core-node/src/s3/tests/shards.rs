@@ -671,11 +671,12 @@ fn walk_by_markers(bucket: &mut Tended, versions: bool, between: &mut dyn FnMut(
             };
             let page: VersionPage = bucket.world.ask(call).unwrap();
             assert_eq!((page.next_version_id_marker, page.next_key_marker.is_some()), (None, page.is_truncated));
-            seen.extend(page.versions.into_iter().map(|entry| (format!("{} {}", entry.key, entry.version_id), entry.size)));
+            seen.extend(
+                page.versions.into_iter().map(|entry| (format!("{} {}", entry.key, entry.version_id), entry.size)),
+            );
             page.next_key_marker
         } else {
-            let call =
-                ListObjects { bucket: NAME.into(), marker, max_keys: Some(4), snapshot, ..Default::default() };
+            let call = ListObjects { bucket: NAME.into(), marker, max_keys: Some(4), snapshot, ..Default::default() };
             let page: ObjectPage = bucket.world.ask(call).unwrap();
             seen.extend(page.contents.into_iter().map(|entry| (entry.key, entry.size)));
             page.next_marker
