@@ -64,6 +64,7 @@ mutants! {
     ReplicaIdReused = "a node that lost its disk comes back under its old replica id",
     MoveLosesDirty = "a partition's last dirty keys are not copied before the switch",
     SplitForgetsRequests = "what a shard remembers of requests is not carried to those that take over its keys",
+    LongKeysTakenForWhole = "as much of a long key as is kept with a request is taken for the whole key",
     DeletesOfManyForgotten = "keys that were deleted among many are deleted once more when they are asked for in other company",
     MoveForgetsRequests = "what the old owner of a partition remembers of requests is not carried to the new one",
     MoveWithoutFreeze = "a partition is switched while its old owner still takes writes",

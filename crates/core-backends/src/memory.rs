@@ -11,6 +11,7 @@
 use crate::{encode_reply, metadata, shard, ApplyContext, SpaceWrite};
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, PartitionId, RequestId};
 use bytes::Bytes;
 
@@ -21,6 +22,13 @@ const CARRIED_BYTES_MAX: usize = 1 << 20;
 /// The most ids a page has: no entry has more (one of 1 MiB that brings ids, or deletes keys, with at least 24 bytes each).
 pub const PAGE_IDS_MAX: usize = 64 << 10;
 
+/// As much of a key as is kept with a request on it: mostly all. Of two keys that begin with so many same bytes it is
+/// not told which a request was about; it goes along with both.
+pub const KEPT_KEY_BYTES_MAX: usize = 64;
+/// Stands for `Part::OBJECTS` where a key follows. No partition has that number.
+const PLACED: u16 = u16::MAX - 1;
+const _: () = assert!(metadata::KEYSPACE_PARTITIONS_MAX < PLACED - 1);
+
 /// The part of a cluster's keys that a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Part(u16);
@@ -30,8 +38,8 @@ impl Part {
     pub const WHOLE: Part = Part(0);
     /// Several parts at once: goes along with each of them.
     pub const SEVERAL: Part = Part(u16::MAX);
-    /// The objects of a shard. What is remembered of them goes to all shards that take over keys: which of them
-    /// a request was about is not kept (a key may have a thousand bytes), and an id too many does no harm.
+    /// The objects of a shard. Which of the shards that take over keys is told is a matter of the key
+    /// ([`About::may_lie_in`]); an id too many does no harm.
     pub const OBJECTS: Part = Part(1);
 
     /// One partition.
@@ -39,19 +47,75 @@ impl Part {
         Part(partition.0.saturating_add(1).min(u16::MAX - 1))
     }
 
-    /// As kept.
-    pub fn number(self) -> u16 {
-        self.0
-    }
-
-    /// From what was kept.
-    pub fn from_number(number: u16) -> Part {
-        Part(number)
-    }
-
     /// Whether what is remembered of this goes along when `moving` moves.
     pub fn goes_with(self, moving: Part) -> bool {
         self == moving || self == Part::SEVERAL
+    }
+}
+
+/// What a command is about, as far as it is kept: a part of the keys, and of an object's the key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    pub part: Part,
+    /// The key, or its first [`KEPT_KEY_BYTES_MAX`] bytes. Empty: not known, or several.
+    key: Box<[u8]>,
+}
+
+impl From<Part> for About {
+    fn from(part: Part) -> About {
+        About { part, key: Box::default() }
+    }
+}
+
+impl About {
+    /// An object.
+    pub fn object(key: &[u8]) -> About {
+        About { part: Part::OBJECTS, key: key[..key.len().min(KEPT_KEY_BYTES_MAX)].into() }
+    }
+
+    /// Whether its key may lie in this range: never `false` where it does.
+    pub fn may_lie_in(&self, start: &[u8], end: Option<&[u8]>) -> bool {
+        let key = &*self.key;
+        let cut_short = key.len() == KEPT_KEY_BYTES_MAX && !planted(Mutant::LongKeysTakenForWhole);
+        let reaches_start = key >= start || cut_short && start.starts_with(key);
+        key.is_empty() || reaches_start && end.is_none_or(|end| key < end)
+    }
+
+    /// What it takes to keep it.
+    pub fn bytes(&self) -> usize {
+        self.key.len()
+    }
+
+    /// Its number as kept: those of parts that have no key are what they were before keys were kept.
+    fn number(&self) -> u16 {
+        if self.key.is_empty() {
+            self.part.0
+        } else {
+            PLACED
+        }
+    }
+
+    fn with_key(number: u16, input: &mut Reader) -> Result<About, DecodeError> {
+        if number != PLACED {
+            return Ok(Part(number).into());
+        }
+        match input.bytes("key")? {
+            key if key.is_empty() || key.len() > KEPT_KEY_BYTES_MAX => Err(DecodeError::TooLarge("key")),
+            key => Ok(About::object(&key)),
+        }
+    }
+
+    /// As a cluster's rows have it: a number, and behind that of an object its key.
+    pub fn encode_short(&self, out: &mut Writer) {
+        out.varint(u64::from(self.number()));
+        if !self.key.is_empty() {
+            out.bytes(&self.key);
+        }
+    }
+
+    pub fn decode_short(input: &mut Reader) -> Result<About, DecodeError> {
+        let number = u16::try_from(input.varint("part")?).map_err(|_| DecodeError::TooLarge("part"))?;
+        About::with_key(number, input)
     }
 }
 
@@ -61,21 +125,28 @@ pub struct Carried {
     pub id: RequestId,
     /// How much longer it must be remembered.
     pub keep_ms: u64,
-    pub part: Part,
+    pub about: About,
     /// How it was answered.
     pub reply: Bytes,
 }
 
 impl Encode for Carried {
     fn encode(&self, out: &mut Writer) {
-        out.u128(self.id.0).varint(self.keep_ms).u16(self.part.0).bytes(&self.reply);
+        out.u128(self.id.0).varint(self.keep_ms).u16(self.about.number());
+        if !self.about.key.is_empty() {
+            out.bytes(&self.about.key);
+        }
+        out.bytes(&self.reply);
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         Ok(Carried {
             id: RequestId(input.u128("request id")?),
             keep_ms: input.varint("keep")?,
-            part: Part(input.u16("part")?),
+            about: {
+                let number = input.u16("part")?;
+                About::with_key(number, input)?
+            },
             reply: input.bytes("reply")?,
         })
     }
@@ -114,12 +185,12 @@ impl Encode for MemoryPage {
     }
 }
 
-/// Which part a command is about.
-pub fn part_of(backend: BackendKind, command: &Bytes) -> Part {
+/// What a command is about.
+pub fn about_of(backend: BackendKind, command: &Bytes) -> About {
     match backend {
-        BackendKind::Metadata => metadata::part_of(command),
-        BackendKind::Shard => shard::part_of(command),
-        _ => Part::WHOLE,
+        BackendKind::Metadata => metadata::part_of(command).into(),
+        BackendKind::Shard => shard::about_of(command),
+        _ => Part::WHOLE.into(),
     }
 }
 
@@ -145,12 +216,13 @@ pub fn in_commands(ids: Vec<Carried>) -> Vec<Vec<Carried>> {
     let mut commands: Vec<Vec<Carried>> = Vec::new();
     let mut bytes = 0;
     for carried in ids {
-        let full = |last: &Vec<Carried>| last.len() >= CARRIED_MAX || bytes + carried.reply.len() > CARRIED_BYTES_MAX;
+        let more = carried.reply.len() + carried.about.bytes();
+        let full = |last: &Vec<Carried>| last.len() >= CARRIED_MAX || bytes + more > CARRIED_BYTES_MAX;
         if commands.last().is_none_or(full) {
             commands.push(Vec::new());
             bytes = 0;
         }
-        bytes += carried.reply.len();
+        bytes += more;
         commands.last_mut().into_iter().for_each(|last| last.push(carried.clone()));
     }
     commands
@@ -179,3 +251,6 @@ pub fn apply_once(
         _ => crate::apply(backend, at, space, command),
     }
 }
+
+#[cfg(test)]
+mod tests;

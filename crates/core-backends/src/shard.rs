@@ -33,9 +33,10 @@ pub use growth::{Cut, GrowthInfo, LATE_SPLIT_TIMES, LOAD_WINDOW_MS, NARROW_AFTER
 pub(crate) use keys::{fuzz_key, fuzz_row};
 pub(crate) use state::ELSEWHERE;
 
-use crate::memory::{Carried, MemoryAsked, Part, CARRIED_MAX};
+use crate::memory::{About, Carried, MemoryAsked, Part, CARRIED_MAX};
 use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
+use base_types::codec::{Encode as _, Reader};
 use base_types::s3::document::{DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
 use base_types::s3::{check_key, decode_parts, field, Document, Version, INLINE_BYTES_MAX};
 use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
@@ -82,12 +83,27 @@ pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Resu
     Ok(encode_reply(&reply))
 }
 
-/// Which keys a command is about: clients' commands are about objects, all others about the shard as it stands here.
-pub(crate) fn part_of(command: &Bytes) -> Part {
-    match command.first() {
-        Some(first) if command::OF_CLIENTS.contains(first) => Part::OBJECTS,
-        _ => Part::WHOLE,
-    }
+/// What a command is about: clients' commands are about objects, all others about the shard as it stands here. Where one
+/// is about several objects, none is named.
+pub(crate) fn about_of(command: &Bytes) -> About {
+    let known = command.first().filter(|first| command::OF_CLIENTS.contains(first));
+    let Some(first) = known else { return Part::WHOLE.into() };
+    let key = match *first {
+        command::DELETE => match Command::from_bytes(command.clone()) {
+            Ok(Command::Delete { step, .. }) => Some(step.key),
+            _ => None,
+        },
+        first if command::KEY_BEHIND_EPOCH.contains(&first) => key_behind_epoch(command),
+        _ => None,
+    };
+    key.filter(|key| !key.is_empty()).map_or(Part::OBJECTS.into(), |key| About::object(&key))
+}
+
+/// The key of commands that begin with an epoch and a key, without reading on.
+fn key_behind_epoch(command: &Bytes) -> Option<Bytes> {
+    let mut input = Reader::new(command.slice(1..));
+    input.varint("epoch").ok()?;
+    input.bytes("key").ok()
 }
 
 /// The memory a query asks for.

@@ -162,9 +162,9 @@ impl Replica {
             let reply = self.apply_command(context, &command, &row)?;
             shared.statistics.commands_applied += 1;
             self.witness(shared, entry, &command, &reply);
-            let part = BackendKind::from_byte(command.backend).map(|kind| memory::part_of(kind, &command.command));
-            let part = part.unwrap_or_default();
-            let applied = Applied { index: entry.index, term: entry.term, position: position as u32, part, reply };
+            let about = BackendKind::from_byte(command.backend).map(|kind| memory::about_of(kind, &command.command));
+            let about = about.unwrap_or_default();
+            let applied = Applied { index: entry.index, term: entry.term, position: position as u32, about, reply };
             self.take_memory(&mut row, &command, &applied);
             // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
             if !core_backends::is_no_answer(&applied.reply) {
@@ -196,9 +196,9 @@ impl Replica {
     fn take_memory(&self, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
         let Some(backend) = BackendKind::from_byte(command.backend) else { return };
         let brought = memory::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
-        for Carried { id, keep_ms, part, reply } in brought {
+        for Carried { id, keep_ms, about, reply } in brought {
             if !self.request_ids.contains(id) && row.get(id).is_none() {
-                let carried = Applied { part, reply, ..applied.clone() };
+                let carried = Applied { about, reply, ..applied.clone() };
                 row.remember(id, &carried, self.meta.id_time_ms.saturating_add(keep_ms));
             }
         }

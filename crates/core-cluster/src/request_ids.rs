@@ -17,7 +17,7 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
-use core_backends::memory::{Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
+use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 
@@ -26,9 +26,9 @@ pub const ROW_PREFIX: &[u8] = b"\x00r";
 const ROW_END: &[u8] = b"\x00s";
 /// The most ids remembered. Beyond it the leader refuses writes until old ones expire.
 const REQUEST_IDS_MAX: usize = 2_000_000;
-/// The most bytes of replies remembered; beyond it likewise.
+/// The most bytes of replies and keys remembered; beyond it likewise.
 const REPLY_BYTES_MAX: usize = 256 << 20;
-/// The most bytes of replies one row keeps: a row is one value of the engine.
+/// The most bytes of replies and keys one row keeps: a row is one value of the engine.
 pub const ROW_REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// Tables that places are spread over, so that one that grows moves a part of them only: a turn waits for it.
@@ -44,13 +44,18 @@ pub struct Applied {
     pub index: LogIndex,
     pub term: Term,
     pub position: u32,
-    /// The part of the keys it was about: it goes along when that moves to another cluster.
-    pub part: Part,
+    /// The part of the keys it was about, and which key: it goes along when that moves to another cluster.
+    pub about: About,
     pub reply: Bytes,
 }
 
-/// An id, its place in the entry, the part of the keys it was about, and the reply.
-pub type RowId = (RequestId, u32, Part, Bytes);
+/// What it takes to keep a reply, and what it is about.
+fn kept_bytes(about: &About, reply: &Bytes) -> usize {
+    reply.len() + about.bytes()
+}
+
+/// An id, its position in the entry, what it was about, and the reply.
+pub type RowId = (RequestId, u32, About, Bytes);
 
 /// One entry's ids.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,10 +73,8 @@ impl Encode for Row {
             out.u128(id.0).varint(u64::from(*position)).bytes(reply);
         }
         // Left out where nothing can move.
-        if self.ids.iter().any(|(_, _, part, _)| *part != Part::WHOLE) {
-            for (_, _, part, _) in &self.ids {
-                out.varint(u64::from(part.number()));
-            }
+        if self.ids.iter().any(|(_, _, about, _)| about.part != Part::WHOLE) {
+            self.ids.iter().for_each(|(_, _, about, _)| about.encode_short(out));
         }
     }
 
@@ -83,12 +86,11 @@ impl Encode for Row {
         for _ in 0..count {
             let id = RequestId(input.u128("request id")?);
             let position = u32::try_from(input.varint("position")?).map_err(|_| DecodeError::TooLarge("position"))?;
-            ids.push((id, position, Part::WHOLE, input.bytes("reply")?));
+            ids.push((id, position, About::default(), input.bytes("reply")?));
         }
         if input.remaining() > 0 {
-            for (_, _, part, _) in &mut ids {
-                let number = u16::try_from(input.varint("part")?).map_err(|_| DecodeError::TooLarge("part"))?;
-                *part = Part::from_number(number);
+            for (_, _, about, _) in &mut ids {
+                *about = About::decode_short(input)?;
             }
         }
         Ok(Row { term, expires_ms, ids })
@@ -115,10 +117,10 @@ impl RowBuilder {
     /// A reply that no longer fits the row is remembered as one that was given and is gone.
     pub fn remember(&mut self, id: RequestId, applied: &Applied, expires_ms: u64) {
         self.row.expires_ms = self.row.expires_ms.max(expires_ms);
-        let fits = self.reply_bytes + applied.reply.len() <= ROW_REPLY_BYTES_MAX;
+        let fits = self.reply_bytes + kept_bytes(&applied.about, &applied.reply) <= ROW_REPLY_BYTES_MAX;
         let reply = if fits { applied.reply.clone() } else { reply_gone() };
-        self.reply_bytes += reply.len();
-        self.row.ids.push((id, applied.position, applied.part, reply.clone()));
+        self.reply_bytes += kept_bytes(&applied.about, &reply);
+        self.row.ids.push((id, applied.position, applied.about.clone(), reply.clone()));
         self.seen.insert(id, Applied { reply, ..applied.clone() });
     }
 
@@ -239,8 +241,8 @@ impl RequestIds {
 
     fn insert(&mut self, index: LogIndex, row: Row) {
         let number = self.first + self.rows.len() as u64;
-        for (slot, (id, .., reply)) in row.ids.iter().enumerate() {
-            self.reply_bytes += reply.len();
+        for (slot, (id, _, about, reply)) in row.ids.iter().enumerate() {
+            self.reply_bytes += kept_bytes(about, reply);
             self.places.insert(*id, (number, slot as u32));
         }
         self.rows.push_back(Kept { index, row });
@@ -249,8 +251,9 @@ impl RequestIds {
     pub fn get(&self, id: RequestId) -> Option<Applied> {
         let (number, slot) = self.places.get(id)?;
         let kept = self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
-        let (_, position, part, reply) = kept.row.ids.get(slot as usize)?;
-        Some(Applied { index: kept.index, term: kept.row.term, position: *position, part: *part, reply: reply.clone() })
+        let (_, position, about, reply) = kept.row.ids.get(slot as usize)?;
+        let (index, term, position) = (kept.index, kept.row.term, *position);
+        Some(Applied { index, term, position, about: about.clone(), reply: reply.clone() })
     }
 
     pub fn contains(&self, id: RequestId) -> bool {
@@ -275,11 +278,11 @@ impl RequestIds {
         let first = self.rows.partition_point(|kept| kept.index.0 <= asked.after);
         for Kept { index, row } in self.rows.range(first..) {
             let keep_ms = row.expires_ms.saturating_sub(id_time_ms);
-            let going = row.ids.iter().filter(|(_, _, part, _)| part.goes_with(asked.part));
+            let going = row.ids.iter().filter(|(_, _, about, _)| about.part.goes_with(asked.part));
             let found: Vec<Carried> = going
-                .map(|(id, _, part, reply)| Carried { id: *id, keep_ms, part: *part, reply: reply.clone() })
+                .map(|(id, _, about, reply)| Carried { id: *id, keep_ms, about: about.clone(), reply: reply.clone() })
                 .collect();
-            let found_bytes: usize = found.iter().map(|carried| carried.reply.len()).sum();
+            let found_bytes: usize = found.iter().map(|carried| kept_bytes(&carried.about, &carried.reply)).sum();
             let full = page.ids.len() + found.len() > CARRIED_MAX || bytes + found_bytes > PAGE_BYTES_MAX;
             if looked_at >= LOOKED_AT_MAX || full && !page.ids.is_empty() {
                 page.more = true;
@@ -315,9 +318,9 @@ impl RequestIds {
                 break;
             }
             overlay.delete_raw(row_key(*index));
-            for (id, .., reply) in &row.ids {
+            for (id, _, about, reply) in &row.ids {
                 self.places.remove(*id, self.first);
-                self.reply_bytes -= reply.len();
+                self.reply_bytes -= kept_bytes(about, reply);
             }
             self.rows.pop_front();
             self.first += 1;

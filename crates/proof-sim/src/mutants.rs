@@ -60,6 +60,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         Mutant::NarrowCutsGreatestKey,
         "clients put keys in front of the greatest one, too, so that a shard is seldom narrowed",
     ),
+    (Mutant::LongKeysTakenForWhole, "no key of the load is as long as what is kept of a key"),
     (Mutant::QuotaPassedAtOnce, "the bucket of the load has no quota"),
     (Mutant::NarrowKeepsHalfPins, "a snapshot is half made for some round trips; a narrowing must fall between"),
 ];
@@ -110,6 +111,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::CloseIgnoresVersions
         | Mutant::NarrowForgetsImported
         | Mutant::QuotaPassedAtOnce
+        | Mutant::LongKeysTakenForWhole
         | Mutant::NarrowCutsGreatestKey
         | Mutant::NarrowKeepsHalfPins
         | Mutant::DoubledWriteLost

@@ -245,7 +245,10 @@ wire_enum! {
 
 /// The first bytes of client's commands, of `Remember`, and of the query `Remembered`.
 pub(super) const OF_CLIENTS: core::ops::RangeInclusive<u8> = 1..=7;
+pub(super) const DELETE: u8 = 2;
 pub(super) const DELETE_EACH: u8 = 6;
+/// Those that begin with an epoch and a key: a put, with bounds or without, an update, the end of a token.
+pub(super) const KEY_BEHIND_EPOCH: [u8; 4] = [1, 4, 5, 7];
 pub(super) const REMEMBER: u8 = 48;
 pub(super) const REMEMBERED: u8 = 16;
 

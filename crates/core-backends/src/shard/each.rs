@@ -11,7 +11,7 @@
 
 use super::command::DELETE_EACH;
 use super::{Command, Deleted, Reply};
-use crate::memory::{Carried, Part};
+use crate::memory::{About, Carried};
 use crate::{decode, decode_reply, encode_reply, is_no_answer, ApplyContext, SpaceWrite};
 use base_engine::EngineError;
 use base_types::codec::Encode as _;
@@ -51,11 +51,11 @@ pub(crate) fn apply(
 
 /// What is remembered of a command that was carried out: each key as if it had been deleted alone.
 pub(crate) fn remembered(command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
-    let Some((_, ids)) = read(command) else { return Vec::new() };
+    let Some((Command::DeleteEach { steps, .. }, ids)) = read(command) else { return Vec::new() };
     let Ok(Reply::DeletedMany { outcomes }) = decode_reply(reply.clone()) else { return Vec::new() };
     let replies = outcomes.into_iter().map(|outcome| encode_reply(&outcome.map(|deleted| Reply::Deleted { deleted })));
-    let each = ids.into_iter().zip(replies).filter(|(_, reply)| !is_no_answer(reply));
-    each.map(|(id, reply)| Carried { id, keep_ms, part: Part::OBJECTS, reply }).collect()
+    let each = ids.into_iter().zip(steps).zip(replies).filter(|(_, reply)| !is_no_answer(reply));
+    each.map(|((id, step), reply)| Carried { id, keep_ms, about: About::object(&step.key), reply }).collect()
 }
 
 /// The command and the ids of its keys, if it is one of these; told from the first byte for all others.

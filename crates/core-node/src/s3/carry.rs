@@ -1,7 +1,7 @@
 //! Remembered requests go along when shards are split or merged: what the sources remember, the targets do.
 //!
 //! ```text
-//!   before a freeze        pages of every source ─▶ Remember at its targets, until no source has more
+//!   before a freeze        pages of every source ─▶ Remember at the target that has the key, until no source has more
 //!   from then on           what came since, beside every further step of rows and the cut-over: no round of its own
 //!   before the activation  the rest, if the sources did not stand still all the time since they were asked last:
 //!                          no more can be applied at sources that are retired
@@ -18,7 +18,7 @@ use super::reshard::{odd, shard_ask, shard_tell};
 use crate::planner::{Call, CallResult, CALLS_OUT_MAX};
 use base_types::action::Failure;
 use base_types::mutant::{planted, Mutant};
-use core_backends::memory::{in_commands, MemoryPage};
+use core_backends::memory::{in_commands, Carried, MemoryPage};
 use core_backends::shard::{self, ShardState};
 use core_backends::shard_reference::flow::{Seen, Step};
 use core_backends::shard_reference::Flow;
@@ -129,20 +129,15 @@ impl Carry {
         for (source, answer) in answers.into_iter().enumerate().take(flow.sources.len()) {
             let (shard::Reply::Remembered { page }, _) = reply(answer)? else { return Err(odd("a shard")) };
             let MemoryPage { ids, reached, more } = page;
-            let (count, commands) = (ids.len() as u64, in_commands(ids));
-            let of_source = takers(flow, source, targets);
-            if !calls.is_empty() && calls.len() + commands.len() * of_source.len() > CALLS_OUT_MAX {
+            let told: Vec<_> = takers(flow, source, targets).into_iter().flat_map(|peer| told(peer, &ids)).collect();
+            if !calls.is_empty() && calls.len() + told.len() > CALLS_OUT_MAX {
                 self.more = true;
                 continue;
             }
-            for ids in commands {
-                for target in &of_source {
-                    let peer = &flow.targets[*target];
-                    let command = shard::Command::Remember { epoch: peer.epoch, ids: ids.clone() };
-                    calls.push(shard_tell(id, peer.shard, &command)?);
-                }
+            for (peer, ids) in told {
+                self.ids += ids.len() as u64;
+                calls.push(shard_tell(id, peer.shard, &shard::Command::Remember { epoch: peer.epoch, ids })?);
             }
-            self.ids += count;
             self.coming[source] = reached;
             self.more |= more;
         }
@@ -172,19 +167,29 @@ fn activates(step: &Step) -> bool {
     matches!(step, Step::Target { command: shard::Command::Activate { .. }, .. })
 }
 
+/// What a target is told of a page: what may be asked of it again.
+fn told<'p>(peer: &'p shard::Peer, ids: &[Carried]) -> impl Iterator<Item = (&'p shard::Peer, Vec<Carried>)> {
+    let range = &peer.range;
+    let own = |carried: &&Carried| carried.about.may_lie_in(&range.start, range.end.as_deref());
+    in_commands(ids.iter().filter(own).cloned().collect()).into_iter().map(move |ids| (peer, ids))
+}
+
 /// The targets that share keys with a source and do not serve yet: who serves was told all before.
-fn takers(flow: &Flow, source: usize, targets: &[Seen]) -> Vec<usize> {
+fn takers<'f>(flow: &'f Flow, source: usize, targets: &[Seen]) -> Vec<&'f shard::Peer> {
     let range = &flow.sources[source].range;
-    let takes = |target: &usize| {
+    let takes = |(target, peer): &(usize, &shard::Peer)| {
         let importing = matches!(targets.get(*target), Some(Seen::Shard(info)) if info.state == ShardState::Importing);
-        importing && flow.targets[*target].range.meet(range).is_some()
+        importing && peer.range.meet(range).is_some()
     };
-    (0..flow.targets.len()).filter(takes).collect()
+    flow.targets.iter().enumerate().filter(takes).map(|(_, peer)| peer).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base_types::RequestId;
+    use bytes::Bytes;
+    use core_backends::memory::{About, Part};
     use core_backends::shard::{GrowthInfo, Range, ShardInfo, Totals};
 
     fn source(state: ShardState, frozen: bool, feed: u64) -> Seen {
@@ -234,6 +239,25 @@ mod tests {
         assert!(!suffices(&[frozen(7), retired(3)], &[retired(7), retired(3)]));
         // It was asked when all had retired: nothing can be applied there.
         assert!(suffices(&[retired(7), retired(3)], &[retired(0), retired(3)]));
+    }
+
+    #[test]
+    fn a_target_is_told_what_may_be_asked_of_it_again() {
+        let peer = |shard, start: &'static str, end: Option<&'static str>| shard::Peer {
+            shard,
+            epoch: 2,
+            range: Range { start: start.into(), end: end.map(Into::into) },
+        };
+        let (low, high) = (peer(2, "", Some("m")), peer(3, "m", None));
+        let places = [About::object(b"a"), About::object(b"m"), About::object(b"z"), Part::OBJECTS.into()];
+        let carried =
+            |(id, about): (u128, About)| Carried { id: RequestId(id), keep_ms: 1, about, reply: Bytes::new() };
+        let ids: Vec<Carried> = (0..).zip(places).map(carried).collect();
+        let told_of = |peer: &shard::Peer| -> Vec<u128> {
+            told(peer, &ids).flat_map(|(_, ids)| ids).map(|carried| carried.id.0).collect()
+        };
+        // Of a key that is not known both hear.
+        assert_eq!((told_of(&low), told_of(&high)), (vec![0, 3], vec![1, 2, 3]));
     }
 
     #[test]

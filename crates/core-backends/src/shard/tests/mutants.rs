@@ -13,12 +13,13 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 20] = [
+    let tests: [fn(); 21] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
         objects::each_of_many_deletes_is_done_once_in_any_company,
         snapshot::each_kind_of_change_is_undone,
+        crate::memory::tests::whoever_has_the_key_hears_of_the_request,
         objects::a_put_is_held_to_its_bounds_by_what_is_there_at_that_command,
         objects::what_nothing_names_any_more_is_queued_by_what_frees_it,
         listing::pages_with_a_delimiter_go_on_where_they_ended,
@@ -44,6 +45,7 @@ fn every_planted_bug_is_noticed() {
         Mutant::GivenAwayTaken,
         Mutant::CountIgnoresOverwrite,
         Mutant::QuotaPassedAtOnce,
+        Mutant::LongKeysTakenForWhole,
         Mutant::PrefixSkipEatsKey,
         Mutant::MarkerHidesWrongVersion,
         Mutant::SnapshotSeesLater,

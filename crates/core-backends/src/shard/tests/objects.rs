@@ -166,7 +166,8 @@ fn tell_each(bed: &mut Bed, memory: &mut BTreeMap<RequestId, Bytes>, ids: &[u128
     let reply = crate::memory::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
     bed.now_ms += 1;
     for brought in crate::memory::memory_brought(BackendKind::Shard, &command, &reply, 30_000) {
-        assert_eq!((brought.keep_ms, brought.part), (30_000, crate::memory::Part::OBJECTS));
+        assert_eq!((brought.keep_ms, brought.about.part), (30_000, crate::memory::Part::OBJECTS));
+        assert!(brought.about.bytes() > 0, "whose key it is goes along");
         memory.entry(brought.id).or_insert(brought.reply);
     }
     match decode_reply(reply).unwrap() {
@@ -521,4 +522,44 @@ pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
     }
     let other_epoch = PutStep { epoch: 9, ..bed.put_step("e", Enabled, 1) };
     assert_eq!(code(bed.tell(Command::PutWithin { step: other_epoch, bounds: keys(0) })), "WrongShard");
+}
+
+/// The key is told from the first bytes: from the very place where the whole command has it.
+#[test]
+fn a_command_on_one_object_is_placed_at_its_key() {
+    use crate::memory::{about_of, About, Part};
+    let mut bed = Bed::blank();
+    bed.epoch = 1 << 40;
+    let (key, long) = (Bytes::from_static(b"dir/key"), "k".repeat(900));
+    let step = |key: &str| bed.put_step(key, Versioning::Enabled, 3);
+    let of_delete =
+        |key: &Bytes| DeleteStep { key: key.clone(), version: Version::Current, condition: Condition::default() };
+    let terms = DeleteTerms { owner: Some("ann".into()), ..bed.terms(Versioning::Enabled) };
+    let update = Command::Update {
+        epoch: 300,
+        key: key.clone(),
+        version: Version::Current,
+        changes: vec![(24, None)],
+        at_unix_ms: 5,
+        bypass_governance: false,
+        condition: Condition::default(),
+    };
+    let table = [
+        (Command::Put { step: step("dir/key") }, About::object(&key)),
+        (Command::Put { step: step(&long) }, About::object(long.as_bytes())),
+        (Command::PutWithin { step: step("dir/key"), bounds: Bounds::default() }, About::object(&key)),
+        (Command::Delete { terms: terms.clone(), step: of_delete(&key) }, About::object(&key)),
+        (update, About::object(&key)),
+        (Command::Forget { epoch: 9, key: key.clone(), token: 7 }, About::object(&key)),
+        (Command::DeleteMany { terms: terms.clone(), steps: vec![of_delete(&key)] }, Part::OBJECTS.into()),
+        (Command::DeleteEach { terms, steps: vec![of_delete(&key)], ids: vec![4] }, Part::OBJECTS.into()),
+        (Command::Freeze { epoch: 1, lease_ms: 5 }, Part::WHOLE.into()),
+    ];
+    for (command, place) in table {
+        assert_eq!(about_of(BackendKind::Shard, &command.to_bytes()), place, "{command:?}");
+    }
+    // What does not decode is applied as a refusal; it must not stop anybody here.
+    for cut in [&[1][..], &[2, 7], &[4, 0x80], &[5, 1, 200]] {
+        assert_eq!(about_of(BackendKind::Shard, &Bytes::copy_from_slice(cut)), Part::OBJECTS.into());
+    }
 }

@@ -6,7 +6,7 @@ use crate::s3::cache::{Bucket, ShardMap};
 use crate::s3::freed::FREED_AGE_MS;
 use crate::s3::on_bucket::Place;
 use crate::s3::record::BucketRecord;
-use crate::s3::request::Terms;
+use crate::s3::request::{RequestIds, Terms};
 use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS, UNTOLD_KEEP_MS};
 use crate::s3::{clusters, planner_for, reshard, tidy, upkeep};
 use base_types::codec::Encode;
@@ -849,6 +849,16 @@ fn a_put_asked_again_after_splits_and_merges_is_found_done() {
         (0..4).for_each(|_| tended.round(20, false));
         tended.rest();
         assert!(tended.map().len() > 2);
+        let of_call = Terms { request_id: Some(id), ..Terms::default() };
+        let step = RequestIds::new(&of_call).id(&mut tended.world.context(0), 0);
+        let remembers = |entry: &Entry| tended.world.remembers(&clusters::shard(tended.id, entry.shard).unwrap(), step);
+        let remembering: Vec<u64> =
+            tended.map().iter().filter(|entry| remembers(entry)).map(|entry| entry.shard).collect();
+        assert_eq!(
+            remembering,
+            [tended.entry_of("k0305").shard],
+            "seed {seed}: who cannot be asked again need not know"
+        );
         assert_eq!(put_once(&mut tended.world, 1, id).map(drop), Ok(()), "seed {seed}");
         let keys: Vec<String> = tended.keys.keys().cloned().collect();
         keys.iter().for_each(|key| tended.delete(key).unwrap());

@@ -18,7 +18,7 @@ use base_types::{
     ReplicaId, RequestId, Tick, WriteConsistency,
 };
 use bytes::Bytes;
-use core_backends::memory::{self, Carried, MemoryAsked, MemoryPage, Part};
+use core_backends::memory::{self, About, Carried, MemoryAsked, MemoryPage};
 use core_backends::reference::{self, ClusterMember, ClusterRecord, ClusterState};
 use core_backends::testing::MapSpace;
 use core_backends::{allocator, decode_reply, ApplyContext};
@@ -60,7 +60,7 @@ pub(crate) struct World {
 /// A request that a cluster remembers.
 struct Applied {
     index: u64,
-    part: Part,
+    about: About,
     reply: Bytes,
 }
 
@@ -321,12 +321,13 @@ impl World {
             }
         };
         for brought in memory::memory_brought(backend, command, &reply, 0) {
-            let applied = Applied { index: self.index, part: brought.part, reply: brought.reply };
+            let applied = Applied { index: self.index, about: brought.about, reply: brought.reply };
             self.applied.entry((cluster.clone(), brought.id)).or_insert(applied);
         }
         // As a cluster does: what is no answer is not remembered.
         if let Some(id) = request_id.filter(|_| !core_backends::is_no_answer(&reply)) {
-            let applied = Applied { index: self.index, part: memory::part_of(backend, command), reply: reply.clone() };
+            let applied =
+                Applied { index: self.index, about: memory::about_of(backend, command), reply: reply.clone() };
             self.applied.entry((cluster.clone(), id)).or_insert(applied);
         }
         let at = OrderedAt { index: LogIndex(self.index), ..OrderedAt::default() };
@@ -344,14 +345,19 @@ impl World {
         Ok(CallReply::Backend { reply, at, level: Level::Read(ReadConsistency::Strong) })
     }
 
+    /// Whether a cluster remembers a request.
+    pub fn remembers(&self, cluster: &ClusterName, id: RequestId) -> bool {
+        self.applied.contains_key(&(cluster.clone(), id))
+    }
+
     /// What a cluster remembers of requests, some of it.
     fn remembered(&self, cluster: &ClusterName, asked: MemoryAsked) -> MemoryPage {
         let of_cluster = self.applied.iter().filter(|((name, _), _)| name == cluster);
         let mut found: Vec<(u64, Carried)> = of_cluster
-            .filter(|(_, applied)| applied.index > asked.after && applied.part.goes_with(asked.part))
+            .filter(|(_, applied)| applied.index > asked.after && applied.about.part.goes_with(asked.part))
             .map(|((_, id), applied)| {
-                let (part, reply) = (applied.part, applied.reply.clone());
-                (applied.index, Carried { id: *id, keep_ms: 60_000, part, reply })
+                let (about, reply) = (applied.about.clone(), applied.reply.clone());
+                (applied.index, Carried { id: *id, keep_ms: 60_000, about, reply })
             })
             .collect();
         found.sort_by_key(|(index, _)| *index);
