@@ -11,6 +11,7 @@ import secrets
 import subprocess
 import threading
 import time
+import urllib.request
 
 import boto3
 import botocore.exceptions
@@ -436,6 +437,11 @@ def what_ends_a_snapshot(w, name, token):
     url = w.s3.generate_presigned_url("list_objects_v2", {"Bucket": name})
     status, body = fetch(f"{url}&{SNAPSHOT}=true")
     assert status == 403 and b"SignatureDoesNotMatch" in body, (status, body)
+    signer = w.client(w.key, w.secret)
+    signer.meta.events.register("before-sign.s3.ListObjectsV2", in_query, unique_id="snapshot")
+    url = signer.generate_presigned_url("list_objects_v2", {"Bucket": name, "MaxKeys": 1})
+    with urllib.request.urlopen(url) as answer:
+        equal((answer.status, answer.headers[SNAPSHOT], b"<NextContinuationToken>" in answer.read()), (200, "true", True))
 
 
 @case("rclone", "ListObjects", "ListObjectsV2")
