@@ -103,6 +103,13 @@ fn processor_time() -> Duration {
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
+/// Bytes of memory that are asked for and not given back, RocksDB's among them.
+fn heap_bytes() -> u64 {
+    // SAFETY: it reads the allocator's own numbers.
+    let info = unsafe { libc::mallinfo2() };
+    (info.uordblks + info.hblkhd) as u64
+}
+
 #[derive(Default)]
 struct Times {
     gets: Vec<u32>,
@@ -195,6 +202,7 @@ fn main() {
     );
     let mut stores = Vec::new();
     for (name, variant) in VARIANTS {
+        let heap_before = heap_bytes();
         let path = Path::new(&directory).join(name);
         std::fs::create_dir_all(&path).expect("make the directory");
         let metahive = variant == Variant::MetaHive;
@@ -203,7 +211,12 @@ fn main() {
         let store = RocksStore::open(&path, false, &config).expect("open");
         let (loaded, merged) = load(&store, records, variant);
         let mib = store.bytes_used() as f64 / f64::from(1 << 20);
-        println!("{name:<9} loaded in {loaded:.1?}, merged in {merged:.1?}, {mib:.1} MiB");
+        // The cache is full, or has all of it.
+        (0..records).for_each(|number| get(&store, &key(number), variant));
+        let heap_mib = heap_bytes().saturating_sub(heap_before) as f64 / f64::from(1 << 20);
+        println!(
+            "{name:<9} loaded in {loaded:.1?}, merged in {merged:.1?}, {mib:.1} MiB on disk, {heap_mib:.1} MiB of memory"
+        );
         if metahive {
             scrub(&store);
         }

@@ -19,11 +19,14 @@ use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{self, Cut, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::Seen;
-use core_backends::shard_reference::{Command, Entry, Query, Reply, SOURCES_MAX};
+use core_backends::shard_reference::{Command, Entry, Query, Reply, SOURCES_MAX, TARGETS_MAX};
 use core_backends::{metadata, multipart};
 
-/// A split makes so many of one.
+/// A split makes so many of one, at least.
 const SPLIT_PARTS: u32 = 3;
+/// A shard that was split late makes more, so that each has at most three quarters of the rows it should have: else the
+/// new ones would be too large at once.
+const PART_ROWS_QUARTERS: u64 = 3;
 /// Neighbours merge if they have less than this part of a shard's rows together.
 const MERGE_PART: u64 = 4;
 /// …and less than this part of the writes that a shard should take.
@@ -56,6 +59,12 @@ fn just_before(start: &[u8]) -> Bytes {
         Some(last) => before.extend_from_slice(&[last - 1, 0xf4, 0xf4]),
     }
     before.into()
+}
+
+/// How many shards are made of one with so many rows.
+fn split_parts(rows: u64, split_keys: u64) -> u32 {
+    let parts = rows.saturating_mul(4).div_ceil(split_keys.saturating_mul(PART_ROWS_QUARTERS).max(1));
+    u32::try_from(parts).unwrap_or(u32::MAX).clamp(SPLIT_PARTS, TARGETS_MAX as u32)
 }
 
 /// The end of a look.
@@ -144,7 +153,7 @@ impl ShardLook {
         let config = context.s3_config;
         let busy = context.machine_load >= BUSY_LOAD;
         if let Some(cut) = info.growth.wants(&info.totals, config.split_keys, config.split_writes, busy) {
-            return self.cut(info, cut);
+            return self.cut(info, cut, config.split_keys);
         }
         let whole = info.range == shard::Range::default();
         if whole || rows >= config.split_keys / MERGE_PART {
@@ -173,15 +182,18 @@ impl ShardLook {
         Ok(one(shard_tell(self.id, self.number, &shard::Command::AbortSplit { epoch })?))
     }
 
-    fn cut(&mut self, info: ShardInfo, cut: Cut) -> Result<Step, Failure> {
-        let (epoch, parts) = (info.epoch, SPLIT_PARTS);
+    fn cut(&mut self, info: ShardInfo, cut: Cut, split_keys: u64) -> Result<Step, Failure> {
+        let epoch = info.epoch;
         let query = match cut {
             Cut::Narrow => {
                 self.state = OfShard::Planned;
                 return Ok(one(map_write(self.id, &Command::PlanNarrow { source: (self.number, epoch) })?));
             }
-            Cut::Rows => shard::Query::CutPoints { epoch, parts, by_rows: true },
-            Cut::Load => shard::Query::LoadCuts { epoch, parts },
+            Cut::Rows => {
+                let parts = split_parts(info.totals.rows(), split_keys);
+                shard::Query::CutPoints { epoch, parts, by_rows: true }
+            }
+            Cut::Load => shard::Query::LoadCuts { epoch, parts: SPLIT_PARTS },
         };
         self.state = OfShard::Cuts(Entry { shard: self.number, epoch, range: info.range, flow: None });
         Ok(one(shard_ask(self.id, self.number, &query)?))
@@ -395,5 +407,18 @@ impl BucketLook {
             }
             None => Ok(end(self.watch)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_parts;
+
+    #[test]
+    fn what_is_split_late_makes_more_than_three() {
+        let parts = |rows| split_parts(rows, 40_000);
+        assert_eq!([40_001, 90_000, 90_001, 160_001, 1_000_000].map(parts), [3, 3, 4, 6, 8]);
+        assert_eq!([9, 18, 19, 33].map(|rows| split_parts(rows, 8)), [3, 3, 4, 6]);
+        assert_eq!((split_parts(u64::MAX, 1), split_parts(5, 0)), (8, 8));
     }
 }
