@@ -340,6 +340,9 @@ def a_walk_that_is_a_snapshot_while_shards_split(w):
 
 SNAPSHOT = "x-hive-snapshot"
 SNAPSHOT_KEYS = 1500
+# With these a shard is split also on a machine that has no CPU to spare: at four times the rows.
+KEYS_PER_ROUND, ROUNDS = 1500, 5
+assert SNAPSHOT_KEYS + KEYS_PER_ROUND * ROUNDS > 4 * dev.SPLIT_KEYS
 
 
 def entries(page):
@@ -377,8 +380,8 @@ def disturb(w, name, round_number, pool):
     for at in range(round_number, SNAPSHOT_KEYS, 100):
         door.done("PutObject", bucket=name, key=f"dir{at % 7}/k{at:06}", body_base64="eXk=")
         door.done("DeleteObject", bucket=name, key=f"dir{(at + 1) % 7}/k{at + 1:06}")
-    more = SNAPSHOT_KEYS + 500 * (round_number + 1)
-    for done in [pool.submit(fill, w, name, [], more + number, more + 500) for number in range(LOADERS)]:
+    more = SNAPSHOT_KEYS + KEYS_PER_ROUND * round_number
+    for done in [pool.submit(fill, w, name, [], more + number, more + KEYS_PER_ROUND) for number in range(LOADERS)]:
         done.result()
 
 
@@ -404,11 +407,10 @@ def a_snapshot_for_s3_clients(w):
                     continue
                 found[operation].append(entries(page))
                 token = token or page.get("NextContinuationToken")
-            if round_number < 6:
+            if round_number < ROUNDS:
                 disturb(w, name, round_number, pool)
             round_number += 1
-            # Shards that are merely large are split when the machine has time.
-            patience = time.monotonic() + (PATIENCE_S if round_number == 3 else 0)
+            patience = time.monotonic() + (PATIENCE_S if round_number == ROUNDS else 0)
             while shards() == before and time.monotonic() < patience:
                 time.sleep(0.2)
     for operation in operations:

@@ -253,4 +253,4 @@ pub fn apply_once(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
