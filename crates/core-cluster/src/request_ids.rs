@@ -14,11 +14,12 @@
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::lookup::Lookup;
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
 use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
 /// Rows live below this prefix in the cluster's space, then eight bytes of index, big-endian.
@@ -157,7 +158,7 @@ type Place = (u64, u32);
 #[derive(Default, Debug)]
 struct Places {
     /// None while nothing is remembered: most clusters are idle.
-    tables: Vec<HashMap<RequestId, Place>>,
+    tables: Vec<Lookup<RequestId, Place>>,
     len: usize,
 }
 
@@ -172,7 +173,7 @@ impl Places {
 
     fn insert(&mut self, id: RequestId, place: Place) {
         if self.tables.is_empty() {
-            self.tables.resize_with(TABLES, HashMap::new);
+            self.tables.resize_with(TABLES, Lookup::default);
         }
         self.len += usize::from(self.tables[Places::at(id)].insert(id, place).is_none());
     }
