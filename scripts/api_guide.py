@@ -427,6 +427,12 @@ a request may: an answer with `"done": false` comes at the deadline, and the sam
     show({"action": "RemoveMember", "name": name, "node": 4, "deadline_ms": 20000})
     say("### MoveMember\n\nPuts one replica on another node; without `to` the cluster's rule chooses.")
     show({"action": "MoveMember", "name": name, "from": 3, "to": 4, "deadline_ms": 20000}, status=409)
+    say("""### SetEngine
+
+Keeps a cluster (`name`), or all clusters of a keyspace (`keyspace`), in another engine. It answers once that is set; the replicas are then
+replaced one by one, and `DescribeCluster` tells those still to come: `"moves": true`, and a warning. Asking again moves nothing twice.
+""")
+    show({"action": "SetEngine", "name": name, "engine": "btrieve"}, status=400)
     say("### SetDefaultConsistency\n\nThe levels of requests that name none.")
     show({"action": "SetDefaultConsistency", "name": name, "consistency": "strong", "read_consistency": "eventual"})
     say("""

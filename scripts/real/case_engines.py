@@ -11,7 +11,10 @@ from load import Load
 from world import Problem, Skip
 
 CLUSTER = "metadata@ks-default-0"
+NAMED = CLUSTER  # The default keyspace's, which `Load` writes to.
 LEAD_SECONDS = 20
+# For three replicas of a small cluster, beside builds.
+MOVE_SECONDS = 180
 # In this order a spare node takes over from a member; two more engines than a cluster of one kind has.
 ENGINES = ("redb", "fjall", "redb")
 
@@ -94,4 +97,60 @@ def move_engine(run):
     run.note(f"lmdb to {', '.join(ENGINES)}: {load.summary()}, longest gap {load.longest_gap():.1f} s; the same after kill -9 of all")
 
 
-CASES = [("move-engine", move_engine)]
+def replicas(world):
+    return {member["node"]: member["replica"] for member in world.describe(NAMED, 1)["members"]}
+
+
+def verify(world, name):
+    done = world.command("ctl", "verify", name, "--json", "--deadline-ms", "20000", "--endpoint", f"http://{world.nodes[1].http}")
+    if json.loads(done.stdout).get("whole") is not True:
+        raise Problem(f"hive ctl verify: {done.stdout[-600:]}")
+
+
+def move_named_engine(run):
+    """A keyspace whose rule names lmdb goes to redb under load: with no node to spare, then with one that is killed meanwhile."""
+    world = run.started("w", keyspace=0, regions=("fr-par",) * 3, members=[1, 2, 3])
+    endpoint = ("--endpoint", f"http://{world.nodes[1].http}")
+    world.command("ctl", "keyspace", "create", "default", "--rule", "size=3 engine=lmdb", *endpoint)
+    refused = world.command("ctl", "keyspace", "set-engine", "default", "btrieve", *endpoint, check=False)
+    if refused.returncode != 1 or "choose one of" not in refused.stderr:
+        raise Problem(f"an engine that nobody has: {refused}")
+    if "redb" not in refused.stderr:
+        raise Skip(f"needs a hive with redb; {refused.stderr}")
+    if set(engines_now(world).values()) != {"lmdb"}:
+        raise Problem(f"the cluster does not begin in lmdb: {engines_now(world)}")
+    load = Load(world).start()
+    time.sleep(2)
+    summary = []
+    for engine in ("redb", "lmdb"):
+        before = replicas(world)
+        begun = time.monotonic()
+        if engine == "redb":
+            world.command("ctl", "keyspace", "set-engine", "default", engine, *endpoint, timeout=MOVE_SECONDS)
+        else:
+            # Whoever works at it dies: the next one goes on.
+            world.command("ctl", "cluster", "set-engine", NAMED, engine, "--no-wait", *endpoint)
+            time.sleep(3)
+            leader = world.describe(NAMED, 1)["leader"] or 2
+            world.kill(leader)
+            world.start(leader)
+            world.wait_ready()
+            world.command("ctl", "cluster", "set-engine", NAMED, engine, *endpoint, timeout=MOVE_SECONDS)
+        after = replicas(world)
+        if sorted(after) != [1, 2, 3] or min(after.values()) <= max(before.values()):
+            raise Problem(f"replicas {before} became {after}")
+        if set(engines_now(world).values()) != {engine}:
+            raise Problem(f"not all in {engine}: {engines_now(world)}")
+        summary.append(f"{engine} in {time.monotonic() - begun:.0f} s")
+    load.finish().check()
+    verify(world, NAMED)
+    world.kill(*world.nodes)
+    world.start()
+    world.wait_ready()
+    load.check()
+    if set(engines_now(world).values()) != {"lmdb"}:
+        raise Problem(f"after kill -9 of all: {engines_now(world)}")
+    run.note(f"a rule's engine changed: {', '.join(summary)}; {load.summary()}, longest gap {load.longest_gap():.1f} s")
+
+
+CASES = [("move-engine", move_engine), ("move-named-engine", move_named_engine)]

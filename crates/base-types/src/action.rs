@@ -135,6 +135,9 @@ pub enum Action {
     /// Puts a node's replica on another node: on `to`, or on the one the rule and the scores say. The newcomer
     /// learns first, and votes in the same change in which the old one goes.
     MoveMember { name: ClusterName, from: NodeId, to: Option<NodeId> },
+    /// Has a cluster, or every cluster of a keyspace, be kept in another engine: new replicas are made in it, and those
+    /// there are follow one by one. Returns at once; progress in `DescribeCluster`.
+    SetEngine { target: KvTarget, engine: String },
     /// Changes a cluster's default levels.
     SetDefaultConsistency {
         name: ClusterName,
@@ -186,6 +189,7 @@ impl Action {
             Action::AddMember { .. } => "AddMember",
             Action::RemoveMember { .. } => "RemoveMember",
             Action::MoveMember { .. } => "MoveMember",
+            Action::SetEngine { .. } => "SetEngine",
             Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
             Action::Redis { .. } => "Redis",
             Action::S3(call) => call.name(),
@@ -408,6 +412,8 @@ pub struct MemberInfo {
     pub matched: crate::LogIndex,
     /// Of one that keeps its replica in a bucket: the last index known to be there.
     pub kept: Option<crate::LogIndex>,
+    /// Of an earlier engine than the cluster's rule names: it is still to be replaced.
+    pub moves: bool,
     pub up: bool,
 }
 

@@ -125,6 +125,8 @@ pub enum Command {
         consistency: Option<WriteConsistency>,
         read_consistency: Option<ReadConsistency>,
     },
+    /// The engine that new replicas of a cluster are made in, here and in its rule.
+    SetEngine { name: ClusterName, generation: Generation, engine: String },
     /// State Deleting, from any state.
     Delete { name: ClusterName, generation: Generation },
     /// Forgets a cluster that is Deleting, but for its generation. Done if it is gone already.
@@ -198,17 +200,27 @@ fn check(command: &Command) -> Result<(), Refusal> {
     match command {
         Command::Create { name, rule, engine, members, .. } => {
             rule.parse::<Rule>().map_err(Refusal::from)?;
-            if engine.is_empty() || engine.len() > ENGINE_BYTES_MAX {
-                let message = format!("cluster '{name}' needs an engine's name of 1 to {ENGINE_BYTES_MAX} bytes");
-                return Err(Refusal::invalid("UnknownEngine", message));
-            }
+            check_engine(name, engine)?;
             check_members(name, members)
+        }
+        Command::SetEngine { name, engine, .. } => {
+            // It becomes a word of the rule, which must still be one.
+            format!("engine={engine}").parse::<Rule>().map_err(Refusal::from)?;
+            check_engine(name, engine)
         }
         Command::UpdateMembers { name, members, .. } => check_members(name, members),
         Command::PutDocument { key, body, .. } => check_key(key).and_then(|()| check_body(key, body)),
         Command::DeleteDocument { key, .. } => check_key(key),
         _ => Ok(()),
     }
+}
+
+fn check_engine(name: &ClusterName, engine: &str) -> Result<(), Refusal> {
+    if engine.is_empty() || engine.len() > ENGINE_BYTES_MAX {
+        let message = format!("cluster '{name}' needs an engine's name of 1 to {ENGINE_BYTES_MAX} bytes");
+        return Err(Refusal::invalid("UnknownEngine", message));
+    }
+    Ok(())
 }
 
 fn check_members(name: &ClusterName, members: &[ClusterMember]) -> Result<(), Refusal> {
@@ -302,6 +314,14 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
                 Ok(())
             })
         }
+        Command::SetEngine { name, generation, engine } => change(space, &name, generation, |record| {
+            // A rule of a release that knows more words stays as it is: the cluster itself decides.
+            if let Ok(rule) = record.rule.parse::<Rule>() {
+                record.rule = Rule { engine: Some(engine.clone()), ..rule }.to_string();
+            }
+            record.engine = engine;
+            Ok(())
+        }),
         Command::Delete { name, generation } => {
             change(space, &name, generation, |record| set_state(record, ClusterState::Deleting))
         }

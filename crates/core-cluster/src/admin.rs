@@ -8,7 +8,7 @@
 //! change that would leave no reachable majority is refused.
 
 use crate::api::*;
-use crate::apply::SetDefaults;
+use crate::apply::{SetDefaults, SetEngine};
 use crate::buggify::Point;
 use crate::entry::BACKEND_CLUSTER;
 use crate::meta::{decode_members, encode_members, MEMBERS_MAX};
@@ -18,12 +18,16 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
-use core_raft::{ChangeError, ChangeKind, MembershipChange};
+use bytes::Bytes;
+use core_placement::Rule;
+use core_raft::{ChangeError, ChangeKind, Group, MembershipChange};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A learner this many entries behind the commit index, or fewer, becomes a voter.
 const PROMOTE_LAG_MAX: u64 = 64;
+/// A replica is made anew on its own node only where so many vote: with two, one disk would hold every write for a while.
+const RENEW_VOTERS_MIN: usize = 3;
 /// Wishes waiting in one replica.
 const ADMIN_WAITS_MAX: usize = 256;
 
@@ -51,6 +55,7 @@ enum Goal {
     Voter { node: NodeId, disk: DiskId },
     Absent { node: NodeId },
     Replaced { from: NodeId, node: NodeId, disk: DiskId },
+    Renewed { node: NodeId, replica: ReplicaId },
     LeaderOn { node: NodeId },
 }
 
@@ -94,18 +99,15 @@ impl Replica {
                 return shared.complete(ticket, LocalOutcome::Described(self.describe(shared, now)))
             }
             AdminCommand::SetDefaultConsistency { consistency, read_consistency } => {
-                let defaults = SetDefaults { consistency, read_consistency };
-                let write = Write {
-                    backend: BACKEND_CLUSTER,
-                    command: defaults.to_bytes(),
-                    consistency: Some(WriteConsistency::Strong),
-                    // Setting a value twice is harmless, so the ticket serves as the request's id.
-                    request_id: RequestId(
-                        (u128::from(ticket.0) << 64) | u128::from(now.0 ^ shared.config.node.0.rotate_right(16)),
-                    ),
-                    cluster_time_ms: self.cluster_time(now),
-                };
-                return self.submit_write(shared, now, ticket, deadline, write);
+                let command = SetDefaults { consistency, read_consistency }.to_bytes();
+                return self.submit_setting(shared, now, ticket, deadline, command);
+            }
+            AdminCommand::SetEngine { engine } => {
+                let command = SetEngine { engine }.to_bytes();
+                return self.submit_setting(shared, now, ticket, deadline, command);
+            }
+            AdminCommand::RenewMember { node, replica } => {
+                self.wish_renewed(shared, now, node, replica).map(|()| Goal::Renewed { node, replica })
             }
             AdminCommand::AddMember { node, disk } | AdminCommand::ReplaceDisk { node, disk } => {
                 self.wish_voter(shared, now, node, disk).map(|()| Goal::Voter { node, disk })
@@ -129,6 +131,21 @@ impl Replica {
             Ok(goal) => self.admin.list.push(Wait { ticket, deadline, goal }),
             Err(refusal) => shared.complete(ticket, LocalOutcome::Refused(refusal)),
         }
+    }
+
+    /// A command to the cluster itself.
+    fn submit_setting(&mut self, shared: &mut Shared, now: Tick, ticket: Ticket, deadline: Tick, command: Bytes) {
+        let write = Write {
+            backend: BACKEND_CLUSTER,
+            command,
+            consistency: Some(WriteConsistency::Strong),
+            // Setting a value twice is harmless, so the ticket serves as the request's id.
+            request_id: RequestId(
+                (u128::from(ticket.0) << 64) | u128::from(now.0 ^ shared.config.node.0.rotate_right(16)),
+            ),
+            cluster_time_ms: self.cluster_time(now),
+        };
+        self.submit_write(shared, now, ticket, deadline, write);
     }
 
     /// A replica that cannot be mended asked to be replaced by a new one on its own disk.
@@ -214,6 +231,41 @@ impl Replica {
             Some(_) => Ok(()),
             None => self.wish_voter(shared, now, node, disk),
         }
+    }
+
+    /// A new replica where one is that is whole: it stops voting before the other has begun, so this is for where a
+    /// majority votes without it, of as many copies as any write has. A leader's own goes last, by another leader.
+    fn wish_renewed(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        node: NodeId,
+        replica: ReplicaId,
+    ) -> Result<(), Refusal> {
+        let name = &self.spec.name;
+        let Some(member) = self.meta.member_on(node) else {
+            let message = format!("node {node} is no member of cluster {name}; its replica cannot be made anew");
+            return Err(Refusal::invalid("NotAMember", message));
+        };
+        if member.replica > replica {
+            return Ok(());
+        }
+        if let Some(other) = self.meta.members.iter().find(|other| other.learner && other.replica != member.replica) {
+            let message = format!("node {} is joining cluster {name}; wait until it is done", other.node);
+            return Err(Refusal::new(ErrorKind::Conflict, "MembershipChangePending", message));
+        }
+        let voters = self.meta.members.iter().filter(|member| !member.learner).count();
+        if voters < RENEW_VOTERS_MIN {
+            let message = format!(
+                "cluster {name} has {voters} voters; one of fewer than {RENEW_VOTERS_MIN} is replaced on another node only: add a node that offers the engine"
+            );
+            return Err(Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message));
+        }
+        if node == shared.config.node {
+            self.check_quorum_without(shared, now, member)?;
+            return self.hand_over_to_best();
+        }
+        self.propose_replacement(shared, now, Some(member), (node, member.disk))
     }
 
     fn votes_alone(&self) -> bool {
@@ -390,11 +442,21 @@ impl Replica {
                 self.meta.member_on(from).is_none()
                     && self.meta.member_on(node).is_some_and(|member| member.disk == disk && !member.learner)
             }
+            Goal::Renewed { node, replica } => {
+                self.meta.member_on(node).is_some_and(|member| member.replica > replica && !member.learner)
+            }
             Goal::LeaderOn { node } => {
                 node == shared.config.node && self.is_leader()
                     || (!self.is_leader() && self.leader_node() == Some(node))
             }
         }
+    }
+
+    /// A leader that was to make its own replica anew is still the leader: whoever it handed over to is gone, or behind.
+    /// Not tried again from here, for no write is taken while it hands over: who asked pauses, and asks again.
+    fn failed_to_hand_over(&self, shared: &Shared, goal: Goal) -> bool {
+        let own = matches!(goal, Goal::Renewed { node, .. } if node == shared.config.node);
+        own && self.is_leader() && !self.group.as_ref().is_some_and(Group::is_transferring)
     }
 
     /// Answers wishes that are met.
@@ -409,6 +471,10 @@ impl Replica {
                 shared.complete(wait.ticket, LocalOutcome::AdminDone { at });
             } else if elsewhere {
                 shared.complete(wait.ticket, self.not_leader());
+            } else if self.failed_to_hand_over(shared, wait.goal) {
+                let message = format!("cluster {} could not hand leadership over just now; ask again", self.spec.name);
+                let refusal = Refusal::new(ErrorKind::Unavailable, "NoLeader", message);
+                shared.complete(wait.ticket, LocalOutcome::Refused(refusal));
             } else {
                 self.admin.list.push(wait);
             }
@@ -450,6 +516,15 @@ impl Replica {
         }
     }
 
+    /// The rule as it was made, with the engine chosen since.
+    fn rule_now(&self) -> String {
+        let Some(chosen) = &self.meta.engine else { return self.spec.rule.to_string() };
+        match self.spec.rule.parse::<Rule>() {
+            Ok(rule) => Rule { engine: Some(chosen.engine.clone()), ..rule }.to_string(),
+            Err(_) => self.spec.rule.to_string(), // Written by a release that knows more words.
+        }
+    }
+
     pub fn describe(&self, shared: &Shared, now: Tick) -> ClusterDescription {
         let followers = self.group.as_ref().map(|group| group.followers()).unwrap_or_default();
         let matched = |member: &Member| {
@@ -460,8 +535,9 @@ impl Replica {
             cluster: self.spec.cluster,
             generation: self.spec.generation,
             name: self.spec.name.clone(),
-            rule: self.spec.rule.to_string(),
+            rule: self.rule_now(),
             engine: self.spec.engine.to_string(),
+            engine_since: self.meta.engine_since(),
             leader: self.leader_node(),
             term: self.term(),
             commit: self.group.as_ref().map_or(base_types::LogIndex(0), |group| group.commit()),

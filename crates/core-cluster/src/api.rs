@@ -95,6 +95,16 @@ pub enum AdminCommand {
     TransferLeader {
         node: NodeId,
     },
+    /// A member's replica is replaced by a new one on the same node and disk: what a node without another to take its
+    /// place does to move to another engine. Done when the node's replica is a later one that votes.
+    RenewMember {
+        node: NodeId,
+        replica: ReplicaId,
+    },
+    /// Replicas made from now on are in this engine; those there are stay until they are replaced.
+    SetEngine {
+        engine: String,
+    },
     SetDefaultConsistency {
         consistency: Option<WriteConsistency>,
         read_consistency: Option<ReadConsistency>,
@@ -174,8 +184,12 @@ pub struct ClusterDescription {
     pub cluster: ClusterId,
     pub generation: Generation,
     pub name: ClusterName,
+    /// As it is now: with the engine that was chosen since.
     pub rule: String,
+    /// What the leader's own replica is in.
     pub engine: String,
+    /// Members below this replica were made before the engine was chosen, and are still to be replaced; zero: none.
+    pub engine_since: ReplicaId,
     pub leader: Option<NodeId>,
     pub term: Term,
     pub commit: LogIndex,
@@ -305,13 +319,15 @@ impl EngineWork {
 /// What the node should know about a local replica.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// Leadership or members as seen here changed; for caches and the config cluster.
+    /// Leadership, members or engine as seen here changed; for caches and the config cluster.
     Changed {
         cluster: ClusterId,
         generation: Generation,
         name: ClusterName,
         leader: Option<NodeId>,
         members: Arc<[Member]>,
+        /// Members below this replica are to be replaced by ones in another engine.
+        engine_since: ReplicaId,
     },
     /// The replica is gone from this node (removed, or the cluster deleted).
     Gone { cluster: ClusterId, name: ClusterName },
@@ -393,6 +409,8 @@ pub struct ReplicaView {
     /// Blank: waits for its first snapshot.
     pub blank: bool,
     pub members: Arc<[Member]>,
+    /// Members below this replica are to be replaced by ones in another engine.
+    pub engine_since: ReplicaId,
     pub cluster_time_ms: u64,
 }
 

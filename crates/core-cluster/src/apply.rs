@@ -6,6 +6,7 @@
 use crate::admin::ChangeContext;
 use crate::api::Witnessed;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
+use crate::meta::ChosenEngine;
 use crate::overlay::BackendSpace;
 use crate::replica::{Replica, Shared};
 use crate::request_ids::{Applied, RowBuilder};
@@ -19,6 +20,7 @@ use core_backends::memory::{self, Carried};
 use core_backends::{encode_reply, ApplyContext};
 use core_log::LogEntry;
 use core_raft::{entry_kind, MembershipChange};
+use std::rc::Rc;
 
 /// Commands kept for who watches, until they are taken (after every turn): more than one turn applies.
 const WITNESSED_MAX: usize = 1 << 20;
@@ -50,6 +52,28 @@ impl Encode for SetDefaults {
         let read_consistency = input
             .option("level", |r| ReadConsistency::from_byte(r.u8("level")?).ok_or(DecodeError::Unknown("level")))?;
         Ok(SetDefaults { consistency, read_consistency })
+    }
+}
+
+/// The first byte of a `SetEngine`.
+const SET_ENGINE_COMMAND: u8 = 3;
+
+/// New replicas of the cluster are made in this engine, and those there are must be replaced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetEngine {
+    pub engine: String,
+}
+
+impl Encode for SetEngine {
+    fn encode(&self, out: &mut Writer) {
+        out.u8(SET_ENGINE_COMMAND).string(&self.engine);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        if input.u8("cluster command")? != SET_ENGINE_COMMAND {
+            return Err(DecodeError::Unknown("cluster command"));
+        }
+        Ok(SetEngine { engine: input.string("engine")? })
     }
 }
 
@@ -215,6 +239,9 @@ impl Replica {
             self.marked = Mark::from_bytes(command.command.clone()).ok().map(|mark| mark.run);
             return Ok(encode_reply(&Ok(Done)));
         }
+        if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&SET_ENGINE_COMMAND) {
+            return Ok(self.apply_engine(&command.command));
+        }
         if command.backend == BACKEND_CLUSTER {
             return Ok(self.apply_defaults(&command.command));
         }
@@ -238,6 +265,20 @@ impl Replica {
             Ok(defaults) => {
                 self.meta.consistency = defaults.consistency.unwrap_or(self.meta.consistency);
                 self.meta.read_consistency = defaults.read_consistency.unwrap_or(self.meta.read_consistency);
+                encode_reply(&Ok(Done))
+            }
+            Err(error) => encode_reply::<Done>(&Err(Refusal::invalid("CorruptCommand", error.to_string()))),
+        }
+    }
+
+    fn apply_engine(&mut self, command: &Bytes) -> Bytes {
+        match SetEngine::from_bytes(command.clone()) {
+            // Asked again, it must not have what was moved already be moved once more.
+            Ok(set) if self.meta.engine.as_ref().is_some_and(|chosen| chosen.engine == set.engine) => {
+                encode_reply(&Ok(Done))
+            }
+            Ok(set) => {
+                self.meta.engine = Some(Rc::new(ChosenEngine { engine: set.engine, since: self.meta.next_replica }));
                 encode_reply(&Ok(Done))
             }
             Err(error) => encode_reply::<Done>(&Err(Refusal::invalid("CorruptCommand", error.to_string()))),

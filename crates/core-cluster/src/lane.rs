@@ -1099,6 +1099,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         mending: replica.has_damage(),
         blank: replica.blank,
         members: replica.meta.members.clone(),
+        engine_since: replica.meta.engine_since(),
         cluster_time_ms: replica.meta.cluster_time_ms,
     }
 }

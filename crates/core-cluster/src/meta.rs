@@ -27,6 +27,8 @@ pub const LABEL_KEY: &[u8] = b"\x00label";
 /// The most members a cluster has (voters, learners).
 pub const MEMBERS_MAX: usize = 32;
 const FORMAT: u8 = 1;
+/// The meta record's form once an engine was chosen (`AdminCommand::SetEngine`); before, it has the first one.
+const FORMAT_ENGINE: u8 = 2;
 
 impl Encode for Member {
     fn encode(&self, out: &mut Writer) {
@@ -119,6 +121,15 @@ impl Encode for ReplicaRecord {
     }
 }
 
+/// The engine a cluster was moved to, in the place of the one its rule was made with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChosenEngine {
+    pub engine: String,
+    /// Replica ids are given once and grow: one below this was made before, and is to be replaced by one made since. So
+    /// no member's engine need be known to anybody but itself, and what is left to do is seen in the members alone.
+    pub since: ReplicaId,
+}
+
 /// The cluster's own replicated state at one index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterMeta {
@@ -132,6 +143,8 @@ pub struct ClusterMeta {
     pub next_replica: ReplicaId,
     pub consistency: WriteConsistency,
     pub read_consistency: ReadConsistency,
+    /// `None`: the rule's, as it was made.
+    pub engine: Option<Rc<ChosenEngine>>,
     /// The stamp of the last applied entry.
     pub cluster_time_ms: u64,
     /// The same entry's stamp that request ids expire by.
@@ -156,6 +169,7 @@ impl ClusterMeta {
             next_replica: ReplicaId(next),
             consistency: spec.consistency,
             read_consistency: spec.read_consistency,
+            engine: None,
             cluster_time_ms: 0,
             id_time_ms: 0,
         }
@@ -166,6 +180,11 @@ impl ClusterMeta {
         self.members.iter().copied().find(|member| member.node == node)
     }
 
+    /// Replicas below this are to be replaced; zero: none.
+    pub fn engine_since(&self) -> ReplicaId {
+        self.engine.as_ref().map_or(ReplicaId(0), |chosen| chosen.since)
+    }
+
     /// Where a replica runs.
     pub fn node_of(&self, replica: ReplicaId) -> Option<NodeId> {
         self.members.iter().find(|member| member.replica == replica).map(|member| member.node)
@@ -174,18 +193,23 @@ impl ClusterMeta {
 
 impl Encode for ClusterMeta {
     fn encode(&self, out: &mut Writer) {
-        out.u8(FORMAT).varint(self.applied.0).varint(self.applied_term.0);
+        let format = if self.engine.is_some() { FORMAT_ENGINE } else { FORMAT };
+        out.u8(format).varint(self.applied.0).varint(self.applied_term.0);
         self.membership.encode(out);
         encode_members(out, &self.members);
         out.varint(self.next_replica.0).u8(self.consistency as u8).u8(self.read_consistency as u8);
         out.varint(self.cluster_time_ms).varint(self.id_time_ms);
+        if let Some(chosen) = &self.engine {
+            out.string(&chosen.engine).varint(chosen.since.0);
+        }
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("meta format")? != FORMAT {
+        let format = input.u8("meta format")?;
+        if ![FORMAT, FORMAT_ENGINE].contains(&format) {
             return Err(DecodeError::Unknown("meta format"));
         }
-        Ok(ClusterMeta {
+        let mut meta = ClusterMeta {
             applied: LogIndex(input.varint("applied")?),
             applied_term: Term(input.varint("applied term")?),
             membership: Rc::new(Membership::decode(input)?),
@@ -193,8 +217,14 @@ impl Encode for ClusterMeta {
             next_replica: ReplicaId(input.varint("next replica")?),
             consistency: WriteConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
             read_consistency: ReadConsistency::from_byte(input.u8("level")?).ok_or(DecodeError::Unknown("level"))?,
+            engine: None,
             cluster_time_ms: input.varint("cluster time")?,
             id_time_ms: input.varint("id time")?,
-        })
+        };
+        if format == FORMAT_ENGINE {
+            let (engine, since) = (input.string("engine")?, ReplicaId(input.varint("engine since")?));
+            meta.engine = Some(Rc::new(ChosenEngine { engine, since }));
+        }
+        Ok(meta)
     }
 }

@@ -241,7 +241,8 @@ pub struct Replica {
     pub answered: BTreeMap<ReplicaId, Tick>,
     /// Where replicas that are not (yet) in `meta.members` were heard from.
     pub heard_from: BTreeMap<ReplicaId, NodeId>,
-    pub told: Option<(Option<NodeId>, Arc<[Member]>)>,
+    /// Leader, members and whose replicas are to be replaced, as last noticed.
+    pub told: Option<(Option<NodeId>, Arc<[Member]>, ReplicaId)>,
     /// Removed from the configuration: to be destroyed by the lane.
     pub removed: bool,
     /// When the overlay first became dirty.
@@ -1068,11 +1069,12 @@ impl Replica {
             shared.flush_soon = true;
         }
         let members = match &self.told {
-            Some((_, told)) if !settled => told,
+            Some((_, told, _)) if !settled => told,
             None if !settled => return,
             _ => &self.meta.members,
         };
-        if self.told.as_ref().is_some_and(|(told, known)| *told == leader && known == members) {
+        let since = self.meta.engine_since();
+        if self.told.as_ref().is_some_and(|(told, known, of)| *told == leader && known == members && *of == since) {
             return;
         }
         let members = members.clone();
@@ -1082,8 +1084,9 @@ impl Replica {
             name: self.spec.name.clone(),
             leader,
             members: members.clone(),
+            engine_since: since,
         });
-        self.told = Some((leader, members));
+        self.told = Some((leader, members, since));
     }
 
     /// A leader's heartbeat tells a commit index that this replica has acknowledged to it. A log that

@@ -69,6 +69,17 @@ impl Director {
                 let planner = planner_for(&request.action, None);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
+            Action::SetEngine { target: KvTarget::Cluster(name), .. } if name.is_level_zero() => {
+                let message = format!(
+                    "the members of {name} are configured (node.toml), and its replicas are in each node's default engine"
+                );
+                Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into())
+            }
+            Action::SetEngine { engine, .. } => {
+                self.refuse_unknown_engine("", Some(engine))?;
+                let planner = planner_for(&request.action, None);
+                self.run_planner(turn, ticket, &request, planner, deadline)
+            }
             Action::DeleteKeyspace { .. }
             | Action::DescribeKeyspace { .. }
             | Action::ListKeyspaces
@@ -452,6 +463,7 @@ impl Director {
             learner: member.learner,
             matched,
             kept: None,
+            moves: false,
             up: self.is_up(member.node),
         }
     }
@@ -501,11 +513,15 @@ impl Director {
 
     fn description_info(&self, description: &ClusterDescription) -> ClusterInfo {
         let nodes: Vec<NodeId> = description.members.iter().map(|(member, _)| member.node).collect();
-        let warnings = self.rule_warnings(&description.rule, &nodes);
+        let mut warnings = self.rule_warnings(&description.rule, &nodes);
+        warnings.extend(engine_warning(description));
         let kept_by = |node| description.kept.iter().find(|(tail, _)| *tail == node).map(|(_, index)| *index);
         let members = description.members.iter();
-        let members = members
-            .map(|(member, matched)| MemberInfo { kept: kept_by(member.node), ..self.member_info(member, *matched) });
+        let members = members.map(|(member, matched)| MemberInfo {
+            kept: kept_by(member.node),
+            moves: member.replica < description.engine_since,
+            ..self.member_info(member, *matched)
+        });
         ClusterInfo {
             name: description.name.clone(),
             cluster: description.cluster,
@@ -529,6 +545,14 @@ impl Director {
             Err(_) => Vec::new(),
         }
     }
+}
+
+/// What a cluster that moves to another engine has still before it.
+fn engine_warning(description: &ClusterDescription) -> Option<String> {
+    let stale = description.members.iter().filter(|(member, _)| member.replica < description.engine_since).count();
+    let engine = description.rule.parse::<Rule>().ok().and_then(|rule| rule.engine)?;
+    let members = description.members.len();
+    (stale > 0).then(|| format!("{stale} of {members} replicas are still to be made anew in engine {engine}"))
 }
 
 fn keyspace_of(action: &Action) -> Option<String> {

@@ -1,7 +1,9 @@
-//! Members whose node is gone for good, or is being decommissioned: their place goes to another node.
+//! Members whose node is gone for good, or is being decommissioned: their place goes to another node. And members
+//! whose cluster was given another engine since they were made: a new replica takes their place, there or elsewhere.
 //!
 //!   node map: down for `replace_after` ─┐
-//!   node map: draining ─────────────────┴▶ each cluster's leader: MoveFlow, a few at a time, until done
+//!   node map: draining ─────────────────┼▶ each cluster's leader: MoveFlow, a few at a time, until done
+//!   made before the engine was set ─────┘
 //!
 //! Always: only the leader of a cluster moves its members, one at a time; at most `MOVES_OUT_MAX` moves a
 //! lane; what cannot be moved is told in the status and tried again. Clusters of level 0 stay where the
@@ -12,7 +14,7 @@ use crate::director::{Director, TimerKey, Turn};
 use crate::flows::moving::MoveFlow;
 use crate::plans::PlanOwner;
 use base_types::action::Response;
-use base_types::{ClusterId, ClusterName, NodeId, Tick};
+use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};
 use core::time::Duration;
 use core_cluster::api::Member;
 use core_placement::{MapChange, NodeMap};
@@ -36,6 +38,8 @@ const WARNINGS_MAX: usize = 5;
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Move {
     from: NodeId,
+    /// It is of another engine than the cluster's rule; else its node is leaving.
+    renews: bool,
     next: Tick,
     pause: Duration,
     out: bool,
@@ -53,6 +57,8 @@ pub struct Moves {
     gone: BTreeSet<NodeId>,
     /// One a cluster.
     list: BTreeMap<ClusterId, Move>,
+    /// Clusters here with members below this replica, which are of an earlier engine.
+    stale: BTreeMap<ClusterId, ReplicaId>,
 }
 
 impl Moves {
@@ -73,6 +79,15 @@ impl Moves {
             } else {
                 self.down_since.remove(&node);
             }
+        }
+    }
+
+    /// A cluster's members and engine, as last noticed here.
+    pub fn note_engine(&mut self, cluster: ClusterId, members: &[Member], since: ReplicaId) {
+        if members.iter().any(|member| member.replica < since) {
+            self.stale.insert(cluster, since);
+        } else {
+            self.stale.remove(&cluster);
         }
     }
 
@@ -132,11 +147,14 @@ impl Director {
         let old = core::mem::replace(&mut self.moves.timer, at);
         self.set_timer(TimerKey::Moves, old, at);
         let leaving = self.leaving_nodes(turn.now);
-        self.moves.list.retain(|_, one| one.out || leaving.contains(&one.from));
-        if leaving.is_empty() {
-            return;
+        let stale = &self.moves.stale;
+        self.moves.list.retain(|cluster, one| {
+            one.out || if one.renews { stale.contains_key(cluster) } else { leaving.contains(&one.from) }
+        });
+        if !leaving.is_empty() {
+            self.find_moves(turn, &leaving);
         }
-        self.find_moves(turn, &leaving);
+        self.find_renewals(turn);
         self.try_moves(turn);
     }
 
@@ -144,22 +162,38 @@ impl Director {
         let unknown = self
             .recruits
             .members_seen()
-            .filter(|(cluster, _)| !self.moves.list.contains_key(cluster) && self.level_zero_of(**cluster).is_none());
+            // One that waits to be renewed, perhaps because its node is the one that is gone, stands back.
+            .filter(|(cluster, _)| self.moves.list.get(cluster).is_none_or(|one| one.renews && !one.out))
+            .filter(|(cluster, _)| self.level_zero_of(**cluster).is_none());
         let found = unknown.filter_map(|(cluster, members)| Some((*cluster, leaving_member(members, leaving)?)));
         let led = found.filter(|(cluster, _)| turn.lane.view(*cluster).is_some_and(|view| view.is_leader));
         let free = MOVES_KNOWN_MAX.saturating_sub(self.moves.list.len());
         for (cluster, from) in led.take(free).collect::<Vec<_>>() {
-            let fresh = Move { from, next: turn.now, pause: MOVE_PAUSE, out: false, failure: None };
-            self.moves.list.insert(cluster, fresh);
+            self.moves.list.insert(cluster, Move::of(from, false, turn.now));
+        }
+    }
+
+    /// Clusters led here whose members are of an earlier engine.
+    fn find_renewals(&mut self, turn: &Turn<'_>) {
+        let free = MOVES_KNOWN_MAX.saturating_sub(self.moves.list.len());
+        let unknown = self.moves.stale.iter().filter(|(cluster, _)| !self.moves.list.contains_key(cluster));
+        let found = unknown.filter_map(|(cluster, since)| {
+            let view = turn.lane.view(*cluster).filter(|view| view.is_leader)?;
+            Some((*cluster, stale_member(&view.members, *since, self.config.node)?))
+        });
+        for (cluster, from) in found.take(free).collect::<Vec<_>>() {
+            self.moves.list.insert(cluster, Move::of(from, true, turn.now));
         }
     }
 
     fn try_moves(&mut self, turn: &mut Turn<'_>) {
         let out = self.moves.list.values().filter(|one| one.out).count();
         let due = self.moves.list.iter().filter(|(_, one)| !one.out && one.next <= turn.now);
-        let due: Vec<(ClusterId, NodeId)> =
-            due.take(MOVES_OUT_MAX.saturating_sub(out)).map(|(cluster, one)| (*cluster, one.from)).collect();
-        for (cluster, from) in due {
+        let due: Vec<(ClusterId, NodeId, bool)> = due
+            .take(MOVES_OUT_MAX.saturating_sub(out))
+            .map(|(cluster, one)| (*cluster, one.from, one.renews))
+            .collect();
+        for (cluster, from, renews) in due {
             let led = turn.lane.view(cluster).filter(|view| view.is_leader);
             let Some(view) = led.filter(|view| view.members.iter().any(|member| member.node == from)) else {
                 self.moves.list.remove(&cluster);
@@ -170,7 +204,10 @@ impl Director {
             }
             self.know_own(&view);
             let spread = self.random.next();
-            let flow = MoveFlow::elected(view.name, from, spread);
+            let flow = match renews {
+                true => MoveFlow::renewed(view.name, from, spread, self.nodes.map.get(from).cloned()),
+                false => MoveFlow::elected(view.name, from, spread),
+            };
             self.start_plan(turn, Box::new(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);
         }
     }
@@ -191,6 +228,19 @@ impl Director {
         }
         self.try_moves(turn);
     }
+}
+
+impl Move {
+    fn of(from: NodeId, renews: bool, now: Tick) -> Move {
+        Move { from, renews, next: now, pause: MOVE_PAUSE, out: false, failure: None }
+    }
+}
+
+/// Which member of an earlier engine goes first: a leader goes last, it would have to hand over for each. One that is
+/// still joining is left to join: without it there might be one too few.
+fn stale_member(members: &[Member], since: ReplicaId, own: NodeId) -> Option<NodeId> {
+    let stale = members.iter().filter(|member| member.replica < since && !member.learner);
+    stale.min_by_key(|member| (member.node == own, member.node)).map(|member| member.node)
 }
 
 /// Which member goes first: one that never voted keeps the others waiting.

@@ -107,7 +107,8 @@ impl Director {
     /// What the lane noticed.
     pub fn on_notice(&mut self, turn: &mut Turn<'_>, notice: Notice) {
         match notice {
-            Notice::Changed { cluster, generation, name, leader, members } => {
+            Notice::Changed { cluster, generation, name, leader, members, engine_since } => {
+                self.moves.note_engine(cluster, &members, engine_since);
                 let replica = turn.lane.view(cluster).map_or(ReplicaId(0), |view| view.replica);
                 self.learn_route_of_replica(&name, (cluster, generation), leader, &members);
                 if leader.is_some_and(|leader| self.is_up(leader)) {
@@ -118,6 +119,7 @@ impl Director {
             }
             Notice::Gone { cluster, name } => {
                 self.recruits.seen.remove(&cluster);
+                self.moves.note_engine(cluster, &[], ReplicaId(0));
                 self.recruits.damaged.remove(&cluster);
                 self.recruits.untold.remove(&cluster);
                 if self.is_lane_zero() {
@@ -220,6 +222,7 @@ impl Director {
     /// At start.
     pub fn start_recruits(&mut self, turn: &mut Turn<'_>) {
         for view in turn.lane.views() {
+            self.moves.note_engine(view.cluster, &view.members, view.engine_since);
             self.recruits.seen.insert(view.cluster, view.members);
         }
         self.recruits.orphans_next = turn.now + ORPHANS_EVERY;
@@ -414,6 +417,12 @@ impl Director {
     pub fn on_heal_description(&mut self, turn: &mut Turn<'_>, node: NodeId, result: CallResult) {
         let Ok(CallReply::Described(description)) = result else { return };
         let Some((member, _)) = description.members.iter().find(|(member, _)| member.node == node) else { return };
+        // As with the removal of a member (`on_members_noticed`): only what is durable here. The node may hold an earlier
+        // replica that is whole and gives way to this one, and that one's vote is needed while the change may be forgotten.
+        let seen = self.recruits.seen.get(&description.cluster);
+        if !seen.is_some_and(|seen| seen.iter().any(|known| known.replica == member.replica)) {
+            return;
+        }
         let spec = ReplicaSpec {
             cluster: description.cluster,
             generation: description.generation,

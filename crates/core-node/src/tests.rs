@@ -17,6 +17,7 @@ use std::time::Duration;
 
 mod chaos;
 mod clusters;
+mod engines;
 mod healing;
 mod moves;
 mod routing;

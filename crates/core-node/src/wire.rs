@@ -180,6 +180,12 @@ fn write_admin(out: &mut Writer, command: &AdminCommand) {
         AdminCommand::ReplaceMember { from, node, disk } => {
             out.u8(7).u64(from.0).u64(node.0).u64(disk.0);
         }
+        AdminCommand::RenewMember { node, replica } => {
+            out.u8(9).u64(node.0).u64(replica.0);
+        }
+        AdminCommand::SetEngine { engine } => {
+            out.u8(10).string(engine);
+        }
     }
 }
 
@@ -199,6 +205,8 @@ fn read_admin(input: &mut Reader) -> Decoded<AdminCommand> {
             node: NodeId(input.u64("node")?),
             disk: DiskId(input.u64("disk")?),
         },
+        9 => AdminCommand::RenewMember { node: NodeId(input.u64("node")?), replica: ReplicaId(input.u64("replica")?) },
+        10 => AdminCommand::SetEngine { engine: input.string("engine")? },
         8 => AdminCommand::Verify { run: input.option("run", |input| input.u64("run"))? },
         _ => return Err(DecodeError::Unknown("admin command")),
     })
@@ -325,7 +333,7 @@ fn read_verification(input: &mut Reader) -> Decoded<ClusterVerification> {
 fn write_description(out: &mut Writer, description: &ClusterDescription) {
     out.u64(description.cluster.0).u32(description.generation.0);
     write_name(out, &description.name);
-    out.string(&description.rule).string(&description.engine);
+    out.string(&description.rule).string(&description.engine).u64(description.engine_since.0);
     out.option(description.leader, |out, node| {
         out.u64(node.0);
     });
@@ -350,6 +358,7 @@ fn read_description(input: &mut Reader) -> Decoded<ClusterDescription> {
         name: read_name(input)?,
         rule: input.string("rule")?,
         engine: input.string("engine")?,
+        engine_since: ReplicaId(input.u64("engine since")?),
         leader: input.option("leader", |input| input.u64("leader").map(NodeId))?,
         term: Term(input.varint("term")?),
         commit: LogIndex(input.varint("commit")?),

@@ -235,6 +235,9 @@ fn write_member(member: &MemberInfo, out: &mut Vec<u8>) {
     if let Some(kept) = member.kept {
         field(out, "kept", |out| write_number(kept.0, out));
     }
+    if member.moves {
+        field(out, "moves", |out| boolean(true, out));
+    }
     field(out, "up", |out| boolean(member.up, out));
     out.push(b'}');
 }

@@ -67,6 +67,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("AddMember", &["name", "node"]),
     ("RemoveMember", &["name", "node"]),
     ("MoveMember", &["name", "from", "to"]),
+    ("SetEngine", &["name", "keyspace", "engine"]),
     ("SetDefaultConsistency", &["name"]),
     ("Redis", &["cluster", "command"]),
     ("ListNodes", &[]),
@@ -174,6 +175,7 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         "RecommissionNode" => Ok(Action::RecommissionNode { node: fields.node_needed("node")? }),
         "ForgetNode" => Ok(Action::ForgetNode { node: fields.node_needed("node")? }),
         "Status" => Ok(Action::Status),
+        "SetEngine" => set_engine(fields),
         "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => {
             keyspace_action(name, fields)
         }
@@ -204,6 +206,20 @@ fn keyspace_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action
             engine: fields.text("engine")?.map(|text| text.into_owned()),
         },
     })
+}
+
+/// Of a cluster by `name`, or of a `keyspace`.
+fn set_engine(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
+    let keyspace = fields.text("keyspace")?.map(|text| text.into_owned());
+    let target = match keyspace {
+        Some(_) if fields.text("name")?.is_some() => {
+            let message = "SetEngine was given both name and keyspace; give one of them";
+            return Err(Refusal::invalid("InvalidField", message));
+        }
+        Some(keyspace) => KvTarget::Keyspace(keyspace),
+        None => KvTarget::Cluster(fields.cluster_needed("name")?),
+    };
+    Ok(Action::SetEngine { target, engine: fields.text_needed("engine")?.into_owned() })
 }
 
 fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action, Refusal> {

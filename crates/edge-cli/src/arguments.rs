@@ -537,6 +537,17 @@ pub enum ClusterCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Keep it in another engine: its replicas are made anew in it one by one, online
+    SetEngine {
+        name: String,
+        /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
+        engine: String,
+        /// Return at once; `hive ctl cluster show` tells how far it is
+        #[arg(long)]
+        no_wait: bool,
+        #[command(flatten)]
+        world: World,
+    },
     /// Change the default levels
     SetConsistency {
         name: String,
@@ -611,6 +622,17 @@ pub enum KeyspaceCommand {
     /// Delete a keyspace and its data
     Delete {
         name: String,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Keep all its clusters in another engine: their replicas are made anew in it one by one, online
+    SetEngine {
+        name: String,
+        /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
+        engine: String,
+        /// Return at once; `hive ctl cluster show` of its clusters tells how far it is
+        #[arg(long)]
+        no_wait: bool,
         #[command(flatten)]
         world: World,
     },
@@ -722,6 +744,8 @@ mod tests {
             "hive ctl cluster members add redis@x 3",
             "hive ctl cluster members remove redis@x 3",
             "hive ctl cluster transfer redis@x 3",
+            "hive ctl cluster set-engine redis@x redb",
+            "hive ctl keyspace set-engine k redb --no-wait",
             "hive ctl cluster set-consistency redis@x --consistency eventual --read-consistency eventual",
             "hive ctl keyspace create k --rule size=3 --partition range --partitions 8 --clusters 2 --split-key g,p --engine lmdb",
             "hive ctl keyspace reshard k 4 --wait",

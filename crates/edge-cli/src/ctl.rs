@@ -6,7 +6,8 @@ mod show;
 
 use crate::arguments::{ClusterCommand, CtlCommand, KeyspaceCommand, Levels, MembersCommand, World};
 use crate::failure::Failure;
-use crate::output::{ask, client, items};
+use crate::output::{ask, client, failed, items};
+use hive_client::{Client, ClientError};
 use serde_json::{json, Value};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 const PAGES_MAX: usize = 10_000;
 /// How often a decommissioning's progress is asked for.
 const DECOMMISSION_PAUSE: Duration = Duration::from_secs(2);
-/// How often a reshard's progress is asked for.
+/// How often the progress of a reshard, or of a move to another engine, is asked for.
 const RESHARD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs a command.
@@ -151,6 +152,19 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
             let text = format!("node {node} is no longer a member of {name}");
             once(&world, json!({"action": "RemoveMember", "name": name, "node": node}), done(text)).await
         }
+        ClusterCommand::SetEngine { name, engine, no_wait, world } => {
+            let client = client(&world, &Levels::default())?;
+            let asked = json!({"action": "SetEngine", "name": name, "engine": engine});
+            let answer = ask(&client, &world, asked).await?;
+            if no_wait {
+                return moving(
+                    &world,
+                    &answer,
+                    &format!("{name} is being moved to engine {engine}; `hive ctl cluster show {name}`"),
+                );
+            }
+            wait_for_engine(&client, &world, &[name], &engine).await
+        }
         ClusterCommand::SetConsistency { name, levels, world } => set_consistency(&name, &levels, &world).await,
     }
 }
@@ -204,7 +218,68 @@ async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
             })
             .await
         }
+        KeyspaceCommand::SetEngine { name, engine, no_wait, world } => {
+            let client = client(&world, &Levels::default())?;
+            let asked = json!({"action": "SetEngine", "keyspace": name, "engine": engine});
+            let answer = ask(&client, &world, asked).await?;
+            if no_wait {
+                return moving(
+                    &world,
+                    &answer,
+                    &format!(
+                        "keyspace {name} is being moved to engine {engine}; `hive ctl cluster show` of its clusters"
+                    ),
+                );
+            }
+            let described = ask(&client, &world, json!({"action": "DescribeKeyspace", "keyspace": name})).await?;
+            let owners: std::collections::BTreeSet<String> =
+                items(&described["keyspace"], "owners").iter().filter_map(Value::as_str).map(String::from).collect();
+            wait_for_engine(&client, &world, &Vec::from_iter(owners), &engine).await
+        }
         KeyspaceCommand::Reshard { name, clusters, wait, world } => reshard(&name, clusters, wait, &world).await,
+    }
+}
+
+fn moving(world: &World, answer: &Value, text: &str) -> Result<(), Failure> {
+    if world.json {
+        println!("{answer}");
+    } else {
+        println!("{text} tells how far it is");
+    }
+    Ok(())
+}
+
+/// Until every replica of these clusters was made in the engine. Ctrl-c leaves them moving, as `--no-wait` would.
+async fn wait_for_engine(client: &Client, world: &World, clusters: &[String], engine: &str) -> Result<(), Failure> {
+    let mut told = None;
+    loop {
+        let (mut left, mut all, mut silent) = (0, 0, None);
+        for name in clusters {
+            // A leader that hands over for the move is away for a moment; what is refused for good is the end.
+            match client.action(json!({"action": "DescribeCluster", "name": name})).await {
+                Ok(answer) => {
+                    let members = items(&answer["cluster"], "members");
+                    all += members.len();
+                    left +=
+                        members.iter().filter(|member| member["moves"] == true || member["learner"] == true).count();
+                }
+                Err(error @ ClientError::Refused { retryable: false, .. }) => return Err(failed(world.json, error)),
+                Err(error) => silent = Some((name, error)),
+            }
+        }
+        if left == 0 && silent.is_none() {
+            let done = json!({"ok": true, "engine": engine, "replicas": all});
+            println!(
+                "{}",
+                if world.json { done.to_string() } else { format!("{all} replicas are in engine {engine}") }
+            );
+            return Ok(());
+        }
+        if told.replace((left, all)) != Some((left, all)) {
+            eprintln!("{left} of {all} replicas are still to move to engine {engine}");
+            silent.iter().for_each(|(name, error)| eprintln!("! {name}: {error}"));
+        }
+        tokio::time::sleep(RESHARD_PAUSE).await;
     }
 }
 

@@ -9,7 +9,7 @@ use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard, Layer};
 use crate::world::{Answered, Due, World};
 use base_engine::EngineError;
-use base_types::action::{Action, Request};
+use base_types::action::{Action, KvTarget, Request};
 use base_types::{ClusterName, NodeId};
 use core_cluster::api::ReplicaView;
 use core_node::api::Event;
@@ -111,6 +111,7 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         | FaultKind::RemoveMember
         | FaultKind::MoveMember
         | FaultKind::Decommission
+        | FaultKind::SetEngine
         | FaultKind::Reshard => operate(world, &hazard, targets),
     };
     if fired {
@@ -389,6 +390,9 @@ fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
             let to = (hazard.amount == 0).then_some(NodeId(hazard.peer));
             Action::MoveMember { name, from: node, to }
         }
+        (FaultKind::SetEngine, Some(name), _) => {
+            Action::SetEngine { target: KvTarget::Cluster(name), engine: "memory".into() }
+        }
         (FaultKind::Decommission, ..) => Action::DecommissionNode { node },
         (FaultKind::Reshard, _, Some(keyspace)) => {
             Action::Reshard { keyspace, clusters: hazard.amount.clamp(1, 8) as u16 }
@@ -446,7 +450,8 @@ pub fn on_wish_answered(world: &mut World, wish: &Wish, answered: &Answered) {
     let disturbed = lives(world) != wish.lives
         || world.nodes.iter().any(|node| node.disturbed_at >= wish.at || node.wiped || node.disk_suspect)
         || world.plan.hazards.iter().any(|hazard| {
-            hazard.kind == opposite || matches!(hazard.kind, FaultKind::MoveMember | FaultKind::Decommission)
+            let moves = [FaultKind::MoveMember, FaultKind::Decommission, FaultKind::SetEngine];
+            hazard.kind == opposite || moves.contains(&hazard.kind)
         })
         || world.plan.tuning.replace_after_ms > 0;
     if disturbed || !matches!(answered, Answered::Response(response) if response.is_ok()) {

@@ -283,6 +283,7 @@ faults! {
     AddMember = "add_member": "an operator adds `node` to a cluster",
     RemoveMember = "remove_member": "an operator removes `node` from a cluster",
     MoveMember = "move_member": "an operator moves a cluster's replica from `node` to `peer`, or (`amount` 1) to the best node",
+    SetEngine = "set_engine": "an operator gives a cluster another engine (the same kind): every replica is made anew",
     Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
 }

@@ -17,6 +17,7 @@ use crate::{s3_groups, s3_load};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
 use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
+use core_cluster::api::ReplicaView;
 use proof_check::invariants::named_twice;
 use proof_check::ledger::Ledger;
 use proof_check::{Ending, Observed, Operation, Place, Record, Violation};
@@ -128,6 +129,13 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
         }
     }
     run.report()
+}
+
+/// A cluster that was given another engine, and still has replicas of the earlier one.
+fn not_moved<'a>(mut views: impl Iterator<Item = &'a ReplicaView>) -> Option<String> {
+    let stale = |view: &ReplicaView| view.members.iter().any(|member| member.replica < view.engine_since);
+    let view = views.find(|view| view.is_leader && stale(view))?;
+    Some(format!("{:?} has members of before {:?}: {:?}", view.name, view.engine_since, view.members))
 }
 
 fn targets(plan: &Plan) -> Targets {
@@ -453,7 +461,7 @@ impl Run {
 
     /// What keeps the replicas of some cluster from being equal; states are compared on the way.
     fn unequal(&mut self) -> Option<String> {
-        type Held = (base_types::NodeId, core_cluster::api::ReplicaView, Option<(base_types::LogIndex, u64)>);
+        type Held = (base_types::NodeId, ReplicaView, Option<(base_types::LogIndex, u64)>);
         let mut clusters: BTreeMap<ClusterId, Vec<Held>> = BTreeMap::new();
         let mut not_mended = None;
         for node in &self.world.nodes {
@@ -472,7 +480,8 @@ impl Run {
         }
         let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
         let twice = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
-        let mut unequal = not_mended.or(twice);
+        let moved = not_moved(clusters.values().flatten().map(|(_, view, _)| view));
+        let mut unequal = not_mended.or(twice).or(moved);
         for (cluster, held) in clusters {
             // A configuration cluster need not survive its majority (it is made anew): what is left of it is not compared.
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));

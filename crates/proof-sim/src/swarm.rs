@@ -45,6 +45,10 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         let Plan { shape, load, tuning, hazards, .. } = &mut plan;
         draw_pair_rot(&mut random, shape, load, tuning, hazards);
     }
+    if layer == Layer::Core && lean == Emphasis::Plain && !calm {
+        let Plan { shape, load, hazards, .. } = &mut plan;
+        draw_engines(seed, shape, load, hazards);
+    }
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -204,6 +208,7 @@ fn needs_router(kind: FaultKind) -> bool {
             | RemoveMember
             | MoveMember
             | Decommission
+            | SetEngine
             | Reshard
             | WallJump
     )
@@ -232,6 +237,7 @@ fn needs_peers(kind: FaultKind) -> bool {
             | RemoveMember
             | MoveMember
             | Decommission
+            | SetEngine
     )
 }
 
@@ -271,8 +277,11 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
 }
 
 /// Kinds with a stream of their own (`draw_more`), so that the other draws stay what they were.
-const MORE: &[FaultKind] = &[FaultKind::SeeSaw, FaultKind::FewerCores, FaultKind::OldImage, FaultKind::PairRot];
+const MORE: &[FaultKind] =
+    &[FaultKind::SeeSaw, FaultKind::FewerCores, FaultKind::OldImage, FaultKind::PairRot, FaultKind::SetEngine];
 
+/// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
+const OF_ENGINES: u64 = 150;
 /// Of a thousand seeds that lean to nothing, in so many pairs rot.
 const OF_PLAIN_TO_PAIR_ROT: u64 = 80;
 
@@ -356,6 +365,21 @@ fn draw_moves(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning, haz
             }
         };
         hazards.push(Hazard { at_ms, kind, node, peer, for_ms, amount: random.below(2) });
+    }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
+}
+
+/// Clusters that are given another engine while they serve. Not beside disks that are lost or lie: where no node is to
+/// spare, a cluster of three holds its data twice until the new replica has it.
+fn draw_engines(seed: u64, shape: &Shape, load: &Load, hazards: &mut Vec<Hazard>) {
+    let mut random = Random::stream(seed, "engines");
+    let damaged = hazards.iter().any(|hazard| damages(hazard.kind) || hazard.kind == FaultKind::RemoveMember);
+    if damaged || shape.world_members < 3 || shape.cluster_size < 3 || !random.per_mille(OF_ENGINES) {
+        return;
+    }
+    for _ in 0..random.between(1, 3) {
+        let at_ms = random.below(load.run_ms * 2 / 3);
+        hazards.push(Hazard { at_ms, kind: FaultKind::SetEngine, node: 1, peer: 0, for_ms: 0, amount: 0 });
     }
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }

@@ -153,6 +153,9 @@ impl Encode for Command {
                 out.bytes(body);
             }
             Command::DeleteDocument { key, expected_version } => put_version(out.u8(8).bytes(key), *expected_version),
+            Command::SetEngine { name, generation, engine } => {
+                out.u8(9).string(name.as_str()).u32(generation.0).string(engine);
+            }
         }
     }
 
@@ -192,6 +195,11 @@ impl Encode for Command {
                 body: input.bytes("document body")?,
             },
             8 => Command::DeleteDocument { key: input.bytes("document key")?, expected_version: version(input)? },
+            9 => Command::SetEngine {
+                name: name(input)?,
+                generation: generation(input)?,
+                engine: input.string("engine")?,
+            },
             _ => return Err(DecodeError::Unknown("reference command")),
         })
     }

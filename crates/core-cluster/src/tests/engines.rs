@@ -6,6 +6,7 @@ use super::harness::*;
 use crate::api::*;
 use base_engine::Engine;
 use base_types::{DiskId, NodeId, ReadConsistency, ReplicaId};
+use core_placement::Rule;
 use std::path::Path;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -140,4 +141,104 @@ fn a_cluster_moves_from_one_engine_to_another_replica_by_replica() {
     let lmdb = engines(root.path(), 1);
     world.kill(1);
     assert_eq!(lmdb()[0].spaces(), Ok(vec![]), "what was left is empty");
+}
+
+fn described(world: &mut World) -> ClusterDescription {
+    let leader = world.leader();
+    let ticket = world.submit(leader, 5_000, LocalKind::Admin(AdminCommand::Describe));
+    world.run(20);
+    match world.completions.remove(&ticket) {
+        Some(LocalOutcome::Described(described)) => described,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn set_engine(world: &mut World, engine: &str) {
+    let leader = world.leader();
+    let set = AdminCommand::SetEngine { engine: engine.into() };
+    let ticket = world.submit(leader, 5_000, LocalKind::Admin(set));
+    world.run(200);
+    assert!(matches!(world.completions.remove(&ticket), Some(LocalOutcome::Written { .. })));
+}
+
+/// What a leader that is asked hands on, and a node makes of an order: the rule's engine as it is now.
+fn order(world: &mut World, node: u64) -> Option<ReplicaSpec> {
+    let described = described(world);
+    let (member, _) = described.members.iter().find(|(member, _)| member.node == NodeId(node))?;
+    let rule: Rule = described.rule.parse().unwrap();
+    let spec = spec(node, 0);
+    Some(ReplicaSpec { rule: described.rule.into(), engine: rule.engine?.into(), replica: member.replica, ..spec })
+}
+
+/// A member is made anew where it is, as its leader's own word tells the node.
+fn renew(world: &mut World, node: u64) {
+    let old = described(world).members.iter().find(|(member, _)| member.node == NodeId(node)).unwrap().0.replica;
+    for _ in 0..20 {
+        let leader = world.leader();
+        let renew = AdminCommand::RenewMember { node: NodeId(node), replica: old };
+        let ticket = world.submit(leader, 10_000, LocalKind::Admin(renew));
+        for _ in 0..100 {
+            world.run(50);
+            match world.completions.remove(&ticket) {
+                Some(LocalOutcome::AdminDone { .. }) => return,
+                Some(_) => break, // It handed over, or a change is under way: asked again.
+                None => {}
+            }
+            if let Some(spec) = order(world, node).filter(|spec| spec.replica > old) {
+                let now = world.now;
+                let _there_already = world.lane(node).create_replica(now, spec);
+            }
+        }
+    }
+    panic!("node {node} keeps replica {old}");
+}
+
+#[test]
+fn a_cluster_whose_rule_names_an_engine_moves_where_it_stands() {
+    let root = scratch();
+    let mut world = world(&root, 3, &["lmdb", "lmdb", "lmdb"], 0);
+    fill(&mut world, "before", 60);
+    world.run(500);
+    assert_eq!(described(&mut world).engine_since, ReplicaId(0));
+    set_engine(&mut world, "redb");
+    let first = described(&mut world);
+    assert_eq!((first.engine_since, first.rule.contains("engine=redb")), (ReplicaId(4), true), "{first:?}");
+    for node in 1..=3 {
+        renew(&mut world, node);
+        // Asked again, as by somebody who never got the answer: what was moved stays where it is.
+        set_engine(&mut world, "redb");
+        world.put(&format!("behind-{node}"), "v");
+    }
+    world.run(500);
+    world.assert_equal(3);
+    let last = described(&mut world);
+    assert!(last.members.iter().all(|(member, _)| member.replica >= ReplicaId(4) && !member.learner), "{last:?}");
+    assert_eq!((last.engine.as_str(), last.engine_since), ("redb", ReplicaId(4)));
+    // What was chosen is in every engine, and outlives all of them.
+    (1..=3).for_each(|node| world.kill(node));
+    for node in 1..=3 {
+        world.start(NodeId(node));
+    }
+    world.run(3_000);
+    assert_eq!(described(&mut world).rule, last.rule);
+    for node in 1..=3 {
+        assert!(world.get(node, "before-59", ReadConsistency::Eventual).is_some(), "node {node}");
+        world.kill(node);
+        assert_eq!(engines(root.path(), node)()[0].spaces(), Ok(vec![]), "what was in lmdb is gone");
+        world.start(NodeId(node));
+    }
+}
+
+#[test]
+fn of_two_voters_none_is_made_anew_where_it_stands() {
+    let root = scratch();
+    let mut world = world(&root, 2, &["lmdb", "lmdb"], 0);
+    let leader = world.leader();
+    let renew = AdminCommand::RenewMember { node: NodeId(3 - leader), replica: ReplicaId(3 - leader) };
+    let ticket = world.submit(leader, 10_000, LocalKind::Admin(renew));
+    world.run(50);
+    match world.completions.remove(&ticket) {
+        Some(LocalOutcome::Refused(refusal)) => assert!(refusal.message.contains("add a node"), "{refusal}"),
+        other => panic!("{other:?}"),
+    }
 }

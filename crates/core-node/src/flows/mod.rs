@@ -49,6 +49,7 @@ pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> R
         learner: member.learner,
         matched: LogIndex(0),
         kept: None,
+        moves: false,
         up: true,
     };
     let info = ClusterInfo {

@@ -1,10 +1,12 @@
 //! One member's place in a cluster goes to another node: its node is gone for good, is being
-//! decommissioned, or an operator wants it elsewhere.
+//! decommissioned, or an operator wants it elsewhere. Or its replica is of an earlier engine than its cluster's rule:
+//! then the place may stay on its node, if there is no other.
 //!
 //!   Describe (leader) ─▶ what is missing?
 //!      a learner is there already ─▶ it takes the place        (an earlier attempt got that far)
 //!      more members than the rule wants ─▶ the member goes
 //!      else ─▶ ElectReplacement (allocator) ─▶ ReplaceMember ─▶ done
+//!                 └─ nobody, and the engine is an earlier one ─▶ RenewMember ─▶ done
 //!
 //! Always: decided anew from what the leader says, so that a flow that was cut short is taken up by the
 //! next one; the rule is met or the flow refuses. Not here: which members (moves.rs), the change of
@@ -16,7 +18,7 @@ use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
+use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal, ReplicaId};
 use core::time::Duration;
 use core_backends::allocator::{Query, Reply};
 use core_cluster::api::{AdminCommand, ClusterDescription, Member};
@@ -32,11 +34,20 @@ enum Stage {
     Change,
 }
 
+/// A replica of an earlier engine.
+struct Renewal {
+    /// What the map knows of its node.
+    node: Option<NodeRecord>,
+    /// The replica, and the engine it is to be in, once the cluster was asked.
+    wanted: Option<(ReplicaId, String)>,
+}
+
 /// See the file's header.
 pub struct MoveFlow {
     name: ClusterName,
     from: NodeId,
     to: Option<NodeId>,
+    renewal: Option<Renewal>,
     /// For a given `to`: the node map, since the rule is checked here and not by the allocator.
     nodes: Vec<NodeRecord>,
     spread: u64,
@@ -47,7 +58,14 @@ pub struct MoveFlow {
 impl MoveFlow {
     /// To whom the rule and the scores say. `spread` breaks ties (`core_placement::elect_spread`).
     pub fn elected(name: ClusterName, from: NodeId, spread: u64) -> MoveFlow {
-        MoveFlow { name, from, to: None, nodes: Vec::new(), spread, stage: Stage::Describe, at: None }
+        MoveFlow { name, from, to: None, renewal: None, nodes: Vec::new(), spread, stage: Stage::Describe, at: None }
+    }
+
+    /// A replica of an earlier engine: to whom the rule and the scores say, else anew where it is. `node`: what the map
+    /// knows of that.
+    pub fn renewed(name: ClusterName, from: NodeId, spread: u64, node: Option<NodeRecord>) -> MoveFlow {
+        let renewal = Some(Renewal { node, wanted: None });
+        MoveFlow { renewal, ..MoveFlow::elected(name, from, spread) }
     }
 
     /// To this node, if the rule allows it.
@@ -76,12 +94,24 @@ impl MoveFlow {
             Ok(rule) => rule,
             Err(refusal) => return Step::Done(Err(refusal.into())),
         };
+        if let Some(renewal) = &mut self.renewal {
+            if leaving.replica >= described.engine_since {
+                return self.done();
+            }
+            renewal.wanted = rule.engine.clone().map(|engine| (leaving.replica, engine));
+        }
         let staying = members.len() - 1;
+        let renews = self.renewal.is_some();
         let joining = members.iter().find(|member| member.learner && member.node != self.from);
-        if leaving.learner || staying >= rule.size && joining.is_none() && self.to.is_none() {
+        if leaving.learner && renews {
+            return Step::Wait(AGAIN);
+        }
+        if leaving.learner || staying >= rule.size && joining.is_none() && self.to.is_none() && !renews {
             return self.change(AdminCommand::RemoveMember { node: self.from });
         }
         match joining {
+            // A newcomer of an earlier engine would only have to be moved again.
+            Some(joining) if renews && joining.replica < described.engine_since => Step::Wait(AGAIN),
             Some(joining) if self.to.is_none_or(|to| to == joining.node) && staying >= rule.size => {
                 self.replace((joining.node, joining.disk))
             }
@@ -122,6 +152,22 @@ impl MoveFlow {
                 Step::Done(Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into()))
             }
         }
+    }
+
+    /// There is no other node for it: it is made anew where it is, if its node is there and offers the engine.
+    fn renew(&mut self, refused: Failure) -> Step {
+        let Some(Renewal { node, wanted: Some((replica, engine)) }) = &self.renewal else {
+            return Step::Done(Err(refused));
+        };
+        if node.as_ref().is_some_and(|record| record.up && record.offers(Some(engine))) {
+            let command = AdminCommand::RenewMember { node: self.from, replica: *replica };
+            return self.change(command);
+        }
+        let message = format!(
+            "node {} is down or does not offer engine {engine}, and no other can take its place ({}); start it with a build that has the engine, or add a node",
+            self.from, refused.refusal.message
+        );
+        Step::Done(Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into()))
     }
 
     fn done(&self) -> Step {
@@ -172,6 +218,7 @@ impl Planner for MoveFlow {
                     None => Step::Done(confused("move member")),
                 },
                 Ok(_) => Step::Done(confused("move member")),
+                Err(failure) if failure.refusal.code == "PlacementRefused" => self.renew(failure),
                 Err(failure) => self.again_or(failure),
             },
             (Stage::Change, Ok(CallReply::Done { at })) => {

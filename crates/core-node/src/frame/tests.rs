@@ -46,6 +46,7 @@ fn description() -> ClusterDescription {
         name: name(),
         rule: "size=1".into(),
         engine: "lmdb".into(),
+        engine_since: ReplicaId(4),
         leader: Some(NodeId(2)),
         term: Term(3),
         commit: LogIndex(4),
@@ -91,6 +92,8 @@ fn cluster_items() -> Vec<Item> {
         forward(LocalKind::Admin(AdminCommand::RemoveMember { node: NodeId(1) })),
         forward(LocalKind::Admin(AdminCommand::ReplaceDisk { node: NodeId(1), disk: DiskId(2) })),
         forward(LocalKind::Admin(AdminCommand::ReplaceMember { from: NodeId(3), node: NodeId(1), disk: DiskId(2) })),
+        forward(LocalKind::Admin(AdminCommand::RenewMember { node: NodeId(1), replica: ReplicaId(2) })),
+        forward(LocalKind::Admin(AdminCommand::SetEngine { engine: "redb".into() })),
         forward(LocalKind::Admin(AdminCommand::TransferLeader { node: NodeId(1) })),
         forward(LocalKind::Admin(AdminCommand::SetDefaultConsistency {
             consistency: None,

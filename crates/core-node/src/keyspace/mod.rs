@@ -15,6 +15,7 @@ mod at_rest;
 mod create;
 mod delete;
 mod document;
+mod engine;
 mod map;
 mod read;
 mod reshard;
@@ -32,6 +33,7 @@ pub use delete::DeleteKeyspace;
 pub use document::{
     cluster_name, document_key, validate_name, Document, KeyspaceSpec, KeyspaceState, KEYSPACE_NAME_BYTES_MAX,
 };
+pub use engine::SetEngine;
 pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Payload, Retry, Routed};
 pub use read::{DescribeKeyspace, ListKeyspaces};
 pub use reshard::StartReshard;
@@ -60,6 +62,7 @@ pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<dyn
         Action::DeleteKeyspace { keyspace } => Box::new(DeleteKeyspace::new(keyspace.clone())),
         Action::DescribeKeyspace { keyspace } => Box::new(DescribeKeyspace::new(keyspace.clone())),
         Action::ListKeyspaces => Box::new(ListKeyspaces::new()),
+        Action::SetEngine { target, engine } => Box::new(SetEngine::new(target.clone(), engine.clone())),
         Action::Reshard { keyspace, clusters } => Box::new(StartReshard::new(keyspace.clone(), *clusters)),
         Action::KvScan { target: base_types::action::KvTarget::Keyspace(keyspace), .. } => {
             Box::new(ScanKeyspace::new(keyspace.clone(), ScanRequest::from_action(action)?, map.cloned()))

@@ -54,6 +54,7 @@ fn cluster() -> ClusterInfo {
             learner: false,
             matched: LogIndex(10),
             kept: None,
+            moves: false,
             up: true,
         }],
         engine: Some("lmdb".into()),

@@ -39,7 +39,7 @@ fn full_body(name: &str, fields: &[&str]) -> String {
         r#"{{"action":"{name}","consistency":"strong","read_consistency":"eventual","deadline_ms":9,"request_id":"r""#
     );
     for field in fields.iter().filter(|field| !field.ends_with("_base64")) {
-        if *field == "cluster" && fields.contains(&"keyspace") {
+        if matches!(*field, "cluster" | "name") && fields.contains(&"keyspace") {
             continue;
         }
         let value = match *field {
