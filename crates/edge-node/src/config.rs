@@ -161,6 +161,8 @@ pub struct EngineSection {
     pub cache_bytes: u64,
     /// The most bytes one lane's redb or sqlite may grow to; zero: as many as the disk has.
     pub file_bytes_max: u64,
+    /// What rocksdb keeps beside every key, besides checksums: names of `crate::engines::check_providers`.
+    pub metahive_providers: Vec<String>,
     pub lmdb: LmdbSection,
     pub object: ObjectSection,
 }
@@ -242,6 +244,7 @@ impl Default for EngineSection {
             default: "lmdb".into(),
             cache_bytes: 64 << 20,
             file_bytes_max: 0,
+            metahive_providers: Vec::new(),
             lmdb: LmdbSection::default(),
             object: ObjectSection::default(),
         }

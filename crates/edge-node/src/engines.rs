@@ -66,6 +66,22 @@ pub fn check_place(url: &str) -> Result<(), (String, String)> {
     }
 }
 
+/// Judges the names of what rocksdb is to keep beside every key: what is wrong with one, and what to do.
+#[cfg(feature = "engine-rocksdb")]
+pub fn check_providers(names: &[String]) -> Result<(), (String, String)> {
+    match names.iter().find(|name| !engine_rocksdb::PROVIDERS.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err((format!("{name:?}"), format!("use {}", engine_rocksdb::PROVIDERS.join(", ")))),
+    }
+}
+
+/// Judges the names of what rocksdb is to keep beside every key: this build has none.
+#[cfg(not(feature = "engine-rocksdb"))]
+pub fn check_providers(names: &[String]) -> Result<(), (String, String)> {
+    let remedy = "leave it out, or use a build with the cargo feature engine-rocksdb";
+    names.first().map_or(Ok(()), |name| Err((format!("{name:?}"), remedy.into())))
+}
+
 /// Opens a lane's engines in its directory. The note is for whoever finds an engine's data without the node
 /// (`Origin::note`).
 pub fn open(lane: &Path, identity: &str, note: &str, section: &EngineSection) -> Result<Vec<Arc<dyn Engine>>, String> {
@@ -129,8 +145,10 @@ fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'stati
     }
     #[cfg(feature = "engine-rocksdb")]
     {
+        let providers = section.metahive_providers.iter().filter_map(|name| engine_rocksdb::provider(name));
         let config = engine_rocksdb::RocksConfig {
             cache_bytes: section.cache_bytes,
+            providers: providers.collect(),
             identity: identity.into(),
             ..Default::default()
         };

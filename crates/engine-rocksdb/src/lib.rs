@@ -29,7 +29,8 @@ mod tests;
 use base_engine::stored::{Directory, RawStore, SnapshotLimits, StoredEngine};
 use base_engine::EngineError;
 pub use metahive::{
-    Counters, Damage, Described, Kept, MetadataProvider, SizeAndAge, Verdict, VerifiedFile, PAYLOAD_BYTES_MAX,
+    provider, Counters, Damage, Described, Kept, MetadataProvider, SizeAndAge, Verdict, VerifiedFile,
+    PAYLOAD_BYTES_MAX, PROVIDERS,
 };
 use std::path::Path;
 use std::sync::Arc;

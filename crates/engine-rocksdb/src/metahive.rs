@@ -20,6 +20,7 @@ use std::ffi::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::from_mut;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What all providers together may keep of one entry; `kPayloadBytesMax` of the shim.
 pub const PAYLOAD_BYTES_MAX: usize = 256;
@@ -133,6 +134,8 @@ pub struct SizeAndAge {
 impl SizeAndAge {
     /// Its bytes' tag.
     pub const TAG: u8 = 1;
+    /// Its name in node.toml.
+    pub const NAME: &str = "size_and_age";
 
     /// `seconds`: the clock, in whole seconds since 1970.
     pub fn new(seconds: fn() -> u64) -> SizeAndAge {
@@ -144,6 +147,16 @@ impl SizeAndAge {
         let (size, since) = kept.split_first_chunk::<4>()?;
         Some((u32::from_le_bytes(*size), u64::from_le_bytes(since.try_into().ok()?)))
     }
+}
+
+/// The names of the providers that a node can be told to use, as node.toml writes them.
+pub const PROVIDERS: &[&str] = &[SizeAndAge::NAME];
+
+/// The provider of a name.
+pub fn provider(name: &str) -> Option<Arc<dyn MetadataProvider>> {
+    // A clock before 1970 says nothing of ages.
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    (name == SizeAndAge::NAME).then(|| Arc::new(SizeAndAge::new(seconds)) as Arc<dyn MetadataProvider>)
 }
 
 impl MetadataProvider for SizeAndAge {

@@ -281,6 +281,10 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         let remedy = crate::engines::remedy(&file.engine.default);
         return checker.refuse(format!("{line}engine.default is {:?}", file.engine.default), &remedy);
     }
+    if let Err((found, remedy)) = crate::engines::check_providers(&file.engine.metahive_providers) {
+        let line = checker.line("metahive_providers =", 0);
+        return checker.refuse(format!("{line}engine.metahive_providers names {found}"), &remedy);
+    }
     if let Err((found, remedy)) = crate::engines::check_place(&file.engine.object.url) {
         let line = checker.line("url =", 0);
         return checker.refuse(format!("{line}engine.object.url is {found}"), &remedy);

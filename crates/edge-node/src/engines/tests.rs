@@ -56,3 +56,42 @@ fn an_unknown_name_comes_with_those_that_are_there() {
     let lazy = Lazy::new("x", "/proc/no/such".into(), Box::new(|_| Err(EngineError::Io("never".into())))).unwrap();
     assert!(lazy.write(&put()).unwrap_err().to_string().contains("/proc/no/such"));
 }
+
+#[test]
+fn providers_are_known_by_name_or_refused_with_what_to_do() {
+    assert_eq!(check_providers(&[]), Ok(()));
+    let known = cfg!(feature = "engine-rocksdb");
+    assert_eq!(check_providers(&["size_and_age".into()]).is_ok(), known);
+    let (found, remedy) = check_providers(&["colour".into()]).unwrap_err();
+    assert_eq!(found, r#""colour""#);
+    assert!(remedy.contains(if known { "size_and_age" } else { "engine-rocksdb" }), "{remedy}");
+}
+
+/// As a node has it that is told to in node.toml: what is beside a key is read from its files.
+#[cfg(feature = "engine-rocksdb")]
+#[test]
+fn what_a_node_is_told_to_keep_beside_keys_is_there() {
+    use base_engine::stored::format::pair_key;
+    use engine_rocksdb::{RocksConfig, SizeAndAge};
+    let home = tempfile::tempdir().unwrap();
+    let beside = |section: &EngineSection, key: &str| {
+        let space = SpaceId(1);
+        let put = |key: &str| BatchOperation::Put { space, key: key.to_owned().into(), value: "value".into() };
+        let rocks = |section: &EngineSection| {
+            open(home.path(), "", "", section).unwrap().into_iter().find(|engine| engine.name() == "rocksdb").unwrap()
+        };
+        // The last key of a table has its metadata elsewhere.
+        let operations = vec![put(key), put("last"), BatchOperation::Durable { space, index: LogIndex(7) }];
+        rocks(section).write(&WriteBatch { operations }).unwrap();
+        // Opened again, what is in the journal reaches a table.
+        drop(rocks(section));
+        let engine = engine_rocksdb::open(home.path().join("rocksdb"), RocksConfig::default()).unwrap();
+        let kept = engine.store().metadata(&pair_key(space, key.as_bytes())).unwrap();
+        kept.first().and_then(|kept| kept.of(SizeAndAge::TAG)).and_then(SizeAndAge::read)
+    };
+    assert_eq!(beside(&section(), "before"), None);
+    let mut told = section();
+    told.metahive_providers = vec![SizeAndAge::NAME.into()];
+    let (bytes, since) = beside(&told, "k").unwrap();
+    assert!(bytes >= 5 && since > 1_700_000_000, "{bytes} bytes since {since}");
+}
