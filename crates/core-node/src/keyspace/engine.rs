@@ -55,7 +55,7 @@ enum Stage {
     /// From this cluster on.
     Look(usize),
     Check,
-    Write(Document),
+    Write(Box<Document>),
     Set(usize),
     Resolve(usize),
     Tell(usize),
@@ -213,7 +213,7 @@ impl Set {
             return self.set(0);
         }
         let call = store::write_document(&document, Some(version));
-        self.stage = Stage::Write(document);
+        self.stage = Stage::Write(Box::new(document));
         one(call)
     }
 
