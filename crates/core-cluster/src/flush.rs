@@ -9,7 +9,8 @@
 use crate::api::{EngineAnswer, EngineJob, EngineWork};
 use crate::buggify::Point;
 use crate::meta::META_KEY;
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use crate::sizes::ENGINE_JOBS_MAX;
 use base_engine::{BatchOperation, EngineError, VerifiedPart, WriteBatch};
 use base_types::codec::Encode;

@@ -8,7 +8,8 @@
 //! whose stamp lets every member forget the same; each such entry forgets something.
 //! Not here: how long an id is kept (`replica.rs`), the quiet itself (`lane.rs`).
 
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
+use crate::shared::Shared;
 
 use base_types::Tick;
 

@@ -3,126 +3,42 @@
 //! Always: time is handed on in ticks before anything else of a turn sees it (a follower's promise
 //! is counted in ticks, and must not start late and end early); only replicas that were touched are
 //! looked at; a quiet replica costs nothing.
+//! Not here: how it comes up again (lane/opening.rs), what it tells of itself (lane/views.rs), which clusters were destroyed
+//! (tombstones.rs).
+
+mod opening;
+mod views;
+
+pub use opening::LaneError;
 
 use crate::api::*;
-use crate::buggify::Buggify;
-use crate::common::Common;
-use crate::flush::{flush_engine, JobTarget, Jobs};
+use crate::flush::{flush_engine, JobTarget};
 use crate::lost::Lost;
 use crate::meta::STATE_TOMBSTONES;
-use crate::meta::{
-    ClusterMeta, ReplicaRecord, FIRST_INDEX, FIRST_TERM, LABEL_KEY, MEMBERS_MAX, META_KEY, STATE_REPLICA,
-};
-use crate::overlay::BackendView;
+use crate::meta::{ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA};
 use crate::reads::WaitingRead;
-use crate::replica::{Replica, Shared, Write};
+use crate::replica::Replica;
 use crate::scrub::Scrub;
+use crate::shared::Shared;
 use crate::snapshot::Piece;
+use crate::tombstones::Tombstones;
 use crate::touched::Touched;
-use crate::wire::{Payload, TellOrder};
-use base_engine::{Direction, Engine, EngineError, KeyRange};
-use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use crate::wire::Payload;
+use crate::writes::Write;
+use base_engine::EngineError;
+use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::sizes::Sizes;
-use base_types::{
-    BackendKind, ClusterId, ClusterName, ErrorKind, Generation, LogIndex, NodeId, Refusal, ReplicaId, SpaceId, Tick,
-};
+use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
 use bytes::Bytes;
-use core_backends::metadata;
-use core_log::{BatchNumber, Damage, Log, LogDisk, LogError, SegmentId};
+use core_log::{BatchNumber, SegmentId};
 use core_raft::{HardState, MessageKind, Role, STATE_HARD};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::ControlFlow;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Destroyed clusters remembered, so that a late message cannot make a blank voter of one.
-const TOMBSTONES_MAX: usize = 1024;
-/// What one takes in their record.
-const TOMBSTONE_BYTES_MAX: usize = 20;
 /// What a gap between two turns counts at most for the time that request ids expire by.
 const STEADY_GAP_MAX: Duration = Duration::from_millis(500);
 /// Ticks handed on at once after a pause; the rest of the pause is skipped.
 const TICKS_AT_ONCE_MAX: u64 = 64;
-
-/// Why a lane cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum LaneError {
-    /// The log cannot be read.
-    #[error("log: {0}")]
-    Log(#[from] LogError),
-    /// An engine cannot be read.
-    #[error("engine: {0}")]
-    Engine(#[from] EngineError),
-    /// A record of ours does not decode.
-    #[error(
-        "{what} of cluster {cluster} does not decode: {error}; the data directory is damaged or of a newer version"
-    )]
-    Record {
-        /// Which record.
-        what: &'static str,
-        /// Whose.
-        cluster: ClusterId,
-        /// Why.
-        error: DecodeError,
-    },
-}
-
-/// Clusters destroyed here with the latest replica that was, and the id below which all that are not
-/// here count as destroyed.
-#[derive(Default)]
-pub(crate) struct Tombstones {
-    floor: u64,
-    ids: BTreeMap<ClusterId, ReplicaId>,
-}
-
-impl Encode for Tombstones {
-    fn encode(&self, out: &mut Writer) {
-        out.u64(self.floor).varint(self.ids.len() as u64);
-        for (id, replica) in &self.ids {
-            out.u64(id.0).varint(replica.0);
-        }
-    }
-
-    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let floor = input.u64("floor")?;
-        let count = input.count("tombstones")?;
-        let mut ids = BTreeMap::new();
-        for _ in 0..count {
-            ids.insert(ClusterId(input.u64("cluster")?), ReplicaId(input.varint("replica")?));
-        }
-        Ok(Tombstones { floor, ids })
-    }
-}
-
-impl Tombstones {
-    /// All clusters up to this that are not here count as destroyed.
-    pub(crate) fn raise_floor(&mut self, floor: u64) {
-        self.floor = self.floor.max(floor);
-    }
-
-    pub(crate) fn bury(&mut self, cluster: ClusterId, replica: ReplicaId, bytes_max: usize) {
-        let latest = self.ids.entry(cluster).or_insert(replica);
-        *latest = replica.max(*latest);
-        let count_max = TOMBSTONES_MAX.min(bytes_max / TOMBSTONE_BYTES_MAX);
-        while self.ids.len() > count_max {
-            let Some((oldest, _)) = self.ids.pop_first() else { return };
-            self.floor = self.floor.max(oldest.0);
-        }
-    }
-
-    /// Whether such a replica must not be made: a first member never again, a later one only under a
-    /// higher id, for what an earlier one promised is forgotten.
-    fn holds(&self, cluster: ClusterId, replica: ReplicaId, joins_later: bool) -> bool {
-        match self.ids.get(&cluster) {
-            Some(latest) => !joins_later || replica <= *latest,
-            None => cluster.0 <= self.floor && !joins_later,
-        }
-    }
-}
 
 /// All clusters of one core.
 pub struct Lane {
@@ -147,157 +63,6 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Recovers the lane: log, replicas. The notes are for the operator.
-    pub fn open(
-        config: LaneConfig,
-        engines: Vec<Arc<dyn Engine>>,
-        disk: &mut dyn LogDisk,
-        now: Tick,
-    ) -> Result<(Lane, Vec<String>), LaneError> {
-        let (log, report) = Log::recover(disk, config.log.clone(), config.log_identity)?;
-        let guard = Duration::from_millis(config.tick_ms * (config.election_ticks as u64 + 1));
-        let mut lane = Lane {
-            shared: Shared {
-                log: Rc::new(RefCell::new(log)),
-                engines: engines.into_iter().map(|engine| (engine.name().to_string(), engine)).collect(),
-                common: Common::default(),
-                output: LaneOutput::default(),
-                statistics: LaneStatistics::default(),
-                awaiting_sync: VecDeque::new(),
-                drops: VecDeque::new(),
-                jobs: Jobs::default(),
-                down: BTreeSet::new(),
-                no_vote_until: now + guard,
-                next_space: 0,
-                next_snapshot: 0,
-                disk_full: false,
-                storage_failed: false,
-                snapshot_senders: 0,
-                flush_soon: false,
-                steady: Duration::ZERO,
-                last_turn: now,
-                witnessed: Vec::new(),
-                buggify: Buggify::new(config.seed, config.buggify_until),
-                told: TellOrder { life: xxh3_64_with_seed(b"life of a lane", config.seed), number: 0 },
-                config,
-            },
-            replicas: BTreeMap::new(),
-            tombstones: Tombstones::default(),
-            lost: Lost::new(),
-            touched: Touched::default(),
-            awake: BTreeSet::new(),
-            dirty: BTreeSet::new(),
-            dirty_order: BTreeSet::new(),
-            next_tick: Tick::NEVER,
-            ticks: 0,
-            scrub: Scrub::default(),
-        };
-        let (rate, round_ms) = (lane.shared.config.scrub_bytes_per_second, lane.shared.config.scrub_round_ms);
-        lane.scrub = Scrub::new(lane.shared.engines.keys(), rate, round_ms, now);
-        if planted(Mutant::VoteAfterRestart) {
-            lane.shared.no_vote_until = now;
-        }
-        let mut notes = report.notes.clone();
-        lane.open_replicas(now, &mut notes)?;
-        lane.note_damage(&report.damage, &mut notes);
-        lane.drop_orphans()?;
-        Ok((lane, notes))
-    }
-
-    fn open_replicas(&mut self, now: Tick, notes: &mut Vec<String>) -> Result<(), LaneError> {
-        let clusters = self.shared.log.borrow().clusters();
-        for cluster in clusters {
-            let log = self.shared.log.borrow();
-            let record = log.state(cluster, STATE_REPLICA);
-            let buried = log.state(cluster, STATE_TOMBSTONES);
-            drop(log);
-            if let Some(bytes) = buried {
-                self.tombstones = Tombstones::from_bytes(bytes).map_err(|error| LaneError::Record {
-                    what: "list of the destroyed",
-                    cluster,
-                    error,
-                })?;
-            }
-            let Some(bytes) = record else {
-                if cluster != ClusterId(0) {
-                    self.note_lost(cluster, notes);
-                }
-                continue;
-            };
-            let record = ReplicaRecord::from_bytes(bytes).map_err(|error| LaneError::Record {
-                what: "replica record",
-                cluster,
-                error,
-            })?;
-            self.shared.next_space = self.shared.next_space.max(record.space.0);
-            let replica = self.open_replica(record, now, notes)?;
-            if let Some(repair) = &replica.repair {
-                let _shown_in_notes = repair;
-                notes.push(format!("cluster {}: entries rotted; asking the other members for them", replica.spec.name));
-            }
-            self.add(now, replica);
-        }
-        Ok(())
-    }
-
-    /// A replica whose engine has lost what it must know to begin is rebuilt from the others, if there are any.
-    fn open_replica(
-        &mut self,
-        record: ReplicaRecord,
-        now: Tick,
-        notes: &mut Vec<String>,
-    ) -> Result<Replica, EngineError> {
-        let alone = record.spec.initial_members.len() == 1;
-        match Replica::open(&mut self.shared, record.clone(), now) {
-            Err(EngineError::Corrupt(text)) if !alone => {
-                notes
-                    .push(format!("cluster {}: {text}; its leader is asked to replace this replica", record.spec.name));
-                self.shared.statistics.replicas_rebuilt += 1;
-                let damaged = Replica::open_damaged(&mut self.shared, record, now, text.clone());
-                damaged.ok_or(EngineError::Corrupt(text))
-            }
-            opened => opened,
-        }
-    }
-
-    /// State that rotted in every copy cannot be mended: those replicas must be replaced.
-    fn note_damage(&mut self, damage: &[Damage], notes: &mut Vec<String>) {
-        for finding in damage {
-            let clusters = match finding {
-                Damage::Entry { .. } => continue,
-                Damage::State { cluster: ClusterId(0), kind: STATE_TOMBSTONES } => {
-                    let known = self.shared.log.borrow().clusters();
-                    self.bury_all(&known, notes);
-                    continue;
-                }
-                Damage::State { cluster, .. } => vec![*cluster],
-                Damage::Unknown { clusters } => clusters.clone(),
-            };
-            for cluster in clusters {
-                if let Some(replica) = self.replicas.get_mut(&cluster) {
-                    notes.push(format!("cluster {}: its records rotted beyond repair", replica.spec.name));
-                    replica.damage(&mut self.shared, "its log records rotted beyond repair".into());
-                }
-            }
-        }
-    }
-
-    /// Spaces that no replica owns are dropped: left by a crash between staging and installing, or while being
-    /// dropped. Not where a replica's record rotted: it may be its space.
-    fn drop_orphans(&mut self) -> Result<(), LaneError> {
-        let owned: BTreeSet<SpaceId> = self.replicas.values().map(|replica| replica.space).collect();
-        let engines: Vec<Arc<dyn Engine>> = self.shared.engines.values().cloned().collect();
-        for engine in engines {
-            for space in engine.spaces()? {
-                self.shared.next_space = self.shared.next_space.max(space.0);
-                if !owned.contains(&space) && self.lost.is_empty() {
-                    self.shared.jobs.drop_space(engine.name(), space);
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn add(&mut self, now: Tick, replica: Replica) {
         let cluster = replica.spec.cluster;
         if let Some(since) = replica.dirty_since {
@@ -973,133 +738,5 @@ impl Lane {
     /// The last batch of the log that is durable: never less in a later life on the same disk.
     pub fn durable_batch(&self) -> u64 {
         self.shared.log.borrow().synced().0
-    }
-
-    /// A replica at a glance.
-    pub fn view(&self, cluster: ClusterId) -> Option<ReplicaView> {
-        self.replicas.get(&cluster).map(|replica| view_of(replica))
-    }
-
-    /// Every replica, by cluster id.
-    pub fn views(&self) -> Vec<ReplicaView> {
-        self.replicas.values().map(|replica| view_of(replica)).collect()
-    }
-
-    /// Every cluster led here, by cluster id, with what is applied: for who looks at all of them often.
-    pub fn each_led(&self, visit: &mut dyn FnMut(ClusterId, &base_types::ClusterName, LogIndex)) {
-        let led = self.replicas.iter().filter(|(_, replica)| replica.is_leader());
-        led.for_each(|(cluster, replica)| visit(*cluster, &replica.spec.name, replica.meta.applied));
-    }
-
-    /// Every replica in short, by cluster id: for who looks often.
-    pub fn glances(&self) -> Vec<Glance> {
-        let glances = self.replicas.iter().map(|(cluster, replica)| Glance {
-            cluster: *cluster,
-            generation: replica.spec.generation,
-            term: replica.term(),
-            is_leader: replica.is_leader(),
-            applied: replica.meta.applied,
-            cluster_time_ms: replica.meta.cluster_time_ms,
-            damaged: replica.damaged.is_some(),
-            blank: replica.blank,
-        });
-        glances.collect()
-    }
-
-    /// What a replica of this cluster was made of, for a new member: the same but for the replica.
-    pub fn spec(&self, cluster: ClusterId) -> Option<ReplicaSpec> {
-        self.replicas.get(&cluster).map(|replica| replica.spec.clone())
-    }
-
-    #[cfg(test)]
-    pub fn damage_for_test(&mut self, cluster: ClusterId) {
-        let replica = self.replicas.get_mut(&cluster).expect("asked for by a test");
-        replica.damage(&mut self.shared, "a test wants it so".into());
-    }
-
-    /// Counters and gauges.
-    pub fn statistics(&self) -> LaneStatistics {
-        let replicas = self.replicas.values();
-        let mut statistics = self.shared.statistics;
-        replicas.clone().for_each(|replica| replica.count_lag(&self.shared, &mut statistics));
-        LaneStatistics {
-            replicas: self.replicas.len() as u64,
-            leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
-            quiesced: replicas.clone().filter(|replica| replica.quiesced).count() as u64,
-            pairs_damaged: replicas.filter_map(|replica| replica.mending.as_ref()).map(|it| it.pairs() as u64).sum(),
-            log_segments: self.shared.log.borrow().segments_in_use() as u64,
-            log_batches: self.shared.log.borrow().synced().0,
-            ..statistics
-        }
-    }
-
-    /// How long its queues and tables are, each beside its bound.
-    pub fn sizes(&self) -> Sizes {
-        let mut sizes = Sizes::default();
-        sizes.lasting("clusters destroyed here, a lane", self.tombstones.ids.len(), TOMBSTONES_MAX);
-        self.shared.sizes(&mut sizes);
-        self.replicas.values().for_each(|replica| replica.sizes(&mut sizes));
-        sizes
-    }
-
-    /// A hash of everything a replica has applied, with the index it stands at: equal on all members
-    /// at equal index. For the simulator; walks the whole space.
-    pub fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)> {
-        let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
-        // One hash after the other, each seeded by the one before: boundaries and order count, and short
-        // pairs cost little.
-        let mut hash = 0;
-        let walked = replica.view().range_raw(KeyRange::ALL.start, None, Direction::Forward, &mut |key, value| {
-            if ![META_KEY, LABEL_KEY].contains(&key) {
-                hash = xxh3_64_with_seed(value, xxh3_64_with_seed(key, hash));
-            }
-            ControlFlow::Continue(())
-        });
-        walked.ok()?;
-        let meta = ClusterMeta { membership: Rc::default(), ..replica.meta.clone() };
-        Some((replica.meta.applied, xxh3_64_with_seed(&meta.to_bytes(), hash)))
-    }
-
-    /// The commands applied since this was last called, of the kind that is witnessed. For the simulator.
-    pub fn take_witnessed(&mut self) -> Vec<Witnessed> {
-        core::mem::take(&mut self.shared.witnessed)
-    }
-
-    /// A cluster's name and the partitions that its replica here serves, each with its epoch. For the simulator.
-    pub fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<metadata::Scope>)> {
-        let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
-        let (name, backend) = (replica.spec.name.clone(), BackendKind::Metadata);
-        if !name.has(backend) {
-            return None;
-        }
-        let space = BackendView { view: replica.view(), backend: backend as u8 };
-        let asked = metadata::Query::Partitions.to_bytes();
-        let reply = core_backends::query(backend, replica.meta.cluster_time_ms, &space, &asked).ok()?;
-        let Ok(metadata::Reply::Partitions(known)) = core_backends::decode_reply(reply) else { return None };
-        let served = known.into_iter().filter(|info| info.state.serves()).map(|info| info.scope).collect();
-        Some((name, served))
-    }
-}
-
-fn view_of(replica: &Replica) -> ReplicaView {
-    ReplicaView {
-        cluster: replica.spec.cluster,
-        generation: replica.spec.generation,
-        name: replica.spec.name.clone(),
-        replica: replica.spec.replica,
-        space: replica.space,
-        leader: replica.leader_node(),
-        is_leader: replica.is_leader(),
-        is_learner: replica.meta.membership.learners.contains(&replica.spec.replica),
-        term: replica.term(),
-        commit: replica.group.as_ref().map_or(LogIndex(0), |group| group.commit()),
-        applied: replica.meta.applied,
-        quiesced: replica.quiesced,
-        damaged: replica.damaged.is_some(),
-        mending: replica.has_damage(),
-        blank: replica.blank,
-        members: replica.meta.members.clone(),
-        engine_since: replica.meta.engine_since(),
-        cluster_time_ms: replica.meta.cluster_time_ms,
     }
 }

@@ -8,7 +8,7 @@
 //! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
 //! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
-//! Reading order: api, lane, replica, apply, reads, admin, snapshot, repair, mend, scrub, verify, flush, tail.
+//! Reading order: api, lane, replica, writes, apply, reads, admin, snapshot, repair, mend, scrub, verify, flush, tail.
 
 mod admin;
 pub mod api;
@@ -30,12 +30,15 @@ mod replica;
 mod request_ids;
 mod room;
 mod scrub;
+mod shared;
 mod sizes;
 mod snapshot;
 mod tail;
+mod tombstones;
 mod touched;
 mod verify;
 mod wire;
+mod writes;
 
 pub use entry::COMMANDS_PER_ENTRY_MAX;
 pub use lane::{Lane, LaneError};

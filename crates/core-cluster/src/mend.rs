@@ -21,7 +21,8 @@
 use crate::api::{Member, Notice};
 use crate::meta::{LABEL_KEY, META_KEY};
 use crate::overlay::Overlay;
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use crate::wire::{PairAnswer, Pairs, Payload, PAIRS_MAX};
 use base_engine::EngineError;
 use base_types::mutant::{planted, Mutant};

@@ -13,7 +13,8 @@
 use crate::api::LocalOutcome;
 use crate::buggify::Point;
 use crate::overlay::BackendView;
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{BackendKind, ErrorKind, LogIndex, ReadConsistency, Refusal, Term, Tick, Ticket};

@@ -8,7 +8,8 @@
 //!
 //! Not here: telling rot from a torn tail (core-log).
 
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use crate::wire::{Payload, RepairAnswer, REPAIR_INDEXES_MAX};
 use base_types::{LogIndex, NodeId, ReplicaId, Term, Tick};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,176 +7,38 @@
 //! Always: `group` is there exactly while running (or blank); a proposed write is in `proposed` until
 //! its entry is applied or leadership is lost; persisted messages wait in `Shared::awaiting_sync`.
 //! Pairs its engine lost are mended beside all that (mend.rs).
-//! Not here: applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs), writes that wait
-//! for a bucket (tail.rs).
+//! Not here: clients' writes (writes.rs), applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs),
+//! writes that wait for a bucket (tail.rs), what the replicas of a lane share (shared.rs).
 
 use crate::admin::AdminWaits;
 use crate::api::*;
-use crate::buggify::{Buggify, Point};
-use crate::common::Common;
-use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
+use crate::buggify::Point;
 use crate::mend::Mending;
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
-use crate::overlay::{BackendView, Overlay, View};
+use crate::overlay::{Overlay, View};
 use crate::reads::Reads;
 use crate::repair::Repair;
 use crate::request_ids::RequestIds;
 use crate::room::HandOver;
+use crate::shared::{AwaitingSync, Shared};
 use crate::snapshot::{Incoming, Sender};
 use crate::tail::Tails;
 use crate::verify::{Verification, Walk};
-use crate::wire::{Payload, TellOrder};
+use crate::wire::Payload;
+use crate::writes::{AbsoluteWait, Proposed, StagedWrite};
 use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{
-    BackendKind, ClusterId, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, SpaceId, Term, Tick,
-    Ticket, WriteConsistency, DEADLINE_MAX,
-};
+use base_types::{ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, SpaceId, Term, Tick, WriteConsistency};
 use bytes::Bytes;
-use core_log::{BatchNumber, Log, LogEntry};
-use core_raft::{Group, GroupConfig, GroupReady, Message, MessageKind, ProposeError, Role, SnapshotPoint};
-use std::cell::RefCell;
+use core_log::{BatchNumber, LogEntry};
+use core_raft::{Group, GroupConfig, GroupReady, Message, MessageKind, Role, SnapshotPoint};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A forwarded write whose route's clock lies further behind than this is refused (it was long under way).
-pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
-/// A route's clock further ahead than this must be rebased.
-pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
-/// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
-pub const PENDING_WRITES_MAX: usize = 65_536;
-/// Full batches that may be staged, a quarter of them for each of a leader's four flushes.
-pub const STAGED_BATCHES_MAX: u64 = 8;
-/// An overlay below this is never too large, however small the flush size is set.
-pub const OVERLAY_BYTES_MIN: u64 = 64 << 10;
 /// Rounds of make-ready in one turn; what is left goes on in the next.
 const READY_ROUNDS_MAX: usize = 16;
-
-/// What the replicas of a lane share.
-pub struct Shared {
-    pub config: LaneConfig,
-    pub buggify: Buggify,
-    pub log: Rc<RefCell<Log>>,
-    pub engines: BTreeMap<String, Arc<dyn Engine>>,
-    /// What most replicas have in common.
-    pub common: Common,
-    pub output: LaneOutput,
-    pub statistics: LaneStatistics,
-    /// Readies whose staged records are not yet durable, in batch order.
-    pub awaiting_sync: VecDeque<AwaitingSync>,
-    /// Spaces to be dropped once this batch is durable: engine, space.
-    pub drops: VecDeque<(BatchNumber, String, SpaceId)>,
-    /// Work for engine threads, and whom to tell.
-    pub jobs: crate::flush::Jobs,
-    /// Nodes known to be down.
-    pub down: BTreeSet<NodeId>,
-    /// No vote is given before this time: a restarted member may have been inside a leader's lease.
-    pub no_vote_until: Tick,
-    pub next_space: u64,
-    pub next_snapshot: u64,
-    pub disk_full: bool,
-    pub storage_failed: bool,
-    pub snapshot_senders: usize,
-    /// Something waits for the next flush (a learner's first snapshot).
-    pub flush_soon: bool,
-    /// How long the lane has been running, a gap between turns counting little (`STEADY_GAP_MAX`): a
-    /// clock that leaps must not make request ids expire before their retries have ended.
-    pub steady: Duration,
-    pub last_turn: Tick,
-    /// Commands applied since somebody last took them.
-    pub witnessed: Vec<Witnessed>,
-    /// The last word of a tail here to its leader (tail.rs). A life is drawn: nothing on the disk counts lives.
-    pub told: TellOrder,
-}
-
-/// A ready that waits for a log batch.
-pub struct AwaitingSync {
-    pub batch: BatchNumber,
-    pub cluster: ClusterId,
-    pub number: u64,
-    pub messages: Vec<Message>,
-    /// A failed or recreated group must not be told of an earlier one's readies.
-    pub life: u64,
-}
-
-impl Shared {
-    pub fn complete(&mut self, ticket: Ticket, outcome: LocalOutcome) {
-        self.output.completions.push(Completion { ticket, outcome });
-    }
-
-    /// Whether what is applied and not flushed, or staged and not synced, has outgrown its bound. Leaders
-    /// refuse writes at `times` 4; followers, who hear of them later, drop appends at twice that.
-    pub fn is_pressed(&self, times: u64) -> bool {
-        let log = self.log.borrow();
-        let staged_max = (self.config.log.batch_bytes_max as u64).saturating_mul(STAGED_BATCHES_MAX * times);
-        self.statistics.overlay_bytes > self.config.flush_bytes.max(OVERLAY_BYTES_MIN).saturating_mul(times)
-            || log.staged_bytes() > staged_max
-            || (log.is_starved() && log.prepare_failed() && times <= 4)
-    }
-
-    pub fn fail_storage(&mut self, message: String) {
-        if !self.storage_failed {
-            self.storage_failed = true;
-            self.output.notices.push(Notice::LogFailed { message });
-        }
-    }
-
-    /// Drops a space once everything staged in the log so far is durable: until then a crash would
-    /// come back to the record that names it.
-    pub fn drop_space_later(&mut self, engine: &str, space: SpaceId) {
-        let batch = self.log.borrow().staged();
-        self.drops.push_back((batch, engine.to_string(), space));
-    }
-
-    /// What waited for the log.
-    pub fn drop_spaces(&mut self) {
-        let synced = self.log.borrow().synced();
-        while let Some((_, engine, space)) = self.drops.pop_front_if(|(batch, _, _)| *batch <= synced) {
-            self.jobs.drop_space(&engine, space);
-        }
-    }
-
-    pub fn new_space(&mut self) -> SpaceId {
-        self.next_space += 1;
-        SpaceId(self.next_space)
-    }
-}
-
-/// A write that waits for the turn's entry.
-pub struct StagedWrite {
-    pub waiting: WaitingWrite,
-    pub command: EntryCommand,
-}
-
-/// A write's client side.
-#[derive(Clone, Debug)]
-pub struct WaitingWrite {
-    pub ticket: Ticket,
-    pub deadline: Tick,
-    pub level: WriteConsistency,
-    /// Already answered (hopeful, eventual).
-    pub answered: bool,
-}
-
-/// An entry of ours on its way to being committed.
-pub struct Proposed {
-    pub index: LogIndex,
-    pub term: Term,
-    /// Durable here once this batch is.
-    pub batch: BatchNumber,
-    pub writes: Vec<WaitingWrite>,
-    pub cluster_time_ms: u64,
-}
-
-/// An applied write that waits for every member, or for a bucket.
-pub struct AbsoluteWait {
-    pub waiting: WaitingWrite,
-    pub at: OrderedAt,
-    pub reply: Bytes,
-}
 
 /// One replica.
 pub struct Replica {
@@ -552,263 +414,6 @@ impl Replica {
         }
     }
 
-    /// Takes a write, or completes it at once. The reply comes when its level is reached.
-    pub fn submit_write(&mut self, shared: &mut Shared, now: Tick, ticket: Ticket, deadline: Tick, write: Write) {
-        if planted(Mutant::HopefulUnordered) && write.level(self) == WriteConsistency::Hopeful && !self.is_leader() {
-            let at = self.at(self.term(), self.meta.applied, 0);
-            let outcome = LocalOutcome::Written {
-                reply: Bytes::new(),
-                at,
-                level: WriteConsistency::Hopeful,
-                cluster_time_ms: self.meta.cluster_time_ms,
-            };
-            return shared.complete(ticket, outcome);
-        }
-        if !self.is_leader() || self.group.as_ref().is_some_and(Group::is_transferring) {
-            return shared.complete(ticket, self.not_leader());
-        }
-        if self.hand_over_if_unfit(shared, now) {
-            return shared.complete(ticket, self.not_leader());
-        }
-        if let Some(refused) = self.write_refusal(shared, &write) {
-            return shared.complete(ticket, LocalOutcome::Refused(refused));
-        }
-        let time = self.cluster_time(now);
-        let hint = write.cluster_time_ms;
-        let stale = hint.saturating_add(ROUTE_BEHIND_MS_MAX) < time || hint > time.saturating_add(ROUTE_AHEAD_MS_MAX);
-        if stale && !planted(Mutant::StaleRouteAccepted) {
-            return shared.complete(ticket, LocalOutcome::StaleRoute { cluster_time_ms: time });
-        }
-        // Nobody waits longer, and the request id is remembered by it.
-        let deadline = deadline.min(now + DEADLINE_MAX);
-        let level = self.promised_level(&write);
-        let waiting = WaitingWrite { ticket, deadline, level, answered: false };
-        if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
-            let at = self.at(applied.term, applied.index, applied.position);
-            shared.statistics.duplicates_suppressed += 1;
-            return self.complete_applied(shared, waiting, at, applied.reply, time);
-        }
-        if let Some(refusal) = self.refused_at_once(&write, time) {
-            let at = self.at(self.term(), self.meta.applied, 0);
-            let reply = core_backends::encode_reply::<crate::apply::Done>(&Err(refusal));
-            return self.complete_applied(shared, waiting, at, reply, time);
-        }
-        if let Some(refused) = self.tail_refusal(shared, level) {
-            return shared.complete(ticket, LocalOutcome::Refused(refused));
-        }
-        let remaining = deadline.since(now).as_millis() as u64;
-        let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
-        self.pending_writes += 1;
-        self.staged.push(StagedWrite {
-            waiting,
-            command: EntryCommand {
-                backend: write.backend,
-                request_id: write.request_id,
-                keep_ms,
-                command: write.command,
-            },
-        });
-    }
-
-    /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
-    /// refused when it is: where that is not sure (a partition is moving), it waits to be applied like a
-    /// strong one, and its answer says so.
-    fn promised_level(&mut self, write: &Write) -> WriteConsistency {
-        let level = write.level(self);
-        let Some(backend) = BackendKind::from_byte(write.backend) else { return level };
-        let early = level < WriteConsistency::Strong;
-        let settled = self.unsure_until <= self.meta.applied && self.meta.applied_term == self.term();
-        let space = BackendView { view: self.view(), backend: write.backend };
-        let sure = !early || (settled && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
-        if core_backends::makes_unsure(backend, &write.command) {
-            self.unsure_until = LogIndex(u64::MAX);
-        }
-        if sure {
-            level
-        } else {
-            WriteConsistency::Strong
-        }
-    }
-
-    /// What applying it would answer, where that is no answer to remember: it needs no entry of the log.
-    fn refused_at_once(&self, write: &Write, cluster_time_ms: u64) -> Option<Refusal> {
-        let backend = BackendKind::from_byte(write.backend)?;
-        let space = BackendView { view: self.view(), backend: write.backend };
-        core_backends::refused_at_once(backend, &space, cluster_time_ms, &write.command).ok().flatten()
-    }
-
-    fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
-        if shared.disk_full {
-            return Some(Refusal::new(
-                ErrorKind::Full,
-                "DiskFull",
-                format!("node {} has no room on its disk; free space or add a node", shared.config.node),
-            ));
-        }
-        let busy = self.pending_writes >= PENDING_WRITES_MAX || self.request_ids.is_full() || shared.is_pressed(4);
-        if busy {
-            return Some(Refusal::new(
-                ErrorKind::Overloaded,
-                "Overloaded",
-                format!(
-                    "cluster {} takes no more writes just now ({} wait, {} bytes wait to be written out); back off and retry",
-                    self.spec.name, self.pending_writes, shared.statistics.overlay_bytes
-                ),
-            ));
-        }
-        let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX);
-        if write.command.len() > room {
-            let message =
-                format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
-            return Some(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
-        }
-        if write.backend == entry::BACKEND_CLUSTER {
-            return None;
-        }
-        let Some(backend) = BackendKind::from_byte(write.backend).filter(|kind| self.spec.name.has(*kind)) else {
-            return Some(Refusal::invalid(
-                "UnknownBackend",
-                format!("cluster {} has no such backend; its name lists the ones it has", self.spec.name),
-            ));
-        };
-        core_backends::validate(backend, &write.command).err()
-    }
-
-    /// Answers a write that is applied, or lets it wait for every member, or for a bucket.
-    pub fn complete_applied(
-        &mut self,
-        shared: &mut Shared,
-        waiting: WaitingWrite,
-        at: OrderedAt,
-        reply: Bytes,
-        cluster_time_ms: u64,
-    ) {
-        if waiting.answered {
-            return;
-        }
-        let absolute = waiting.level == WriteConsistency::Absolute && !planted(Mutant::AbsoluteIsStrong);
-        // A refusal changed nothing: there is nothing for every member to have, and at the deadline "committed, but
-        // not everywhere" would be said of what was never done (seed 985).
-        if absolute && !core_backends::is_refusal(&reply) && !self.everywhere(at.index) {
-            self.absolute.push(AbsoluteWait { waiting, at, reply });
-            return;
-        }
-        if self.waits_for_tail(shared, waiting.level, at.index) && !core_backends::is_refusal(&reply) {
-            return self.wait_for_tail(shared, AbsoluteWait { waiting, at, reply });
-        }
-        // A write that is applied has reached at least `strong`, whatever was asked.
-        let level = waiting.level.max(WriteConsistency::Strong);
-        shared.complete(waiting.ticket, LocalOutcome::Written { reply, at, level, cluster_time_ms });
-    }
-
-    fn everywhere(&self, index: LogIndex) -> bool {
-        let replicas: Vec<ReplicaId> = self.meta.members.iter().map(|member| member.replica).collect();
-        self.group.as_ref().is_some_and(|group| group.matched_on_all(&replicas) >= index)
-    }
-
-    /// Absolute writes that every member has by now.
-    pub fn complete_absolute(&mut self, shared: &mut Shared, now: Tick) {
-        if self.absolute.is_empty() {
-            return;
-        }
-        let time = self.cluster_time(now);
-        let (done, waiting): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.absolute).into_iter().partition(|wait| self.everywhere(wait.at.index));
-        self.absolute = waiting;
-        for wait in done {
-            let outcome = LocalOutcome::Written {
-                reply: wait.reply,
-                at: wait.at,
-                level: WriteConsistency::Absolute,
-                cluster_time_ms: time,
-            };
-            shared.complete(wait.waiting.ticket, outcome);
-        }
-    }
-
-    /// The turn's writes become entries.
-    pub fn propose_staged(&mut self, shared: &mut Shared, now: Tick) {
-        if self.staged.is_empty() {
-            return;
-        }
-        let staged = std::mem::take(&mut self.staged);
-        if self.leading.is_none() {
-            self.pending_writes -= staged.len();
-            for write in staged {
-                shared.complete(write.waiting.ticket, self.not_leader());
-            }
-            return;
-        }
-        // An entry fits the log's segments too, which may be smaller than what an entry may be.
-        let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX).min(ENTRY_BYTES_MAX);
-        let size = |command: &EntryCommand| command.command.len() + entry::COMMAND_OVERHEAD_BYTES_MAX;
-        let mut rest = staged.into_iter().peekable();
-        while rest.peek().is_some() {
-            let mut bytes = 0;
-            let mut commands = Vec::new();
-            let mut writes = Vec::new();
-            while let Some(write) = rest.next_if(|write| {
-                commands.len() < COMMANDS_PER_ENTRY_MAX && (commands.is_empty() || bytes + size(&write.command) <= room)
-            }) {
-                bytes += size(&write.command);
-                commands.push(write.command);
-                writes.push(write.waiting);
-            }
-            self.propose_entry(shared, now, &commands, writes);
-        }
-    }
-
-    pub fn propose_entry(
-        &mut self,
-        shared: &mut Shared,
-        now: Tick,
-        commands: &[EntryCommand],
-        mut writes: Vec<WaitingWrite>,
-    ) {
-        let time = self.cluster_time(now);
-        let id_time = self.id_time(shared);
-        let group = self.group.as_mut().expect("a leader has a group");
-        let leaves = group.is_transferring();
-        match group.propose(entry::encode(time, id_time, commands)) {
-            Ok(index) => {
-                let term = group.term();
-                if self.unsure_until == LogIndex(u64::MAX) {
-                    self.unsure_until = index;
-                }
-                shared.statistics.proposals += 1;
-                for (position, write) in writes.iter_mut().enumerate() {
-                    let early = write.level == WriteConsistency::Hopeful
-                        || (write.level == WriteConsistency::Eventual && planted(Mutant::EventualIsHopeful));
-                    if early {
-                        write.answered = true;
-                        let at = self.at(term, index, position as u32);
-                        let level = write.level;
-                        let outcome = LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms: time };
-                        shared.complete(write.ticket, outcome);
-                    }
-                }
-                // The batch is known when the ready is made; `stage_ready` fills it in.
-                let batch = BatchNumber(u64::MAX);
-                self.proposed.push_back(Proposed { index, term, batch, writes, cluster_time_ms: time });
-            }
-            Err(error) => {
-                self.pending_writes -= writes.len();
-                for write in writes {
-                    let outcome = match error {
-                        _ if leaves => self.not_leader(),
-                        ProposeError::NotLeader => self.not_leader(),
-                        ProposeError::Dropped => LocalOutcome::Refused(Refusal::new(
-                            ErrorKind::Overloaded,
-                            "Overloaded",
-                            format!("cluster {} takes no more writes just now; back off and retry", self.spec.name),
-                        )),
-                    };
-                    shared.complete(write.ticket, outcome);
-                }
-            }
-        }
-    }
-
     /// Everything this turn led to: ready after ready until there is none.
     pub fn process(&mut self, shared: &mut Shared, now: Tick) {
         self.apply_late(shared, now);
@@ -1042,24 +647,6 @@ impl Replica {
         self.expire_admin(shared, now);
     }
 
-    fn expire_absolute(&mut self, shared: &mut Shared, now: Tick) {
-        if self.absolute.is_empty() {
-            return;
-        }
-        let late: Vec<_> = self.absolute.extract_if(.., |wait| wait.waiting.deadline <= now).collect();
-        for wait in late {
-            let missing = self.lacking(wait.at.index);
-            let outcome = LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing };
-            shared.complete(wait.waiting.ticket, outcome);
-        }
-    }
-
-    fn lacking(&self, index: LogIndex) -> Vec<NodeId> {
-        let Some(group) = self.group.as_ref() else { return Vec::new() };
-        let lacks = |member: &&Member| group.matched_on_all(&[member.replica]) < index;
-        self.meta.members.iter().filter(lacks).map(|member| member.node).collect()
-    }
-
     fn tell_changes(&mut self, shared: &mut Shared) {
         let leader = self.leader_node();
         // Members are told once the change that made them is durable here: who hears of it may destroy a
@@ -1113,20 +700,5 @@ impl Replica {
             || self.is_verifying()
             || self.damaged.is_some()
             || !self.late.is_empty()
-    }
-}
-
-/// What a write brings along.
-pub struct Write {
-    pub backend: u8,
-    pub command: Bytes,
-    pub consistency: Option<WriteConsistency>,
-    pub request_id: RequestId,
-    pub cluster_time_ms: u64,
-}
-
-impl Write {
-    fn level(&self, replica: &Replica) -> WriteConsistency {
-        self.consistency.unwrap_or(replica.meta.consistency)
     }
 }

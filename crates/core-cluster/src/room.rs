@@ -10,7 +10,8 @@
 //! Always: at most one round in `AGAIN_AFTER`, each voter asked once a round.
 //! Not here: what is refused (`Replica::write_refusal`), where replicas are placed.
 
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use base_types::{ReplicaId, Tick};
 use core_raft::{Group, MessageKind};
 use std::time::Duration;

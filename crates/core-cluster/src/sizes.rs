@@ -5,8 +5,10 @@
 //! Not here: what enforces a bound (each file its own: writes and reads are refused, appends dropped).
 
 use crate::meta::MEMBERS_MAX;
-use crate::replica::{Replica, Shared, OVERLAY_BYTES_MIN, PENDING_WRITES_MAX, STAGED_BATCHES_MAX};
+use crate::replica::Replica;
+use crate::shared::{Shared, OVERLAY_BYTES_MIN, STAGED_BATCHES_MAX};
 use crate::snapshot::SENDERS_MAX;
+use crate::writes::PENDING_WRITES_MAX;
 use base_types::sizes::Sizes;
 
 /// Jobs of one engine: spaces to drop, mostly. A flush is one job, a snapshot coming in one more.

@@ -14,8 +14,9 @@
 
 use crate::flush::JobTarget;
 use crate::meta::{ClusterMeta, LABEL_KEY, META_KEY};
-use crate::replica::{Replica, Shared};
+use crate::replica::Replica;
 use crate::request_ids::ROW_PREFIX;
+use crate::shared::Shared;
 use crate::wire::Payload;
 use base_engine::{export, BatchOperation, Chunk, EngineError, EngineSnapshot};
 use base_types::codec::Encode;

@@ -21,8 +21,10 @@
 //! Why its words are numbered: what it holds may become less, and messages overtake each other.
 
 use crate::api::{LaneStatistics, LocalOutcome};
-use crate::replica::{AbsoluteWait, Replica, Shared, PENDING_WRITES_MAX};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use crate::wire::{Payload, TellOrder};
+use crate::writes::{AbsoluteWait, PENDING_WRITES_MAX};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, Tick, WriteConsistency};

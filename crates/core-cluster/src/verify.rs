@@ -19,8 +19,10 @@ use crate::api::{ClusterVerification, LocalOutcome, MemberVerification, Verified
 use crate::entry::{EntryCommand, BACKEND_CLUSTER};
 use crate::flush::flush_engine;
 use crate::meta::{LABEL_KEY, META_KEY};
-use crate::replica::{Replica, Shared, StagedWrite, WaitingWrite};
+use crate::replica::Replica;
+use crate::shared::Shared;
 use crate::wire::Payload;
+use crate::writes::{StagedWrite, WaitingWrite};
 use base_engine::{Digest, EngineError, EngineSnapshot, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::sizes::Sizes;

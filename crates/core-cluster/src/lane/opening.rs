@@ -1,0 +1,205 @@
+//! How a lane comes up again: its log is read back, its replicas made of their records, and what is damaged is told.
+//!
+//! Always: a replica whose record or engine cannot be read is asked of the others, never made blank (it may have voted);
+//! a space that may still be somebody's is not dropped.
+//! Not here: entries that rotted (repair.rs), pairs that did (mend.rs), records that are gone (lost.rs).
+
+use super::Lane;
+use crate::api::*;
+use crate::buggify::Buggify;
+use crate::common::Common;
+use crate::flush::Jobs;
+use crate::lost::Lost;
+use crate::meta::{ReplicaRecord, STATE_REPLICA, STATE_TOMBSTONES};
+use crate::replica::Replica;
+use crate::scrub::Scrub;
+use crate::shared::Shared;
+use crate::tombstones::Tombstones;
+use crate::touched::Touched;
+use crate::wire::TellOrder;
+use base_engine::{Engine, EngineError};
+use base_types::codec::{DecodeError, Encode};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterId, SpaceId, Tick};
+use core_log::{Damage, Log, LogDisk, LogError};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+/// Why a lane cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// The log cannot be read.
+    #[error("log: {0}")]
+    Log(#[from] LogError),
+    /// An engine cannot be read.
+    #[error("engine: {0}")]
+    Engine(#[from] EngineError),
+    /// A record of ours does not decode.
+    #[error(
+        "{what} of cluster {cluster} does not decode: {error}; the data directory is damaged or of a newer version"
+    )]
+    Record {
+        /// Which record.
+        what: &'static str,
+        /// Whose.
+        cluster: ClusterId,
+        /// Why.
+        error: DecodeError,
+    },
+}
+
+impl Lane {
+    /// Recovers the lane: log, replicas. The notes are for the operator.
+    pub fn open(
+        config: LaneConfig,
+        engines: Vec<Arc<dyn Engine>>,
+        disk: &mut dyn LogDisk,
+        now: Tick,
+    ) -> Result<(Lane, Vec<String>), LaneError> {
+        let (log, report) = Log::recover(disk, config.log.clone(), config.log_identity)?;
+        let guard = Duration::from_millis(config.tick_ms * (config.election_ticks as u64 + 1));
+        let mut lane = Lane {
+            shared: Shared {
+                log: Rc::new(RefCell::new(log)),
+                engines: engines.into_iter().map(|engine| (engine.name().to_string(), engine)).collect(),
+                common: Common::default(),
+                output: LaneOutput::default(),
+                statistics: LaneStatistics::default(),
+                awaiting_sync: VecDeque::new(),
+                drops: VecDeque::new(),
+                jobs: Jobs::default(),
+                down: BTreeSet::new(),
+                no_vote_until: now + guard,
+                next_space: 0,
+                next_snapshot: 0,
+                disk_full: false,
+                storage_failed: false,
+                snapshot_senders: 0,
+                flush_soon: false,
+                steady: Duration::ZERO,
+                last_turn: now,
+                witnessed: Vec::new(),
+                buggify: Buggify::new(config.seed, config.buggify_until),
+                told: TellOrder { life: xxh3_64_with_seed(b"life of a lane", config.seed), number: 0 },
+                config,
+            },
+            replicas: BTreeMap::new(),
+            tombstones: Tombstones::default(),
+            lost: Lost::new(),
+            touched: Touched::default(),
+            awake: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            dirty_order: BTreeSet::new(),
+            next_tick: Tick::NEVER,
+            ticks: 0,
+            scrub: Scrub::default(),
+        };
+        let (rate, round_ms) = (lane.shared.config.scrub_bytes_per_second, lane.shared.config.scrub_round_ms);
+        lane.scrub = Scrub::new(lane.shared.engines.keys(), rate, round_ms, now);
+        if planted(Mutant::VoteAfterRestart) {
+            lane.shared.no_vote_until = now;
+        }
+        let mut notes = report.notes.clone();
+        lane.open_replicas(now, &mut notes)?;
+        lane.note_damage(&report.damage, &mut notes);
+        lane.drop_orphans()?;
+        Ok((lane, notes))
+    }
+
+    fn open_replicas(&mut self, now: Tick, notes: &mut Vec<String>) -> Result<(), LaneError> {
+        let clusters = self.shared.log.borrow().clusters();
+        for cluster in clusters {
+            let log = self.shared.log.borrow();
+            let record = log.state(cluster, STATE_REPLICA);
+            let buried = log.state(cluster, STATE_TOMBSTONES);
+            drop(log);
+            if let Some(bytes) = buried {
+                self.tombstones = Tombstones::from_bytes(bytes).map_err(|error| LaneError::Record {
+                    what: "list of the destroyed",
+                    cluster,
+                    error,
+                })?;
+            }
+            let Some(bytes) = record else {
+                if cluster != ClusterId(0) {
+                    self.note_lost(cluster, notes);
+                }
+                continue;
+            };
+            let record = ReplicaRecord::from_bytes(bytes).map_err(|error| LaneError::Record {
+                what: "replica record",
+                cluster,
+                error,
+            })?;
+            self.shared.next_space = self.shared.next_space.max(record.space.0);
+            let replica = self.open_replica(record, now, notes)?;
+            if let Some(repair) = &replica.repair {
+                let _shown_in_notes = repair;
+                notes.push(format!("cluster {}: entries rotted; asking the other members for them", replica.spec.name));
+            }
+            self.add(now, replica);
+        }
+        Ok(())
+    }
+
+    /// A replica whose engine has lost what it must know to begin is rebuilt from the others, if there are any.
+    fn open_replica(
+        &mut self,
+        record: ReplicaRecord,
+        now: Tick,
+        notes: &mut Vec<String>,
+    ) -> Result<Replica, EngineError> {
+        let alone = record.spec.initial_members.len() == 1;
+        match Replica::open(&mut self.shared, record.clone(), now) {
+            Err(EngineError::Corrupt(text)) if !alone => {
+                notes
+                    .push(format!("cluster {}: {text}; its leader is asked to replace this replica", record.spec.name));
+                self.shared.statistics.replicas_rebuilt += 1;
+                let damaged = Replica::open_damaged(&mut self.shared, record, now, text.clone());
+                damaged.ok_or(EngineError::Corrupt(text))
+            }
+            opened => opened,
+        }
+    }
+
+    /// State that rotted in every copy cannot be mended: those replicas must be replaced.
+    fn note_damage(&mut self, damage: &[Damage], notes: &mut Vec<String>) {
+        for finding in damage {
+            let clusters = match finding {
+                Damage::Entry { .. } => continue,
+                Damage::State { cluster: ClusterId(0), kind: STATE_TOMBSTONES } => {
+                    let known = self.shared.log.borrow().clusters();
+                    self.bury_all(&known, notes);
+                    continue;
+                }
+                Damage::State { cluster, .. } => vec![*cluster],
+                Damage::Unknown { clusters } => clusters.clone(),
+            };
+            for cluster in clusters {
+                if let Some(replica) = self.replicas.get_mut(&cluster) {
+                    notes.push(format!("cluster {}: its records rotted beyond repair", replica.spec.name));
+                    replica.damage(&mut self.shared, "its log records rotted beyond repair".into());
+                }
+            }
+        }
+    }
+
+    /// Spaces that no replica owns are dropped: left by a crash between staging and installing, or while being
+    /// dropped. Not where a replica's record rotted: it may be its space.
+    fn drop_orphans(&mut self) -> Result<(), LaneError> {
+        let owned: BTreeSet<SpaceId> = self.replicas.values().map(|replica| replica.space).collect();
+        let engines: Vec<Arc<dyn Engine>> = self.shared.engines.values().cloned().collect();
+        for engine in engines {
+            for space in engine.spaces()? {
+                self.shared.next_space = self.shared.next_space.max(space.0);
+                if !owned.contains(&space) && self.lost.is_empty() {
+                    self.shared.jobs.drop_space(engine.name(), space);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! What the replicas of a lane share: its log, engines and numbers, what leaves with the turn, what waits for the log.
+//!
+//! Always: a message that tells of a record leaves when that is durable (`awaiting_sync`), and a space is dropped no
+//! earlier than what replaced it is.
+//! Not here: a replica's own state (replica.rs), who turns all of it (lane.rs).
+
+use crate::api::*;
+use crate::buggify::Buggify;
+use crate::common::Common;
+use crate::wire::TellOrder;
+use base_engine::Engine;
+use base_types::{ClusterId, NodeId, SpaceId, Tick, Ticket};
+use core_log::{BatchNumber, Log};
+use core_raft::Message;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Full batches that may be staged, a quarter of them for each of a leader's four flushes.
+pub const STAGED_BATCHES_MAX: u64 = 8;
+/// An overlay below this is never too large, however small the flush size is set.
+pub const OVERLAY_BYTES_MIN: u64 = 64 << 10;
+
+/// What the replicas of a lane share.
+pub struct Shared {
+    pub config: LaneConfig,
+    pub buggify: Buggify,
+    pub log: Rc<RefCell<Log>>,
+    pub engines: BTreeMap<String, Arc<dyn Engine>>,
+    /// What most replicas have in common.
+    pub common: Common,
+    pub output: LaneOutput,
+    pub statistics: LaneStatistics,
+    /// Readies whose staged records are not yet durable, in batch order.
+    pub awaiting_sync: VecDeque<AwaitingSync>,
+    /// Spaces to be dropped once this batch is durable: engine, space.
+    pub drops: VecDeque<(BatchNumber, String, SpaceId)>,
+    /// Work for engine threads, and whom to tell.
+    pub jobs: crate::flush::Jobs,
+    /// Nodes known to be down.
+    pub down: BTreeSet<NodeId>,
+    /// No vote is given before this time: a restarted member may have been inside a leader's lease.
+    pub no_vote_until: Tick,
+    pub next_space: u64,
+    pub next_snapshot: u64,
+    pub disk_full: bool,
+    pub storage_failed: bool,
+    pub snapshot_senders: usize,
+    /// Something waits for the next flush (a learner's first snapshot).
+    pub flush_soon: bool,
+    /// How long the lane has been running, a gap between turns counting little (`STEADY_GAP_MAX`): a
+    /// clock that leaps must not make request ids expire before their retries have ended.
+    pub steady: Duration,
+    pub last_turn: Tick,
+    /// Commands applied since somebody last took them.
+    pub witnessed: Vec<Witnessed>,
+    /// The last word of a tail here to its leader (tail.rs). A life is drawn: nothing on the disk counts lives.
+    pub told: TellOrder,
+}
+
+/// A ready that waits for a log batch.
+pub struct AwaitingSync {
+    pub batch: BatchNumber,
+    pub cluster: ClusterId,
+    pub number: u64,
+    pub messages: Vec<Message>,
+    /// A failed or recreated group must not be told of an earlier one's readies.
+    pub life: u64,
+}
+
+impl Shared {
+    pub fn complete(&mut self, ticket: Ticket, outcome: LocalOutcome) {
+        self.output.completions.push(Completion { ticket, outcome });
+    }
+
+    /// Whether what is applied and not flushed, or staged and not synced, has outgrown its bound. Leaders
+    /// refuse writes at `times` 4; followers, who hear of them later, drop appends at twice that.
+    pub fn is_pressed(&self, times: u64) -> bool {
+        let log = self.log.borrow();
+        let staged_max = (self.config.log.batch_bytes_max as u64).saturating_mul(STAGED_BATCHES_MAX * times);
+        self.statistics.overlay_bytes > self.config.flush_bytes.max(OVERLAY_BYTES_MIN).saturating_mul(times)
+            || log.staged_bytes() > staged_max
+            || (log.is_starved() && log.prepare_failed() && times <= 4)
+    }
+
+    pub fn fail_storage(&mut self, message: String) {
+        if !self.storage_failed {
+            self.storage_failed = true;
+            self.output.notices.push(Notice::LogFailed { message });
+        }
+    }
+
+    /// Drops a space once everything staged in the log so far is durable: until then a crash would
+    /// come back to the record that names it.
+    pub fn drop_space_later(&mut self, engine: &str, space: SpaceId) {
+        let batch = self.log.borrow().staged();
+        self.drops.push_back((batch, engine.to_string(), space));
+    }
+
+    /// What waited for the log.
+    pub fn drop_spaces(&mut self) {
+        let synced = self.log.borrow().synced();
+        while let Some((_, engine, space)) = self.drops.pop_front_if(|(batch, _, _)| *batch <= synced) {
+            self.jobs.drop_space(&engine, space);
+        }
+    }
+
+    pub fn new_space(&mut self) -> SpaceId {
+        self.next_space += 1;
+        SpaceId(self.next_space)
+    }
+}

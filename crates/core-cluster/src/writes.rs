@@ -1,0 +1,356 @@
+//! A replica's way with clients' writes: taken or refused, made into entries at the turn's end, answered at their level.
+//!
+//! ```text
+//!   write ─▶ refused at once, or found done ─▶ answered
+//!     └─▶ staged ─▶ (end of the turn) an entry, `proposed` ─▶ hopeful: answered
+//!                        └─▶ applied (apply.rs) ─▶ strong: answered ─▶ on every member ─▶ absolute: answered
+//! ```
+//!
+//! Always: a write that was taken is answered exactly once; one with a request id that was applied is not proposed again.
+//! Not here: applying (apply.rs), level `s3` (tail.rs), the loss of leadership with writes under way (replica.rs).
+
+use crate::api::*;
+use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
+use crate::overlay::BackendView;
+use crate::replica::Replica;
+use crate::shared::Shared;
+use base_types::mutant::{planted, Mutant};
+use base_types::{
+    BackendKind, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, Term, Tick, Ticket,
+    WriteConsistency, DEADLINE_MAX,
+};
+use bytes::Bytes;
+use core_log::BatchNumber;
+use core_raft::{Group, ProposeError};
+
+/// A forwarded write whose route's clock lies further behind than this is refused (it was long under way).
+pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
+/// A route's clock further ahead than this must be rebased.
+pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
+/// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
+pub const PENDING_WRITES_MAX: usize = 65_536;
+
+/// A write that waits for the turn's entry.
+pub struct StagedWrite {
+    pub waiting: WaitingWrite,
+    pub command: EntryCommand,
+}
+
+/// A write's client side.
+#[derive(Clone, Debug)]
+pub struct WaitingWrite {
+    pub ticket: Ticket,
+    pub deadline: Tick,
+    pub level: WriteConsistency,
+    /// Already answered (hopeful, eventual).
+    pub answered: bool,
+}
+
+/// An entry of ours on its way to being committed.
+pub struct Proposed {
+    pub index: LogIndex,
+    pub term: Term,
+    /// Durable here once this batch is.
+    pub batch: BatchNumber,
+    pub writes: Vec<WaitingWrite>,
+    pub cluster_time_ms: u64,
+}
+
+/// An applied write that waits for every member, or for a bucket.
+pub struct AbsoluteWait {
+    pub waiting: WaitingWrite,
+    pub at: OrderedAt,
+    pub reply: Bytes,
+}
+
+impl Replica {
+    /// Takes a write, or completes it at once. The reply comes when its level is reached.
+    pub fn submit_write(&mut self, shared: &mut Shared, now: Tick, ticket: Ticket, deadline: Tick, write: Write) {
+        if planted(Mutant::HopefulUnordered) && write.level(self) == WriteConsistency::Hopeful && !self.is_leader() {
+            let at = self.at(self.term(), self.meta.applied, 0);
+            let outcome = LocalOutcome::Written {
+                reply: Bytes::new(),
+                at,
+                level: WriteConsistency::Hopeful,
+                cluster_time_ms: self.meta.cluster_time_ms,
+            };
+            return shared.complete(ticket, outcome);
+        }
+        if !self.is_leader() || self.group.as_ref().is_some_and(Group::is_transferring) {
+            return shared.complete(ticket, self.not_leader());
+        }
+        if self.hand_over_if_unfit(shared, now) {
+            return shared.complete(ticket, self.not_leader());
+        }
+        if let Some(refused) = self.write_refusal(shared, &write) {
+            return shared.complete(ticket, LocalOutcome::Refused(refused));
+        }
+        let time = self.cluster_time(now);
+        let hint = write.cluster_time_ms;
+        let stale = hint.saturating_add(ROUTE_BEHIND_MS_MAX) < time || hint > time.saturating_add(ROUTE_AHEAD_MS_MAX);
+        if stale && !planted(Mutant::StaleRouteAccepted) {
+            return shared.complete(ticket, LocalOutcome::StaleRoute { cluster_time_ms: time });
+        }
+        // Nobody waits longer, and the request id is remembered by it.
+        let deadline = deadline.min(now + DEADLINE_MAX);
+        let level = self.promised_level(&write);
+        let waiting = WaitingWrite { ticket, deadline, level, answered: false };
+        if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
+            let at = self.at(applied.term, applied.index, applied.position);
+            shared.statistics.duplicates_suppressed += 1;
+            return self.complete_applied(shared, waiting, at, applied.reply, time);
+        }
+        if let Some(refusal) = self.refused_at_once(&write, time) {
+            let at = self.at(self.term(), self.meta.applied, 0);
+            let reply = core_backends::encode_reply::<crate::apply::Done>(&Err(refusal));
+            return self.complete_applied(shared, waiting, at, reply, time);
+        }
+        if let Some(refused) = self.tail_refusal(shared, level) {
+            return shared.complete(ticket, LocalOutcome::Refused(refused));
+        }
+        let remaining = deadline.since(now).as_millis() as u64;
+        let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
+        self.pending_writes += 1;
+        self.staged.push(StagedWrite {
+            waiting,
+            command: EntryCommand {
+                backend: write.backend,
+                request_id: write.request_id,
+                keep_ms,
+                command: write.command,
+            },
+        });
+    }
+
+    /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
+    /// refused when it is: where that is not sure (a partition is moving), it waits to be applied like a
+    /// strong one, and its answer says so.
+    fn promised_level(&mut self, write: &Write) -> WriteConsistency {
+        let level = write.level(self);
+        let Some(backend) = BackendKind::from_byte(write.backend) else { return level };
+        let early = level < WriteConsistency::Strong;
+        let settled = self.unsure_until <= self.meta.applied && self.meta.applied_term == self.term();
+        let space = BackendView { view: self.view(), backend: write.backend };
+        let sure = !early || (settled && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
+        if core_backends::makes_unsure(backend, &write.command) {
+            self.unsure_until = LogIndex(u64::MAX);
+        }
+        if sure {
+            level
+        } else {
+            WriteConsistency::Strong
+        }
+    }
+
+    /// What applying it would answer, where that is no answer to remember: it needs no entry of the log.
+    fn refused_at_once(&self, write: &Write, cluster_time_ms: u64) -> Option<Refusal> {
+        let backend = BackendKind::from_byte(write.backend)?;
+        let space = BackendView { view: self.view(), backend: write.backend };
+        core_backends::refused_at_once(backend, &space, cluster_time_ms, &write.command).ok().flatten()
+    }
+
+    fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
+        if shared.disk_full {
+            return Some(Refusal::new(
+                ErrorKind::Full,
+                "DiskFull",
+                format!("node {} has no room on its disk; free space or add a node", shared.config.node),
+            ));
+        }
+        let busy = self.pending_writes >= PENDING_WRITES_MAX || self.request_ids.is_full() || shared.is_pressed(4);
+        if busy {
+            return Some(Refusal::new(
+                ErrorKind::Overloaded,
+                "Overloaded",
+                format!(
+                    "cluster {} takes no more writes just now ({} wait, {} bytes wait to be written out); back off and retry",
+                    self.spec.name, self.pending_writes, shared.statistics.overlay_bytes
+                ),
+            ));
+        }
+        let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX);
+        if write.command.len() > room {
+            let message =
+                format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
+            return Some(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+        }
+        if write.backend == entry::BACKEND_CLUSTER {
+            return None;
+        }
+        let Some(backend) = BackendKind::from_byte(write.backend).filter(|kind| self.spec.name.has(*kind)) else {
+            return Some(Refusal::invalid(
+                "UnknownBackend",
+                format!("cluster {} has no such backend; its name lists the ones it has", self.spec.name),
+            ));
+        };
+        core_backends::validate(backend, &write.command).err()
+    }
+
+    /// Answers a write that is applied, or lets it wait for every member, or for a bucket.
+    pub fn complete_applied(
+        &mut self,
+        shared: &mut Shared,
+        waiting: WaitingWrite,
+        at: OrderedAt,
+        reply: Bytes,
+        cluster_time_ms: u64,
+    ) {
+        if waiting.answered {
+            return;
+        }
+        let absolute = waiting.level == WriteConsistency::Absolute && !planted(Mutant::AbsoluteIsStrong);
+        // A refusal changed nothing: there is nothing for every member to have, and at the deadline "committed, but
+        // not everywhere" would be said of what was never done (seed 985).
+        if absolute && !core_backends::is_refusal(&reply) && !self.everywhere(at.index) {
+            self.absolute.push(AbsoluteWait { waiting, at, reply });
+            return;
+        }
+        if self.waits_for_tail(shared, waiting.level, at.index) && !core_backends::is_refusal(&reply) {
+            return self.wait_for_tail(shared, AbsoluteWait { waiting, at, reply });
+        }
+        // A write that is applied has reached at least `strong`, whatever was asked.
+        let level = waiting.level.max(WriteConsistency::Strong);
+        shared.complete(waiting.ticket, LocalOutcome::Written { reply, at, level, cluster_time_ms });
+    }
+
+    fn everywhere(&self, index: LogIndex) -> bool {
+        let replicas: Vec<ReplicaId> = self.meta.members.iter().map(|member| member.replica).collect();
+        self.group.as_ref().is_some_and(|group| group.matched_on_all(&replicas) >= index)
+    }
+
+    /// Absolute writes that every member has by now.
+    pub fn complete_absolute(&mut self, shared: &mut Shared, now: Tick) {
+        if self.absolute.is_empty() {
+            return;
+        }
+        let time = self.cluster_time(now);
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.absolute).into_iter().partition(|wait| self.everywhere(wait.at.index));
+        self.absolute = waiting;
+        for wait in done {
+            let outcome = LocalOutcome::Written {
+                reply: wait.reply,
+                at: wait.at,
+                level: WriteConsistency::Absolute,
+                cluster_time_ms: time,
+            };
+            shared.complete(wait.waiting.ticket, outcome);
+        }
+    }
+
+    /// The turn's writes become entries.
+    pub fn propose_staged(&mut self, shared: &mut Shared, now: Tick) {
+        if self.staged.is_empty() {
+            return;
+        }
+        let staged = std::mem::take(&mut self.staged);
+        if self.leading.is_none() {
+            self.pending_writes -= staged.len();
+            for write in staged {
+                shared.complete(write.waiting.ticket, self.not_leader());
+            }
+            return;
+        }
+        // An entry fits the log's segments too, which may be smaller than what an entry may be.
+        let room = shared.log.borrow().entry_bytes_max().saturating_sub(entry::OVERHEAD_BYTES_MAX).min(ENTRY_BYTES_MAX);
+        let size = |command: &EntryCommand| command.command.len() + entry::COMMAND_OVERHEAD_BYTES_MAX;
+        let mut rest = staged.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut bytes = 0;
+            let mut commands = Vec::new();
+            let mut writes = Vec::new();
+            while let Some(write) = rest.next_if(|write| {
+                commands.len() < COMMANDS_PER_ENTRY_MAX && (commands.is_empty() || bytes + size(&write.command) <= room)
+            }) {
+                bytes += size(&write.command);
+                commands.push(write.command);
+                writes.push(write.waiting);
+            }
+            self.propose_entry(shared, now, &commands, writes);
+        }
+    }
+
+    pub fn propose_entry(
+        &mut self,
+        shared: &mut Shared,
+        now: Tick,
+        commands: &[EntryCommand],
+        mut writes: Vec<WaitingWrite>,
+    ) {
+        let time = self.cluster_time(now);
+        let id_time = self.id_time(shared);
+        let group = self.group.as_mut().expect("a leader has a group");
+        let leaves = group.is_transferring();
+        match group.propose(entry::encode(time, id_time, commands)) {
+            Ok(index) => {
+                let term = group.term();
+                if self.unsure_until == LogIndex(u64::MAX) {
+                    self.unsure_until = index;
+                }
+                shared.statistics.proposals += 1;
+                for (position, write) in writes.iter_mut().enumerate() {
+                    let early = write.level == WriteConsistency::Hopeful
+                        || (write.level == WriteConsistency::Eventual && planted(Mutant::EventualIsHopeful));
+                    if early {
+                        write.answered = true;
+                        let at = self.at(term, index, position as u32);
+                        let level = write.level;
+                        let outcome = LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms: time };
+                        shared.complete(write.ticket, outcome);
+                    }
+                }
+                // The batch is known when the ready is made; `stage_ready` fills it in.
+                let batch = BatchNumber(u64::MAX);
+                self.proposed.push_back(Proposed { index, term, batch, writes, cluster_time_ms: time });
+            }
+            Err(error) => {
+                self.pending_writes -= writes.len();
+                for write in writes {
+                    let outcome = match error {
+                        _ if leaves => self.not_leader(),
+                        ProposeError::NotLeader => self.not_leader(),
+                        ProposeError::Dropped => LocalOutcome::Refused(Refusal::new(
+                            ErrorKind::Overloaded,
+                            "Overloaded",
+                            format!("cluster {} takes no more writes just now; back off and retry", self.spec.name),
+                        )),
+                    };
+                    shared.complete(write.ticket, outcome);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn expire_absolute(&mut self, shared: &mut Shared, now: Tick) {
+        if self.absolute.is_empty() {
+            return;
+        }
+        let late: Vec<_> = self.absolute.extract_if(.., |wait| wait.waiting.deadline <= now).collect();
+        for wait in late {
+            let missing = self.lacking(wait.at.index);
+            let outcome = LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing };
+            shared.complete(wait.waiting.ticket, outcome);
+        }
+    }
+
+    fn lacking(&self, index: LogIndex) -> Vec<NodeId> {
+        let Some(group) = self.group.as_ref() else { return Vec::new() };
+        let lacks = |member: &&Member| group.matched_on_all(&[member.replica]) < index;
+        self.meta.members.iter().filter(lacks).map(|member| member.node).collect()
+    }
+}
+
+/// What a write brings along.
+pub struct Write {
+    pub backend: u8,
+    pub command: Bytes,
+    pub consistency: Option<WriteConsistency>,
+    pub request_id: RequestId,
+    pub cluster_time_ms: u64,
+}
+
+impl Write {
+    fn level(&self, replica: &Replica) -> WriteConsistency {
+        self.consistency.unwrap_or(replica.meta.consistency)
+    }
+}
