@@ -15,6 +15,8 @@ NAMED = CLUSTER  # The default keyspace's, which `Load` writes to.
 LEAD_SECONDS = 20
 # For three replicas of a small cluster, beside builds.
 MOVE_SECONDS = 180
+# What is to lie in a cluster before it is moved.
+LOADED_PUTS = 1_000
 # In this order a spare node takes over from a member; two more engines than a cluster of one kind has.
 ENGINES = ("redb", "fjall", "redb")
 
@@ -70,8 +72,7 @@ def move_engine(run):
     before = engines_now(world)
     if set(before.values()) != {"lmdb"}:
         raise Problem(f"the cluster does not begin in lmdb: {before}")
-    load = Load(world).start()
-    time.sleep(2)
+    load = Load(world).start().until(puts=LOADED_PUTS)
     taken = []
     for engine in ENGINES:
         old = next(number for number in members(world, 1) if number not in taken)
@@ -84,9 +85,7 @@ def move_engine(run):
     after = engines_now(world)
     if sorted(after.values()) != sorted(ENGINES) or sorted(after) != sorted(taken):
         raise Problem(f"moved to {after}; {ENGINES} on {taken} were asked for")
-    done = world.command("ctl", "verify", CLUSTER, "--json", "--deadline-ms", "20000", "--endpoint", f"http://{world.nodes[1].http}")
-    if json.loads(done.stdout).get("whole") is not True:
-        raise Problem(f"hive ctl verify: {done.stdout[-600:]}")
+    verify(world, CLUSTER)
     world.kill(*world.nodes)
     world.start()
     world.wait_ready()
@@ -107,6 +106,15 @@ def verify(world, name):
         raise Problem(f"hive ctl verify: {done.stdout[-600:]}")
 
 
+def under_way(world, before):
+    """Waits until the first replica has been made anew."""
+    end = time.monotonic() + MOVE_SECONDS
+    while not any(replica > max(before.values()) for replica in replicas(world).values()):
+        if time.monotonic() > end:
+            raise Problem(f"no replica was made anew in {MOVE_SECONDS} s: {replicas(world)}")
+        time.sleep(0.05)
+
+
 def move_named_engine(run):
     """A keyspace whose rule names lmdb goes to redb under load: with no node to spare, then with one that is killed meanwhile."""
     world = run.started("w", keyspace=0, regions=("fr-par",) * 3, members=[1, 2, 3])
@@ -119,8 +127,7 @@ def move_named_engine(run):
         raise Skip(f"needs a hive with redb; {refused.stderr}")
     if set(engines_now(world).values()) != {"lmdb"}:
         raise Problem(f"the cluster does not begin in lmdb: {engines_now(world)}")
-    load = Load(world).start()
-    time.sleep(2)
+    load = Load(world).start().until(puts=LOADED_PUTS)
     summary = []
     for engine in ("redb", "lmdb"):
         before = replicas(world)
@@ -130,7 +137,7 @@ def move_named_engine(run):
         else:
             # Whoever works at it dies: the next one goes on.
             world.command("ctl", "cluster", "set-engine", NAMED, engine, "--no-wait", *endpoint)
-            time.sleep(3)
+            under_way(world, before)
             leader = world.describe(NAMED, 1)["leader"] or 2
             world.kill(leader)
             world.start(leader)

@@ -18,6 +18,8 @@ from world import Problem
 
 # What one operation may take, over all its attempts. A node's own deadline is shorter (`DEADLINE_MS`).
 BUDGET_SECONDS = 10.0
+# A case waits no longer for its load to have got going.
+START_SECONDS = 30.0
 DEADLINE_MS = 4000
 # An answer must come within the deadline; a little later it is taken for lost.
 ATTEMPT_SECONDS = 4.5
@@ -180,6 +182,15 @@ class Load:
             time.sleep(self.pause or 0.002)
 
     # -- the end ------------------------------------------------------------------------------------
+
+    def until(self, puts):
+        """Lets it go on until so many puts are acknowledged."""
+        end = time.monotonic() + START_SECONDS
+        while len(self.acknowledged) < puts:
+            if time.monotonic() > end:
+                raise Problem(f"{len(self.acknowledged)} puts acknowledged after {START_SECONDS:.0f} s, not {puts}; {self.summary()}")
+            time.sleep(0.05)
+        return self
 
     def finish(self):
         self.stopping.set()
