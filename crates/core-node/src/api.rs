@@ -51,7 +51,8 @@ pub const SPLIT_WRITES: u64 = 5_000;
 pub struct S3Config {
     /// The rule that account and bucket clusters and shards are made by, where a bucket asks for no region.
     pub rule: String,
-    /// A shard with more keys than this is split in three; neighbours that have less than a quarter together merge.
+    /// A shard with more keys than this is split in three when its leader's machine has CPU to spare, at the latest with four
+    /// times as many, in more parts (decision 0021); neighbours that have less than a quarter together merge.
     pub split_keys: u64,
     /// A shard that takes more writes a second than this, for two windows of ten seconds, is split where they part. 0: never.
     pub split_writes: u64,

@@ -289,11 +289,13 @@ fn put_version(
             (next_stamp(work, at_unix_ms), Before::Absent, false)
         }
     };
-    let data = keys::of_version(DATA, &key.closed, stamp);
-    let data_before = if had_inline { UNCOUNTED } else { Before::Absent };
     match inline {
-        Some(inline) => work.put(data, inline, data_before)?,
-        None => work.delete(data, data_before)?,
+        Some(inline) => {
+            let before = if had_inline { UNCOUNTED } else { Before::Absent };
+            work.put(keys::of_version(DATA, &key.closed, stamp), inline, before)?;
+        }
+        None if had_inline => work.delete(keys::of_version(DATA, &key.closed, stamp), UNCOUNTED)?,
+        None => {}
     }
     let row = keys::version_row(flags, &document);
     work.put(keys::of_version(VERSION, &key.closed, stamp), row, before)?;
