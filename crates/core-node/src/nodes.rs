@@ -44,6 +44,24 @@ pub struct LaneGauges {
     pub warnings: Vec<String>,
 }
 
+/// The host looks once a second: the busiest of so many looks says whether there is CPU to spare.
+const LOOKS: usize = 5;
+
+/// What the machine's load was when the host last looked.
+#[derive(Default)]
+struct Loads([u32; LOOKS]);
+
+impl Loads {
+    fn look(&mut self, load: u32) {
+        self.0.rotate_right(1);
+        self.0[0] = load;
+    }
+
+    fn busiest(&self) -> u32 {
+        self.0.into_iter().max().unwrap_or(0)
+    }
+}
+
 /// The map and what keeps it.
 #[derive(Default)]
 pub struct Nodes {
@@ -56,6 +74,7 @@ pub struct Nodes {
     rotation: usize,
     pub(crate) authority: Option<Authority>,
     machine: (u32, u32),
+    loads: Loads,
     /// Lane zero: what each lane told last.
     pub(crate) gauges: BTreeMap<LaneId, LaneGauges>,
     /// How far the other lanes' copies are.
@@ -110,14 +129,16 @@ impl Director {
         }
     }
 
-    /// Thousandths of the machine's CPU time in use.
+    /// Thousandths of the machine's CPU time in use, at the busiest of the last looks: one quiet second in between is not CPU
+    /// to spare.
     pub(crate) fn machine_load(&self) -> u32 {
-        self.nodes.machine.0
+        self.nodes.loads.busiest()
     }
 
     /// The host told the machine's load and disk fill.
     pub fn on_machine(&mut self, load: u32, disk: u32) {
         self.nodes.machine = (load, disk);
+        self.nodes.loads.look(load);
     }
 
     /// Time for a heartbeat.
@@ -345,5 +366,23 @@ impl Director {
     /// Whether this node leads the world cluster, as lane zero knows.
     pub fn leads_world(&self) -> bool {
         self.is_lane_zero() && self.nodes.world_leader == Some(self.config.node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quiet_second_is_not_cpu_to_spare() {
+        let mut loads = Loads::default();
+        assert_eq!(loads.busiest(), 0);
+        loads.look(990);
+        for _ in 1..LOOKS {
+            loads.look(300);
+            assert_eq!(loads.busiest(), 990);
+        }
+        loads.look(300);
+        assert_eq!(loads.busiest(), 300);
     }
 }

@@ -106,7 +106,7 @@ pub struct PlanContext<'a> {
     pub s3_config: &'a S3Config,
     /// The wall clock, Unix milliseconds, as the host last told it: for what S3 shows to people. Zero where it never did.
     pub unix_ms: u64,
-    /// Thousandths of the machine's CPU time that were in use when the host last looked.
+    /// Thousandths of the machine's CPU time in use, at the busiest of the last seconds.
     pub machine_load: u32,
     /// Whose the bucket must be that a call is about (`s3/of_owner.rs` sets it).
     pub expected_owner: Option<Arc<str>>,

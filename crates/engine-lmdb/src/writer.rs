@@ -1,7 +1,8 @@
 //! Writing a batch, and dropping a space piece by piece.
 //!
-//! A batch is written in key order, whatever order it came in: each page is then visited once, and
-//! LMDB's writes go up the file.
+//! A batch is written in key order, whatever order it came in, its deletes first: each page is then visited once, and
+//! LMDB's writes go up the file. One cursor goes along: while the next key lies on the page it stands on, the tree is not
+//! descended from its root.
 //!
 //! A failed sync is never retried: the pages it was to make durable may be marked clean by the
 //! system although they never reached the disk. LMDB's own order (pages, sync, meta page) keeps the
@@ -20,7 +21,7 @@ use crate::format::{self, SEAL_BYTES};
 use crate::open::Environment;
 use base_engine::{BatchOperation, EngineError, WriteBatch};
 use base_types::{LogIndex, SpaceId};
-use heed::RwTxn;
+use heed::{PutFlags, RwTxn};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
@@ -151,22 +152,29 @@ fn put_all(environment: &Environment, transaction: &mut RwTxn<'_>, plan: &Plan<'
     let failed = |error: heed::Error| lmdb_failure("writing a batch", error);
     let mut written = Written::default();
     let mut whole_key = Vec::new();
-    for (space, key, value) in &plan.pairs {
+    for (space, key, _) in plan.pairs.iter().filter(|(.., value)| value.is_none()) {
         format::write_pair_key(&mut whole_key, *space, key);
         written.bytes += whole_key.len() as u64;
-        let Some(value) = value else {
-            environment.spaces.delete(transaction, &whole_key).map_err(failed)?;
-            continue;
-        };
+        environment.spaces.delete(transaction, &whole_key).map_err(failed)?;
+    }
+    let mut cursor = environment.spaces.iter_mut(transaction).map_err(failed)?;
+    for (space, key, value) in &plan.pairs {
+        let Some(value) = value else { continue };
+        format::write_pair_key(&mut whole_key, *space, key);
         let seal = format::seal(&whole_key, value);
-        let put = environment.spaces.put_reserved(transaction, &whole_key, value.len() + SEAL_BYTES, |room| {
-            room.write_all(value)?;
-            room.write_all(&seal)
-        });
+        // SAFETY: nothing of the database is borrowed, key and value are the batch's. Without flags LMDB moves the cursor
+        // to the key by itself (mdb_cursor_put); heed's remark about the current key is for MDB_CURRENT.
+        let put = unsafe {
+            cursor.put_current_reserved_with_flags(PutFlags::empty(), &whole_key, value.len() + SEAL_BYTES, |room| {
+                room.write_all(value)?;
+                room.write_all(&seal)
+            })
+        };
         put.map_err(failed)?;
         written.puts += 1;
-        written.bytes += value.len() as u64;
+        written.bytes += (whole_key.len() + value.len()) as u64;
     }
+    drop(cursor);
     for (space, index) in &plan.durable {
         let key = format::durable_key(*space);
         let put = match index.0 {
