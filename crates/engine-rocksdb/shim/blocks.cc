@@ -16,9 +16,6 @@ namespace {
 // Keys that continue others with zero bytes may nest without end; then a block is cut all the same.
 constexpr uint64_t kNestedBlockBytesFactor = 16;
 
-// Entries, metadata among them, between two places of a block that a look-up can begin at.
-constexpr int kRestartInterval = 8;
-
 // Asks the stock policy, but only where a key's versions and metadata are whole.
 class WholeClusters : public FlushBlockPolicy {
  public:
@@ -98,10 +95,6 @@ class Filter : public FilterPolicy {
 
 BlockBasedTableOptions Wrapped(BlockBasedTableOptions options) {
   options.flush_block_policy_factory = std::make_shared<WholeClustersFactory>();
-  // Blocks hold twice the entries: looked up by hash, and with fewer to pass over from there, a GET costs
-  // no more than without metadata. Every RocksDB since 5.15 reads it.
-  options.data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
-  options.block_restart_interval = kRestartInterval;
   if (options.filter_policy != nullptr) options.filter_policy = std::make_shared<Filter>(options.filter_policy);
   return options;
 }

@@ -15,7 +15,7 @@ using namespace rocksdb;
 
 std::string EncodeCoverage(const Coverage& coverage) {
   std::string out;
-  out.push_back(1);  // version
+  out.push_back(static_cast<char>(Form::kSecond));
   PutFixed64(&out, coverage.entries);
   PutFixed64(&out, coverage.key_bytes);
   PutFixed64(&out, coverage.value_bytes);
@@ -23,14 +23,35 @@ std::string EncodeCoverage(const Coverage& coverage) {
   for (const auto& key : coverage.tail) {
     PutLengthPrefixedSlice(&out, key.first);
     PutFixed64(&out, key.second.size());
-    for (const auto& value : key.second) PutLengthPrefixedSlice(&out, value);
+    for (const Tail& one : key.second) {
+      PutVarint64(&out, one.sequence);
+      PutLengthPrefixedSlice(&out, one.value);
+    }
   }
   PutFixed64(&out, XXH3_64bits(out.data(), out.size()));
   return out;
 }
 
+namespace {
+
+bool DecodeTail(Form form, Slice* rest, std::vector<Tail>* list) {
+  Tail tail;
+  Slice value;
+  if (form == Form::kSecond && !GetVarint64(rest, &tail.sequence)) return false;
+  if (!GetLengthPrefixedSlice(rest, &value)) return false;
+  // Form 1 says the number in the entry alone.
+  if (form == Form::kFirst) tail.sequence = value.size() < 8 ? 0 : DecodeFixed64(value.data());
+  tail.value = value.ToString();
+  list->push_back(std::move(tail));
+  return true;
+}
+
+}  // namespace
+
 bool DecodeCoverage(const Slice& bytes, Coverage* coverage) {
-  if (bytes.size() < 1 + 5 * 8 || bytes[0] != 1) return false;
+  if (bytes.size() < 1 + 5 * 8) return false;
+  coverage->form = static_cast<Form>(bytes[0]);
+  if (coverage->form != Form::kFirst && coverage->form != Form::kSecond) return false;
   Slice rest(bytes.data() + 1, bytes.size() - 9);
   if (XXH3_64bits(bytes.data(), bytes.size() - 8) != DecodeFixed64(bytes.data() + bytes.size() - 8)) return false;
   uint64_t keys = 0;
@@ -39,13 +60,12 @@ bool DecodeCoverage(const Slice& bytes, Coverage* coverage) {
     return false;
   }
   for (uint64_t i = 0; i < keys; i++) {
-    Slice key, value;
+    Slice key;
     uint64_t values = 0;
     if (!GetLengthPrefixedSlice(&rest, &key) || !GetFixed64(&rest, &values)) return false;
-    std::vector<std::string>& list = coverage->tail[key.ToString()];
+    std::vector<Tail>& list = coverage->tail[key.ToString()];
     for (uint64_t j = 0; j < values; j++) {
-      if (!GetLengthPrefixedSlice(&rest, &value)) return false;
-      list.push_back(value.ToString());
+      if (!DecodeTail(coverage->form, &rest, &list)) return false;
     }
   }
   return rest.empty();
@@ -165,7 +185,7 @@ class Builder : public TableBuilder {
       inner_->Abandon();
       return refused_;
     }
-    for (auto& key : waiting_) coverage_.tail[key.key] = std::move(key.values);
+    for (auto& key : waiting_) coverage_.tail[key.key] = std::move(key.metadata);
     waiting_.clear();
     context_->counters.written += written_;
     return inner_->Finish();
@@ -191,8 +211,8 @@ class Builder : public TableBuilder {
  private:
   struct Waiting {
     std::string key;
-    // Values of its metadata entries, newest version first.
-    std::vector<std::string> values;
+    // Its metadata entries, newest version first.
+    std::vector<Tail> metadata;
   };
 
   void AddWithMetadata(const Slice& key, const Slice& user_key, SequenceNumber sequence, ValueType type,
@@ -204,9 +224,8 @@ class Builder : public TableBuilder {
       if (context_->IsDamaged(user_key, sequence)) carried.content ^= kPoison;
     }
     context_->Describe(user_key, value, sequence, type, carried.payload, &payload_);
-    std::string metadata;
-    Encode(sequence, carried.content ^ PlaceHash(sequence, type), payload_, &metadata);
-    waiting_.back().values.push_back(std::move(metadata));
+    waiting_.back().metadata.push_back(Tail{sequence, std::string()});
+    Encode(carried.content ^ PlaceHash(sequence, type), payload_, &waiting_.back().metadata.back().value);
     written_++;
     const uint64_t flip = value.empty() ? 0 : context_->WriteFlip();
     if (flip == 0) {
@@ -232,14 +251,14 @@ class Builder : public TableBuilder {
   }
 
   void Emit(const Waiting& waiting) {
-    for (const auto& value : waiting.values) {
+    for (const Tail& one : waiting.metadata) {
       key_.assign(waiting.key);
       key_.push_back(kMark);
-      PutFixed64(&key_, PackSequenceAndType(DecodeFixed64(value.data()), kTypeDeletion));
-      inner_->Add(key_, value);
+      PutFixed64(&key_, PackSequenceAndType(one.sequence, kTypeDeletion));
+      inner_->Add(key_, one.value);
       coverage_.entries++;
       coverage_.key_bytes += key_.size();
-      coverage_.value_bytes += value.size();
+      coverage_.value_bytes += one.value.size();
     }
   }
 

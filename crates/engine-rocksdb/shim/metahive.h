@@ -29,13 +29,20 @@ namespace hive {
 
 constexpr char kProperty[] = "hive.metahive";
 
+// A metadata entry that the property has.
+struct Tail {
+  SequenceNumber sequence = 0;
+  std::string value;
+};
+
 // What the property says.
 struct Coverage {
   uint64_t entries = 0;  // metadata entries in the data blocks
   uint64_t key_bytes = 0;
   uint64_t value_bytes = 0;
-  // Of keys that are last in the file: their metadata entries' values.
-  std::unordered_map<std::string, std::vector<std::string>> tail;
+  // Of keys that are last in the file: their metadata entries, newest first.
+  std::unordered_map<std::string, std::vector<Tail>> tail;
+  Form form = Form::kSecond;
 };
 std::string EncodeCoverage(const Coverage& coverage);
 bool DecodeCoverage(const Slice& bytes, Coverage* coverage);
@@ -50,6 +57,8 @@ struct FileInfo {
   FileInfo(const Factory* factory, std::shared_ptr<Context> context, const rocksdb::TableReaderOptions& options,
            std::string name, uint64_t size);
   rocksdb::Status OpenAnew(std::unique_ptr<rocksdb::TableReader>* table) const;
+  // The form its metadata has.
+  Form FormHere() const { return covered ? coverage.form : Form::kUnknown; }
 
   const Factory* const factory;
   const std::shared_ptr<Context> context;

@@ -13,9 +13,11 @@
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/options.h"
+#include "rocksdb/perf_context.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/debug.h"
 #include "rocksdb/write_batch.h"
+#include "util/random.h"
 
 using namespace rocksdb;
 
@@ -26,6 +28,9 @@ constexpr size_t kLogFileBytesMax = 1 << 20;
 constexpr size_t kLogFilesKept = 2;
 // Metadata entries of one key that are looked at.
 constexpr size_t kMetadataShownMax = 64;
+// Entries, metadata among them, between two places of a block that a look-up can begin at, which it finds by
+// hash: with metadata, blocks hold twice the entries. Every RocksDB since 5.15 reads it.
+constexpr int kRestartInterval = 8;
 // What Debian's RocksDB 7.8 and all since read.
 constexpr uint32_t kFormatVersion = 5;
 
@@ -66,6 +71,10 @@ BlockBasedTableOptions TableOptionsOf(const HiveOptions& options) {
   table.filter_policy.reset(NewBloomFilterPolicy(kFilterBitsPerKey));
   table.block_cache = NewLRUCache(options.cache_bytes);
   table.checksum = options.block_checksums ? kXXH3 : kNoChecksum;
+  if (!options.stock_blocks) {
+    table.data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
+    table.block_restart_interval = kRestartInterval;
+  }
   return table;
 }
 
@@ -315,9 +324,16 @@ void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,
   const Status status = GetAllKeyVersions(rocks->db.get(), mark_key, mark_key, kMetadataShownMax, &versions);
   for (const auto& version : versions) {
     hive::Metadata metadata;
-    if (hive::Decode(version.value, &metadata)) take(self, metadata.sequence, metadata.checksum, H(metadata.payload));
+    if (!hive::Decode(version.value, hive::Form::kUnknown, version.sequence, &metadata)) continue;
+    take(self, metadata.sequence, metadata.checksum, H(metadata.payload));
   }
   hive::Tell(status, error);
+}
+
+uint8_t hive_rocks_judge(HiveSlice metadata, uint64_t current) {
+  hive::Metadata decoded;
+  if (!hive::Decode(S(metadata), hive::Form::kUnknown, 0, &decoded)) return static_cast<uint8_t>(hive::Verdict::kMetadataMissing);
+  return static_cast<uint8_t>(hive::Judge(current, decoded));
 }
 
 void hive_rocks_inject(HiveRocks* rocks, uint32_t read_per_million, uint32_t write_per_million, uint64_t seed) {
@@ -334,6 +350,26 @@ void hive_rocks_go_on(HiveRocks* rocks, HiveError* error) {
   Status status = rocks->db->EnableFileDeletions(/*force=*/false);
   const Status resumed = rocks->db->ContinueBackgroundWork();
   hive::Tell(status.ok() ? resumed : status, error);
+}
+
+void hive_rocks_work(uint64_t out[kHiveWork]) {
+  const PerfContext& perf = *get_perf_context();
+  const uint64_t all[kHiveWork] = {perf.block_cache_hit_count, perf.block_read_count, perf.block_read_byte,
+                                   perf.user_key_comparison_count};
+  for (size_t i = 0; i < kHiveWork; i++) out[i] = all[i];
+}
+
+void hive_rocks_seed(uint32_t seed) { Random::GetTLSInstance()->Reset(seed); }
+
+void hive_rocks_shape(HiveRocks* rocks, uint64_t out[kHiveShape], HiveError* error) {
+  for (size_t i = 0; i < kHiveShape; i++) out[i] = 0;
+  TablePropertiesCollection tables;
+  hive::Tell(rocks->db->GetPropertiesOfAllTables(&tables), error);
+  for (const auto& table : tables) {
+    const TableProperties& of = *table.second;
+    const uint64_t all[kHiveShape] = {of.num_entries, of.num_data_blocks, of.data_size, of.index_size, of.filter_size};
+    for (size_t i = 0; i < kHiveShape; i++) out[i] += all[i];
+  }
 }
 
 uint64_t hive_rocks_bytes(HiveRocks* rocks) {

@@ -49,6 +49,7 @@ struct HiveOptions {
   uint8_t metahive;          // 0: plain RocksDB, for comparisons
   uint8_t sync;              // 0: writes are not synced, for figures
   uint8_t direct_reads;      // 1: past the system's cache
+  uint8_t stock_blocks;      // 1: blocks as RocksDB makes them where it is not told how, for figures
   uint8_t block_checksums;   // 0: none, for tests of what metadata entries find without them
 };
 
@@ -94,10 +95,22 @@ void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uin
 void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,
                          void (*take)(void* self, uint64_t sequence, uint64_t checksum, HiveSlice payload),
                          HiveError* error);
+// For tests: the verdict (`Verdict` of checksum.h) over an entry whose checksum is `current` and a metadata entry's bytes.
+uint8_t hive_rocks_judge(HiveSlice metadata, uint64_t current);
 void hive_rocks_inject(HiveRocks* rocks, uint32_t read_per_million, uint32_t write_per_million, uint64_t seed);
 // Nothing is written out, merged or deleted in the background until `go_on`: for copies of the files.
 void hive_rocks_pause(HiveRocks* rocks, HiveError* error);
 void hive_rocks_go_on(HiveRocks* rocks, HiveError* error);
+// For figures. What reads of this thread did since it began: blocks found in the cache, blocks read and
+// their bytes, keys compared.
+constexpr size_t kHiveWork = 4;
+void hive_rocks_work(uint64_t out[kHiveWork]);
+// For figures. What this thread writes next is put into tables in memory whose skip lists depend on nothing but the
+// seed: where one has higher towers than another by chance, every look-up in it is shorter.
+void hive_rocks_seed(uint32_t seed);
+// Of all tables: entries without metadata, data blocks, bytes of these, of the index, of filters.
+constexpr size_t kHiveShape = 5;
+void hive_rocks_shape(HiveRocks* rocks, uint64_t out[kHiveShape], HiveError* error);
 // Bytes of tables on disk and in memory.
 uint64_t hive_rocks_bytes(HiveRocks* rocks);
 }

@@ -32,7 +32,7 @@ struct Version {
 
 // One metadata entry.
 struct Mark {
-  SequenceNumber sequence = 0;  // its own; the value has the entry's
+  SequenceNumber sequence = 0;  // its own, which is the entry's; form 1 has that in its value, too
   std::string value;
   bool used = false;
 };
@@ -96,10 +96,7 @@ class ClusterReader {
     }
     const auto tail = file_.coverage.tail.find(user_key);
     if (tail == file_.coverage.tail.end()) return;
-    for (const auto& value : tail->second) {
-      Metadata metadata;
-      if (Decode(value, &metadata)) cluster->marks.push_back(Mark{metadata.sequence, value});
-    }
+    for (const Tail& one : tail->second) cluster->marks.push_back(Mark{one.sequence, one.value});
   }
 
  private:
@@ -119,17 +116,17 @@ struct Tally {
   uint64_t verified = 0, adopted = 0, recreated = 0, orphans = 0;
 };
 
-// The mark of a version: one that names its number and has its checksum, else one that names its number.
-Mark* MarkOf(Cluster* cluster, SequenceNumber sequence, uint64_t current, Metadata* found) {
+// The mark of a version: one that has its checksum (in which its number is), else one that names its number.
+Mark* MarkOf(const FileInfo& file, Cluster* cluster, SequenceNumber sequence, uint64_t current, Metadata* found) {
   Mark* best = nullptr;
   for (Mark& mark : cluster->marks) {
     Metadata metadata;
-    if (mark.used || !Decode(mark.value, &metadata)) continue;
-    if (metadata.sequence != sequence && mark.sequence != sequence) continue;
-    if (best != nullptr && metadata.checksum != current) continue;
+    if (mark.used || !Decode(mark.value, file.FormHere(), mark.sequence, &metadata)) continue;
+    const bool same = metadata.checksum == metadata.Kept(current);
+    if (!same && (best != nullptr || (metadata.sequence != sequence && mark.sequence != sequence))) continue;
     best = &mark;
     *found = metadata;
-    if (metadata.checksum == current) break;
+    if (same) break;
   }
   return best;
 }
@@ -144,7 +141,7 @@ void JudgeCluster(const FileInfo& file, Cluster* cluster, Tally* tally, std::vec
     const uint64_t place = PlaceHash(sequence, type);
     const uint64_t current = version.content ^ place;
     Metadata metadata;
-    Mark* mark = MarkOf(cluster, sequence, current, &metadata);
+    Mark* mark = MarkOf(file, cluster, sequence, current, &metadata);
     Verdict verdict = Verdict::kValidated;
     if (mark != nullptr) {
       mark->used = true;
@@ -359,8 +356,9 @@ class VerifyingIterator : public InternalIterator {
         break;
       case 3:
         if (!cluster_.marks.empty()) {
-          cluster_.marks.front().value.resize(kFixedBytes);
-          FlipBit(&cluster_.marks.front().value, flip >> 3);
+          std::string& value = cluster_.marks.front().value;
+          value.resize(FixedBytes(file_->covered ? file_->coverage.form : FormOf(value)));
+          FlipBit(&value, flip >> 3);
           break;
         }
         [[fallthrough]];

@@ -102,6 +102,11 @@ pub struct HiveDamage<'a> {
 /// As many counters as the shim has.
 pub const COUNTERS: usize = 10;
 
+/// As many numbers as the shim has of what reads did.
+pub const WORK: usize = 4;
+/// As many numbers as the shim has of tables.
+pub const SHAPE: usize = 5;
+
 /// How a database is opened.
 #[repr(C)]
 pub struct HiveOptions {
@@ -115,6 +120,7 @@ pub struct HiveOptions {
     pub metahive: u8,
     pub sync: u8,
     pub direct_reads: u8,
+    pub stock_blocks: u8,
     pub block_checksums: u8,
 }
 
@@ -181,8 +187,13 @@ extern "C" {
         end: HiveSlice<'_>,
         error: *mut HiveError,
     );
+    #[cfg(test)]
+    pub fn hive_rocks_judge(metadata: HiveSlice<'_>, current: u64) -> u8;
     pub fn hive_rocks_inject(rocks: *mut HiveRocks, read_per_million: u32, write_per_million: u32, seed: u64);
     pub fn hive_rocks_pause(rocks: *mut HiveRocks, error: *mut HiveError);
     pub fn hive_rocks_go_on(rocks: *mut HiveRocks, error: *mut HiveError);
+    pub fn hive_rocks_work(out: *mut [u64; WORK]);
+    pub fn hive_rocks_seed(seed: u32);
+    pub fn hive_rocks_shape(rocks: *mut HiveRocks, out: *mut [u64; SHAPE], error: *mut HiveError);
     pub fn hive_rocks_bytes(rocks: *mut HiveRocks) -> u64;
 }

@@ -21,6 +21,7 @@
 mod failure;
 #[allow(missing_docs, reason = "shim/store.h says what each does")]
 mod ffi;
+mod figures;
 mod metahive;
 mod store;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod tests;
 
 use base_engine::stored::{Directory, RawStore, SnapshotLimits, StoredEngine};
 use base_engine::EngineError;
+pub use figures::{same_towers, Shape, Work};
 pub use metahive::{
     provider, Counters, Damage, Described, Kept, MetadataProvider, SizeAndAge, Verdict, VerifiedFile,
     PAYLOAD_BYTES_MAX, PROVIDERS,
@@ -66,6 +68,8 @@ pub struct RocksConfig {
     pub sync: bool,
     /// Tables are read past the system's cache.
     pub direct_reads: bool,
+    /// Blocks are laid out as RocksDB does where it is not told how: no look-up by hash. For comparisons.
+    pub stock_blocks: bool,
     /// RocksDB's own checksums of blocks. Off only where tests ask what is found without them.
     pub block_checksums: bool,
     /// When snapshots expire.
@@ -86,6 +90,7 @@ impl Default for RocksConfig {
             providers: Vec::new(),
             sync: true,
             direct_reads: false,
+            stock_blocks: false,
             block_checksums: true,
             snapshots: SnapshotLimits::default(),
             identity: String::new(),

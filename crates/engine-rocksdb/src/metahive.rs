@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   entry       key │ sequence │ value
-//!   metadata    key 0x01 │ tombstone │ sequence, checksum, checksum of the checksum, payload
+//!   metadata    key 0x01 │ sequence, tombstone │ checksum, checksum of the checksum, payload
 //!   payload     for each provider:  tag u8 │ bytes u8 │ what it said
 //! ```
 //!
@@ -273,7 +273,7 @@ pub(crate) fn damage_of(database: &Database) -> Vec<Damage> {
 pub struct Kept {
     /// RocksDB's number of the entry it speaks of.
     pub sequence: u64,
-    /// The entry's checksum.
+    /// The entry's checksum: its lower 48 bits, in files of form 1 all 64.
     pub checksum: u64,
     payload: Vec<u8>,
 }

@@ -89,6 +89,7 @@ impl RocksStore {
             metahive: u8::from(config.metahive),
             sync: u8::from(config.sync),
             direct_reads: u8::from(config.direct_reads),
+            stock_blocks: u8::from(config.stock_blocks),
             block_checksums: u8::from(config.block_checksums),
         };
         let what = format!("opening {}", path.display());

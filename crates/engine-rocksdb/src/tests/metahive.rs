@@ -1,6 +1,7 @@
 //! MetaHive: a model under random histories, flips that are found, files that others read.
 
 mod flips;
+mod formats;
 mod model;
 mod others;
 

@@ -16,7 +16,7 @@ use std::process::Command;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What a tool of RocksDB's prints.
-fn tool(name: &str, arguments: &[&str]) -> String {
+pub fn tool(name: &str, arguments: &[&str]) -> String {
     let ran = Command::new(name).args(arguments).output();
     let ran = ran.unwrap_or_else(|error| panic!("{name}: {error}; run 'apt-get install rocksdb-tools'"));
     let text = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
