@@ -8,6 +8,7 @@
 // Always: entries reach the table in order; counts told to RocksDB are those without metadata.
 // Not here: block boundaries and filters (blocks.cc).
 #include "metahive.h"
+#include "recycled.h"
 
 namespace hive {
 
@@ -169,10 +170,11 @@ class Builder : public TableBuilder {
       if (refused_.ok()) refused_ = Status::NotSupported("MetaHive: a key ends in 0x01", user_key.ToString(true));
       return;
     }
-    if (waiting_.empty() || user_key != Slice(waiting_.back().key)) {
+    if (waiting_.Empty() || user_key != Slice(waiting_.Back().key)) {
       EmitBefore(user_key);
-      waiting_.emplace_back();
-      waiting_.back().key = user_key.ToString();
+      Waiting& key_waiting = waiting_.Add();
+      key_waiting.key.assign(user_key.data(), user_key.size());
+      key_waiting.metadata.clear();
     }
     AddWithMetadata(key, user_key, GetInternalKeySeqno(key), type, value);
   }
@@ -186,7 +188,7 @@ class Builder : public TableBuilder {
       return refused_;
     }
     for (auto& key : waiting_) coverage_.tail[key.key] = std::move(key.metadata);
-    waiting_.clear();
+    waiting_.Clear();
     context_->counters.written += written_;
     return inner_->Finish();
   }
@@ -224,8 +226,9 @@ class Builder : public TableBuilder {
       if (context_->IsDamaged(user_key, sequence)) carried.content ^= kPoison;
     }
     context_->Describe(user_key, value, sequence, type, carried.payload, &payload_);
-    waiting_.back().metadata.push_back(Tail{sequence, std::string()});
-    Encode(carried.content ^ PlaceHash(sequence, type), payload_, &waiting_.back().metadata.back().value);
+    std::vector<Tail>& metadata = waiting_.Back().metadata;
+    metadata.push_back(Tail{sequence, std::string()});
+    Encode(carried.content ^ PlaceHash(sequence, type), payload_, &metadata.back().value);
     written_++;
     const uint64_t flip = value.empty() ? 0 : context_->WriteFlip();
     if (flip == 0) {
@@ -239,14 +242,14 @@ class Builder : public TableBuilder {
 
   // Emits what sorts before a key.
   void EmitBefore(const Slice& user_key) {
-    while (!waiting_.empty()) {
-      Waiting& top = waiting_.back();
+    while (!waiting_.Empty()) {
+      Waiting& top = waiting_.Back();
       // Behind `top` and its mark comes every key that does not continue it with a zero byte.
       const bool nested = user_key.size() > top.key.size() && user_key.starts_with(top.key) &&
                           user_key[top.key.size()] == '\0';
       if (nested) return;
       Emit(top);
-      waiting_.pop_back();
+      waiting_.PopBack();
     }
   }
 
@@ -267,7 +270,7 @@ class Builder : public TableBuilder {
   Coverage coverage_;
   IntTblPropCollectorFactories collectors_;
   std::unique_ptr<TableBuilder> inner_;
-  std::vector<Waiting> waiting_;
+  Recycled<Waiting> waiting_;
   uint64_t written_ = 0;
   Status refused_;
   std::string key_, payload_;

@@ -10,6 +10,7 @@
 // Not here: what follows from a report (store.cc).
 #include "memory/arena.h"
 #include "metahive.h"
+#include "recycled.h"
 
 namespace hive {
 
@@ -19,6 +20,10 @@ namespace {
 
 // Readings anew of one cluster before it counts as damaged.
 constexpr int kRetriesMax = 3;
+// What a place of a cluster keeps for the next cluster's value.
+constexpr size_t kKeptBytesMax = 64 << 10;
+// Places that are kept for the next cluster.
+constexpr size_t kKeptPlacesMax = 1024;
 
 // One version of a key.
 struct Version {
@@ -38,11 +43,35 @@ struct Mark {
 };
 
 struct Cluster {
-  std::vector<Version> versions;
-  std::vector<Mark> marks;
+  Recycled<Version> versions;
+  Recycled<Mark> marks;
   // Its metadata stands behind other keys in the file.
   bool nested = false;
+
+  void Clear() {
+    if (versions.Size() > kKeptPlacesMax) versions = Recycled<Version>();
+    if (marks.Size() > kKeptPlacesMax) marks = Recycled<Mark>();
+    versions.Clear();
+    marks.Clear();
+    nested = false;
+  }
+  void AddVersion(const Slice& key, const Slice& value) {
+    Version& version = versions.Add();
+    version.key.assign(key.data(), key.size());
+    if (version.value.capacity() > kKeptBytesMax) std::string().swap(version.value);
+    version.value.assign(value.data(), value.size());
+    version.payload.clear();
+    version.content = 0;
+  }
+  void AddMark(SequenceNumber sequence, const Slice& value) {
+    Mark& mark = marks.Add();
+    mark.sequence = sequence;
+    mark.value.assign(value.data(), value.size());
+    mark.used = false;
+  }
 };
+
+void Assign(std::string* to, const Slice& from) { to->assign(from.data(), from.size()); }
 
 std::string MarkKeyOf(const Slice& user_key) {
   std::string key = user_key.ToString();
@@ -72,37 +101,33 @@ class ClusterReader {
 
   // The cluster `main` stands at, which is no metadata; leaves it behind that cluster.
   void Read(Cluster* cluster) {
-    cluster->marks.clear();
-    cluster->nested = false;
-    std::vector<Version> versions;
-    const std::string user_key = ExtractUserKey(main_->key()).ToString();
-    while (main_->Valid() && ExtractUserKey(main_->key()) == Slice(user_key)) {
-      versions.emplace_back();
-      versions.back().key = main_->key().ToString();
-      versions.back().value = main_->value().ToString();
+    cluster->Clear();
+    Assign(&user_key_, ExtractUserKey(main_->key()));
+    while (main_->Valid() && ExtractUserKey(main_->key()) == Slice(user_key_)) {
+      cluster->AddVersion(main_->key(), main_->value());
       main_->Next();
     }
-    cluster->versions = std::move(versions);
-    const std::string mark_key = MarkKeyOf(user_key);
-    if (main_->Valid() && ExtractUserKey(main_->key()).compare(mark_key) < 0) {
+    mark_key_ = user_key_;
+    mark_key_.push_back(kMark);
+    if (main_->Valid() && ExtractUserKey(main_->key()).compare(mark_key_) < 0) {
       cluster->nested = true;
       if (beside_ == nullptr) {
         beside_.reset(table_->NewIterator(options_, nullptr, nullptr, true, TableReaderCaller::kCompaction));
       }
-      beside_->Seek(SeekKey(mark_key));
-      ReadMarks(beside_.get(), mark_key, cluster);
+      beside_->Seek(SeekKey(mark_key_));
+      ReadMarks(beside_.get(), cluster);
     } else {
-      ReadMarks(main_.get(), mark_key, cluster);
+      ReadMarks(main_.get(), cluster);
     }
-    const auto tail = file_.coverage.tail.find(user_key);
+    const auto tail = file_.coverage.tail.find(user_key_);
     if (tail == file_.coverage.tail.end()) return;
-    for (const Tail& one : tail->second) cluster->marks.push_back(Mark{one.sequence, one.value});
+    for (const Tail& one : tail->second) cluster->AddMark(one.sequence, one.value);
   }
 
  private:
-  static void ReadMarks(InternalIterator* from, const std::string& mark_key, Cluster* cluster) {
-    for (; from->Valid() && IsMetadata(from->key()) && ExtractUserKey(from->key()) == Slice(mark_key); from->Next()) {
-      cluster->marks.push_back(Mark{GetInternalKeySeqno(from->key()), from->value().ToString()});
+  void ReadMarks(InternalIterator* from, Cluster* cluster) const {
+    for (; from->Valid() && IsMetadata(from->key()) && ExtractUserKey(from->key()) == Slice(mark_key_); from->Next()) {
+      cluster->AddMark(GetInternalKeySeqno(from->key()), from->value());
     }
   }
 
@@ -110,6 +135,8 @@ class ClusterReader {
   TableReader* const table_;
   ReadOptions options_;
   std::unique_ptr<InternalIterator> main_, beside_;
+  // Of the cluster being read.
+  std::string user_key_, mark_key_;
 };
 
 struct Tally {
@@ -146,7 +173,7 @@ void JudgeCluster(const FileInfo& file, Cluster* cluster, Tally* tally, std::vec
     if (mark != nullptr) {
       mark->used = true;
       verdict = Judge(current, metadata);
-      version.payload = metadata.payload.ToString();
+      Assign(&version.payload, metadata.payload);
     } else if (file.covered) {
       verdict = Verdict::kMetadataMissing;
     } else {
@@ -165,8 +192,8 @@ void JudgeCluster(const FileInfo& file, Cluster* cluster, Tally* tally, std::vec
   for (const Mark& mark : cluster->marks) {
     if (mark.used) continue;
     tally->orphans++;
-    if (!file.covered || cluster->versions.empty()) continue;
-    const std::string user_key = cluster->versions.front().UserKey().ToString();
+    if (!file.covered || cluster->versions.Empty()) continue;
+    const std::string user_key = cluster->versions.Front().UserKey().ToString();
     damage->push_back(Damage{user_key, mark.sequence, 0, Verdict::kKeyLost, file.number});
   }
 }
@@ -185,7 +212,7 @@ class VerifyingIterator : public InternalIterator {
     counters.orphans += tally_.orphans;
   }
 
-  bool Valid() const override { return at_ < cluster_.versions.size(); }
+  bool Valid() const override { return at_ < cluster_.versions.Size(); }
   Slice key() const override { return cluster_.versions[at_].key; }
   Slice value() const override { return cluster_.versions[at_].value; }
   Status status() const override { return status_.ok() ? reader_.status() : status_; }
@@ -203,7 +230,7 @@ class VerifyingIterator : public InternalIterator {
     while (Valid() && file_->comparator.Compare(key(), target) < 0) Next();
   }
   void Next() override {
-    if (++at_ >= cluster_.versions.size()) Load();
+    if (++at_ >= cluster_.versions.Size()) Load();
   }
   void SeekToLast() override { Refuse(); }
   void SeekForPrev(const Slice&) override { Refuse(); }
@@ -233,7 +260,7 @@ class VerifyingIterator : public InternalIterator {
       for (const Version& version : cluster_.versions) registry_->Erase(version.value.data());
       registry_ = nullptr;
     }
-    cluster_.versions.clear();
+    cluster_.versions.Clear();
     at_ = 0;
   }
 
@@ -247,7 +274,7 @@ class VerifyingIterator : public InternalIterator {
     if (!main.Valid()) return;
     reader_.Read(&cluster_);
     if (!reader_.status().ok()) {
-      cluster_.versions.clear();
+      cluster_.versions.Clear();
       return;
     }
     FlipForTests();
@@ -259,7 +286,7 @@ class VerifyingIterator : public InternalIterator {
     tally_.adopted += tally.adopted;
     tally_.recreated += tally.recreated;
     tally_.orphans += tally.orphans;
-    const Slice user_key = cluster_.versions.front().UserKey();
+    const Slice user_key = cluster_.versions.Front().UserKey();
     last_.assign(user_key.data(), user_key.size());
     any_before_ = true;
     if (cluster_.nested) elsewhere_.push_back(last_);
@@ -299,8 +326,8 @@ class VerifyingIterator : public InternalIterator {
       JudgeCluster(*file_, &again, &tally_again, &damage_again);
       if (!damage_again.empty()) continue;
       // A flipped key: the right one's metadata is still ahead of us.
-      if (again.versions.front().UserKey() != cluster_.versions.front().UserKey()) {
-        elsewhere_.push_back(again.versions.front().UserKey().ToString());
+      if (again.versions.Front().UserKey() != cluster_.versions.Front().UserKey()) {
+        elsewhere_.push_back(again.versions.Front().UserKey().ToString());
       }
       counters.repaired += damage->size();
       cluster_ = std::move(again);
@@ -329,7 +356,7 @@ class VerifyingIterator : public InternalIterator {
     }
     if (!main.Valid()) return false;
     reader.Read(cluster);
-    return reader.status().ok() && !cluster->versions.empty();
+    return reader.status().ok() && !cluster->versions.Empty();
   }
 
   void Carry() {
@@ -347,7 +374,7 @@ class VerifyingIterator : public InternalIterator {
   void FlipForTests() {
     const uint64_t flip = file_->context->ReadFlip();
     if (flip == 0) return;
-    Version& version = cluster_.versions.front();
+    Version& version = cluster_.versions.Front();
     switch (flip % 8) {
       case 1:
         FlipBit(&version.key, flip >> 3);
@@ -355,8 +382,8 @@ class VerifyingIterator : public InternalIterator {
         if (IsMetadata(version.key)) FlipBit(&version.key, flip >> 3);
         break;
       case 3:
-        if (!cluster_.marks.empty()) {
-          std::string& value = cluster_.marks.front().value;
+        if (!cluster_.marks.Empty()) {
+          std::string& value = cluster_.marks.Front().value;
           value.resize(FixedBytes(file_->covered ? file_->coverage.form : FormOf(value)));
           FlipBit(&value, flip >> 3);
           break;
