@@ -47,6 +47,11 @@ use objects::{admit, Outcome};
 use state::{wrong_shard, Shard, SERVING};
 use work::Work;
 
+/// Whether a row of a key table belongs to a key of the range. One that belongs to no key does: who is told it refuses it.
+pub(crate) fn row_lies_in(key: &[u8], range: &Range) -> bool {
+    keys::closed_of(key).map_or(true, |closed| range.holds(&keys::client_key(closed)))
+}
+
 /// The longest name of an owner.
 const OWNER_BYTES_MAX: usize = 1024;
 /// What a document that is put leaves room for.

@@ -46,6 +46,10 @@ pub const SPLIT_KEYS: u64 = 40_000;
 /// How many writes a second a shard of a bucket takes for twenty seconds before it is split.
 pub const SPLIT_WRITES: u64 = 5_000;
 
+/// With so much of the machine's CPU time in use a split that can wait does. Clients that ask as fast as they are answered
+/// leave 5 to 8 % of a machine idle.
+pub const SPLIT_LOAD_PERCENT: u32 = 90;
+
 /// How S3 metadata is laid out; the same on all nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct S3Config {
@@ -56,6 +60,9 @@ pub struct S3Config {
     pub split_keys: u64,
     /// A shard that takes more writes a second than this, for two windows of ten seconds, is split where they part. 0: never.
     pub split_writes: u64,
+    /// So much of the CPU time of the machine of a shard's leader in use, at the busiest of the last seconds, is none to
+    /// spare. 0: splits do not wait.
+    pub split_load_percent: u32,
     /// The region that a bucket says it is in which was asked for no other; this node's own where absent.
     pub region: Option<String>,
 }
@@ -69,6 +76,7 @@ impl S3Config {
             rule: format!("size={size} location=world failure_domain=chassis"),
             split_keys: SPLIT_KEYS,
             split_writes: SPLIT_WRITES,
+            split_load_percent: SPLIT_LOAD_PERCENT,
             region: None,
         }
     }

@@ -236,6 +236,9 @@ pub struct TuningSection {
     pub s3_split_keys: u64,
     /// A shard that takes more writes a second for twenty seconds is split; zero: never. The same on all nodes.
     pub s3_split_writes: u64,
+    /// A split by keys waits while so much of the leader's machine's CPU time is in use, until the shard has four times
+    /// the keys; zero: it never waits.
+    pub s3_split_load_percent: u32,
 }
 
 impl Default for EngineSection {
@@ -306,6 +309,7 @@ impl Default for TuningSection {
             s3_rule: String::new(),
             s3_split_keys: core_node::api::SPLIT_KEYS,
             s3_split_writes: core_node::api::SPLIT_WRITES,
+            s3_split_load_percent: core_node::api::SPLIT_LOAD_PERCENT,
         }
     }
 }
@@ -350,6 +354,7 @@ impl TuningSection {
         }
         config.split_keys = self.s3_split_keys;
         config.split_writes = self.s3_split_writes;
+        config.split_load_percent = self.s3_split_load_percent;
         config.region = gateway.map(|gateway| gateway.region.clone());
         config
     }

@@ -97,7 +97,10 @@ pub fn target(world: &World) -> Target<'_> {
 async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError> {
     let bound = options.split_keys.unwrap_or(SPLIT_KEYS.min(options.keys / 2)).max(8);
     // Keys that only grow would never be split.
-    let options = &Options { order: Order::Spread, split_keys: Some(bound), ..options.clone() };
+    let mut options = Options { order: Order::Spread, split_keys: Some(bound), ..options.clone() };
+    // What a split does to clients is the question, not when it begins: nodes, clients and whatever else runs share one machine.
+    options.dev_arguments.extend(["--s3-split-load-percent".to_owned(), "0".to_owned()]);
+    let options = &options;
     let few = bound * 9 / 10;
     let world = open(options).await?;
     let target = target(&world);

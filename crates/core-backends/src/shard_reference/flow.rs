@@ -32,8 +32,10 @@ pub enum Step {
     Source { source: usize, command: shard::Command },
     /// Tell a target.
     Target { target: usize, command: shard::Command },
-    /// Ask the source with [`copy_query`], tell the target with [`import_of`].
+    /// Ask the source for rows with [`export_query`], tell the target with [`import_of`].
     Copy { source: usize, target: usize },
+    /// Ask the source for its feed with [`feed_query`], tell each of the targets its part ([`feed_part`]) with [`import_of`].
+    Feed { source: usize, targets: Vec<usize> },
     /// Nothing is left to do.
     Done,
     /// Only a person can go on: it should not happen.
@@ -219,12 +221,29 @@ fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     let behind = |source: usize, cursor: &ImportCursor| {
         !cursor.copied || sources[source].feed.saturating_sub(cursor.feed) > FEED_CLOSE
     };
-    let copies = pairs.iter().filter(|(source, _, cursor)| behind(*source, cursor));
-    let copies: Vec<Step> = copies.map(|(source, target, _)| Step::Copy { source: *source, target: *target }).collect();
+    let copies = copy_steps(pairs.iter().filter(|(source, _, cursor)| behind(*source, cursor)));
     if copies.is_empty() {
         return digests_left(flow, &sources, &targets);
     }
     copies
+}
+
+/// What brings these pairs on: rows for each, the feed of a source for all that have its rows.
+fn copy_steps<'p>(pairs: impl Iterator<Item = &'p (usize, usize, &'p ImportCursor)>) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for (from, target, cursor) in pairs {
+        let (source, target) = (*from, *target);
+        let feed = steps.iter_mut().find_map(|step| match step {
+            Step::Feed { source: of, targets } if *of == source => Some(targets),
+            _ => None,
+        });
+        match (cursor.copied, feed) {
+            (false, _) => steps.push(Step::Copy { source, target }),
+            (true, Some(targets)) => targets.push(target),
+            (true, None) => steps.push(Step::Feed { source, targets: vec![target] }),
+        }
+    }
+    steps
 }
 
 /// Whether a shard has rows to sum up.
@@ -325,8 +344,7 @@ fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo])
         let behind = info.feed.saturating_sub(cursor.feed);
         behind > FEED_CLOSE || (info.frozen && behind > 0)
     };
-    let copies = of_source.iter().filter(|(_, _, cursor)| far(cursor));
-    let copies: Vec<Step> = copies.map(|(_, target, _)| Step::Copy { source, target: *target }).collect();
+    let copies = copy_steps(of_source.iter().filter(|(_, _, cursor)| far(cursor)));
     if !copies.is_empty() {
         return copies;
     }
@@ -361,14 +379,36 @@ pub fn cursor_of<'a>(flow: &Flow, source: usize, target: usize, info: &'a ShardI
     info.cursors.get(place_of(flow, source, target)?)
 }
 
-/// What the source is asked for a step of copying, by a target that is so far.
-pub fn copy_query(flow: &Flow, source: usize, target: usize, cursor: &ImportCursor) -> Option<shard::Query> {
+/// What the source is asked for rows, for a target that is so far. All that a round copies shares [`STEP_BYTES_MAX`]
+/// between `share` such questions: a source's leader answers them in one turn, in which it answers nobody else.
+pub fn export_query(
+    flow: &Flow,
+    source: usize,
+    target: usize,
+    cursor: &ImportCursor,
+    share: usize,
+) -> Option<shard::Query> {
     let range = flow.sources[source].range.meet(&flow.targets[target].range)?;
-    let epoch = flow.sources[source].epoch;
-    Some(match cursor.copied {
-        false => shard::Query::Export { epoch, range, after: cursor.after.clone(), bytes_max: STEP_BYTES_MAX as u32 },
-        true => shard::Query::Feed { epoch, range, after: cursor.feed, limit: STEP_ROWS_MAX },
-    })
+    let (epoch, bytes_max) = (flow.sources[source].epoch, (STEP_BYTES_MAX / share.max(1)) as u32);
+    Some(shard::Query::Export { epoch, range, after: cursor.after.clone(), bytes_max })
+}
+
+/// What the source is asked for its feed, once for all targets: from where the one begins that is least far.
+pub fn feed_query(flow: &Flow, source: usize, cursors: &[&ImportCursor]) -> Option<shard::Query> {
+    let Peer { epoch, range, .. } = flow.sources[source].clone();
+    let after = cursors.iter().map(|cursor| cursor.feed).min()?;
+    Some(shard::Query::Feed { epoch, range, after, limit: STEP_ROWS_MAX })
+}
+
+/// What of a source's feed is for a target; `None` where the target is that far already.
+pub fn feed_part(flow: &Flow, target: usize, cursor: &ImportCursor, answer: &shard::Reply) -> Option<shard::Reply> {
+    let shard::Reply::Feed { rows, reached, more } = answer else { return Some(answer.clone()) };
+    if cursor.feed >= *reached {
+        return None;
+    }
+    let range = &flow.targets[target].range;
+    let rows = rows.iter().filter(|(key, _)| shard::row_lies_in(key, range)).cloned().collect();
+    Some(shard::Reply::Feed { rows, reached: *reached, more: *more })
 }
 
 /// What the target is told of the source's answer, and how far it is then. `info`: the target's, as it was when the

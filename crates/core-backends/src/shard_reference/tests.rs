@@ -1,6 +1,8 @@
 //! A bucket of several shards: flows with crashes, late and repeated commands, and two runners at once.
 
-use super::flow::{copy_query, cursor_of, decide, decide_all, gives_up, import_of, Seen, Step};
+use super::flow::{
+    cursor_of, decide, decide_all, export_query, feed_part, feed_query, gives_up, import_of, Seen, Step,
+};
 use super::*;
 use crate::decode_reply;
 use crate::shard::tests::bed::{Bed, Plain, Random};
@@ -118,20 +120,37 @@ fn carry_out(bucket: &mut Bucket, view: &View, step: Step) {
         }
         Step::Source { source, command } => drop(bucket.shard(view.flow.sources[source].shard).tell(command)),
         Step::Target { target, command } => drop(bucket.shard(view.flow.targets[target].shard).tell(command)),
-        Step::Copy { source, target } => {
-            let Seen::Shard(info) = &view.targets[target] else { panic!() };
-            copy(bucket, &view.flow, source, target, info);
-        }
+        Step::Copy { source, target } => copy(bucket, view, source, target),
+        Step::Feed { source, targets } => feed(bucket, view, source, &targets),
         Step::Done | Step::Stuck { .. } => {}
     }
 }
 
-fn copy(bucket: &mut Bucket, flow: &Flow, source: usize, target: usize, info: &ShardInfo) {
+fn info_of(view: &View, target: usize) -> &ShardInfo {
+    let Seen::Shard(info) = &view.targets[target] else { panic!() };
+    info
+}
+
+fn copy(bucket: &mut Bucket, view: &View, source: usize, target: usize) {
+    let (flow, info) = (&view.flow, info_of(view, target));
     let cursor = cursor_of(flow, source, target, info).unwrap();
-    let question = copy_query(flow, source, target, cursor).unwrap();
+    let question = export_query(flow, source, target, cursor, 1).unwrap();
     let Ok(answer) = bucket.shard(flow.sources[source].shard).ask(question) else { return };
     let (command, _) = import_of(flow, source, target, info, answer).unwrap();
     let _ = bucket.shard(flow.targets[target].shard).tell(command);
+}
+
+fn feed(bucket: &mut Bucket, view: &View, source: usize, targets: &[usize]) {
+    let flow = &view.flow;
+    let cursor = |target: usize| cursor_of(flow, source, target, info_of(view, target)).unwrap();
+    let cursors: Vec<_> = targets.iter().map(|target| cursor(*target)).collect();
+    let question = feed_query(flow, source, &cursors).unwrap();
+    let Ok(answer) = bucket.shard(flow.sources[source].shard).ask(question) else { return };
+    for target in targets.iter().copied() {
+        let Some(part) = feed_part(flow, target, cursor(target), &answer) else { continue };
+        let (command, _) = import_of(flow, source, target, info_of(view, target), part).unwrap();
+        let _ = bucket.shard(flow.targets[target].shard).tell(command);
+    }
 }
 
 /// Runs a flow to its end with writes between, by runners that see old states and do steps again.

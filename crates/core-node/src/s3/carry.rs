@@ -88,7 +88,7 @@ impl Carry {
     /// Whether a page may go along with these steps: rows are on their way anyhow, or it is the last moment.
     pub(crate) fn goes_beside(&self, steps: &[Step], sources: &[Seen]) -> bool {
         let last = |step: &Step| match step {
-            Step::Copy { .. } => true,
+            Step::Copy { .. } | Step::Feed { .. } => true,
             Step::Source { command: shard::Command::CutOver { .. }, .. } => self.whole != Still::of(sources),
             _ => false,
         };

@@ -30,7 +30,8 @@ use core::time::Duration;
 use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::{
-    copy_query, cursor_of, decide_all, gives_up, import_of, sum_beside, Seen, Step, CUT_FREEZE_MS,
+    cursor_of, decide_all, export_query, feed_part, feed_query, gives_up, import_of, sum_beside, Seen, Step,
+    CUT_FREEZE_MS,
 };
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
@@ -366,6 +367,7 @@ impl FlowRun {
     /// One call for each step, but for rows that are here already.
     fn begin(&mut self, context: &mut PlanContext<'_>, steps: Vec<Step>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
+        let share = steps.iter().filter(|step| matches!(step, Step::Copy { .. })).count();
         let (ready, steps): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(|step| self.is_ahead(view, step));
         let mut calls = Vec::new();
         // What the sources remember goes along with the last rows, else it would follow them while writers wait.
@@ -379,7 +381,7 @@ impl FlowRun {
                     return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message).into());
                 }
                 Step::Done => return Ok(self.end(context)),
-                step => calls.push(self.call_of(view, step)?),
+                step => calls.push(self.call_of(view, step, share)?),
             }
         }
         if view.flow.phase == Phase::Cutting && !view.flow.narrows() && steps.iter().any(gives_up) {
@@ -417,7 +419,8 @@ impl FlowRun {
         })
     }
 
-    fn call_of(&self, view: &View, step: &Step) -> Result<Call, Failure> {
+    /// `share`: of how many such steps a step of copying is one.
+    fn call_of(&self, view: &View, step: &Step, share: usize) -> Result<Call, Failure> {
         let flow = &view.flow;
         Ok(match step {
             Step::Map(command) => map_write(self.id, command)?,
@@ -429,7 +432,12 @@ impl FlowRun {
             Step::Target { target, command } => shard_tell(self.id, flow.targets[*target].shard, command)?,
             Step::Copy { source, target } => {
                 let cursor = view.cursor(*source, *target).ok_or_else(|| odd("a flow"))?;
-                let query = copy_query(flow, *source, *target, cursor).ok_or_else(|| odd("a flow"))?;
+                let query = export_query(flow, *source, *target, cursor, share).ok_or_else(|| odd("a flow"))?;
+                shard_ask(self.id, flow.sources[*source].shard, &query)?
+            }
+            Step::Feed { source, targets } => {
+                let cursors: Vec<_> = targets.iter().filter_map(|target| view.cursor(*source, *target)).collect();
+                let query = feed_query(flow, *source, &cursors).ok_or_else(|| odd("a flow"))?;
                 shard_ask(self.id, flow.sources[*source].shard, &query)?
             }
             Step::Done | Step::Stuck { .. } => return Err(odd("a flow")),
@@ -445,6 +453,7 @@ impl FlowRun {
     ) -> Result<PlanStep, Failure> {
         let Some(mut view) = self.view.take() else { return self.go(context) };
         let memory = answers.split_off(steps.len().min(answers.len()));
+        let fed = steps.iter().any(|step| matches!(step, Step::Feed { .. }));
         let mut copied = Vec::new();
         for (step, answer) in steps.into_iter().zip(answers) {
             match step {
@@ -460,6 +469,13 @@ impl FlowRun {
                 },
                 Step::Target { target, .. } => view.targets[target] = seen(answer)?,
                 Step::Copy { source, target } => copied.push((source, target, reply(answer)?.0)),
+                Step::Feed { source, targets } => {
+                    let (answer, _) = reply(answer)?;
+                    copied.extend(targets.into_iter().filter_map(|target| {
+                        let cursor = view.cursor(source, target)?;
+                        Some((source, target, feed_part(&view.flow, target, cursor, &answer)?))
+                    }));
+                }
                 Step::Done | Step::Stuck { .. } => {}
             }
         }
@@ -467,6 +483,10 @@ impl FlowRun {
             if view.cursor(source, target) == Some(&cursor) {
                 copied.extend(rows.map(|rows| (source, target, rows)));
             }
+        }
+        if copied.is_empty() && fed {
+            // All are further than what is known of the source: another runner was here, or the split was ended.
+            return self.go(context);
         }
         if copied.is_empty() {
             self.view = Some(view);
@@ -486,6 +506,7 @@ impl FlowRun {
         let (mut calls, mut reads) = (Vec::new(), Vec::new());
         let mut asked =
             Imports { targets: Vec::new(), sources: Vec::new(), next: Vec::new(), memory: !memory.is_empty() };
+        let share = copied.len();
         for (source, target, rows) in copied {
             context.s3.counters.rows_copied += rows_of(&rows);
             let info = view.target(target).ok_or_else(|| odd("a flow"))?;
@@ -494,7 +515,7 @@ impl FlowRun {
             asked.targets.push(target);
             asked.sources.push(source);
             if !cursor.copied {
-                let query = copy_query(&view.flow, source, target, &cursor).ok_or_else(|| odd("a flow"))?;
+                let query = export_query(&view.flow, source, target, &cursor, share).ok_or_else(|| odd("a flow"))?;
                 reads.push(shard_ask(self.id, view.flow.sources[source].shard, &query)?);
                 asked.next.push(Ahead { source, target, cursor, rows: None });
             }
@@ -600,7 +621,7 @@ impl FlowRun {
 }
 
 fn copies(step: &Step) -> bool {
-    matches!(step, Step::Copy { .. })
+    matches!(step, Step::Copy { .. } | Step::Feed { .. })
 }
 
 fn freezes(step: &Step) -> bool {

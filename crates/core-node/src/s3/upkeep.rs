@@ -33,9 +33,6 @@ const MERGE_PART: u64 = 4;
 const MERGE_WRITES_PART: u64 = 2;
 /// Entries that are looked at for a merge: one before the shard, itself, and those behind it.
 const NEIGHBOURS: usize = SOURCES_MAX;
-/// Thousandths of a machine's CPU time in use, at the busiest of the last seconds, from which on a split that can wait
-/// does. Clients that ask as fast as they are answered leave 5 to 8 % of a machine idle.
-const BUSY_LOAD: u32 = 900;
 /// Rounds of one look; what is left the next one finds.
 const ROUNDS_MAX: u32 = 2_000;
 
@@ -152,7 +149,8 @@ impl ShardLook {
             return Ok(end(self.watch));
         }
         let config = context.s3_config;
-        let busy = context.machine_load >= BUSY_LOAD;
+        let busy_from = config.split_load_percent.saturating_mul(10);
+        let busy = busy_from > 0 && context.machine_load >= busy_from;
         if let Some(cut) = info.growth.wants(&info.totals, config.split_keys, config.split_writes, busy) {
             return self.cut(info, cut, config.split_keys);
         }

@@ -45,6 +45,7 @@ pub struct Plan {
     engine: String,
     cores: usize,
     s3_split_keys: u64,
+    s3_split_load_percent: u32,
     s3_data: String,
     /// Known once the data directory is written.
     pub keys: Keys,
@@ -113,6 +114,7 @@ impl Plan {
         let places = (1..=arguments.nodes).map(|id| Place::new(id, arguments.base_port, &data)).collect();
         let (engine, cores) = (arguments.engine.clone(), usize::from(arguments.cores));
         let (base_port, s3_split_keys) = (arguments.base_port, arguments.s3_split_keys);
+        let s3_split_load_percent = arguments.s3_split_load_percent;
         let s3_data = match &arguments.s3_data {
             None => data.join("s3-data").display().to_string(),
             Some(url) if url.contains("://") => url.clone(),
@@ -122,7 +124,18 @@ impl Plan {
                 .to_string(),
         };
         let keys = Keys::default();
-        Ok(Plan { world: WORLD, data, base_port, places, engine, cores, s3_split_keys, s3_data, keys })
+        Ok(Plan {
+            world: WORLD,
+            data,
+            base_port,
+            places,
+            engine,
+            cores,
+            s3_split_keys,
+            s3_split_load_percent,
+            s3_data,
+            keys,
+        })
     }
 
     /// Refuses ports that something else has, before anything is started.
@@ -193,7 +206,11 @@ impl Plan {
             },
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
             limits: LimitsSection::default(),
-            tuning: TuningSection { s3_split_keys: self.s3_split_keys, ..TuningSection::default() },
+            tuning: TuningSection {
+                s3_split_keys: self.s3_split_keys,
+                s3_split_load_percent: self.s3_split_load_percent,
+                ..TuningSection::default()
+            },
         }
     }
 }
@@ -246,6 +263,7 @@ mod tests {
             engine: "lmdb".into(),
             cores: 1,
             s3_split_keys: 40_000,
+            s3_split_load_percent: 90,
             s3_data: None,
             ready_file: None,
             fresh: false,
