@@ -3,6 +3,8 @@
 //!
 //!   start ──▶ Calls ──on_result──▶ Calls | Wait ──on_wake──▶ Calls | Done
 //!
+//! Behind its end, or its deadline's, `left_behind` may name another that takes back what it leaves.
+//!
 //! Always: a planner sees no time but `PlanContext::now`, no chance but `PlanContext::random`; every
 //! call gets exactly one result; calls are numbered in the order they were asked for, from 0, over
 //! the planner's whole life, and their results may come in any order. `Step::Calls(vec![])` waits
@@ -143,4 +145,9 @@ pub trait Planner: Send {
     fn on_result(&mut self, context: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step;
     /// A `Wait` is over.
     fn on_wake(&mut self, context: &mut PlanContext<'_>) -> Step;
+    /// What takes back what it leaves that nobody needs: asked once it has ended, well, ill or at its deadline, and
+    /// carried out behind its answer, if at all. What must not be left is to be found by somebody else as well.
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        None
+    }
 }

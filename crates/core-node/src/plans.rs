@@ -28,6 +28,9 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 const ORDER_RETRY: Duration = Duration::from_millis(400);
 /// The longest a node is told.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(3);
+/// The most plans that take back what others left, and the longest each may take: they must not crowd out clients.
+const TAKING_BACK_MAX: usize = 256;
+const TAKING_BACK_TIMEOUT: Duration = CALL_TIMEOUT;
 /// Results handed to plans in one turn; the rest wait for the next.
 const RESULTS_PER_TURN_MAX: usize = 10_000;
 
@@ -58,6 +61,8 @@ pub enum PlanOwner {
     },
     /// The keeper of buckets removes this one's retired shards.
     S3Tidy(u128),
+    /// Nobody: it takes back what another plan left.
+    TakingBack,
 }
 
 /// A plan under way.
@@ -280,11 +285,23 @@ impl Director {
     }
 
     fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
-        let Some(plan) = self.plans.remove(&number) else { return };
+        let Some(mut plan) = self.plans.remove(&number) else { return };
         self.timers.remove(&(plan.timer, TimerKey::Plan(number)));
         self.statistics.plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
+        let left = plan.planner.as_mut().and_then(|planner| planner.left_behind());
         self.finish_plan(turn, plan.owner, name, plan.follow_up, response);
+        if let Some(left) = left {
+            self.take_back(turn, left);
+        }
+    }
+
+    /// What a plan left is taken back, unless very much is already.
+    fn take_back(&mut self, turn: &mut Turn<'_>, left: Box<dyn Planner>) {
+        let under_way = self.plans.values().filter(|plan| plan.owner == PlanOwner::TakingBack).count();
+        if under_way < TAKING_BACK_MAX {
+            self.start_plan(turn, left, PlanOwner::TakingBack, turn.now + TAKING_BACK_TIMEOUT);
+        }
     }
 
     fn finish_plan(
@@ -312,7 +329,7 @@ impl Director {
                     );
                 }
             }
-            PlanOwner::Silent => {}
+            PlanOwner::Silent | PlanOwner::TakingBack => {}
             PlanOwner::Move(cluster) => self.on_moved(turn, cluster, response),
             PlanOwner::Config => self.on_config_plan(turn, response),
             PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),

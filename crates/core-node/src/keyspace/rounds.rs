@@ -18,6 +18,10 @@ pub(crate) trait Rounds: Send {
     fn name(&self) -> &'static str;
     /// The next round, given the answers of the last (none at the start and after a wait).
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step;
+    /// As of a [`Planner`].
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        None
+    }
 }
 
 /// Makes a planner of work in rounds.
@@ -66,6 +70,10 @@ impl<R: Rounds> Planner for InRounds<R> {
 
     fn on_wake(&mut self, context: &mut PlanContext<'_>) -> Step {
         self.turn(context, Vec::new())
+    }
+
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        self.rounds.left_behind()
     }
 }
 

@@ -74,4 +74,9 @@ impl Planner for Chain {
         let step = self.planner.on_wake(context);
         self.on_step(context, step)
     }
+
+    /// Of the one that ran last: what the first did, the second is made of.
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        self.planner.left_behind()
+    }
 }

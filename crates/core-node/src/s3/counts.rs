@@ -13,7 +13,7 @@ use super::snapshot::{self, Instant, Progress, Snapshot};
 use super::walk::prefix_end;
 use super::Offered;
 use crate::keyspace::rounds::one;
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::s3::{CountObjects, CutPoints, Cuts, ObjectCount, S3Action, S3Answer, S3ErrorCode, KEY_BYTES_MAX};
 use base_types::{ClusterName, OrderedAt, Refusal};
 use bytes::Bytes;
@@ -35,10 +35,12 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
             call,
             terms,
             counted: Counted::default(),
+            bucket: 0,
             instant: None,
             snapshot: None,
             answer: None,
             gives_back: false,
+            row_goes: false,
         })),
         S3Action::CutPoints(call) => Ok(on_bucket(Cut { call, terms, counted: Counted::default(), pieces: None })),
         other => Err(other),
@@ -120,7 +122,9 @@ struct Count {
     call: Box<CountObjects>,
     terms: Terms,
     counted: Counted,
-    /// The instant that is counted is being made…
+    /// In this bucket…
+    bucket: u128,
+    /// …the instant that is counted is being made…
     instant: Option<Instant>,
     /// …and stands.
     snapshot: Option<Arc<Snapshot>>,
@@ -128,6 +132,8 @@ struct Count {
     answer: Option<Step>,
     /// Its pins are being taken back; then its row.
     gives_back: bool,
+    /// That is what is being written.
+    row_goes: bool,
 }
 
 impl BucketWork for Count {
@@ -150,10 +156,14 @@ impl BucketWork for Count {
             let row =
                 found.map(|found| snapshot::unpinned(at.bucket.id, found.pin, &found.map, &answers)).transpose()?;
             if let Some(row) = row.flatten() {
+                self.row_goes = true;
                 return Ok(one(row));
             }
         }
         if let Some(answer) = self.answer.take() {
+            if self.row_goes {
+                (self.snapshot, self.instant) = (None, None);
+            }
             return Ok(answer);
         }
         if self.call.prefix.len() > KEY_BYTES_MAX {
@@ -161,6 +171,7 @@ impl BucketWork for Count {
             return Err(S3ErrorCode::KeyTooLongError.because(message).into());
         }
         if self.call.snapshot && self.snapshot.is_none() {
+            self.bucket = at.bucket.id;
             let instant = self.instant.get_or_insert_with(Instant::make);
             match instant.next(context, at, core::mem::take(&mut answers))? {
                 Progress::Step(step) => return Ok(step),
@@ -187,6 +198,14 @@ impl BucketWork for Count {
         let calls = snapshot::unpin(at.bucket.id, found.pin, &found.map)?;
         (self.answer, self.gives_back) = (Some(answer), true);
         Ok(Step::Calls(calls))
+    }
+
+    /// Its snapshot, where it could not give it back itself.
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        match (self.snapshot.take(), &self.instant) {
+            (Some(found), _) => Some(snapshot::give_back(self.bucket, found.pin, found.map.clone())),
+            (None, instant) => instant.as_ref()?.left_behind(self.bucket),
+        }
     }
 }
 

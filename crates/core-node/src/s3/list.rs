@@ -16,7 +16,7 @@ use super::token::{self, Behind, Bound, Token};
 use super::walk::Walk;
 use super::{clusters, counts, Offered};
 use crate::keyspace::rounds::one;
-use crate::planner::{CallResult, PlanContext, Step};
+use crate::planner::{CallResult, PlanContext, Planner, Step};
 use base_types::s3::{
     ListObjectVersions, ListObjects, ListObjectsV2, ObjectPage, S3Action, S3Answer, S3ErrorCode, Version, VersionPage,
     MAX_KEYS_MAX,
@@ -62,7 +62,7 @@ struct UnderWay {
     instant: Option<Instant>,
     /// The snapshot's shards; else those of the bucket's map as it is.
     map: Option<Arc<ShardMap>>,
-    /// This call made the snapshot.
+    /// This call makes the snapshot, and no token names it yet.
     fresh: bool,
     /// The answer, while it is written down how long its snapshot is kept, or that is given back.
     answer: Option<Step>,
@@ -70,6 +70,8 @@ struct UnderWay {
     keeps: bool,
     /// Its pins are being taken back; then its row.
     gives_back: bool,
+    /// That is what is being written.
+    row_goes: bool,
 }
 
 fn or_empty(text: &Option<String>) -> &str {
@@ -207,13 +209,17 @@ impl BucketWork for Listing {
             let pinned = under_way.pin.zip(under_way.map.as_ref());
             let row = pinned.map(|(pin, map)| snapshot::unpinned(at.bucket.id, pin, map, &answers)).transpose()?;
             if let Some(row) = row.flatten() {
+                under_way.row_goes = true;
                 return Ok(one(row));
             }
         }
         if let Some(answer) = under_way.answer.take() {
             return match answers.into_iter().find_map(Result::err).filter(|_| under_way.keeps) {
                 Some(failure) => Err(Trouble::Failed(failure)),
-                None => Ok(answer),
+                None => {
+                    under_way.fresh &= !(under_way.keeps || under_way.row_goes);
+                    Ok(answer)
+                }
             };
         }
         if let Some(instant) = &mut under_way.instant {
@@ -231,6 +237,16 @@ impl BucketWork for Listing {
         }
         let place = under_way.map.clone().map(|map| Place { bucket: at.bucket.clone(), map });
         Ok(under_way.walk.ask(place.as_ref().unwrap_or(at), &self.terms, under_way.pin)?)
+    }
+
+    /// A snapshot of this call's that no token names.
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        let under_way = self.under_way.take().filter(|under_way| under_way.fresh)?;
+        match (&under_way.instant, under_way.pin.zip(under_way.map)) {
+            (Some(instant), _) => instant.left_behind(under_way.bucket),
+            (None, Some((pin, map))) => Some(snapshot::give_back(under_way.bucket, pin, map)),
+            (None, None) => None,
+        }
     }
 }
 
@@ -268,6 +284,7 @@ impl Listing {
             answer: None,
             keeps: false,
             gives_back: false,
+            row_goes: false,
         })
     }
 

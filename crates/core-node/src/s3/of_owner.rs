@@ -59,4 +59,8 @@ impl Planner for OfOwner {
     fn on_wake(&mut self, context: &mut PlanContext<'_>) -> Step {
         self.enter(context, |planner, context| planner.on_wake(context))
     }
+
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        self.planner.left_behind()
+    }
 }

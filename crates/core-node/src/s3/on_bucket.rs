@@ -95,6 +95,10 @@ pub(crate) trait BucketWork: Send {
     /// The next round. No answers: at the start, after a `Step::Wait` and after trouble; then it asks again
     /// for what its stage needs. A bucket that is being deleted is never handed in.
     fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble>;
+    /// As of a [`Planner`].
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        None
+    }
 }
 
 /// Makes a planner of a call on a bucket.
@@ -154,6 +158,10 @@ impl<W: BucketWork> Rounds for OnBucket<W> {
             (Asked::Map(id, version, entries), _) => self.on_map(context, id, version, entries, only(answers)),
         };
         step.unwrap_or_else(|trouble| self.trouble(context, trouble))
+    }
+
+    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+        self.work.left_behind()
     }
 }
 

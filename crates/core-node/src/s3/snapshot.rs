@@ -15,19 +15,27 @@
 //! prolongs it, before a token is told. So what a maker left that gave up, and a walk that came to its end, is
 //! soon taken back by the bucket's upkeep, and a shard's few places for pins are free for others. A row goes behind
 //! the answers to its unpins, never beside them.
+//!
+//! A maker may have too little time. What the row took tells what a round takes, and one that has not even twice that
+//! (for `PinPrepare` and `PinCommit`) is refused before it pins anything: writes would wait for nothing. Where its
+//! deadline comes all the same, or its call fails, the node gives all back behind it ([`give_back`]); the upkeep is for
+//! a node that died, or calls that were lost. A pin that is prepared behind its `Unpin` never stands, for nobody
+//! commits it: the shard drops it at the first write or pin behind its freeze.
 //! Not here: history (core-backends, shard/history.rs), listings (list.rs), retired shards (upkeep.rs).
 
 use super::cache::ShardMap;
 use super::clusters;
 use super::on_bucket::{Place, Trouble};
-use super::request::reply;
+use super::request::{done, reply};
 use super::reshard::{odd, shard_tell};
-use crate::keyspace::rounds::{one, only, pause};
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
+use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, WriteConsistency, VALUE_BYTES_MAX};
+use base_types::s3::S3Answer;
+use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, Tick, WriteConsistency, VALUE_BYTES_MAX};
 use bytes::Bytes;
+use core::time::Duration;
 use core_backends::metadata::{Command, Query, Reply, ScanScopes};
 use core_backends::shard;
 use core_backends::shard_reference::Entry;
@@ -39,6 +47,8 @@ pub(crate) const SNAPSHOT_KEEP_MS: u64 = 90 * 60 * 1000;
 const FREEZE_MS: u32 = 3_000;
 /// Pins tried for one snapshot.
 const TRIES_MAX: u32 = 12;
+/// A round that took longer met an accident, as an election: it does not tell what the next one takes.
+const ROUND_MAX: Duration = Duration::from_millis(500);
 /// Shards told at a time.
 const CALLS_AT_ONCE: usize = 512;
 /// How much longer than the pins its row is kept, for clocks that do not run alike.
@@ -119,6 +129,55 @@ fn note(id: u128, until_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refu
     write(id, &Command::Put { scope: None, key: row(pin), value: encode(until_ms, map) })
 }
 
+/// Takes a snapshot back that no token names, behind its maker: its pins, then its row.
+pub(crate) fn give_back(id: u128, pin: u128, map: Arc<ShardMap>) -> Box<dyn Planner> {
+    Box::new(InRounds::new(GivingBack { id, pin, map, stage: Back::Pins }))
+}
+
+enum Back {
+    Pins,
+    Unpinned,
+    Row,
+}
+
+struct GivingBack {
+    id: u128,
+    pin: u128,
+    /// The shards that may be pinned.
+    map: Arc<ShardMap>,
+    stage: Back,
+}
+
+impl GivingBack {
+    /// `None`: there is nothing more to do, or the upkeep will do it.
+    fn step(&mut self, answers: &[CallResult]) -> Result<Option<Step>, Refusal> {
+        match self.stage {
+            Back::Pins if !self.map.entries.is_empty() => {
+                self.stage = Back::Unpinned;
+                Ok(Some(Step::Calls(unpin(self.id, self.pin, &self.map)?)))
+            }
+            Back::Pins | Back::Unpinned => {
+                self.stage = Back::Row;
+                Ok(unpinned(self.id, self.pin, &self.map, answers)?.map(one))
+            }
+            Back::Row => Ok(None),
+        }
+    }
+}
+
+impl Rounds for GivingBack {
+    fn name(&self) -> &'static str {
+        "giving a snapshot back"
+    }
+
+    fn next(&mut self, _: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+        match self.step(&answers) {
+            Ok(step) => step.unwrap_or_else(|| done(S3Answer::Done, None)),
+            Err(refusal) => Step::Done(Err(refusal.into())),
+        }
+    }
+}
+
 enum State {
     /// Ask for the row of this pin.
     Find(u128),
@@ -137,6 +196,17 @@ pub(crate) struct Instant {
     pin: u128,
     map: Arc<ShardMap>,
     tries: u32,
+    /// When its row was asked to be written.
+    noted_at: Tick,
+    left: Left,
+}
+
+/// What a maker has made that is to be taken back if its pin is never told.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Left {
+    Nothing,
+    Row,
+    RowAndPins,
 }
 
 impl Instant {
@@ -151,7 +221,20 @@ impl Instant {
     }
 
     fn with(state: State) -> Instant {
-        Instant { state, pin: 0, map: Arc::new(ShardMap { version: 0, entries: Vec::new() }), tries: 0 }
+        let map = Arc::new(ShardMap { version: 0, entries: Vec::new() });
+        Instant { state, pin: 0, map, tries: 0, noted_at: Tick::default(), left: Left::Nothing }
+    }
+
+    /// Takes back what its maker leaves that goes no further.
+    pub(crate) fn left_behind(&self, id: u128) -> Option<Box<dyn Planner>> {
+        match self.left {
+            Left::Nothing => None,
+            Left::Row => {
+                let nowhere = ShardMap { version: self.map.version, entries: Vec::new() };
+                Some(give_back(id, self.pin, Arc::new(nowhere)))
+            }
+            Left::RowAndPins => Some(give_back(id, self.pin, self.map.clone())),
+        }
     }
 
     /// The next step. No answers: it begins (again), with the map of `at`.
@@ -169,6 +252,7 @@ impl Instant {
             (State::Begin, _) | (_, true) => self.begin(context, at),
             (State::Noting, _) => {
                 let _: (Reply, _) = reply(only(answers))?;
+                self.check_time(context)?;
                 self.prepare(context, id, 0)
             }
             (State::Preparing(told), _) => self.prepared(context, id, told, answers),
@@ -218,8 +302,28 @@ impl Instant {
             return Err(Refusal::new(ErrorKind::TooLarge, "SnapshotTooLarge", message).into());
         }
         self.state = State::Noting;
+        (self.noted_at, self.left) = (context.now, Left::Row);
         let until_ms = context.unix_ms.saturating_add(UNTOLD_KEEP_MS);
         Ok(Progress::Step(one(note(at.bucket.id, until_ms, self.pin, &self.map)?)))
+    }
+
+    /// Refuses who surely has no time for a snapshot. Sure is only that the shards take two rounds and that a round takes
+    /// about as long as this one: shards may be nearer than the bucket's cluster, so nothing is added for the page.
+    fn check_time(&self, context: &PlanContext<'_>) -> Result<(), Refusal> {
+        let shards = self.map.entries.len();
+        let rounds = u32::try_from(2 * shards.div_ceil(CALLS_AT_ONCE)).unwrap_or(u32::MAX);
+        let needed = context.now.since(self.noted_at).min(ROUND_MAX).saturating_mul(rounds);
+        let left = context.deadline.since(context.now);
+        if left >= needed {
+            return Ok(());
+        }
+        let message = format!(
+            "a snapshot of {shards} shards takes {} ms more at least, the deadline leaves {} ms, and nothing was pinned; \
+             allow a longer deadline_ms, or list without a snapshot",
+            needed.as_millis(),
+            left.as_millis()
+        );
+        Err(Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message))
     }
 
     fn tell(&self, id: u128, from: usize, command: impl Fn(&Entry) -> shard::Command) -> Result<Progress, Trouble> {
@@ -230,7 +334,7 @@ impl Instant {
     }
 
     fn prepare(&mut self, context: &PlanContext<'_>, id: u128, from: usize) -> Result<Progress, Trouble> {
-        self.state = State::Preparing(from);
+        (self.state, self.left) = (State::Preparing(from), Left::RowAndPins);
         let pin = self.pin;
         let left = context.deadline.since(context.now).as_millis();
         let freeze_ms = u32::try_from(left).unwrap_or(FREEZE_MS).clamp(1, FREEZE_MS);

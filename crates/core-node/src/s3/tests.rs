@@ -9,5 +9,6 @@ mod listings;
 mod objects;
 mod settings;
 mod shards;
+mod snapshots;
 mod uploads;
 pub(crate) mod world;

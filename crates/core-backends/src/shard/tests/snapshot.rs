@@ -91,6 +91,27 @@ pub fn writes_wait_between_the_halves_and_a_late_one_ends_the_snapshot() {
     assert_eq!(bed.page(listing, false).unwrap().0.len(), 2);
 }
 
+/// Its maker gave up, and its calls arrive in any order: only who prepares and is not taken back can stand.
+#[test]
+pub fn a_pin_that_is_late_for_its_release_never_stands() {
+    let prepare = |pin| Command::PinPrepare { epoch: 1, pin, freeze_ms: 100, keep_ms: HOUR_MS };
+    let mut bed = Bed::serving();
+    bed.tell(prepare(1)).unwrap();
+    bed.tell(Command::Unpin { pin: 1 }).unwrap();
+    assert_eq!(bed.tell(Command::PinCommit { pin: 1 }).unwrap_err().code, "SnapshotExpired");
+    bed.put("a", Versioning::Unversioned, 1).unwrap();
+    bed.tell(Command::Unpin { pin: 2 }).unwrap();
+    bed.tell(prepare(2)).unwrap();
+    bed.now_ms += 100;
+    bed.put("a", Versioning::Unversioned, 2).unwrap();
+    assert_eq!(bed.tell(Command::PinCommit { pin: 2 }).unwrap_err().code, "SnapshotExpired");
+    for pin in 3..PINS_MAX as u128 * 2 {
+        bed.tell(Command::Unpin { pin }).unwrap();
+        bed.tell(prepare(pin)).unwrap();
+        bed.now_ms += 100; // Nobody writes, and places are free all the same.
+    }
+}
+
 #[test]
 pub fn snapshots_are_bounded_in_number() {
     let mut bed = Bed::serving();

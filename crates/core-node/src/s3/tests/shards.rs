@@ -19,20 +19,20 @@ use core_backends::{decode_reply, multipart};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NAME: &str = "photos";
+pub(super) const NAME: &str = "photos";
 /// Rounds after which a bucket that is looked at again and again is at rest.
 const ROUNDS_MAX: usize = 200;
 
 /// A bucket whose keeper is this test, and what is in it.
-struct Tended {
-    world: World,
-    id: u128,
+pub(super) struct Tended {
+    pub world: World,
+    pub id: u128,
     keys: BTreeMap<String, u64>,
     written: u64,
 }
 
 impl Tended {
-    fn new(seed: u64, split_keys: u64) -> Tended {
+    pub fn new(seed: u64, split_keys: u64) -> Tended {
         let mut world = World::new(seed);
         world.config.split_keys = split_keys;
         world.call(CreateAccount { account: "ann".into(), ..CreateAccount::default() }).unwrap();
@@ -45,7 +45,7 @@ impl Tended {
         Tended { world, id, keys: BTreeMap::new(), written: 0 }
     }
 
-    fn map(&self) -> Vec<Entry> {
+    pub fn map(&self) -> Vec<Entry> {
         let query = shard_reference::Query::Map { start: Bytes::new(), limit: 1000 };
         let bucket = clusters::bucket(self.id).unwrap();
         match self.world.look(&bucket, BackendKind::ShardReference, &query).unwrap() {
@@ -62,7 +62,7 @@ impl Tended {
         }
     }
 
-    fn ask(&self, number: u64, query: &shard::Query) -> Result<Reply, Refusal> {
+    pub fn ask(&self, number: u64, query: &shard::Query) -> Result<Reply, Refusal> {
         self.world.look(&clusters::shard(self.id, number).unwrap(), BackendKind::Shard, query)
     }
 
@@ -77,7 +77,7 @@ impl Tended {
     }
 
     /// Puts a key whose bytes are in a data store; refused while a shard is cut over.
-    fn put(&mut self, key: &str) -> Result<(), Refusal> {
+    pub fn put(&mut self, key: &str) -> Result<(), Refusal> {
         let entry = self.entry_of(key);
         self.written += 1;
         let mut document = Document::new();
@@ -167,7 +167,7 @@ impl Tended {
     }
 
     /// Without disturbance all comes to rest: no flow, no retired shard, no shard too large.
-    fn rest(&mut self) {
+    pub fn rest(&mut self) {
         (self.world.lost, self.world.late) = (0, 0);
         self.world.settle();
         for _ in 0..ROUNDS_MAX {
@@ -231,7 +231,7 @@ impl Tended {
         }
     }
 
-    fn place(&self) -> Place {
+    pub fn place(&self) -> Place {
         let bucket = Bucket { id: self.id, record: BucketRecord::default(), body: Bytes::new(), read_at: Tick(0) };
         Place { bucket: Arc::new(bucket), map: Arc::new(ShardMap { version: 1, entries: self.map() }) }
     }

@@ -454,6 +454,11 @@ impl Running {
         self.wake_ms.filter(|_| self.queue.is_empty())
     }
 
+    /// What takes back what it leaves: it ends here, as at its deadline.
+    pub fn end(mut self) -> Option<Running> {
+        self.planner.left_behind().map(|planner| Running::new(self.core, planner))
+    }
+
     /// The code of the refusal it ended with; empty where it went well.
     pub fn code(&self) -> &'static str {
         match &self.response {
