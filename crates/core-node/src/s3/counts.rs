@@ -103,6 +103,11 @@ impl Counted {
         self.totals.get(place).filter(|_| whole).copied()
     }
 
+    /// Whether shards were counted that are no longer those of the map.
+    pub(crate) fn is_outdated(&self, at: &Place) -> bool {
+        self.of.is_some_and(|of| of != (at.bucket.id, at.map.version))
+    }
+
     pub(crate) fn take(&mut self, answers: Vec<CallResult>) -> Result<(), Trouble> {
         for result in answers {
             match reply::<Reply>(result) {

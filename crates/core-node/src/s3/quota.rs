@@ -14,7 +14,9 @@
 //! would pass that. Of a bucket of one shard that is the quota itself: of any number of puts at one time none passes it
 //! (bytes: but for parts that are uploaded within the same second). Of a bucket of n shards it is what the shard held
 //! at the count and all that was left then: puts that were counted for pass it by (n - 1) times what was left at most,
-//! and puts by leave by what they put within [`USAGE_AGE_MAX`]. Why not exactly: docs/decisions/0014.
+//! and puts by leave by what they put within [`USAGE_AGE_MAX`]. Why not exactly: docs/decisions/0014. A put that was counted
+//! for and then met a split or merge is counted for anew, and only the shard may refuse it: it alone knows whether the put
+//! was done already, and its answer lost.
 //! Not here: delete markers.
 
 use super::counts::Counted;
@@ -88,6 +90,8 @@ pub(crate) struct Guard {
     counted: Counted,
     /// Bytes of parts.
     held: u64,
+    /// It has passed once, by shards that were split or merged since.
+    again: bool,
 }
 
 impl Guard {
@@ -112,6 +116,9 @@ impl Guard {
         adds: Adds<'_>,
         answers: &mut Vec<CallResult>,
     ) -> Result<Option<Step>, Trouble> {
+        if matches!(self.stage, Stage::Passed) && answers.is_empty() && self.counted.is_outdated(at) {
+            *self = Guard { again: true, ..Guard::default() };
+        }
         let Some(quota) = at.bucket.record.info.quota.filter(|_| !matches!(self.stage, Stage::Passed)) else {
             self.stage = Stage::Passed;
             return Ok(None);
@@ -145,6 +152,10 @@ impl Guard {
         let terms = Terms::default();
         if let Some(step) = self.counted.ask(at, &Range::default(), &Bytes::new(), &terms, None)? {
             return Ok(Some(step));
+        }
+        if self.again {
+            self.stage = Stage::Passed;
+            return Ok(None);
         }
         let totals = self.counted.sum();
         let held = totals.bytes.saturating_add(self.held);

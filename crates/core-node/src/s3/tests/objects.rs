@@ -468,6 +468,30 @@ fn puts_at_the_same_time_do_not_pass_a_quota() {
     }
 }
 
+/// Many wait while a shard is switched; each was counted for when there was room for one more.
+#[test]
+fn puts_that_were_counted_before_a_split_pass_a_quota_by_little() {
+    let mut world = bed::world(18);
+    for key in ["a", "g", "p"] {
+        put(&mut world, key, "1234");
+    }
+    bed::set(&mut world, |info| info.quota = Some(Quota { bytes_max: None, keys_max: Some(4) }));
+    let mut all: Vec<Running> = (0..30)
+        .map(|number| world.begin(0, put_call(&format!("{}{number}", ["b", "h", "q"][number % 3]), "1")).unwrap())
+        .collect();
+    for running in &mut all {
+        while !running.queue.iter().any(|(_, call)| matches!(call, Call::Write { .. })) {
+            world.step(running);
+        }
+    }
+    bed::split(&mut world, &["g", "p"], Old::Refuses);
+    world.race(&mut all);
+    assert!(all.iter().all(|running| ["", "QuotaExceeded"].contains(&running.code())));
+    let taken = all.iter().filter(|running| running.code().is_empty()).count();
+    // One was left, and there are three shards.
+    assert!((1..=3).contains(&taken), "{taken}");
+}
+
 #[test]
 fn puts_at_the_same_time_into_several_shards_pass_a_quota_by_little() {
     for seed in 0..20 {
