@@ -30,6 +30,7 @@ pub mod run;
 pub mod s3_groups;
 pub mod s3_load;
 pub mod s3_owner;
+pub mod s3_quota;
 pub mod s3_removal;
 pub mod s3_rest;
 pub mod s3_upload;

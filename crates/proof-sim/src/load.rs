@@ -17,6 +17,7 @@ use crate::random::Random;
 use crate::s3_groups::Grouped;
 use crate::s3_load;
 use crate::s3_owner::{self, Owner, Register, Told};
+use crate::s3_quota;
 use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{Fates, Places, Upload};
 use crate::world::{Answered, Due, World};
@@ -44,6 +45,8 @@ pub struct Targets {
     pub clusters: Vec<ClusterName>,
     pub keyspaces: Vec<String>,
     pub buckets: Vec<String>,
+    /// The bucket with a quota.
+    pub limited: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,6 +122,8 @@ pub struct Load {
     /// Records that were refused for want of a bucket, where there was none.
     pub tailless: BTreeSet<usize>,
     pub removals: Removals,
+    /// Of the bucket with a quota.
+    pub quota: s3_quota::Seen,
     /// Where the bytes of their parts are.
     pub places: Places,
     register: Register,
@@ -182,6 +187,7 @@ impl Load {
             grouped: Vec::new(),
             tailless: BTreeSet::new(),
             removals: Removals::new(),
+            quota: s3_quota::Seen::default(),
             places: Places::new(),
             register: Register::default(),
             request_ids: Random::stream(seed, "request ids"),

@@ -61,7 +61,6 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         "clients put keys in front of the greatest one, too, so that a shard is seldom narrowed",
     ),
     (Mutant::LongKeysTakenForWhole, "no key of the load is as long as what is kept of a key"),
-    (Mutant::QuotaPassedAtOnce, "the bucket of the load has no quota"),
     (Mutant::NarrowKeepsHalfPins, "a snapshot is half made for some round trips; a narrowing must fall between"),
 ];
 

@@ -5,6 +5,7 @@
 //! or fault, or a number out of bounds is refused before anything runs.
 //! Not here: what a fault does (`faults`).
 
+use crate::s3_quota;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -81,6 +82,9 @@ pub struct Shape {
     /// So many of them keep versions.
     #[serde(default)]
     pub versioned: u64,
+    /// The last of them may have so many keys, if it keeps no versions (0: as many as come).
+    #[serde(default)]
+    pub quota_keys: u64,
     /// Regions have a cluster of their own, of up to three of their nodes (only with the whole core).
     #[serde(default)]
     pub regional: bool,
@@ -90,6 +94,15 @@ pub struct Shape {
     /// The engines of the first so many nodes outlive them: their replicas are durable tails.
     #[serde(default)]
     pub tails: u64,
+}
+
+impl Shape {
+    /// The bucket with a quota, and how many keys it may have. Of one that keeps versions a removal may bring a key back,
+    /// which no quota hinders.
+    pub fn limited(&self) -> Option<(usize, u64)> {
+        let last = self.buckets.checked_sub(1).filter(|last| self.quota_keys > 0 && *last >= self.versioned)?;
+        Some((last as usize, self.quota_keys))
+    }
 }
 
 /// Constants of the core, mostly tiny, so that rare paths are walked often.
@@ -347,6 +360,7 @@ impl Plan {
         within("shape.keyspaces", shape.keyspaces, 0, 8)?;
         within("shape.buckets", shape.buckets, 0, 4)?;
         within("shape.versioned", shape.versioned, 0, shape.buckets)?;
+        within("shape.quota_keys", shape.quota_keys, 0, s3_quota::KEYS_MAX)?;
         within("shape.tails", shape.tails, 0, shape.nodes)?;
         self.tuning.check()?;
         self.load.check()?;

@@ -13,7 +13,7 @@ use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
 use crate::world::{Answered, Due, World};
-use crate::{s3_groups, s3_load};
+use crate::{s3_groups, s3_load, s3_quota};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
 use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
@@ -145,6 +145,7 @@ fn targets(plan: &Plan) -> Targets {
             .collect(),
         keyspaces: (0..plan.shape.keyspaces).map(|number| format!("ks{number}")).collect(),
         buckets: (0..plan.shape.buckets).map(|number| format!("bucket{number}")).collect(),
+        limited: plan.shape.limited().map(|(bucket, _)| bucket),
     }
 }
 
@@ -646,6 +647,10 @@ impl Run {
         violations.extend(self.shards_unseen());
         violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
         violations.extend(s3_groups::check_groups(&self.load.history, &self.load.grouped));
+        if let Some((bucket, keys_max)) = self.world.plan.shape.limited() {
+            let place = s3_load::place_of(bucket);
+            violations.extend(s3_quota::check(&self.load.history, place, keys_max, &self.load.quota));
+        }
         let (world, history) = (&self.world, &self.load.history);
         violations.extend(proof_check::ledger::check_unmoved(history, |cluster, generation, from, to| {
             let harmed = |node: &NodeId| {
@@ -658,7 +663,10 @@ impl Run {
         // Without a router a client may miss the leader until its time is over: only the whole core promises calm.
         let calm = self.world.plan.hazards.is_empty() && self.world.plan.layer == Layer::Core;
         if calm && violations.is_empty() && self.world.plan.load.lifecycle == 0 {
-            let excused = |record: &Record| self.load.tailless.contains(&(record.id as usize));
+            let excused = |record: &Record| {
+                let id = record.id as usize;
+                self.load.tailless.contains(&id) || self.load.quota.refused.contains_key(&id)
+            };
             let bad = records.iter().find(|record| record.ending != Ending::Ok && !excused(record));
             violations.extend(bad.map(|record| {
                 Violation::new("calm", format!("nothing was wrong, and yet {record:?}"), vec![record.id])

@@ -17,11 +17,12 @@ pub fn shrink(plan: &Plan, check: &str, mut fails: impl FnMut(&Plan) -> Option<S
     };
     let mut best = plan.clone();
     best.hazards = drop_hazards(&best, &mut still);
-    let smaller: [fn(&mut Plan); 11] = [
+    let smaller: [fn(&mut Plan); 12] = [
         |plan| {
             (plan.load.s3, plan.load.s3_growing, plan.load.uploaders, plan.load.owners) = (0, 0, 0, 0);
             (plan.shape.buckets, plan.shape.versioned, plan.shape.wall_clock) = (0, 0, false);
         },
+        |plan| plan.shape.quota_keys = 0,
         |plan| (plan.shape.tails, plan.load.kept) = (0, 0),
         |plan| plan.load.uploaders = 0,
         |plan| plan.load.owners = 0,

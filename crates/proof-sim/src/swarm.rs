@@ -54,9 +54,20 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         plan.shape.regional = false;
     }
     if plan.shape.buckets > 0 {
+        plan.shape.quota_keys = draw_quota(seed);
         fit_shards(&mut plan);
     }
     plan
+}
+
+/// In some worlds a bucket has a quota: of fewer keys than a shard splits at, or of so many that there are several shards.
+/// Its own stream: the others stay as they were.
+fn draw_quota(seed: u64) -> u64 {
+    let mut random = Random::stream(seed, "quota");
+    match random.per_mille(OF_BUCKETS_TO_QUOTAS) {
+        true => *random.pick(&[3, 4, 6, 12, 20, 30]),
+        false => 0,
+    }
 }
 
 /// What shards do not fit into. Nothing is drawn: the worlds without them stay as they were.
@@ -128,6 +139,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         keyspaces: random.below(2),
         buckets: 0,
         versioned: 0,
+        quota_keys: 0,
         regional: false,
         wall_clock: false,
         tails: 0,
@@ -266,6 +278,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         keyspaces: 1,
         buckets: 0,
         versioned: 0,
+        quota_keys: 0,
         regional: false,
         wall_clock: false,
         tails: 0,
@@ -282,6 +295,8 @@ const MORE: &[FaultKind] =
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
 const OF_ENGINES: u64 = 150;
+/// Of a thousand seeds with buckets, in so many one has a quota.
+const OF_BUCKETS_TO_QUOTAS: u64 = 250;
 /// Of a thousand seeds that lean to nothing, in so many pairs rot.
 const OF_PLAIN_TO_PAIR_ROT: u64 = 80;
 

@@ -68,6 +68,10 @@ impl Load {
                 }
                 self.grouped.extend(found);
             }
+            S3Answer::ObjectCount(count) => {
+                let instant = matches!(&open.action, Action::S3(S3Action::CountObjects(call)) if call.snapshot);
+                self.quota.counted.push((count.keys, instant));
+            }
             S3Answer::DeleteObjectAnswer(_) if open.record == usize::MAX => world.probe("version_removed"),
             S3Answer::DeleteObjectsAnswer(_) => world.probe("deleted_among_many"),
             _ => {}
@@ -117,6 +121,9 @@ impl Load {
             }
             _ => {}
         }
+        if refusal.code == "QuotaExceeded" {
+            return self.on_quota(world, client);
+        }
         let may_have_happened = refusal.outcome() == Outcome::Unknown || refusal.code.starts_with("Committed");
         open.unknown |= may_have_happened;
         if refusal.kind.retryable() || refusal.kind == ErrorKind::Full {
@@ -125,6 +132,19 @@ impl Load {
         world.probe("refused_for_good");
         let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
         self.finish_as(world, client, ending, Told::Refused(refusal.code));
+    }
+
+    /// A put was refused for want of room. It is remembered, so that there is no use in asking again.
+    fn on_quota(&mut self, world: &mut World, client: usize) {
+        world.probe("quota_refused_a_put");
+        let Some(open) = self.clients[client].open.as_ref() else { return };
+        if open.record == usize::MAX {
+            let message = format!("{:?} makes no key, and a quota of keys refused it", open.action);
+            world.violate(Violation::new("quota", message, vec![]));
+        }
+        self.quota.refused.insert(open.record, world.now);
+        let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
+        self.finish_as(world, client, ending, Told::Refused("QuotaExceeded"));
     }
 
     /// A write that was to be in a bucket failed, and no member of its cluster has one: nothing is wrong. Who asked in haste

@@ -7,7 +7,7 @@ use super::{Kind, Load, ANSWER_GRACE_US};
 use crate::plan::Load as LoadPlan;
 use crate::random::Random;
 use crate::s3_upload::{self, Upload};
-use crate::{s3_groups, s3_load, s3_owner};
+use crate::{s3_groups, s3_load, s3_owner, s3_quota};
 use base_types::action::{Action, BatchStep, KvTarget, Level};
 use base_types::{ClusterName, ReadConsistency, WriteConsistency};
 use bytes::Bytes;
@@ -108,6 +108,10 @@ impl Load {
         this.written += 1;
         let bucket = this.random.below(self.targets.buckets.len() as u64) as usize;
         let growing = this.kind == Kind::S3Growing;
+        if let Some(limited) = self.targets.limited.filter(|_| this.written.is_multiple_of(s3_quota::COUNTS_ONE_IN)) {
+            let snapshot = this.written.is_multiple_of(2 * s3_quota::COUNTS_ONE_IN);
+            return Some(Drawn::Unrecorded(s3_quota::count(&self.targets.buckets[limited], snapshot)));
+        }
         if this.written.is_multiple_of(REMOVES_ONE_IN) && this.remover.is_ready() {
             let buckets = &self.targets.buckets;
             let named = |place: Place| (0..buckets.len()).find(|at| s3_load::place_of(*at) == place);

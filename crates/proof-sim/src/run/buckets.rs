@@ -6,7 +6,7 @@
 //! (`s3_rest`, `s3_versions`).
 
 use super::{Run, AUDIT_US, LOOK_US};
-use crate::{s3_load, s3_owner, s3_rest, s3_upload, s3_versions};
+use crate::{s3_load, s3_owner, s3_quota, s3_rest, s3_upload, s3_versions};
 use base_types::action::{Action, ActionResult, Response};
 use base_types::s3::{
     CountObjects, CreateAccount, CreateBucket, DeleteBucket, DeleteObject, DescribeShards, GetObject, ListFreedData,
@@ -44,6 +44,8 @@ impl Run {
             calls.push(CreateBucket { bucket, account, ..CreateBucket::default() }.into());
             if (number as u64) < self.world.plan.shape.versioned {
                 calls.push(PutBucketVersioning { bucket: name, status: Versioning::Enabled }.into());
+            } else if let Some((_, keys_max)) = self.world.plan.shape.limited().filter(|(of, _)| *of == number) {
+                calls.push(s3_quota::set(&name, keys_max));
             }
         }
         if calls.len() == 1 {
@@ -69,6 +71,7 @@ impl Run {
         keys.dedup();
         self.probe_shards();
         self.shards_settle();
+        self.audit_quota();
         for (number, bucket) in self.load.targets.buckets.clone().into_iter().enumerate() {
             let place = s3_load::place_of(number);
             for (_, key) in keys.iter().filter(|(of, _)| *of == place) {
@@ -77,6 +80,27 @@ impl Run {
             let listing = s3_load::listing(None, s3_load::ALL_KEYS);
             self.audit_bucket_one(place, listing.clone(), &bucket, true);
             self.audit_bucket_one(place, listing, &bucket, false);
+        }
+    }
+
+    /// What the bucket with a quota holds at rest, and up to which number its shards are.
+    fn audit_quota(&mut self) {
+        let Some(limited) = self.load.targets.limited else { return };
+        let bucket = self.load.targets.buckets[limited].clone();
+        let mut highest = 0;
+        self.pages(
+            |_: Option<&Shards>| DescribeShards { bucket: bucket.clone(), ..DescribeShards::default() }.into(),
+            |page: &Shards| {
+                highest =
+                    page.shards.iter().filter_map(|shard| s3_quota::shard_number(&shard.cluster)).fold(0, u64::max);
+                false
+            },
+        );
+        let count = CountObjects { bucket, ..CountObjects::default() };
+        if let Some(S3Answer::ObjectCount(counted)) = self.told("count", count.into()) {
+            self.load.quota.shards = highest;
+            self.load.quota.counted.push((counted.keys, true));
+            self.world.probe(if highest == 1 { "quota_of_one_shard" } else { "quota_of_several_shards" });
         }
     }
 
