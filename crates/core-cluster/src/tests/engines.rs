@@ -60,10 +60,7 @@ fn three_replicas_on_three_engines_hold_the_same() {
     world.run(500); // Past a flush.
     world.assert_equal(3);
     for node in 1..=3 {
-        world.kill(node);
-        world.start(NodeId(node));
-        world.put("while-one-restarts", "v");
-        world.run(1_500);
+        restarted(&mut world, node, Some("while-one-restarts"));
         world.assert_equal(3);
     }
     for node in 1..=3 {
@@ -131,9 +128,7 @@ fn a_cluster_moves_from_one_engine_to_another_replica_by_replica() {
     world.run(500);
     world.assert_equal(3);
     for node in 4..=6 {
-        world.kill(node);
-        world.start(NodeId(node));
-        world.run(1_500);
+        restarted(&mut world, node, None);
         assert!(world.get(node, "before-59", ReadConsistency::Eventual).is_some(), "node {node}");
         assert!(world.get(node, "behind-3", ReadConsistency::Eventual).is_some(), "node {node}");
     }
@@ -143,22 +138,34 @@ fn a_cluster_moves_from_one_engine_to_another_replica_by_replica() {
     assert_eq!(lmdb()[0].spaces(), Ok(vec![]), "what was left is empty");
 }
 
-fn described(world: &mut World) -> ClusterDescription {
+/// What the leader says to a command of members, soon.
+fn asked(world: &mut World, command: AdminCommand) -> Option<LocalOutcome> {
     let leader = world.leader();
-    let ticket = world.submit(leader, 5_000, LocalKind::Admin(AdminCommand::Describe));
-    world.run(20);
-    match world.completions.remove(&ticket) {
+    let ticket = world.submit(leader, 5_000, LocalKind::Admin(command));
+    world.run(200);
+    world.completions.remove(&ticket)
+}
+
+/// A node dies, comes back, and is given time to catch up.
+fn restarted(world: &mut World, node: u64, put: Option<&str>) {
+    world.kill(node);
+    world.start(NodeId(node));
+    if let Some(key) = put {
+        world.put(key, "v");
+    }
+    world.run(1_500);
+}
+
+fn described(world: &mut World) -> ClusterDescription {
+    match asked(world, AdminCommand::Describe) {
         Some(LocalOutcome::Described(described)) => described,
         other => panic!("{other:?}"),
     }
 }
 
 fn set_engine(world: &mut World, engine: &str) {
-    let leader = world.leader();
     let set = AdminCommand::SetEngine { engine: engine.into() };
-    let ticket = world.submit(leader, 5_000, LocalKind::Admin(set));
-    world.run(200);
-    assert!(matches!(world.completions.remove(&ticket), Some(LocalOutcome::Written { .. })));
+    assert!(matches!(asked(world, set), Some(LocalOutcome::Written { .. })));
 }
 
 /// What a leader that is asked hands on, and a node makes of an order: the rule's engine as it is now.
@@ -235,9 +242,7 @@ fn of_two_voters_none_is_made_anew_where_it_stands() {
     let mut world = world(&root, 2, &["lmdb", "lmdb"], 0);
     let leader = world.leader();
     let renew = AdminCommand::RenewMember { node: NodeId(3 - leader), replica: ReplicaId(3 - leader) };
-    let ticket = world.submit(leader, 10_000, LocalKind::Admin(renew));
-    world.run(50);
-    match world.completions.remove(&ticket) {
+    match asked(&mut world, renew) {
         Some(LocalOutcome::Refused(refusal)) => assert!(refusal.message.contains("add a node"), "{refusal}"),
         other => panic!("{other:?}"),
     }

@@ -37,13 +37,19 @@ fn world_of(nodes: usize) -> World {
     world
 }
 
-#[test]
-fn with_no_node_to_spare_every_replica_is_made_anew_where_it_is() {
-    let mut world = world_of(3);
-    let name = world.create(1, "metadata@c", "size=3");
+/// A cluster with a key in it that has just been told to move.
+fn moving(nodes: usize, rule: &str) -> (World, ClusterName, KvTarget) {
+    let mut world = world_of(nodes);
+    let name = world.create(1, "metadata@c", rule);
     let target = KvTarget::Cluster(name.clone());
     world.put(1, &target, "k", "v").unwrap();
     world.done(2, set(target.clone()));
+    (world, name, target)
+}
+
+#[test]
+fn with_no_node_to_spare_every_replica_is_made_anew_where_it_is() {
+    let (mut world, name, target) = moving(3, "size=3");
     let begun = describe(&mut world, 1, &name).unwrap();
     assert!(begun.rule.contains("engine=memory"), "{begun:?}");
     assert_eq!(begun.warnings, ["3 of 3 replicas are still to be made anew in engine memory"]);
@@ -67,11 +73,7 @@ fn with_no_node_to_spare_every_replica_is_made_anew_where_it_is() {
 
 #[test]
 fn a_spare_node_takes_over_so_that_all_votes_are_kept() {
-    let mut world = world_of(5);
-    let name = world.create(1, "metadata@c", "size=3");
-    let target = KvTarget::Cluster(name.clone());
-    world.put(1, &target, "k", "v").unwrap();
-    world.done(2, set(target.clone()));
+    let (mut world, name, target) = moving(5, "size=3");
     let mut fewest = 3;
     world.until("moved", 60_000, |world| {
         if let Some(info) = describe(world, 4, &name) {
@@ -85,11 +87,7 @@ fn a_spare_node_takes_over_so_that_all_votes_are_kept() {
 
 #[test]
 fn an_only_replica_moves_to_a_node_to_spare_or_is_refused() {
-    let mut world = world_of(3);
-    let name = world.create(1, "metadata@one", "size=1");
-    let target = KvTarget::Cluster(name.clone());
-    world.put(1, &target, "k", "v").unwrap();
-    world.done(2, set(target.clone()));
+    let (mut world, name, target) = moving(3, "size=1");
     world.until("moved", 60_000, |world| moved(world, 1, &name, 1));
     assert_eq!(world.get(3, &target, "k").as_deref(), Some("v"));
 
@@ -104,11 +102,7 @@ fn an_only_replica_moves_to_a_node_to_spare_or_is_refused() {
 #[test]
 fn a_move_outlives_the_death_of_whoever_works_at_it() {
     for nodes in [3, 4] {
-        let mut world = world_of(nodes);
-        let name = world.create(1, "metadata@c", "size=3");
-        let target = KvTarget::Cluster(name.clone());
-        world.put(1, &target, "k", "v").unwrap();
-        world.done(2, set(target.clone()));
+        let (mut world, name, target) = moving(nodes, "size=3");
         for pause in [2_050, 2_300, 2_600, 500] {
             world.run(pause);
             let leader = world.leader(&name);
