@@ -541,16 +541,7 @@ pub enum ClusterCommand {
         world: World,
     },
     /// Keep it in another engine: its replicas are made anew in it one by one, online
-    SetEngine {
-        name: String,
-        /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
-        engine: String,
-        /// Return at once; `hive ctl cluster show` tells how far it is
-        #[arg(long)]
-        no_wait: bool,
-        #[command(flatten)]
-        world: World,
-    },
+    SetEngine(EngineMove),
     /// Change the default levels
     SetConsistency {
         name: String,
@@ -583,6 +574,19 @@ pub enum MembersCommand {
         #[command(flatten)]
         world: World,
     },
+}
+
+/// What is to move to which engine.
+#[derive(Args, Debug)]
+pub struct EngineMove {
+    pub name: String,
+    /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
+    pub engine: String,
+    /// Return at once; `hive ctl cluster show`, of each cluster that moves, tells how far it is
+    #[arg(long)]
+    pub no_wait: bool,
+    #[command(flatten)]
+    pub world: World,
 }
 
 #[derive(Subcommand, Debug)]
@@ -629,16 +633,7 @@ pub enum KeyspaceCommand {
         world: World,
     },
     /// Keep all its clusters in another engine: their replicas are made anew in it one by one, online
-    SetEngine {
-        name: String,
-        /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
-        engine: String,
-        /// Return at once; `hive ctl cluster show` of its clusters tells how far it is
-        #[arg(long)]
-        no_wait: bool,
-        #[command(flatten)]
-        world: World,
-    },
+    SetEngine(EngineMove),
     /// Spread the partitions over another number of clusters, online
     Reshard {
         name: String,

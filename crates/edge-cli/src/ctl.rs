@@ -4,7 +4,7 @@ mod integrity;
 mod s3;
 mod show;
 
-use crate::arguments::{ClusterCommand, CtlCommand, KeyspaceCommand, Levels, MembersCommand, World};
+use crate::arguments::{ClusterCommand, CtlCommand, EngineMove, KeyspaceCommand, Levels, MembersCommand, World};
 use crate::failure::Failure;
 use crate::output::{ask, client, failed, items};
 use hive_client::{Client, ClientError};
@@ -152,19 +152,7 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
             let text = format!("node {node} is no longer a member of {name}");
             once(&world, json!({"action": "RemoveMember", "name": name, "node": node}), done(text)).await
         }
-        ClusterCommand::SetEngine { name, engine, no_wait, world } => {
-            let client = client(&world, &Levels::default())?;
-            let asked = json!({"action": "SetEngine", "name": name, "engine": engine});
-            let answer = ask(&client, &world, asked).await?;
-            if no_wait {
-                return moving(
-                    &world,
-                    &answer,
-                    &format!("{name} is being moved to engine {engine}; `hive ctl cluster show {name}`"),
-                );
-            }
-            wait_for_engine(&client, &world, &[name], &engine).await
-        }
+        ClusterCommand::SetEngine(to) => set_engine(to, false).await,
         ClusterCommand::SetConsistency { name, levels, world } => set_consistency(&name, &levels, &world).await,
     }
 }
@@ -218,35 +206,36 @@ async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
             })
             .await
         }
-        KeyspaceCommand::SetEngine { name, engine, no_wait, world } => {
-            let client = client(&world, &Levels::default())?;
-            let asked = json!({"action": "SetEngine", "keyspace": name, "engine": engine});
-            let answer = ask(&client, &world, asked).await?;
-            if no_wait {
-                return moving(
-                    &world,
-                    &answer,
-                    &format!(
-                        "keyspace {name} is being moved to engine {engine}; `hive ctl cluster show` of its clusters"
-                    ),
-                );
-            }
-            let described = ask(&client, &world, json!({"action": "DescribeKeyspace", "keyspace": name})).await?;
-            let owners: std::collections::BTreeSet<String> =
-                items(&described["keyspace"], "owners").iter().filter_map(Value::as_str).map(String::from).collect();
-            wait_for_engine(&client, &world, &Vec::from_iter(owners), &engine).await
-        }
+        KeyspaceCommand::SetEngine(to) => set_engine(to, true).await,
         KeyspaceCommand::Reshard { name, clusters, wait, world } => reshard(&name, clusters, wait, &world).await,
     }
 }
 
-fn moving(world: &World, answer: &Value, text: &str) -> Result<(), Failure> {
-    if world.json {
-        println!("{answer}");
-    } else {
-        println!("{text} tells how far it is");
+/// Moves a cluster, or all of a keyspace's, to an engine.
+async fn set_engine(to: EngineMove, of_keyspace: bool) -> Result<(), Failure> {
+    let EngineMove { name, engine, no_wait, world } = to;
+    let client = client(&world, &Levels::default())?;
+    let kind = if of_keyspace { "keyspace" } else { "name" };
+    let answer = ask(&client, &world, json!({"action": "SetEngine", kind: name, "engine": engine})).await?;
+    if no_wait {
+        match (world.json, of_keyspace) {
+            (true, _) => println!("{answer}"),
+            (false, false) => println!(
+                "{name} is being moved to engine {engine}; `hive ctl cluster show {name}` tells how far it is"
+            ),
+            (false, true) => println!(
+                "keyspace {name} is being moved to engine {engine}; `hive ctl cluster show` of its clusters tells how far it is"
+            ),
+        }
+        return Ok(());
     }
-    Ok(())
+    if !of_keyspace {
+        return wait_for_engine(&client, &world, &[name], &engine).await;
+    }
+    let described = ask(&client, &world, json!({"action": "DescribeKeyspace", "keyspace": name})).await?;
+    let owners: std::collections::BTreeSet<String> =
+        items(&described["keyspace"], "owners").iter().filter_map(Value::as_str).map(String::from).collect();
+    wait_for_engine(&client, &world, &Vec::from_iter(owners), &engine).await
 }
 
 /// Until every replica of these clusters was made in the engine. Ctrl-c leaves them moving, as `--no-wait` would.
