@@ -485,8 +485,9 @@ impl FlowRun {
             }
         }
         if copied.is_empty() && fed {
-            // All are further than what is known of the source: another runner was here, or the split was ended.
-            return self.go(context);
+            // No target lacks any of it: another runner was here, or the split was ended. A pause, and all is read again.
+            let message = "what the source's feed told was known already; another runner is at work, so look again";
+            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message).into());
         }
         if copied.is_empty() {
             self.view = Some(view);
