@@ -54,6 +54,7 @@ pub(crate) mod request;
 pub mod reshard;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
+pub(crate) mod standstill;
 pub(crate) mod sweep;
 pub(crate) mod tidy;
 pub(crate) mod token;

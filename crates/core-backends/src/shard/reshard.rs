@@ -16,11 +16,12 @@ use super::command::{
 };
 use super::keys::{self, FEED, FLAG_MARKER, FLAG_NULL, KEY_TABLES, NULL, STATE, VERSION};
 use super::objects::{admit, Outcome};
-use super::state::{wrong_shard, Digest, Pin, Shard, SERVING};
+use super::state::{wrong_shard, Changed, Digest, Pin, Shard, SERVING};
 use super::work::{add_to_digest, Before, Work};
 use crate::rows::{page, successor};
-use crate::{freed, SpaceRead};
+use crate::{corrupt_row, freed, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
+use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::S3ErrorCode;
 use base_types::{ErrorKind, Refusal};
@@ -457,22 +458,25 @@ pub(super) fn feed(
 ) -> Result<Reply, EngineError> {
     let limit = limit.clamp(1, STEP_ROWS_MAX) as usize;
     let start = keys::of_feed(after.saturating_add(1));
-    let (named, mut more) = page(space, &start, Some(&[FEED + 1]), Direction::Forward, limit)?;
+    let (named, more) = page(space, &start, Some(&[FEED + 1]), Direction::Forward, limit)?;
     let (mut rows, mut bytes) = (std::collections::BTreeMap::new(), 0);
+    // The last sequences may have no row of their own (the end of a freeze), and all are looked through here.
     let mut reached = if more { after } else { last.max(after) };
-    for (feed_key, row_key) in named {
+    for (feed_key, names) in named {
         let sequence = crate::rows::key_number(&feed_key, 1)?;
-        let inside = range.holds(&keys::client_key(keys::closed_of(&row_key)?));
-        if inside && !rows.contains_key(&row_key) {
-            let value = space.get(&row_key)?;
-            bytes += row_key.len() + value.as_ref().map_or(0, Bytes::len);
-            if bytes > STEP_BYTES_MAX && !rows.is_empty() {
-                more = true;
-                return Ok(Reply::Feed { rows: rows.into_iter().collect(), reached: sequence - 1, more });
-            }
-            rows.insert(row_key, value);
-        }
         reached = reached.max(sequence);
+        if bytes > STEP_BYTES_MAX || rows.len() >= STEP_ROWS_MAX as usize {
+            return Ok(Reply::Feed { rows: rows.into_iter().collect(), reached: sequence - 1, more: true });
+        }
+        let changed = Changed::from_bytes(names).map_err(|error| corrupt_row("a feed's row", error))?;
+        for name in changed.rows {
+            let inside = range.holds(&keys::client_key(keys::closed_of(&name)?));
+            if inside && !rows.contains_key(&name) {
+                let value = space.get(&name)?;
+                bytes += name.len() + value.as_ref().map_or(0, Bytes::len);
+                rows.insert(name, value);
+            }
+        }
     }
     Ok(Reply::Feed { rows: rows.into_iter().collect(), reached, more })
 }

@@ -55,6 +55,14 @@ wire_struct! {
 }
 
 wire_struct! {
+    /// A row of the feed: the rows that a write changed, at most [`super::work::FEED_NAMES_MAX`].
+    #[derive(Clone, PartialEq, Eq, Debug, Default)]
+    pub struct Changed {
+        pub rows: Vec<Bytes>,
+    }
+}
+
+wire_struct! {
     /// The record.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Shard {
@@ -90,6 +98,13 @@ wire_struct! {
 
 /// The most rows of doubled writes a split may leave behind; beyond it the split is given up.
 pub const FEED_ROWS_MAX: u64 = 4 << 20;
+
+impl Digest {
+    /// Whether a row of this key is in it, if it is there.
+    pub fn holds(&self, key: &[u8]) -> bool {
+        self.done || key <= &self.cursor[..]
+    }
+}
 
 impl Pin {
     /// Both halves are done: no write came between them.

@@ -8,7 +8,7 @@
 use super::command::{Totals, STEP_ROWS_MAX};
 use super::index;
 use super::keys::{self, CURRENT, VERSION};
-use super::state::{Digest, Shard, FEED_ROWS_MAX};
+use super::state::{Changed, Digest, Shard, FEED_ROWS_MAX};
 use crate::{corrupt_row, freed, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
@@ -20,6 +20,8 @@ use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 /// The most history rows a shard keeps; beyond it the oldest snapshot ends.
 pub const HISTORY_ROWS_MAX: u64 = 1 << 20;
+/// The most rows that one row of the feed names.
+pub(super) const FEED_NAMES_MAX: usize = 64;
 /// How many dead history or feed rows one write removes beside its own work.
 const SWEEP_ROWS: usize = 16;
 
@@ -49,11 +51,13 @@ pub(super) struct Work<'a> {
     pub at: ApplyContext,
     /// What the count index must be told, by position.
     pub counted: Vec<(Bytes, Totals)>,
+    /// The rows this changed during a split.
+    doubled: Vec<Bytes>,
 }
 
 impl<'a> Work<'a> {
     pub fn new(space: &'a mut dyn SpaceWrite, shard: Shard, at: ApplyContext) -> Work<'a> {
-        Work { space, shard, at, counted: Vec::new() }
+        Work { space, shard, at, counted: Vec::new(), doubled: Vec::new() }
     }
 
     /// A client's write of a key is carried out.
@@ -85,7 +89,11 @@ impl<'a> Work<'a> {
         let row = match before {
             Before::Absent => None,
             Before::Was(row) => Some(row),
-            Before::Counted(weight) if !self.needs_rows() => return Ok(Known { row: None, there: true, weight }),
+            Before::Counted(weight) if !self.needs_row(key) => return Ok(Known { row: None, there: true, weight }),
+            // It counts for nothing, and whether it is there matters to nobody.
+            Before::Unread if !self.needs_row(key) && table_of(key).is_none() => {
+                return Ok(Known { row: None, there: true, weight: Totals::default() });
+            }
             Before::Unread | Before::Counted(_) => self.space.get(key)?,
         };
         let table = table_of(key).filter(|_| row.is_some());
@@ -93,9 +101,9 @@ impl<'a> Work<'a> {
         Ok(Known { there: row.is_some(), row, weight })
     }
 
-    /// Whether what rows were is kept, or summed up.
-    fn needs_rows(&self) -> bool {
-        self.shard.digest.is_some() || self.shard.newest_pin().is_some()
+    /// Whether what a row was is kept, or summed up already.
+    fn needs_row(&self, key: &[u8]) -> bool {
+        self.shard.newest_pin().is_some() || self.shard.digest.as_ref().is_some_and(|digest| digest.holds(key))
     }
 
     fn follow(&mut self, key: &Bytes, before: &Known, after: Option<&Bytes>) -> Result<(), EngineError> {
@@ -109,9 +117,9 @@ impl<'a> Work<'a> {
             }
         }
         if self.shard.doubles() {
-            self.double(key);
+            self.doubled.push(key.clone());
         }
-        if let Some(digest) = self.shard.digest.as_mut() {
+        if let Some(digest) = self.shard.digest.as_mut().filter(|digest| digest.holds(key)) {
             adjust(digest, key, before.row.as_ref(), after)?;
         }
         Ok(())
@@ -154,12 +162,15 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn double(&mut self, key: &Bytes) {
-        // One lost write in eight, as a queue that overflows silently would.
-        let lost = planted(Mutant::DoubledWriteLost) && self.shard.feed % 8 == 7;
-        self.shard.feed += 1;
-        if !lost {
-            self.space.put(keys::of_feed(self.shard.feed), key.clone());
+    /// Names the rows this changed in the feed: in one row of it, mostly, for each is a row at every replica.
+    fn double(&mut self) {
+        for rows in core::mem::take(&mut self.doubled).chunks(FEED_NAMES_MAX) {
+            // One lost write in eight, as a queue that overflows silently would.
+            let lost = planted(Mutant::DoubledWriteLost) && self.shard.feed % 8 == 7;
+            self.shard.feed += 1;
+            if !lost {
+                self.space.put(keys::of_feed(self.shard.feed), Changed { rows: rows.to_vec() }.to_bytes());
+            }
         }
     }
 
@@ -170,6 +181,7 @@ impl<'a> Work<'a> {
             self.shard.totals = counted.iter().fold(self.shard.totals, |sum, (_, change)| sum.plus(change));
             index::add(&mut self, counted)?;
         }
+        self.double();
         if self.shard.doubles() && self.shard.feed > FEED_ROWS_MAX {
             super::reshard::give_up_split(&mut self.shard);
         }
@@ -277,9 +289,6 @@ pub(super) fn add_to_digest(digest: &mut Digest, key: &[u8], value: &[u8], away:
 }
 
 fn adjust(digest: &mut Digest, key: &[u8], before: Option<&Bytes>, after: Option<&Bytes>) -> Result<(), EngineError> {
-    if !digest.done && key > &digest.cursor[..] {
-        return Ok(());
-    }
     if let Some(before) = before {
         add_to_digest(digest, key, before, true)?;
     }

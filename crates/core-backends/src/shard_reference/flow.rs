@@ -17,7 +17,9 @@ use crate::shard::{
 use bytes::Bytes;
 
 /// So many doubled writes behind, a source may be frozen: the rest is one step.
-pub const FEED_CLOSE: u64 = 256;
+pub const FEED_CLOSE: u64 = 64;
+/// Writes of which one page of a feed tells at most; each changes some four rows.
+const FEED_WRITES: u32 = STEP_ROWS_MAX / 4;
 /// How long a source stands still for its cut-over at most; a runner that dies frees it so.
 pub const CUT_FREEZE_MS: u32 = 1_000;
 
@@ -268,9 +270,18 @@ fn digests_left(flow: &Flow, sources: &[ShardInfo], targets: &[ShardInfo]) -> Ve
     steps
 }
 
-/// What a source sums up while rows of it are being handed over: as many again, and no round of its own.
-pub fn sum_beside(flow: &Flow, source: usize, info: &ShardInfo) -> Option<shard::Command> {
-    (flow.phase == Phase::Copying && is_unsummed(info)).then(|| sum_up(&flow.sources[source]))
+/// What a source sums up while its feed is being handed over: no round of its own. Not before all targets have its rows: from
+/// then on each write reads, at every replica, what it writes over.
+pub fn sum_beside(flow: &Flow, source: usize, sources: &[Seen], targets: &[Seen]) -> Option<shard::Command> {
+    let info = sources.get(source)?.info()?;
+    let has_rows = |target: usize, seen: &Seen| {
+        let place = place_of(flow, source, target);
+        place.is_none_or(|place| {
+            seen.info().and_then(|info| info.cursors.get(place)).is_some_and(|cursor| cursor.copied)
+        })
+    };
+    let all_have = targets.iter().enumerate().all(|(target, seen)| has_rows(target, seen));
+    (flow.phase == Phase::Copying && all_have && is_unsummed(info)).then(|| sum_up(&flow.sources[source]))
 }
 
 fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
@@ -397,7 +408,7 @@ pub fn export_query(
 pub fn feed_query(flow: &Flow, source: usize, cursors: &[&ImportCursor]) -> Option<shard::Query> {
     let Peer { epoch, range, .. } = flow.sources[source].clone();
     let after = cursors.iter().map(|cursor| cursor.feed).min()?;
-    Some(shard::Query::Feed { epoch, range, after, limit: STEP_ROWS_MAX })
+    Some(shard::Query::Feed { epoch, range, after, limit: FEED_WRITES })
 }
 
 /// What of a source's feed is for a target; `None` where the target is that far already.

@@ -8,6 +8,7 @@ use super::quota::Leave;
 use super::record::BucketRecord;
 use super::reshard::ReshardCounters;
 use super::snapshot::Snapshot;
+use super::standstill::Standstills;
 use crate::planner::Step;
 use base_types::mutant::{planted, Mutant};
 use base_types::Tick;
@@ -28,6 +29,8 @@ const SNAPSHOTS_MAX: usize = 256;
 pub const RECORD_AGE_MAX: Duration = Duration::from_millis(1_000);
 /// How old a record is when it is read anew ahead of need, and how long that is left to one who does.
 const RECORD_REFRESH_AGE: Duration = Duration::from_millis(500);
+/// How long the reading of a map is left to the one who began it.
+const MAP_READ_WAIT: Duration = Duration::from_millis(20);
 /// What who changes a record waits, so often: a clock that leaps forward ends one of these early, and not all.
 const CHANGE_PART: Duration = Duration::from_millis(50);
 const CHANGE_PARTS: u32 = 23;
@@ -90,6 +93,8 @@ pub struct S3Cache {
     /// Records being read anew: since when.
     refreshing: BTreeMap<String, Tick>,
     maps: BTreeMap<u128, Arc<ShardMap>>,
+    /// Maps being read: since when.
+    reading: BTreeMap<u128, Tick>,
     leaves: BTreeMap<u128, Leave>,
     entries: usize,
     /// What the sweep saw (leftovers.rs).
@@ -100,6 +105,8 @@ pub struct S3Cache {
     pub(crate) untidy: Vec<u128>,
     /// Buckets with closed uploads to be swept, found likewise.
     pub(crate) sweeps: Vec<String>,
+    /// Buckets whose calls wait for a shard.
+    pub(crate) standstills: Standstills,
     /// Until then writers may wait for a flow of this core to switch: the others copy nothing meanwhile.
     pub(crate) standing_still_until: Tick,
     /// What splits and merges came to.
@@ -178,8 +185,22 @@ impl S3Cache {
         self.buckets.insert(name.to_string(), bucket);
     }
 
+    /// Whether the caller is to read a map that is not here; it is told so alone, for a while.
+    pub(crate) fn claim_map(&mut self, id: u128, now: Tick) -> bool {
+        if self.reading.get(&id).is_some_and(|since| now.since(*since) < MAP_READ_WAIT) {
+            return false;
+        }
+        if self.reading.len() >= BUCKETS_MAX {
+            self.reading.pop_first();
+        }
+        self.reading.insert(id, now);
+        true
+    }
+
     /// A map was read.
     pub(crate) fn learn_map(&mut self, id: u128, map: Arc<ShardMap>) {
+        self.standstills.on_map(id, map.version);
+        self.reading.remove(&id);
         if self.maps.get(&id).is_some_and(|known| known.version > map.version) {
             return;
         }
@@ -192,7 +213,14 @@ impl S3Cache {
         }
     }
 
-    /// A map proved stale.
+    /// The map of this version proved stale; a newer one that was read meanwhile stays.
+    pub(crate) fn forget_stale_map(&mut self, id: u128, version: u64) {
+        if self.maps.get(&id).is_some_and(|known| known.version <= version) {
+            self.forget_map(id);
+        }
+    }
+
+    /// A map is read again before it is used.
     pub(crate) fn forget_map(&mut self, id: u128) {
         if let Some(gone) = self.maps.remove(&id) {
             self.entries -= gone.entries.len();

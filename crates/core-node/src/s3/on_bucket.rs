@@ -9,6 +9,8 @@
 //!
 //! Always: `work` is handed a record that is young enough and, if it needs one, the whole map; after trouble
 //! it is entered without answers and asks again for what its stage needs. At most [`TRIES_MAX`] troubles.
+//! While a shard stands still, or its keys are on their way, one call at a time asks again (standstill.rs); a map is read by
+//! one call of a core at a time.
 //! A record past half of its age is read anew beside the calls of the first work that comes by, so that calls of a
 //! bucket in use never wait for it.
 //! Not here: what calls do.
@@ -17,6 +19,7 @@ use super::cache::{Bucket, ShardMap};
 use super::names;
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, reply};
+use super::standstill::HELD_MAX;
 use crate::keyspace::rounds::{one, only, InRounds, Rounds};
 use crate::planner::{CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
@@ -35,10 +38,9 @@ pub(crate) const TRIES_MAX: u32 = 100;
 /// a shard that stands still for some round trips while it is switched, and clients feel all of it.
 const PAUSE_MS_MIN: u64 = 2;
 const PAUSE_MS_MAX: u64 = 500;
-/// For so many tries on end a shard that stands still is asked again at least this often: it mostly does for some tens
-/// of milliseconds (at most `CUT_FREEZE_MS`), and its leader refuses without an entry of its log.
-const FROZEN_TRIES: u32 = 64;
-const FROZEN_PAUSE_MS_MAX: u64 = 16;
+/// A call that waits for what another one asks looks so often, and a little less, whether that was told.
+const HELD_PAUSE: Duration = Duration::from_millis(2);
+const HELD_JITTER_MICROS: u64 = 2_000;
 /// Shards of one bucket beyond which its map is not read.
 pub(crate) const SHARDS_MAX: usize = 100_000;
 
@@ -109,6 +111,8 @@ pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
         place: None,
         tries: 0,
         refused: ("", 0),
+        waits_for: None,
+        held: 0,
         looked_up: false,
         refresh: None,
     };
@@ -132,6 +136,10 @@ struct OnBucket<W> {
     tries: u32,
     /// How often on end it was refused with this code.
     refused: (&'static str, u32),
+    /// The bucket some shard of which refused it last, for a moment, as it seems.
+    waits_for: Option<u128>,
+    /// Pauses on end since it asked something.
+    held: u32,
     /// The name was asked for since the last trouble with the bucket.
     looked_up: bool,
     /// The last of the calls out reads the record anew: since when, and of which id.
@@ -151,8 +159,11 @@ impl<W: BucketWork> Rounds for OnBucket<W> {
             }
         }
         let step = match (asked, answers.is_empty()) {
-            (Asked::Work, false) => self.enter(context, answers),
-            (_, true) | (Asked::Nothing, _) => self.go(context),
+            (Asked::Work, false) => self.enter(context, answers).inspect(|_| self.on_news(context)),
+            (_, true) | (Asked::Nothing, _) => match self.held_back(context) {
+                Some(pause) => Ok(held(context, pause)),
+                None => self.go(context),
+            },
             (Asked::Name, _) => self.on_name(context, only(answers)),
             (Asked::Record(sent, id), _) => self.on_record(context, sent, id, only(answers)),
             (Asked::Map(id, version, entries), _) => self.on_map(context, id, version, entries, only(answers)),
@@ -181,6 +192,9 @@ impl<W: BucketWork> OnBucket<W> {
         let map = match context.s3.map(bucket.id) {
             Some(map) => map,
             None if !self.work.needs_map() => Arc::new(ShardMap { version: 0, entries: Vec::new() }),
+            None if !context.s3.claim_map(bucket.id, context.now) && self.may_wait() => {
+                return Ok(held(context, HELD_PAUSE))
+            }
             None => {
                 self.asked = Asked::Map(bucket.id, 0, Vec::new());
                 let query = Query::Map { start: Bytes::new(), limit: MAP_PAGE_MAX };
@@ -195,6 +209,7 @@ impl<W: BucketWork> OnBucket<W> {
         let Some(place) = self.place.clone() else { return self.go(context) };
         check_owner(context, self.work.bucket(), &place.bucket)?;
         self.asked = Asked::Work;
+        self.held = 0;
         let mut step = self.work.next(context, &place, answers)?;
         if let Step::Calls(calls) = &mut step {
             if context.s3.claim_refresh(self.work.bucket(), context.now) {
@@ -203,6 +218,25 @@ impl<W: BucketWork> OnBucket<W> {
             }
         }
         Ok(step)
+    }
+
+    /// How long it pauses at least, while another call asks what it would.
+    fn held_back(&mut self, context: &mut PlanContext<'_>) -> Option<Duration> {
+        let pause = context.s3.standstills.pause(self.waits_for?, context.now)?;
+        self.may_wait().then_some(pause)
+    }
+
+    /// Whether it may pause once more for what another call asks.
+    fn may_wait(&mut self) -> bool {
+        self.held += 1;
+        self.held <= HELD_MAX
+    }
+
+    /// It was told something else than that a shard refuses it for a moment: so may others be.
+    fn on_news(&mut self, context: &mut PlanContext<'_>) {
+        if let Some(id) = self.waits_for.take() {
+            context.s3.standstills.on_news(id);
+        }
     }
 
     /// A record read ahead of need; where it could not be read, who needs it asks again.
@@ -278,10 +312,14 @@ impl<W: BucketWork> OnBucket<W> {
         self.tries += 1;
         let name = self.work.bucket();
         let failure = match trouble {
-            Trouble::Failed(failure) => return Step::Done(Err(failure)),
+            Trouble::Failed(failure) => {
+                self.on_news(context);
+                return Step::Done(Err(failure));
+            }
             Trouble::Map(failure) => {
-                if let Some(id) = context.s3.id_of(name) {
-                    context.s3.forget_map(id);
+                match &self.place {
+                    Some(place) => context.s3.forget_stale_map(place.bucket.id, place.map.version),
+                    None => context.s3.id_of(name).into_iter().for_each(|id| context.s3.forget_map(id)),
                 }
                 if failure.refusal.code == "UnknownCluster" {
                     // The whole bucket may be gone: its record tells.
@@ -298,7 +336,7 @@ impl<W: BucketWork> OnBucket<W> {
             }
             Trouble::Again(failure) => failure,
         };
-        self.place = None;
+        let place = self.place.take();
         if self.tries > TRIES_MAX {
             return Step::Done(Err(failure));
         }
@@ -309,7 +347,13 @@ impl<W: BucketWork> OnBucket<W> {
         if times == 1 && code != "ShardFrozen" {
             return self.go(context).unwrap_or_else(|trouble| self.trouble(context, trouble));
         }
-        brief_pause(context, code, times)
+        let Some(place) = place.filter(|_| matches!(code, "ShardFrozen" | "WrongShard")) else {
+            self.on_news(context);
+            return brief_pause(context, times);
+        };
+        context.s3.standstills.on_refused(place.bucket.id, place.map.version, context.now);
+        self.waits_for = Some(place.bucket.id);
+        held(context, HELD_PAUSE)
     }
 }
 
@@ -329,10 +373,14 @@ pub(crate) fn not_of_expected_owner(name: &str) -> Refusal {
 }
 
 /// A jittered pause behind the same refusal for the n-th time (from 1).
-fn brief_pause(context: &mut PlanContext<'_>, code: &str, times: u32) -> Step {
-    let bound = if code == "ShardFrozen" && times <= FROZEN_TRIES { FROZEN_PAUSE_MS_MAX } else { PAUSE_MS_MAX };
-    let most = PAUSE_MS_MIN.saturating_mul(1 << times.min(16)).min(bound);
+fn brief_pause(context: &mut PlanContext<'_>, times: u32) -> Step {
+    let most = PAUSE_MS_MIN.saturating_mul(1 << times.min(16)).min(PAUSE_MS_MAX);
     Step::Wait(Duration::from_millis(most / 2 + context.random.below(most / 2 + 1)))
+}
+
+/// A pause of who waits for what another call is told.
+fn held(context: &mut PlanContext<'_>, least: Duration) -> Step {
+    Step::Wait(least + Duration::from_micros(context.random.below(HELD_JITTER_MICROS)))
 }
 
 /// A bucket by its record as it was read; `None` where it is gone, or going.

@@ -149,13 +149,6 @@ impl View {
         cursor_of(&self.flow, source, target, self.target(target)?)
     }
 
-    fn source(&self, source: usize) -> Option<&ShardInfo> {
-        match self.sources.get(source) {
-            Some(Seen::Shard(info)) => Some(info),
-            _ => None,
-        }
-    }
-
     fn target(&self, target: usize) -> Option<&ShardInfo> {
         match self.targets.get(target) {
             Some(Seen::Shard(info)) => Some(info),
@@ -526,8 +519,7 @@ impl FlowRun {
         for source in &asked.sources {
             let number = view.flow.sources[*source].shard;
             // Either tells what the source is now.
-            let sum = view.source(*source).and_then(|info| sum_beside(&view.flow, *source, info));
-            calls.push(match sum {
+            calls.push(match sum_beside(&view.flow, *source, &view.sources, &view.targets) {
                 Some(sum) => shard_tell(self.id, number, &sum)?,
                 None => shard_ask(self.id, number, &shard::Query::Describe)?,
             });

@@ -267,6 +267,30 @@ pub fn writes_are_refused_at_once_while_a_shard_stands_still_or_has_given_its_ke
     assert_eq!(targets[0].space.rows[&[super::super::keys::STATE][..]][0], crate::shard::SERVING_BYTE);
 }
 
+/// One row of the feed for a write, several for one of many rows; a page ends between two of them.
+#[test]
+pub fn a_write_of_many_rows_is_doubled_whole() {
+    let (mut source, mut targets) = splitting();
+    let keys: Vec<String> = (0..150).map(|at| format!("k{at:03}")).collect();
+    for key in &keys {
+        source.put(key, Versioning::Unversioned, 1).unwrap();
+    }
+    assert_eq!(source.info().feed, 150);
+    let condition = Condition::default();
+    let step =
+        |key: &String| DeleteStep { key: key.clone().into(), version: Version::Current, condition: condition.clone() };
+    let (terms, steps) = (source.terms(Versioning::Unversioned), keys.iter().map(step).collect());
+    source.tell(Command::DeleteEach { terms, steps, ids: (1..=150).collect() }).unwrap();
+    let changed = source.info().feed - 150;
+    assert!((2..150).contains(&changed), "{changed} rows of the feed for one write");
+    let feed = |after| source.ask(Query::Feed { epoch: 1, range: Range::default(), after, limit: 1 });
+    let Ok(Reply::Feed { rows, reached: 151, more: true }) = feed(150) else { panic!() };
+    assert_eq!(rows.len(), crate::shard::work::FEED_NAMES_MAX);
+    cut_over(&mut source, &mut targets).unwrap();
+    let left: std::collections::BTreeMap<_, _> = targets.iter().flat_map(Bed::content).collect();
+    assert!(left == source.content(), "the targets hold what the source does");
+}
+
 #[test]
 pub fn a_split_given_up_leaves_nothing_behind() {
     let (mut source, _) = splitting();

@@ -1,0 +1,123 @@
+//! Who asks again while a shard stands still, or its keys are on their way to others: one call of a core at a time for
+//! each bucket, and all others when that one was told something new.
+//!
+//! ```text
+//!   refused ─▶ held ─▶ its turn (one each ASK_EVERY) ─▶ asks ─▶ refused as before ─▶ held
+//!               ▲                                       └──▶ anything else, or a newer map: nobody is held any more
+//!               └── a pause, at most HELD_MAX on end, then it asks whatever the others were told
+//! ```
+//!
+//! Always: who was never refused is not held; nobody is held for longer than [`HELD_MAX`] pauses, so that what is noted
+//! here costs time at worst, and decides nothing: shards check every epoch for themselves.
+//! Not here: what counts as refused, and the pauses (on_bucket.rs).
+//! Why: hundreds of writers wait for a switch of some tens of milliseconds, and what they cost while they ask again is
+//! what the switch itself waits for.
+
+use base_types::Tick;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+/// The most buckets that are noted; calls on others are not held.
+const BUCKETS_MAX: usize = 1_000;
+/// So often one call asks again, but for a part of how long it has gone on: a switch takes some tens of milliseconds, a
+/// snapshot that nobody completes ten seconds, and calls ask a bounded number of times.
+const ASK_EVERY: Duration = Duration::from_millis(3);
+const ASK_EVERY_PART: u32 = 8;
+/// The shortest pause of who is held, and the part likewise.
+const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_PART: u32 = 16;
+/// Pauses on end after which a call asks in any case.
+pub(crate) const HELD_MAX: u32 = 24;
+
+/// The buckets of one core whose calls are told to come back.
+#[derive(Debug, Default)]
+pub(crate) struct Standstills(BTreeMap<u128, Standstill>);
+
+#[derive(Debug)]
+struct Standstill {
+    /// The newest map by which a call was refused.
+    version: u64,
+    since: Tick,
+    /// When one asked last.
+    asked: Tick,
+}
+
+impl Standstills {
+    /// A call that went by this version of the map was refused.
+    pub(crate) fn on_refused(&mut self, id: u128, version: u64, now: Tick) {
+        if let Some(noted) = self.0.get_mut(&id) {
+            noted.version = noted.version.max(version);
+        } else if self.0.len() < BUCKETS_MAX {
+            self.0.insert(id, Standstill { version, since: now, asked: now });
+        }
+    }
+
+    /// How long a call that was refused pauses at least before it may ask; none: it is its turn.
+    pub(crate) fn pause(&mut self, id: u128, now: Tick) -> Option<Duration> {
+        let noted = self.0.get_mut(&id)?;
+        let age = now.since(noted.since);
+        if now.since(noted.asked) < ASK_EVERY.max(age / ASK_EVERY_PART) {
+            return Some(PAUSE_MIN.max(age / PAUSE_PART));
+        }
+        noted.asked = now;
+        None
+    }
+
+    /// A call that had been refused was told something else.
+    pub(crate) fn on_news(&mut self, id: u128) {
+        self.0.remove(&id);
+    }
+
+    /// A map was read.
+    pub(crate) fn on_map(&mut self, id: u128, version: u64) {
+        if self.0.get(&id).is_some_and(|noted| version > noted.version) {
+            self.0.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_asks_at_a_time_until_there_are_news() {
+        let mut held = Standstills::default();
+        assert_eq!(held.pause(7, Tick(0)), None, "nothing is noted");
+        held.on_refused(7, 3, Tick(0));
+        assert_eq!((held.pause(7, Tick(0)), held.pause(8, Tick(0))), (Some(PAUSE_MIN), None));
+        let turn = Tick(0) + ASK_EVERY;
+        assert_eq!((held.pause(7, turn), held.pause(7, turn)), (None, Some(PAUSE_MIN)));
+        // What others are told of the same moment changes no turn.
+        held.on_refused(7, 3, turn);
+        assert_eq!(held.pause(7, turn + ASK_EVERY), None);
+        held.on_map(7, 3);
+        assert!(held.pause(7, turn + ASK_EVERY).is_some(), "the map they were refused by");
+        held.on_map(7, 4);
+        assert_eq!((held.pause(7, turn), held.pause(7, turn)), (None, None));
+        held.on_refused(7, 4, turn);
+        held.on_news(7);
+        assert_eq!((held.pause(7, turn), held.pause(7, turn)), (None, None));
+    }
+
+    #[test]
+    fn who_waits_alone_for_a_freeze_of_ten_seconds_asks_less_often_than_it_may() {
+        let (mut held, mut now, mut asked) = (Standstills::default(), Tick(0), 0);
+        held.on_refused(7, 1, now);
+        while now < Tick(0) + Duration::from_secs(10) {
+            match held.pause(7, now) {
+                Some(pause) => now = now + pause,
+                None => asked += 1,
+            }
+        }
+        assert!((20..super::super::on_bucket::TRIES_MAX).contains(&asked), "{asked}");
+    }
+
+    #[test]
+    fn no_more_buckets_are_noted_than_may_be() {
+        let mut held = Standstills::default();
+        (0..=BUCKETS_MAX as u128).for_each(|id| held.on_refused(id, 1, Tick(0)));
+        assert_eq!(held.0.len(), BUCKETS_MAX);
+        assert!(held.pause(BUCKETS_MAX as u128, Tick(0)).is_none() && held.pause(0, Tick(0)).is_some());
+    }
+}
