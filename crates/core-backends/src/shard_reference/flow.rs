@@ -248,6 +248,13 @@ fn copy_steps<'p>(pairs: impl Iterator<Item = &'p (usize, usize, &'p ImportCurso
     steps
 }
 
+/// One more round of each feed of which a target lacks something, as far as is known.
+pub fn feeds_left(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
+    let Ok((sources, targets)) = all_made(flow, sources, targets) else { return Vec::new() };
+    let pairs = pairs(flow, &targets);
+    copy_steps(pairs.iter().filter(|(source, _, cursor)| cursor.copied && cursor.feed < sources[*source].feed))
+}
+
 /// Whether a shard has rows to sum up.
 fn is_unsummed(info: &ShardInfo) -> bool {
     info.digests.is_none() && matches!(info.state, ShardState::Splitting | ShardState::Importing)

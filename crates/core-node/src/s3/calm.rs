@@ -1,9 +1,13 @@
-//! Whether those that a flow asks answer at once, or clients keep them busy.
+//! When a flow copies, and when it lets writers wait: while clients keep the shards the least busy, for a bounded time.
 //!
 //! ```text
-//!   asked to describe themselves ─▶ as soon as ever in this flow ─▶ calm: a round of copying, or the freeze
+//!   asked to describe themselves ─▶ as soon as ever in this flow ─▶ calm: a round of copying
 //!            ▲                └─▶ later than that ─▶ a pause, twice as long each time ─┐
 //!            └──────────────────────── until it is calm, or has been waited for too long ┘
+//!
+//!   a round of the feed ─▶ as quick as the quickest ─▶ the freeze
+//!            ▲         └─▶ slower ─┐
+//!            └─────────────────────┘ until one is quick, or it has been waited for too long
 //! ```
 //!
 //! Always: what was waited for goes on after a bounded time, calm or not: a node that is never idle must have its
@@ -18,9 +22,16 @@ const LATE_MS: u64 = 3;
 /// The first pause, doubled for each further one up to the second.
 const PAUSE_MS_MIN: u64 = 5;
 const PAUSE_MS_MAX: u64 = 80;
-/// So long a round of copying waits for a calm moment at most; and a freeze, which all writers feel.
-pub(crate) const COPY_WAIT: Duration = Duration::from_millis(150);
-pub(crate) const FREEZE_WAIT: Duration = Duration::from_secs(2);
+/// So long a round of copying waits for a calm moment at most.
+const COPY_WAIT: Duration = Duration::from_millis(150);
+/// And a freeze, which all writers feel, for a quick round of the feed.
+const FREEZE_WAIT: Duration = Duration::from_secs(3);
+/// For so long it is only looked how quick they are; engines write every second or two, and rounds are slow then.
+const FREEZE_LOOK: Duration = Duration::from_millis(1_000);
+/// A round that is quick enough in any case: so many more of them take no longer than writers should wait.
+const ROUND_QUICK: Duration = Duration::from_millis(8);
+/// Of the quickest round, in percent: what counts as quick.
+const QUICK_PERCENT: u32 = 120;
 
 /// What was found out so far.
 #[derive(Debug, Default)]
@@ -39,17 +50,35 @@ impl Calm {
     }
 
     /// The answers took so long. How long to pause before asking again; `None`: go on.
-    pub(crate) fn on_answers(&mut self, now: Tick, took: Duration, wait_max: Duration) -> Option<Duration> {
+    pub(crate) fn on_answers(&mut self, now: Tick, took: Duration) -> Option<Duration> {
         let best = self.best.map_or(took, |best| best.min(took));
         self.best = Some(best);
         let since = *self.since.get_or_insert(now);
-        if took <= best + Duration::from_millis(LATE_MS) || now.since(since) >= wait_max {
+        if took <= best + Duration::from_millis(LATE_MS) || now.since(since) >= COPY_WAIT {
             (self.since, self.pauses, self.reached) = (None, 0, true);
             return None;
         }
         let pause = (PAUSE_MS_MIN << self.pauses.min(8)).min(PAUSE_MS_MAX);
         self.pauses += 1;
         Some(Duration::from_millis(pause))
+    }
+}
+
+/// The rounds of the feed before a freeze. What follows a freeze is the same work, for the writes of the last round: a quick
+/// one tells of a short standstill, better than any question.
+#[derive(Debug, Default)]
+pub(crate) struct Closing {
+    since: Option<Tick>,
+    best: Option<Duration>,
+}
+
+impl Closing {
+    /// The last round took so long. Whether writers may be told to wait now.
+    pub(crate) fn may_freeze(&mut self, now: Tick, took: Duration) -> bool {
+        let waited = now.since(*self.since.get_or_insert(now));
+        let best = self.best.map_or(took, |best| best.min(took));
+        self.best = Some(best);
+        took <= ROUND_QUICK || waited >= FREEZE_LOOK && took * 100 <= best * QUICK_PERCENT || waited >= FREEZE_WAIT
     }
 }
 
@@ -65,29 +94,55 @@ mod tests {
     fn as_soon_as_ever_is_calm_and_used_up_once() {
         let mut calm = Calm::default();
         assert!(!calm.take());
-        assert_eq!(calm.on_answers(Tick(0), ms(40), FREEZE_WAIT), None);
+        assert_eq!(calm.on_answers(Tick(0), ms(40)), None);
         assert!(calm.take() && !calm.take());
         // As far away as before.
-        assert_eq!(calm.on_answers(Tick(0), ms(40 + LATE_MS), FREEZE_WAIT), None);
-        assert_eq!(calm.on_answers(Tick(0), ms(41 + LATE_MS), FREEZE_WAIT), Some(ms(PAUSE_MS_MIN)));
+        assert_eq!(calm.on_answers(Tick(0), ms(40 + LATE_MS)), None);
+        assert_eq!(calm.on_answers(Tick(0), ms(41 + LATE_MS)), Some(ms(PAUSE_MS_MIN)));
     }
 
     #[test]
     fn pauses_grow_and_the_wait_ends() {
         let mut calm = Calm::default();
-        assert_eq!(calm.on_answers(Tick(0), ms(1), FREEZE_WAIT), None);
+        assert_eq!(calm.on_answers(Tick(0), ms(1)), None);
         assert!(calm.take());
         let (mut now, mut pauses) = (Tick(0), Vec::new());
-        while let Some(pause) = calm.on_answers(now, ms(20), FREEZE_WAIT) {
+        while let Some(pause) = calm.on_answers(now, ms(20)) {
             assert!(!calm.take());
             now = now + pause + ms(20);
             pauses.push(pause);
         }
         assert!(calm.take());
-        assert_eq!(pauses[..6], [5, 10, 20, 40, 80, 80].map(ms));
+        assert_eq!(pauses, [5, 10, 20, 40].map(ms));
         let waited = now.since(Tick(0));
-        assert!(waited >= FREEZE_WAIT && waited < FREEZE_WAIT + ms(PAUSE_MS_MAX + 21), "{waited:?}");
+        assert!(waited >= COPY_WAIT && waited < COPY_WAIT + ms(PAUSE_MS_MAX + 21), "{waited:?}");
         // The next wait begins anew.
-        assert_eq!(calm.on_answers(now, ms(20), FREEZE_WAIT), Some(ms(PAUSE_MS_MIN)));
+        assert_eq!(calm.on_answers(now, ms(20)), Some(ms(PAUSE_MS_MIN)));
+    }
+
+    /// The round before which writers are told to wait, of rounds one after the other.
+    fn frozen_behind(rounds: impl IntoIterator<Item = u64>) -> (usize, Duration) {
+        let (mut closing, mut now) = (Closing::default(), Tick(0));
+        for (at, took) in rounds.into_iter().enumerate() {
+            now = now + ms(took);
+            if closing.may_freeze(now, ms(took)) {
+                return (at, now.since(Tick(0)));
+            }
+        }
+        panic!("never");
+    }
+
+    #[test]
+    fn writers_wait_behind_a_quick_round() {
+        assert_eq!(frozen_behind([8]).0, 0, "where nobody is busy, or the last writes were few, at once");
+        // The quickest of the first second was 20 ms, and the next that is so comes after it.
+        let look = [50, 20].into_iter().chain(core::iter::repeat_n(50, 20));
+        assert_eq!(frozen_behind(look.clone().chain([40, 25, 24])).0, 24);
+        // It does not come again.
+        let waited = frozen_behind(look.chain(core::iter::repeat(40))).1;
+        assert!(waited >= FREEZE_WAIT && waited < FREEZE_WAIT + ms(100), "{waited:?}");
+        // Far away, all rounds are slow, and alike.
+        let waited = frozen_behind(core::iter::repeat(400)).1;
+        assert!(waited < FREEZE_LOOK + ms(801), "{waited:?}");
     }
 }

@@ -15,7 +15,7 @@
 //! wait for one flow the others of its core copy nothing; the cut-over never rests.
 //! Not here: when to split or merge (upkeep.rs), who runs it (keeper.rs).
 
-use super::calm::{Calm, COPY_WAIT, FREEZE_WAIT};
+use super::calm::{Calm, Closing};
 use super::carry::Carry;
 use super::clusters;
 use super::record::{read_record, BucketRecord};
@@ -30,8 +30,8 @@ use core::time::Duration;
 use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::{
-    cursor_of, decide_all, export_query, feed_part, feed_query, gives_up, import_of, sum_beside, Seen, Step,
-    CUT_FREEZE_MS,
+    cursor_of, decide_all, export_query, feed_part, feed_query, feeds_left, gives_up, import_of, sum_beside, Seen,
+    Step, CUT_FREEZE_MS,
 };
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
@@ -83,6 +83,8 @@ pub(crate) fn run_flow(id: u128, flow: u64) -> Box<dyn Planner> {
         round_begun: Tick(0),
         carry: Carry::default(),
         calm: Calm::default(),
+        closing: Closing::default(),
+        feed_round: None,
         ahead: Vec::new(),
     }))
 }
@@ -162,8 +164,8 @@ enum Asked {
     Rule,
     Flow,
     Shards(Flow),
-    /// The shards, whose answers are timed; and how long a calm moment is waited for.
-    Calm(Duration),
+    /// The shards, whose answers are timed.
+    Calm,
     /// These steps, one call each.
     Steps(Vec<Step>),
     Imports(Imports),
@@ -180,6 +182,8 @@ struct Imports {
     sources: Vec<usize>,
     next: Vec<Ahead>,
     memory: bool,
+    /// Some of the rows are of a feed.
+    fed: bool,
 }
 
 /// Rows read ahead of need, while those before them were being taken over.
@@ -204,6 +208,9 @@ struct FlowRun {
     round_begun: Tick,
     carry: Carry,
     calm: Calm,
+    closing: Closing,
+    /// How long the last round of the feed took, from the question to the last answer of who took it over.
+    feed_round: Option<Duration>,
     ahead: Vec<Ahead>,
 }
 
@@ -219,7 +226,7 @@ impl Rounds for FlowRun {
             (Asked::Rule, _) => self.on_rule(context, only(answers)),
             (Asked::Flow, _) => self.on_flow(context, only(answers)),
             (Asked::Shards(flow), _) => self.on_shards(context, flow, answers),
-            (Asked::Calm(wait_max), _) => self.on_calm(context, wait_max, answers),
+            (Asked::Calm, _) => self.on_calm(context, answers),
             (Asked::Steps(steps), _) => self.on_steps(context, steps, answers),
             (Asked::Imports(imports), _) => self.on_imports(context, imports, answers),
             (Asked::Memory, _) => self.on_memory(context, answers),
@@ -297,36 +304,37 @@ impl FlowRun {
         self.act(context)
     }
 
-    /// They have described themselves. Clients come first: rows are copied, and writers made to wait, when they answer
-    /// at once.
-    fn on_calm(
-        &mut self,
-        context: &mut PlanContext<'_>,
-        wait_max: Duration,
-        answers: Vec<CallResult>,
-    ) -> Result<PlanStep, Failure> {
+    /// They have described themselves. Clients come first: rows are copied when they answer at once.
+    fn on_calm(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Result<PlanStep, Failure> {
         let Some(view) = self.view.take() else { return self.go(context) };
         self.view = Some(View::of(view.flow, answers)?);
         let took = context.now.since(self.round_begun);
-        match self.calm.on_answers(context.now, took, wait_max) {
+        match self.calm.on_answers(context.now, took) {
             Some(pause) => Ok(PlanStep::Wait(pause)),
             None => self.act(context),
         }
     }
 
-    /// How long these steps wait for a calm moment, if they do.
-    fn waits_for_calm(&self, flow: &Flow, steps: &[Step]) -> Option<Duration> {
-        if flow.phase == Phase::Copying && steps.iter().any(copies) {
-            return Some(COPY_WAIT);
+    /// These steps, or, where they let writers wait and the last round of the feed was slow, one more such round.
+    fn at_a_quick_moment(&mut self, now: Tick, steps: Vec<Step>) -> Vec<Step> {
+        let (Some(view), Some(took)) = (&self.view, self.feed_round) else { return steps };
+        if self.frozen_since.is_some() || !steps.iter().all(freezes) || self.closing.may_freeze(now, took) {
+            return steps;
         }
-        // Once writers wait, nothing else does.
-        (self.frozen_since.is_none() && steps.iter().any(freezes)).then_some(FREEZE_WAIT)
+        let rounds = feeds_left(&view.flow, &view.sources, &view.targets);
+        // Nobody writes: nothing is left to be looked at.
+        if rounds.is_empty() {
+            steps
+        } else {
+            rounds
+        }
     }
 
     /// The next round, or what comes before it.
     fn act(&mut self, context: &mut PlanContext<'_>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
         let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        let steps = self.at_a_quick_moment(context.now, steps);
         if !steps.iter().any(copies) {
             let copied = self.copying_since.take();
             context.s3.counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
@@ -348,12 +356,12 @@ impl FlowRun {
         if view.flow.phase == Phase::Copying && context.now < context.s3.standing_still_until {
             return Ok(Some(PlanStep::Wait(STANDS_STILL_PAUSE)));
         }
-        let Some(wait_max) = self.waits_for_calm(&view.flow, steps).filter(|_| !self.calm.take()) else {
+        if view.flow.phase != Phase::Copying || !steps.iter().any(copies) || self.calm.take() {
             return Ok(None);
-        };
+        }
         self.round_begun = context.now;
         let calls = self.describe_all(&view.flow)?;
-        self.asked = Asked::Calm(wait_max);
+        self.asked = Asked::Calm;
         Ok(Some(PlanStep::Calls(calls)))
     }
 
@@ -498,11 +506,17 @@ impl FlowRun {
         memory: Vec<CallResult>,
     ) -> Result<PlanStep, Failure> {
         let (mut calls, mut reads) = (Vec::new(), Vec::new());
-        let mut asked =
-            Imports { targets: Vec::new(), sources: Vec::new(), next: Vec::new(), memory: !memory.is_empty() };
+        let mut asked = Imports {
+            targets: Vec::new(),
+            sources: Vec::new(),
+            next: Vec::new(),
+            memory: !memory.is_empty(),
+            fed: false,
+        };
         let share = copied.len();
         for (source, target, rows) in copied {
             context.s3.counters.rows_copied += rows_of(&rows);
+            asked.fed |= matches!(rows, shard::Reply::Feed { .. });
             let info = view.target(target).ok_or_else(|| odd("a flow"))?;
             let (import, cursor) = import_of(&view.flow, source, target, info, rows).ok_or_else(|| odd("a shard"))?;
             calls.push(shard_tell(self.id, view.flow.targets[target].shard, &import)?);
@@ -605,6 +619,7 @@ impl FlowRun {
         self.view = Some(view);
         self.troubles = 0;
         let took = context.now.since(self.round_begun);
+        self.feed_round = asked.fed.then_some(took);
         let rest = took * REST_PERCENT / 100;
         if copying && !rest.is_zero() {
             return Ok(PlanStep::Wait(rest));
