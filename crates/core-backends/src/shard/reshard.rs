@@ -17,7 +17,7 @@ use super::command::{
 use super::keys::{self, FEED, FLAG_MARKER, FLAG_NULL, KEY_TABLES, NULL, STATE, VERSION};
 use super::objects::{admit, Outcome};
 use super::state::{wrong_shard, Changed, Digest, Pin, Shard, SERVING};
-use super::work::{add_to_digest, Before, Work};
+use super::work::{add_to_digest, Before, Work, FEED_NAMES_MAX};
 use crate::rows::{page, successor};
 use crate::{corrupt_row, freed, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
@@ -465,7 +465,7 @@ pub(super) fn feed(
     for (feed_key, names) in named {
         let sequence = crate::rows::key_number(&feed_key, 1)?;
         reached = reached.max(sequence);
-        if bytes > STEP_BYTES_MAX || rows.len() >= STEP_ROWS_MAX as usize {
+        if bytes > STEP_BYTES_MAX || rows.len() + FEED_NAMES_MAX > STEP_ROWS_MAX as usize {
             return Ok(Reply::Feed { rows: rows.into_iter().collect(), reached: sequence - 1, more: true });
         }
         let changed = Changed::from_bytes(names).map_err(|error| corrupt_row("a feed's row", error))?;

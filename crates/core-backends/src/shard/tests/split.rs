@@ -291,6 +291,26 @@ pub fn a_write_of_many_rows_is_doubled_whole() {
     assert!(left == source.content(), "the targets hold what the source does");
 }
 
+/// An import takes no more rows than a page of the feed has.
+#[test]
+pub fn a_page_of_the_feed_is_taken_over_whole() {
+    let (mut source, mut targets) = splitting();
+    for at in 0..3_000 {
+        source.put(&format!("k{at:04}"), Versioning::Unversioned, 3).unwrap();
+    }
+    let feed = |after| source.ask(Query::Feed { epoch: 1, range: Range::default(), after, limit: STEP_ROWS_MAX });
+    let Ok(Reply::Feed { rows, reached, more: true }) = feed(0) else { panic!() };
+    assert!(rows.len() <= STEP_ROWS_MAX as usize && rows.len() + 64 > STEP_ROWS_MAX as usize, "{}", rows.len());
+    let (expected, cursor) =
+        (targets[1].info().cursors[0].clone(), ImportCursor { copied: true, feed: reached, ..Default::default() });
+    let range = targets[1].info().range;
+    let rows = rows.into_iter().filter(|(key, _)| row_lies_in(key, &range)).collect();
+    let import = Command::Import { epoch: 2, source: 0, expected, cursor: cursor.clone(), rows };
+    targets[1].tell(import).unwrap();
+    assert_eq!(targets[1].info().cursors, [cursor]);
+    let Ok(Reply::Feed { reached: 3_000, more: false, .. }) = feed(reached) else { panic!() };
+}
+
 #[test]
 pub fn a_split_given_up_leaves_nothing_behind() {
     let (mut source, _) = splitting();
