@@ -75,6 +75,8 @@ mutants! {
     ClockStepsBack = "the cluster's time goes back when leadership moves, and applying follows it",
     ConfChangeUnapplied = "a membership change is acknowledged before it is applied",
     DoubledWriteLost = "a write that a split must double is now and then not put in the feed",
+    FeedForgetsRows = "of a write of many rows a split's feed names the first ones only",
+    SumKeepsOldRow = "a row that is written over is not taken from the sum that has come to it",
     CutOverBeforeEqual = "a shard is cut over although its targets do not hold the same",
     ShardStaleEpochAccepted = "a shard takes writes of an epoch that is not its own",
     GivenAwayTaken = "a shard that has given its keys away goes on taking writes of them",

@@ -42,6 +42,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
     ),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
+    (Mutant::FeedForgetsRows, "no write of a simulated client changes as many rows as one row of the feed names"),
     (Mutant::ImportNotCompared, "only of two runners of one split does one bring rows late"),
     (Mutant::ShardStaleEpochAccepted, "the range and the state of a shard refuse what a stale epoch lets through"),
     (Mutant::PinCommitsPastWrite, "a snapshot is prepared within some round trips, its freeze lasts longer"),
@@ -114,6 +115,8 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::NarrowCutsGreatestKey
         | Mutant::NarrowKeepsHalfPins
         | Mutant::DoubledWriteLost
+        | Mutant::FeedForgetsRows
+        | Mutant::SumKeepsOldRow
         | Mutant::CutOverBeforeEqual
         | Mutant::ShardStaleEpochAccepted
         | Mutant::GivenAwayTaken

@@ -103,7 +103,8 @@ impl<'a> Work<'a> {
 
     /// Whether what a row was is kept, or summed up already.
     fn needs_row(&self, key: &[u8]) -> bool {
-        self.shard.newest_pin().is_some() || self.shard.digest.as_ref().is_some_and(|digest| digest.holds(key))
+        let summed = |digest: &Digest| digest.holds(key) && !planted(Mutant::SumKeepsOldRow);
+        self.shard.newest_pin().is_some() || self.shard.digest.as_ref().is_some_and(summed)
     }
 
     fn follow(&mut self, key: &Bytes, before: &Known, after: Option<&Bytes>) -> Result<(), EngineError> {
@@ -164,7 +165,8 @@ impl<'a> Work<'a> {
 
     /// Names the rows this changed in the feed: in one row of it, mostly, for each is a row at every replica.
     fn double(&mut self) {
-        for rows in core::mem::take(&mut self.doubled).chunks(FEED_NAMES_MAX) {
+        let most = if planted(Mutant::FeedForgetsRows) { 1 } else { usize::MAX };
+        for rows in core::mem::take(&mut self.doubled).chunks(FEED_NAMES_MAX).take(most) {
             // One lost write in eight, as a queue that overflows silently would.
             let lost = planted(Mutant::DoubledWriteLost) && self.shard.feed % 8 == 7;
             self.shard.feed += 1;

@@ -11,6 +11,7 @@ mod listings;
 mod objects;
 mod settings;
 mod snapshots;
+mod standstill;
 mod tended;
 mod upkeep;
 mod uploads;

@@ -13,7 +13,7 @@ fn noticed(tests: &[fn()]) -> bool {
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    let tests: [fn(); 21] = [
+    let tests: [fn(); 22] = [
         split::stale_epochs_and_foreign_keys_are_redirected,
         split::a_cut_over_before_all_is_equal_is_refused,
         objects::a_marker_is_told_apart_from_nothing,
@@ -24,6 +24,7 @@ fn every_planted_bug_is_noticed() {
         objects::what_nothing_names_any_more_is_queued_by_what_frees_it,
         listing::pages_with_a_delimiter_go_on_where_they_ended,
         split::a_split_at_any_point_loses_and_doubles_nothing,
+        split::a_write_of_many_rows_is_doubled_whole,
         model::a_bucket_that_never_had_versions,
         model::a_bucket_with_versions_on_and_off,
         split::tokens_stamps_and_freed_data_outlive_a_split,
@@ -39,6 +40,8 @@ fn every_planted_bug_is_noticed() {
     assert!(!noticed(&tests), "the tests pass without a bug");
     let here = [
         Mutant::DoubledWriteLost,
+        Mutant::FeedForgetsRows,
+        Mutant::SumKeepsOldRow,
         Mutant::DeletesOfManyForgotten,
         Mutant::CutOverBeforeEqual,
         Mutant::ShardStaleEpochAccepted,
