@@ -15,11 +15,8 @@ use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, PartitionId, RequestId};
 use bytes::Bytes;
 
-/// The most ids one command brings.
+/// The most ids one command brings; a page of what is remembered ends there, or with the entry that goes beyond.
 pub const CARRIED_MAX: usize = 1_024;
-/// A page of what is remembered ends there, or with the entry that goes beyond. More than a command takes: a page is a
-/// round trip for the flow, its commands go out at once.
-pub const CARRIED_PAGE_IDS: usize = 4 * CARRIED_MAX;
 /// The bytes of replies after which a command that brings ids ends; one id's reply may go beyond.
 const CARRIED_BYTES_MAX: usize = 1 << 20;
 /// The most ids a page has: no entry has more (one of 1 MiB that brings ids, or deletes keys, with at least 24 bytes each).

@@ -18,7 +18,7 @@ use base_types::lookup::Lookup;
 use base_types::sizes::Sizes;
 use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
 use bytes::Bytes;
-use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_PAGE_IDS, PAGE_IDS_MAX};
+use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
@@ -271,8 +271,8 @@ impl RequestIds {
         Some(first.row.expires_ms.max(last.row.expires_ms))
     }
 
-    /// What goes along when a part of the keys moves, from entries behind `asked.after`. A page ends after
-    /// `CARRIED_PAGE_IDS` ids or `PAGE_BYTES_MAX` bytes, or when it has looked at `LOOKED_AT_MAX`, always with a whole entry.
+    /// What goes along when a part of the keys moves, from entries behind `asked.after`. A page ends after `CARRIED_MAX`
+    /// ids or `PAGE_BYTES_MAX` bytes, or when it has looked at `LOOKED_AT_MAX`, always with a whole entry.
     pub fn carried(&self, asked: MemoryAsked, id_time_ms: u64, applied: LogIndex) -> MemoryPage {
         let mut page = MemoryPage { ids: Vec::new(), reached: asked.after, more: false };
         let (mut bytes, mut looked_at) = (0, 0);
@@ -284,7 +284,7 @@ impl RequestIds {
                 .map(|(id, _, about, reply)| Carried { id: *id, keep_ms, about: about.clone(), reply: reply.clone() })
                 .collect();
             let found_bytes: usize = found.iter().map(|carried| kept_bytes(&carried.about, &carried.reply)).sum();
-            let full = page.ids.len() + found.len() > CARRIED_PAGE_IDS || bytes + found_bytes > PAGE_BYTES_MAX;
+            let full = page.ids.len() + found.len() > CARRIED_MAX || bytes + found_bytes > PAGE_BYTES_MAX;
             if looked_at >= LOOKED_AT_MAX || full && !page.ids.is_empty() {
                 page.more = true;
                 return page;
