@@ -17,15 +17,19 @@ use base_types::Tick;
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-/// The most buckets that are noted; calls on others are not held.
+/// The most buckets that are noted; beyond it the first by id is no longer, and its calls ask.
 const BUCKETS_MAX: usize = 1_000;
 /// So often one call asks again, but for a part of how long it has gone on: a switch takes some tens of milliseconds, a
 /// snapshot that nobody completes ten seconds, and calls ask a bounded number of times.
 const ASK_EVERY: Duration = Duration::from_millis(3);
+const ASK_EVERY_MAX: Duration = Duration::from_millis(500);
 const ASK_EVERY_PART: u32 = 8;
-/// The shortest pause of who is held, and the part likewise.
+/// The shortest pause of who is held and the longest, and the part likewise.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 const PAUSE_PART: u32 = 16;
+/// So long behind the last refusal nothing is known any more: all who waited have gone, or who asked last is not answered.
+const FORGOTTEN: Duration = Duration::from_secs(2);
 /// Pauses on end after which a call asks in any case.
 pub(crate) const HELD_MAX: u32 = 24;
 
@@ -38,26 +42,31 @@ struct Standstill {
     /// The newest map by which a call was refused.
     version: u64,
     since: Tick,
-    /// When one asked last.
+    /// When one asked last, and when one was refused last.
     asked: Tick,
+    refused: Tick,
 }
 
 impl Standstills {
     /// A call that went by this version of the map was refused.
     pub(crate) fn on_refused(&mut self, id: u128, version: u64, now: Tick) {
-        if let Some(noted) = self.0.get_mut(&id) {
-            noted.version = noted.version.max(version);
-        } else if self.0.len() < BUCKETS_MAX {
-            self.0.insert(id, Standstill { version, since: now, asked: now });
+        match self.0.get_mut(&id).filter(|noted| now.since(noted.refused) < FORGOTTEN) {
+            Some(noted) => (noted.version, noted.refused) = (noted.version.max(version), now),
+            None => {
+                if self.0.len() >= BUCKETS_MAX {
+                    self.0.pop_first();
+                }
+                self.0.insert(id, Standstill { version, since: now, asked: now, refused: now });
+            }
         }
     }
 
     /// How long a call that was refused pauses at least before it may ask; none: it is its turn.
     pub(crate) fn pause(&mut self, id: u128, now: Tick) -> Option<Duration> {
-        let noted = self.0.get_mut(&id)?;
+        let noted = self.0.get_mut(&id).filter(|noted| now.since(noted.refused) < FORGOTTEN)?;
         let age = now.since(noted.since);
-        if now.since(noted.asked) < ASK_EVERY.max(age / ASK_EVERY_PART) {
-            return Some(PAUSE_MIN.max(age / PAUSE_PART));
+        if now.since(noted.asked) < (age / ASK_EVERY_PART).clamp(ASK_EVERY, ASK_EVERY_MAX) {
+            return Some((age / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX));
         }
         noted.asked = now;
         None
@@ -107,10 +116,22 @@ mod tests {
         while now < Tick(0) + Duration::from_secs(10) {
             match held.pause(7, now) {
                 Some(pause) => now = now + pause,
-                None => asked += 1,
+                None => {
+                    asked += 1;
+                    held.on_refused(7, 1, now);
+                }
             }
         }
         assert!((20..super::super::on_bucket::TRIES_MAX).contains(&asked), "{asked}");
+    }
+
+    #[test]
+    fn what_is_left_of_calls_that_ended_holds_nobody() {
+        let (mut held, later) = (Standstills::default(), Tick(0) + Duration::from_secs(3_600));
+        held.on_refused(7, 1, Tick(0));
+        assert_eq!((held.pause(7, later), held.pause(7, later)), (None, None));
+        held.on_refused(7, 1, later);
+        assert_eq!(held.pause(7, later), Some(PAUSE_MIN), "it begins anew");
     }
 
     #[test]
@@ -118,6 +139,6 @@ mod tests {
         let mut held = Standstills::default();
         (0..=BUCKETS_MAX as u128).for_each(|id| held.on_refused(id, 1, Tick(0)));
         assert_eq!(held.0.len(), BUCKETS_MAX);
-        assert!(held.pause(BUCKETS_MAX as u128, Tick(0)).is_none() && held.pause(0, Tick(0)).is_some());
+        assert!(held.pause(BUCKETS_MAX as u128, Tick(0)).is_some() && held.pause(0, Tick(0)).is_none());
     }
 }
