@@ -96,8 +96,9 @@ wire_struct! {
     }
 }
 
-/// The most rows of doubled writes a split may leave behind; beyond it the split is given up.
-pub const FEED_ROWS_MAX: u64 = 4 << 20;
+/// The most rows of doubled writes a split may leave behind, one for each write mostly, which names some four; beyond it
+/// the split is given up.
+pub const FEED_ROWS_MAX: u64 = 1 << 20;
 
 impl Digest {
     /// Whether a row of this key is in it, if it is there.
