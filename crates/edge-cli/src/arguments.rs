@@ -697,6 +697,9 @@ pub struct BenchArguments {
     /// S3 workloads: rows above which a world started for the measurement splits a shard
     #[arg(long, value_parser = clap::value_parser!(u64).range(8..))]
     pub split_keys: Option<u64>,
+    /// split: the part of the full rate, in percent, that goes on while shards are split
+    #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub load_percent: u32,
     /// embedded: on so many cores (comma-separated); 1 to all there are where absent
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: Vec<u16>,

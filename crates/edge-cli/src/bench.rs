@@ -26,6 +26,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         order: if arguments.spread { Order::Spread } else { Order::Growing },
         split_keys: arguments.split_keys,
         shards: arguments.shards,
+        load_percent: arguments.load_percent,
         dev_arguments: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
     };

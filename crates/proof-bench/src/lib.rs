@@ -65,6 +65,8 @@ pub struct Options {
     pub shards: Vec<u64>,
     /// Rows above which a fresh world splits a shard; a workload's own number where absent.
     pub split_keys: Option<u64>,
+    /// split: the part of the full rate, in percent, that goes on while shards are split.
+    pub load_percent: u32,
     /// More words for the `hive dev` of a fresh world.
     pub dev_arguments: Vec<String>,
     /// The program's version, for the report.

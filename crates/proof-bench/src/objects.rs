@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   s3-object-put, s3-object-get   Hive paper, Figures 6 and 7
-//!   split      puts at 70 % of the full rate, one in four of a new key, while shards are split in three
+//!   split      puts at a part of the full rate, one in four of a new key, while shards are split in three
 //! ```
 //!
 //! Always: the number of shards a figure was taken at is counted, not assumed.
@@ -10,7 +10,7 @@
 
 use crate::listing::{count_shards, settle};
 use crate::load::{self, Keys};
-use crate::measure::round;
+use crate::measure::{round, Run};
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Order, Template, BUCKET};
 use crate::workloads::{fill, measure, say, Target};
@@ -33,8 +33,6 @@ const MAKE_MS: u64 = 30_000;
 const SPLIT_TIMEOUT: Duration = Duration::from_secs(900);
 /// How often it is looked how far that is.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
-/// The part of the full rate that goes on while shards are split.
-const LOAD_PERCENT: f64 = 70.0;
 /// Of so many puts of that load one is of a new key.
 const NEW_ONE_IN: u64 = 4;
 /// Load before and behind the splits.
@@ -105,8 +103,16 @@ async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError>
     let world = open(options).await?;
     let target = target(&world);
     fill(&Options { keys: few, ..options.clone() }, &target, Operation::ObjectPut).await?;
-    let full = full_rate(options, &target, few).await;
-    let pace = (full * LOAD_PERCENT / 100.0).max(1.0);
+    let percent = options.load_percent;
+    let full = overwrites(options, &target, few, None).await.rate();
+    let pace = (full * f64::from(percent) / 100.0).max(1.0);
+    let calm = overwrites(options, &target, few, Some(pace)).await;
+    let text = format!(
+        "split: {percent} % of the full rate ({full:.0} put/s) keep {:.0} % of this machine's CPU busy while nothing is split",
+        busy_percent(&calm),
+    );
+    say(&text);
+    report.note(text);
     let template = Template::new(Operation::ObjectPut, options.value_bytes, options.order);
     let keys = Keys::Widening(few, NEW_ONE_IN);
     let shared = load::Shared::new(&world.endpoints, keys, Some(pace), u64::MAX, true);
@@ -119,7 +125,7 @@ async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError>
     let first = first?;
     let shards = settle(&world, bound).await?;
     let text = format!(
-        "split: 1 to {shards} shards of at most {bound} rows at {LOAD_PERCENT} % load ({pace:.0} put/s, one in {NEW_ONE_IN} of a new key, {stopped_at} keys at the end); \
+        "split: 1 to {shards} shards of at most {bound} rows at {percent} % load ({pace:.0} put/s, one in {NEW_ONE_IN} of a new key, {stopped_at} keys at the end); \
          clients' longest time without an acknowledgement while the only shard was split: {} ms",
         round(shared.longest_gap(first) as f64 / 1_000.0),
     );
@@ -127,6 +133,8 @@ async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError>
     report.note(text);
     let (operation, clients) = ("PutObject strong while shards split", options.clients);
     report.add(Measurement::new("split", "hive", operation, clients, options.value_bytes, &[run]));
+    let operation = "PutObject strong at that rate, nothing split";
+    report.add(Measurement::new("split", "hive", operation, clients, options.value_bytes, &[calm]));
     for line in counters(&world).await {
         say(&line);
         report.note(line);
@@ -184,19 +192,26 @@ async fn counters(world: &World) -> Vec<String> {
     lines
 }
 
-/// Puts a second when answers are all that is waited for.
-async fn full_rate(options: &Options, target: &Target<'_>, keys: u64) -> f64 {
+/// Puts over keys that are there, as fast as answers come, or at a rate.
+async fn overwrites(options: &Options, target: &Target<'_>, keys: u64, pace: Option<f64>) -> Run {
     let template = Template::new(Operation::ObjectPut, options.value_bytes, options.order);
     let job = load::Job {
         endpoints: target.endpoints,
         template: &template,
         clients: options.clients,
         keys: Keys::Random(keys),
-        pace: None,
+        pace,
         warm_up: Duration::from_millis(500),
         end: load::End::After(options.duration.min(Duration::from_secs(5))),
         progress: None,
-        pids: &[],
+        pids: &target.pids,
     };
-    load::run(&job).await.rate()
+    load::run(&job).await
+}
+
+/// What servers and clients used of all cores there are.
+fn busy_percent(run: &Run) -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let used = run.server_cpu.unwrap_or_default() + run.client_cpu;
+    100.0 * used.as_secs_f64() / (run.seconds * cores as f64).max(1e-9)
 }

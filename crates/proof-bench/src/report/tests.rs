@@ -20,6 +20,7 @@ fn options() -> Options {
         base_port: 17000,
         order: crate::Order::Growing,
         split_keys: None,
+        load_percent: 70,
         shards: vec![1],
         dev_arguments: Vec::new(),
         version: "0.1.0".into(),
