@@ -1,7 +1,9 @@
 //! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
 //! peers, jobs for the engine.
 
-use base_engine::{Engine, EngineError, VerifiedPart, WriteBatch};
+use crate::overlay::Layer;
+use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
+use base_types::mutant::{planted, Mutant};
 use base_types::{
     BackendKind, ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
     ReplicaId, RequestId, SpaceId, Term, Tick, Ticket, WriteConsistency,
@@ -280,9 +282,40 @@ pub struct EngineJob {
     pub work: EngineWork,
 }
 
+/// What a flush writes: layers of overlays as they are, each of a space, and what goes beside them. They become a batch
+/// where they are written: there are ten thousands of pairs, for which the core would stand still.
+#[derive(Clone, Debug, Default)]
+pub struct Flush {
+    pub layers: Vec<(SpaceId, Arc<Layer>)>,
+    pub beside: Vec<BatchOperation>,
+}
+
+impl Flush {
+    fn batch(&self) -> WriteBatch {
+        let pairs: usize = self.layers.iter().map(|(_, layer)| layer.len()).sum();
+        let mut operations = Vec::with_capacity(pairs + self.beside.len());
+        for (space, layer) in &self.layers {
+            let space = *space;
+            for (key, value) in layer.iter() {
+                let key = key.clone();
+                match value {
+                    Some(value) => operations.push(BatchOperation::Put { space, key, value: value.clone() }),
+                    None if planted(Mutant::DeleteLostInFlush) => {}
+                    None => operations.push(BatchOperation::Delete { space, key }),
+                }
+            }
+        }
+        operations.extend(self.beside.iter().cloned());
+        WriteBatch { operations }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum EngineWork {
-    Write(std::sync::Arc<WriteBatch>),
+    Write(Arc<WriteBatch>),
+    Flush(Arc<Flush>),
+    /// Layers that are written are let go of: with all their pairs that takes longer than a core should stand still.
+    Forget(Vec<Arc<Layer>>),
     DropSpace {
         space: base_types::SpaceId,
         limit: usize,
@@ -307,6 +340,8 @@ impl EngineWork {
     pub fn carry_out(&self, engine: &dyn Engine) -> Result<EngineAnswer, EngineError> {
         match self {
             EngineWork::Write(batch) => engine.write(batch).map(|()| EngineAnswer::Done),
+            EngineWork::Flush(flush) => engine.write(&flush.batch()).map(|()| EngineAnswer::Done),
+            EngineWork::Forget(_) => Ok(EngineAnswer::Done),
             EngineWork::DropSpace { space, limit } => {
                 let more = engine.drop_space(*space, *limit)?;
                 Ok(if more { EngineAnswer::More } else { EngineAnswer::Done })

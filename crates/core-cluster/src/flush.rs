@@ -6,9 +6,10 @@
 //! Always: the log is cut only up to what a finished flush holds; a flush that failed for want of room
 //! is repeated unchanged, writes being refused meanwhile; any other failure ends the lane.
 
-use crate::api::{EngineAnswer, EngineJob, EngineWork};
+use crate::api::{EngineAnswer, EngineJob, EngineWork, Flush};
 use crate::buggify::Point;
 use crate::meta::META_KEY;
+use crate::overlay::Layer;
 use crate::replica::Replica;
 use crate::shared::Shared;
 use crate::sizes::ENGINE_JOBS_MAX;
@@ -25,8 +26,8 @@ use std::time::Duration;
 
 /// Pairs removed in one step when a space is dropped.
 const DROP_PAIRS: usize = 2_000;
-/// Operations of a flush beside a replica's pairs: its meta record and its durable index.
-const BESIDE_PAIRS: usize = 2;
+/// Layers with fewer pairs are let go of at once: a job takes longer.
+const FORGET_PAIRS_MIN: usize = 256;
 /// A flush that found the disk full is repeated after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -40,6 +41,8 @@ pub enum JobTarget {
         snapshot: u64,
     },
     Drop,
+    /// Layers that were written.
+    Forget,
     /// A part of a scrub.
     Verify,
 }
@@ -137,8 +140,15 @@ impl Jobs {
         self.queues.values().any(|queue| queue.flushing)
     }
 
-    fn flush(&mut self, engine: &str, target: JobTarget, batch: WriteBatch) {
-        self.write(engine, target, batch);
+    /// Lets go of layers that are written, on the engine's thread where that takes long.
+    pub fn forget(&mut self, engine: &str, layers: Vec<Arc<Layer>>) {
+        if layers.iter().map(|layer| layer.len()).sum::<usize>() >= FORGET_PAIRS_MIN {
+            self.push(engine, JobTarget::Forget, EngineWork::Forget(layers));
+        }
+    }
+
+    fn flush(&mut self, engine: &str, target: JobTarget, flush: Flush) {
+        self.push(engine, target, EngineWork::Flush(Arc::new(flush)));
         self.queues.get_mut(engine).expect("just pushed").flushing = true;
     }
 
@@ -148,8 +158,13 @@ impl Jobs {
             if queue.out.is_some() {
                 continue;
             }
-            if let Some(job) = queue.take(now) {
-                out.push(EngineJob { job: job.number, engine: engine.clone(), work: job.work.clone() });
+            if let Some(mut job) = queue.take(now) {
+                let work = match &mut job.work {
+                    // Whoever holds the last of them pays for it.
+                    EngineWork::Forget(layers) => EngineWork::Forget(std::mem::take(layers)),
+                    work => work.clone(),
+                };
+                out.push(EngineJob { job: job.number, engine: engine.clone(), work });
                 queue.out = Some(job);
             }
         }
@@ -214,20 +229,13 @@ impl Replica {
         self.dirty_since.is_some() && !self.overlay.is_frozen() && !self.blank && self.damaged.is_none()
     }
 
-    fn freeze_into(&mut self, operations: &mut Vec<BatchOperation>, labelled: bool) -> SnapshotPoint {
+    fn freeze_into(&mut self, flush: &mut Flush, labelled: bool) -> SnapshotPoint {
         let space = self.space;
-        for (key, value) in self.overlay.freeze() {
-            match value {
-                Some(value) => {
-                    operations.push(BatchOperation::Put { space, key: key.clone(), value: value.clone() });
-                }
-                None if planted(Mutant::DeleteLostInFlush) => {}
-                None => operations.push(BatchOperation::Delete { space, key: key.clone() }),
-            }
-        }
-        operations.push(BatchOperation::Put { space, key: Bytes::from_static(META_KEY), value: self.meta.to_bytes() });
-        operations.extend(labelled.then(|| crate::reborn::label(&self.spec, space)));
-        operations.push(BatchOperation::Durable { space, index: self.meta.applied });
+        flush.layers.push((space, self.overlay.freeze()));
+        let (key, value) = (Bytes::from_static(META_KEY), self.meta.to_bytes());
+        flush.beside.push(BatchOperation::Put { space, key, value });
+        flush.beside.extend(labelled.then(|| crate::reborn::label(&self.spec, space)));
+        flush.beside.push(BatchOperation::Durable { space, index: self.meta.applied });
         self.dirty_since = None;
         SnapshotPoint {
             index: self.meta.applied,
@@ -236,13 +244,13 @@ impl Replica {
         }
     }
 
-    /// The engine holds the frozen overlay durably.
-    pub fn on_flushed(&mut self, shared: &mut Shared, space: SpaceId, point: SnapshotPoint) {
+    /// The engine holds the frozen overlay durably; gives the layer, which is needed no more.
+    pub fn on_flushed(&mut self, shared: &mut Shared, space: SpaceId, point: SnapshotPoint) -> Option<Arc<Layer>> {
         if space != self.space {
             // A snapshot replaced the space meanwhile; the old one is being dropped.
-            return;
+            return None;
         }
-        self.overlay.thaw();
+        let layer = self.overlay.thaw();
         self.durable = point.clone();
         self.walk_what_is_flushed(point.index);
         if let Some(group) = self.group.as_mut() {
@@ -250,6 +258,7 @@ impl Replica {
         }
         let pressed = shared.buggify.fires(Point::EarlyCut);
         self.compact_log(shared, pressed);
+        layer
     }
 
     /// Cuts the log behind the durable index, keeping what lagging members may still need while it is
@@ -278,14 +287,42 @@ impl Replica {
 
 /// Freezes the dirty replicas of one engine and queues the batch.
 pub fn flush_engine(shared: &mut Shared, engine: &str, replicas: &mut [&mut Replica]) {
-    let pairs: usize = replicas.iter().map(|replica| replica.overlay.active_pairs() + BESIDE_PAIRS).sum();
-    let mut operations = Vec::with_capacity(pairs);
+    let mut flush = Flush::default();
     let mut points = Vec::with_capacity(replicas.len());
     for replica in replicas.iter_mut() {
         replica.on_flush_begun(shared);
-        let point = replica.freeze_into(&mut operations, shared.config.label_spaces);
+        let point = replica.freeze_into(&mut flush, shared.config.label_spaces);
         points.push((replica.spec.cluster, replica.space, point));
     }
     shared.statistics.flushes += 1;
-    shared.jobs.flush(engine, JobTarget::Flush(points), WriteBatch { operations });
+    shared.draw_flush();
+    shared.jobs.flush(engine, JobTarget::Flush(points), flush);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(pairs: usize) -> Arc<Layer> {
+        let key = |at: usize| Bytes::from(at.to_be_bytes().to_vec());
+        Arc::new((0..pairs).map(|at| (key(at), Some(Bytes::from_static(b"value")))).collect())
+    }
+
+    #[test]
+    fn the_engines_thread_lets_go_of_large_layers() {
+        let (mut jobs, mut out) = (Jobs::default(), Vec::new());
+        let (small, large) = (layer(1), layer(FORGET_PAIRS_MIN));
+        let still_held = [Arc::downgrade(&small), Arc::downgrade(&large)];
+        jobs.forget("memory", vec![small]);
+        jobs.poll(Tick(0), &mut out);
+        assert!(out.is_empty() && still_held[0].strong_count() == 0, "not worth a job");
+        jobs.forget("memory", vec![large]);
+        jobs.poll(Tick(0), &mut out);
+        assert_eq!((out.len(), still_held[1].strong_count()), (1, 1), "who has the job has the last of them");
+        let number = out[0].job;
+        out.clear();
+        assert_eq!(still_held[1].strong_count(), 0);
+        let ended = jobs.on_done(Tick(0), number, Ok(EngineAnswer::Done)).unwrap().unwrap();
+        assert!(matches!(ended.target, JobTarget::Forget));
+    }
 }

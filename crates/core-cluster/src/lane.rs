@@ -498,19 +498,24 @@ impl Lane {
             Err(error) => return self.shared.fail_storage(format!("engine: {error}")),
         };
         match ended {
-            None | Some(crate::flush::Ended { target: JobTarget::Drop, .. }) => {}
+            None | Some(crate::flush::Ended { target: JobTarget::Drop | JobTarget::Forget, .. }) => {}
             Some(crate::flush::Ended { target: JobTarget::Verify, verified, .. }) => {
                 if let Some((engine, found)) = verified {
                     self.on_verified(now, &engine, found);
                 }
             }
             Some(crate::flush::Ended { target: JobTarget::Flush(points), .. }) => {
+                let (mut written, mut engine) = (Vec::new(), None);
                 for (cluster, space, point) in points {
                     if let Some(replica) = self.replicas.get_mut(&cluster) {
-                        replica.on_flushed(&mut self.shared, space, point);
+                        written.extend(replica.on_flushed(&mut self.shared, space, point));
+                        engine.get_or_insert_with(|| replica.spec.engine.clone());
                         replica.on_kept_here(&mut self.shared, now);
                         self.touched.insert(cluster);
                     }
+                }
+                if let Some(engine) = engine {
+                    self.shared.jobs.forget(&engine, written);
                 }
             }
             Some(crate::flush::Ended { target: JobTarget::Staging { cluster, snapshot }, written, .. }) => {
@@ -679,9 +684,9 @@ impl Lane {
                 replica.compact_log(&mut self.shared, true);
             }
         }
-        let age = Duration::from_millis(self.shared.config.flush_after_ms);
+        let (bytes, age) = self.shared.flush_at();
         let due = soon
-            || self.shared.statistics.overlay_bytes >= self.shared.config.flush_bytes
+            || self.shared.statistics.overlay_bytes >= bytes
             || pressed.iter().any(|cluster| self.dirty.contains(cluster))
             || self.oldest_dirty().is_some_and(|since| now.since(since) >= age);
         if !due {
@@ -722,7 +727,7 @@ impl Lane {
         if !self.touched.is_empty() {
             return Tick(0);
         }
-        let age = Duration::from_millis(self.shared.config.flush_after_ms);
+        let (_, age) = self.shared.flush_at();
         let flush = self.oldest_dirty().map_or(Tick::NEVER, |since| since + age);
         // A flush that is out already is not waited for by the clock.
         let flush = if self.shared.jobs.is_any_flushing() { Tick::NEVER } else { flush };

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 
 /// Bytes counted for a pair beside its key and value.
 const PAIR_OVERHEAD_BYTES: u64 = 96;
@@ -25,7 +26,8 @@ const LOOKED_AT_MAX: usize = 16_384;
 /// And behind it, for more.
 const LOOKED_AT_BEHIND: usize = 1_000;
 
-type Layer = BTreeMap<Bytes, Option<Bytes>>;
+/// Keys of the whole space, each with its new value or (`None`) its tombstone.
+pub type Layer = BTreeMap<Bytes, Option<Bytes>>;
 /// A key with its new value, or (`None`) its tombstone.
 type Pair<'a> = (&'a Bytes, &'a Option<Bytes>);
 
@@ -33,7 +35,8 @@ type Pair<'a> = (&'a Bytes, &'a Option<Bytes>);
 #[derive(Default, Debug)]
 pub struct Overlay {
     active: Layer,
-    frozen: Option<Layer>,
+    /// Shared with the engine's thread, which writes it out.
+    frozen: Option<Arc<Layer>>,
     active_bytes: u64,
     frozen_bytes: u64,
     /// What an entry has changed so far, to be taken back if it cannot be applied to its end: each key with
@@ -55,26 +58,21 @@ impl Overlay {
         self.frozen.is_some()
     }
 
-    /// Pairs that `freeze` would show.
-    pub fn active_pairs(&self) -> usize {
-        self.active.len()
-    }
-
-    /// Moves the active layer aside to be written out, and shows it.
-    pub fn freeze(&mut self) -> &BTreeMap<Bytes, Option<Bytes>> {
+    /// Moves the active layer aside to be written out, and gives it.
+    pub fn freeze(&mut self) -> Arc<Layer> {
         assert!(self.frozen.is_none(), "a layer is being written already");
         self.frozen_bytes = std::mem::take(&mut self.active_bytes);
-        self.frozen.insert(std::mem::take(&mut self.active))
+        self.frozen.insert(Arc::new(std::mem::take(&mut self.active))).clone()
     }
 
-    /// The frozen layer is durable in the engine.
-    pub fn thaw(&mut self) {
+    /// The frozen layer is durable in the engine: it is handed out, to be let go of where nobody waits.
+    pub fn thaw(&mut self) -> Option<Arc<Layer>> {
         if planted(Mutant::OverlayLost) {
             self.active.clear();
             self.active_bytes = 0;
         }
-        self.frozen = None;
         self.frozen_bytes = 0;
+        self.frozen.take()
     }
 
     /// Everything is replaced (a snapshot was installed).
@@ -177,7 +175,7 @@ impl<'a> LayerWalk<'a> {
             };
             iterator.peekable()
         };
-        let frozen = if planted(Mutant::ScanSkipsOverlay) { None } else { overlay.frozen.as_ref() };
+        let frozen = if planted(Mutant::ScanSkipsOverlay) { None } else { overlay.frozen.as_deref() };
         LayerWalk { sources: [walk(Some(&overlay.active)), walk(frozen)], direction }
     }
 

@@ -17,11 +17,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Full batches that may be staged, a quarter of them for each of a leader's four flushes.
 pub const STAGED_BATCHES_MAX: u64 = 8;
 /// An overlay below this is never too large, however small the flush size is set.
 pub const OVERLAY_BYTES_MIN: u64 = 64 << 10;
+
+/// A flush begins at this part of its size and age at the earliest.
+const FLUSH_PERCENT_MIN: u64 = 50;
+
+/// The part at which a lane's next flush begins, behind so many.
+fn flush_percent(seed: u64, flushes: u64) -> u64 {
+    let drawn = xxh3_64_with_seed(&flushes.to_le_bytes(), seed);
+    FLUSH_PERCENT_MIN + drawn % (101 - FLUSH_PERCENT_MIN)
+}
 
 /// What the replicas of a lane share.
 pub struct Shared {
@@ -50,6 +60,8 @@ pub struct Shared {
     pub snapshot_senders: usize,
     /// Something waits for the next flush (a learner's first snapshot).
     pub flush_soon: bool,
+    /// The next flush begins at this part of the size and of the age it may have.
+    pub flush_percent: u64,
     /// How long the lane has been running, a gap between turns counting little (`STEADY_GAP_MAX`): a
     /// clock that leaps must not make request ids expire before their retries have ended.
     pub steady: Duration,
@@ -107,8 +119,36 @@ impl Shared {
         }
     }
 
+    /// Draws when the next flush begins. Members of a cluster apply the same, so they would all write it out at the same
+    /// moment, and none of them be quick for a leader that waits for most of them: drawn anew each time, it is mostly one.
+    pub fn draw_flush(&mut self) {
+        self.flush_percent = flush_percent(self.config.seed, self.statistics.flushes);
+    }
+
+    /// How much may wait to be written out, and for how long, before a flush begins.
+    pub fn flush_at(&self) -> (u64, Duration) {
+        let (bytes, age_ms) = (self.config.flush_bytes, self.config.flush_after_ms);
+        let part = |whole: u64| (u128::from(whole) * u128::from(self.flush_percent) / 100) as u64;
+        (part(bytes), Duration::from_millis(part(age_ms)))
+    }
+
     pub fn new_space(&mut self) -> SpaceId {
         self.next_space += 1;
         SpaceId(self.next_space)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_apply_the_same_flush_at_moments_of_their_own() {
+        let parts = |seed| (0..50).map(move |flushes| flush_percent(seed, flushes));
+        assert!(parts(1).chain(parts(2)).all(|percent| (FLUSH_PERCENT_MIN..=100).contains(&percent)));
+        let together = parts(1).zip(parts(2)).filter(|(one, other)| one.abs_diff(*other) < 5).count();
+        assert!(together < 15, "{together} of 50");
+        // Nor does one of them keep its distance to the others.
+        assert!(parts(1).collect::<std::collections::BTreeSet<_>>().len() > 20);
     }
 }

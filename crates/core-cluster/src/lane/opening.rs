@@ -79,6 +79,7 @@ impl Lane {
                 storage_failed: false,
                 snapshot_senders: 0,
                 flush_soon: false,
+                flush_percent: 100,
                 steady: Duration::ZERO,
                 last_turn: now,
                 witnessed: Vec::new(),
@@ -102,6 +103,7 @@ impl Lane {
         if planted(Mutant::VoteAfterRestart) {
             lane.shared.no_vote_until = now;
         }
+        lane.shared.draw_flush();
         let mut notes = report.notes.clone();
         lane.open_replicas(now, &mut notes)?;
         lane.note_damage(&report.damage, &mut notes);

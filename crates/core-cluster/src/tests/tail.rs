@@ -19,13 +19,17 @@ fn world_with_tail() -> (World, u64, u64) {
     (world, leader, 3)
 }
 
-/// Has a node lead.
+/// Has a node lead; on a lossy net that may have to be asked for again.
 fn lead(world: &mut World, node: u64) -> u64 {
-    let leader = world.leader();
-    let command = AdminCommand::TransferLeader { node: NodeId(node) };
-    let outcome = world.call(leader, LocalKind::Admin(command));
-    assert!(leader == node || matches!(outcome, LocalOutcome::AdminDone { .. }), "{outcome:?}");
-    world.run(500);
+    for _ in 0..5 {
+        let leader = world.leader();
+        let command = AdminCommand::TransferLeader { node: NodeId(node) };
+        let outcome = world.call(leader, LocalKind::Admin(command));
+        world.run(500);
+        if leader == node || matches!(outcome, LocalOutcome::AdminDone { .. }) {
+            break;
+        }
+    }
     assert_eq!(world.leader(), node);
     node
 }
