@@ -316,6 +316,11 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     } else {
         steps.retain(|step| !cuts_over(step));
     }
+    if !from.iter().any(|info| info.frozen) && steps.iter().any(copies) && steps.iter().any(freezes) {
+        // Writers of the one would wait for rows of the other: all feeds go on until all sources are near their ends.
+        steps.retain(|step| !freezes(step) && !matches!(step, Step::Feed { .. }));
+        steps.extend(feeds_left(flow, sources, targets));
+    }
     if !steps.is_empty() {
         return steps;
     }
@@ -326,6 +331,16 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
 
 fn cuts_over(step: &Step) -> bool {
     matches!(step, Step::Source { command: shard::Command::CutOver { .. }, .. })
+}
+
+/// Whether it brings rows to targets.
+pub fn copies(step: &Step) -> bool {
+    matches!(step, Step::Copy { .. } | Step::Feed { .. })
+}
+
+/// Whether it lets writers wait.
+pub fn freezes(step: &Step) -> bool {
+    matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. })
 }
 
 /// Whether a source is told to go back to serve.

@@ -1,7 +1,8 @@
 //! A bucket of several shards: flows with crashes, late and repeated commands, and two runners at once.
 
 use super::flow::{
-    cursor_of, decide, decide_all, export_query, feed_part, feed_query, gives_up, import_of, Seen, Step,
+    cursor_of, decide, decide_all, export_query, feed_part, feed_query, freezes, gives_up, import_of, Seen, Step,
+    FEED_CLOSE,
 };
 use super::*;
 use crate::decode_reply;
@@ -481,6 +482,57 @@ fn a_flow_given_up_leaves_the_bucket_as_it_was() {
     bucket.shard(before[0].shard).tell(late).unwrap();
     bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
     let flow = plan(&mut bucket, &[&before[0]], &["b"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
+    check_bucket(&mut bucket, &plain_s3);
+}
+
+/// Of the shards of a flow those that are behind by more writes hold back the freeze of the others, whose feeds go on.
+#[test]
+fn writers_of_one_source_do_not_wait_for_rows_of_another() {
+    let (mut random, mut plain_s3) = (Random(5), Plain::default());
+    let mut bucket = Bucket::new();
+    for _ in 0..100 {
+        bucket.write(&mut random, &mut plain_s3, Versioning::Enabled);
+    }
+    let entries = bucket.entries();
+    let flow = plan(&mut bucket, &[&entries[0]], &["a"]);
+    run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
+    let entries = bucket.entries();
+    let flow = plan(&mut bucket, &[&entries[0], &entries[1]], &[]);
+    let view = loop {
+        let view = look(&bucket, flow).unwrap();
+        if view.flow.phase == Phase::Cutting {
+            break view;
+        }
+        decide_all(&view.flow, &view.sources, &view.targets)
+            .into_iter()
+            .for_each(|step| carry_out(&mut bucket, &view, step));
+    };
+    let told = |view: &View| decide_all(&view.flow, &view.sources, &view.targets);
+    assert!(told(&view).iter().all(freezes) && told(&view).len() == 2, "all are near: {:?}", told(&view));
+    let feed_of = |view: &View, source: usize| match &view.sources[source] {
+        Seen::Shard(info) => info.feed,
+        other => panic!("{other:?}"),
+    };
+    let behind =
+        |view: &View, source| feed_of(view, source) - cursor_of(&view.flow, source, 0, info_of(view, 0)).unwrap().feed;
+    let mut now = look(&bucket, flow).unwrap();
+    while behind(&now, 0) <= FEED_CLOSE || behind(&now, 1) == 0 || behind(&now, 1) > FEED_CLOSE {
+        // Mostly of the first shard's keys.
+        let (low, entry) = (behind(&now, 1) > 0, &entries[0]);
+        let key = random.key();
+        if !low || entry.range.holds(key.as_bytes()) {
+            let holder = entries.iter().find(|entry| entry.range.holds(key.as_bytes())).unwrap();
+            let now_ms = bucket.now_ms;
+            let bed = bucket.shards.get_mut(&holder.shard).unwrap();
+            (bed.epoch, bed.now_ms) = (holder.epoch, now_ms);
+            change(&mut random, bed, &mut plain_s3, Versioning::Enabled, &key);
+        }
+        now = look(&bucket, flow).unwrap();
+    }
+    let steps = told(&now);
+    let feeds = |source| steps.contains(&Step::Feed { source, targets: vec![0] });
+    assert!(steps.len() == 2 && feeds(0) && feeds(1), "{steps:?}");
     run_flow(&mut bucket, &mut random, &mut plain_s3, flow, Versioning::Enabled);
     check_bucket(&mut bucket, &plain_s3);
 }

@@ -20,7 +20,7 @@ use base_types::action::Failure;
 use base_types::mutant::{planted, Mutant};
 use core_backends::memory::{in_commands, Carried, MemoryPage};
 use core_backends::shard::{self, ShardState};
-use core_backends::shard_reference::flow::{Seen, Step};
+use core_backends::shard_reference::flow::{freezes, Seen, Step};
 use core_backends::shard_reference::Flow;
 
 /// How far the targets of a flow remember what its sources do.
@@ -67,7 +67,6 @@ impl Still {
 impl Carry {
     /// Whether the sources' memory must be carried before these steps are done.
     pub(crate) fn is_due(&self, steps: &[Step], sources: &[Seen]) -> bool {
-        let freezes = |step: &Step| matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. });
         let due = steps.iter().any(freezes) && !self.early || steps.iter().any(activates) && !self.is_whole(sources);
         due && !planted(Mutant::SplitForgetsRequests)
     }

@@ -30,8 +30,8 @@ use core::time::Duration;
 use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::{
-    cursor_of, decide_all, export_query, feed_part, feed_query, feeds_left, gives_up, import_of, sum_beside, Seen,
-    Step, CUT_FREEZE_MS,
+    copies, cursor_of, decide_all, export_query, feed_part, feed_query, feeds_left, freezes, gives_up, import_of,
+    sum_beside, Seen, Step, CUT_FREEZE_MS,
 };
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
@@ -626,14 +626,6 @@ impl FlowRun {
         }
         self.act(context)
     }
-}
-
-fn copies(step: &Step) -> bool {
-    matches!(step, Step::Copy { .. } | Step::Feed { .. })
-}
-
-fn freezes(step: &Step) -> bool {
-    matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. })
 }
 
 fn made(answer: CallResult) -> Result<(), Failure> {
