@@ -63,6 +63,12 @@ pub fn reshard_counters(numbers: &ReshardCounters, out: &mut Vec<Counter>) {
         gauge("s3_frozen_ms_max", "the longest of them", numbers.frozen_ms_max),
         count("s3_switches", "switches that writers of a shard waited for", numbers.switches),
         count("s3_frozen_long", "of them, those that took longer than 50 ms", numbers.frozen_long),
+        count(
+            "s3_frozen_in_vain",
+            "freezes that were over before their switch: writers waited once more",
+            numbers.frozen_in_vain,
+        ),
+        gauge("s3_frozen_in_vain_max", "the most of one flow", numbers.frozen_in_vain_max),
         count("s3_carried", "remembered requests that went along with keys", numbers.carried),
         count("s3_carried_late", "of them, those carried while nobody served the keys", numbers.carried_late),
         count("s3_carried_late_ms", "milliseconds that this took", numbers.carried_late_ms),

@@ -39,6 +39,10 @@ pub trait Machine {
     fn splits_unequal(&self) -> u64 {
         0
     }
+    /// The most freezes of one split or merge that were over before its switch.
+    fn frozen_in_vain(&self) -> u64 {
+        0
+    }
     /// How long its queues and tables are, each beside its bound.
     fn sizes(&self) -> Sizes;
     /// The state of a replica as a hash, and the index it stands at. `None`: cannot be told.

@@ -58,6 +58,10 @@ impl Machine for RealCore {
         self.0.metrics().reshards.unequal
     }
 
+    fn frozen_in_vain(&self) -> u64 {
+        self.0.metrics().reshards.frozen_in_vain_max
+    }
+
     fn sizes(&self) -> Sizes {
         self.0.sizes()
     }

@@ -28,7 +28,7 @@ use base_types::s3::S3ErrorCode;
 use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, Tick, WriteConsistency};
 use core::time::Duration;
 use core_backends::metadata;
-use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState};
+use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState, FREEZE_MS_MAX};
 use core_backends::shard_reference::flow::{
     copies, cursor_of, decide_all, export_query, feed_part, feed_query, feeds_left, freezes, gives_up, import_of,
     sum_beside, Seen, Step, CUT_FREEZE_MS,
@@ -41,6 +41,8 @@ const TROUBLES_MAX: u32 = 200;
 const REST_PERCENT: u32 = 10;
 /// While writers wait for another flow of this core, copying looks so often whether they still do.
 const STANDS_STILL_PAUSE: Duration = Duration::from_millis(5);
+/// Rounds between a freeze and its cut-over: the answer, the rest of the feed, what it brings.
+const ROUNDS_FROZEN: u64 = 3;
 /// A writer that waits longer than this for a switch is counted: the figure to reach (docs/figures.md).
 const FROZEN_LONG_MS: u64 = 50;
 
@@ -62,6 +64,9 @@ pub struct ReshardCounters {
     /// Such switches, and those of them that took longer than a writer should wait.
     pub switches: u64,
     pub frozen_long: u64,
+    /// Freezes that were over before their switch, so that writers waited in vain; and the most of one flow, one after the other.
+    pub frozen_in_vain: u64,
+    pub frozen_in_vain_max: u64,
     /// Remembered requests that were carried over, and those of them that were while nobody served; milliseconds that
     /// this took behind the last freeze.
     pub carried: u64,
@@ -85,6 +90,8 @@ pub(crate) fn run_flow(id: u128, flow: u64) -> Box<dyn Planner> {
         calm: Calm::default(),
         closing: Closing::default(),
         feed_round: None,
+        freeze_ms: u64::from(CUT_FREEZE_MS),
+        in_vain: 0,
         ahead: Vec::new(),
     }))
 }
@@ -211,6 +218,9 @@ struct FlowRun {
     closing: Closing,
     /// How long the last round of the feed took, from the question to the last answer of who took it over.
     feed_round: Option<Duration>,
+    /// How long a source stands still for its cut-over at most, and how many freezes were over before that.
+    freeze_ms: u64,
+    in_vain: u64,
     ahead: Vec<Ahead>,
 }
 
@@ -370,6 +380,10 @@ impl FlowRun {
         let Some(view) = &self.view else { return self.go(context) };
         let share = steps.iter().filter(|step| matches!(step, Step::Copy { .. })).count();
         let (ready, steps): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(|step| self.is_ahead(view, step));
+        if steps.iter().any(freezes) {
+            self.choose_freeze(context);
+        }
+        let Some(view) = &self.view else { return self.go(context) };
         let mut calls = Vec::new();
         // What the sources remember goes along with the last rows, else it would follow them while writers wait.
         let late = self.frozen_since.is_some() || self.carry.is_early();
@@ -401,12 +415,24 @@ impl FlowRun {
         Ok(PlanStep::Calls(calls))
     }
 
+    /// How long the next freeze is to last.
+    fn choose_freeze(&mut self, context: &mut PlanContext<'_>) {
+        let again = self.frozen_since.is_some();
+        self.freeze_ms = freeze_ms(self.freeze_ms, self.feed_round, again);
+        if again {
+            self.in_vain += 1;
+            let counters = &mut context.s3.counters;
+            counters.frozen_in_vain += 1;
+            counters.frozen_in_vain_max = counters.frozen_in_vain_max.max(self.in_vain);
+        }
+    }
+
     /// Where one of these steps lets writers wait: since when they do.
     fn on_freeze(&mut self, context: &mut PlanContext<'_>, steps: &[Step]) {
         let narrows = |step: &Step| matches!(step, Step::Source { command: shard::Command::Narrow { .. }, .. });
         if steps.iter().any(|step| freezes(step) || narrows(step)) {
             self.frozen_since.get_or_insert(context.now);
-            context.s3.standing_still_until = context.now + Duration::from_millis(u64::from(CUT_FREEZE_MS));
+            context.s3.standing_still_until = context.now + Duration::from_millis(self.freeze_ms);
             self.carry.on_freeze();
         }
     }
@@ -429,6 +455,10 @@ impl FlowRun {
                 cluster: clusters::shard(self.id, flow.targets[*target].shard)?,
                 rule: self.rule.clone().unwrap_or_default(),
             },
+            Step::Source { source, command: shard::Command::Freeze { epoch, .. } } => {
+                let freeze = shard::Command::Freeze { epoch: *epoch, lease_ms: self.freeze_ms as u32 };
+                shard_tell(self.id, flow.sources[*source].shard, &freeze)?
+            }
             Step::Source { source, command } => shard_tell(self.id, flow.sources[*source].shard, command)?,
             Step::Target { target, command } => shard_tell(self.id, flow.targets[*target].shard, command)?,
             Step::Copy { source, target } => {
@@ -626,6 +656,14 @@ impl FlowRun {
         }
         self.act(context)
     }
+}
+
+/// How long the next freeze lasts at most. Behind it come three rounds until the cut-over, each as long as one of the feed;
+/// one that was not enough (`again`) is doubled. Far away, or behind busy nodes, a second is over before.
+fn freeze_ms(last: u64, feed_round: Option<Duration>, again: bool) -> u64 {
+    let rounds = feed_round.map_or(0, |round| round.as_millis() as u64 * ROUNDS_FROZEN);
+    let last = if again { last * 2 } else { last };
+    last.max(u64::from(CUT_FREEZE_MS) + rounds).min(FREEZE_MS_MAX)
 }
 
 fn made(answer: CallResult) -> Result<(), Failure> {

@@ -43,7 +43,7 @@ pub(crate) fn set(world: &mut World, change: impl FnOnce(&mut BucketInfo)) {
     world.now_ms += 2_000;
 }
 
-fn tell_map(world: &mut World, command: &shard_reference::Command) -> shard_reference::Reply {
+pub(crate) fn tell_map(world: &mut World, command: &shard_reference::Command) -> shard_reference::Reply {
     let cluster = clusters::bucket(id(world)).unwrap();
     let result = world.write(&cluster, BackendKind::ShardReference, &command.to_bytes(), None).unwrap();
     decode_reply(result.backend().0).unwrap()

@@ -1,8 +1,11 @@
 //! What it costs while hundreds of calls wait for a shard that stands still, or for a new map.
 
 use super::bed::{self, body, get, put, put_call, Old};
-use super::world::World;
-use core_backends::shard;
+use super::world::{Running, World};
+use crate::s3::reshard;
+use base_types::action::Response;
+use bytes::Bytes;
+use core_backends::{shard, shard_reference};
 
 /// Puts that wait side by side.
 const WAITING: u64 = 60;
@@ -48,5 +51,49 @@ fn of_puts_whose_map_is_stale_one_reads_it() {
         let calls = puts(&mut world);
         // Each is refused once and put once, and the map is one page; the record may be read anew meanwhile.
         assert!(calls < 2 * WAITING + 5, "seed {seed}: {calls} calls");
+    }
+}
+
+/// Runs a flow to its end, while a client puts one object after the other. Its turns come as those of a busy flow's clients
+/// do: mostly the flow's own.
+fn beside_a_writer(world: &mut World, runner: Running) -> Response {
+    let mut all = [runner, world.begin(1, put_call("key 1", "again")).unwrap()];
+    for turn in 0..20_000 {
+        if let Some(response) = all[0].response.clone() {
+            return response;
+        }
+        if all[1].response.is_some() {
+            all[1] = world.begin(1, put_call("key 1", &turn.to_string())).unwrap();
+        }
+        let ready: Vec<usize> = (0..2).filter(|at| all[*at].is_ready(world.now_ms)).collect();
+        match ready[..] {
+            [] => world.now_ms = all.iter().filter_map(|one| one.wake_ms).min().unwrap().max(world.now_ms + 1),
+            [at] => world.step(&mut all[at]),
+            _ => world.step(&mut all[usize::from(turn % 4 == 0)]),
+        }
+    }
+    panic!("at {} ms a call the flow does not end", world.call_ms)
+}
+
+/// Between its freeze and its cut-over a shard stands still for some round trips: over distance, or behind busy nodes, they
+/// take longer than the second in which they mostly are done.
+#[test]
+fn shards_are_split_however_slow_their_rounds_are() {
+    for call_ms in [1, 40, 150, 300] {
+        let mut world = bed::world(call_ms);
+        for at in 0..30 {
+            put(&mut world, &format!("key {at}"), "body");
+        }
+        let source = bed::map(&mut world).remove(0);
+        let cuts = ["key 15", "key 22"].map(|cut| Bytes::copy_from_slice(cut.as_bytes())).to_vec();
+        let plan = shard_reference::Command::Plan { sources: vec![(source.shard, source.epoch)], cuts };
+        let shard_reference::Reply::Flow { flow } = bed::tell_map(&mut world, &plan) else { panic!("no flow") };
+        world.call_ms = call_ms;
+        let id = bed::id(&mut world);
+        let runner = Running::new(0, reshard::run_flow(id, flow.flow));
+        let ended = beside_a_writer(&mut world, runner);
+        assert!(ended.is_ok(), "{call_ms} ms a call: {ended:?}");
+        let map = bed::map(&mut world);
+        assert!(map.len() == 3 && map.iter().all(|entry| entry.flow.is_none()), "{call_ms} ms a call: {map:?}");
     }
 }

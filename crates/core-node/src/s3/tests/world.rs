@@ -54,6 +54,8 @@ pub(crate) struct World {
     underway: Vec<(ClusterName, BackendKind, Bytes, Option<RequestId>)>,
     applied: BTreeMap<(ClusterName, RequestId), Applied>,
     pub calls: u64,
+    /// How long each takes, one after the other.
+    pub call_ms: u64,
     index: u64,
 }
 
@@ -70,7 +72,7 @@ pub(crate) struct Running {
     core: usize,
     pub queue: VecDeque<(usize, Call)>,
     asked: usize,
-    wake_ms: Option<u64>,
+    pub wake_ms: Option<u64>,
     started: bool,
     pub response: Option<Response>,
 }
@@ -99,6 +101,7 @@ impl World {
             underway: Vec::new(),
             applied: BTreeMap::new(),
             calls: 0,
+            call_ms: 1,
             index: 0,
         };
         world.make_spaces(&ClusterName::world());
@@ -249,7 +252,7 @@ impl World {
     /// What a call comes to.
     pub fn carry_out(&mut self, call: Call) -> CallResult {
         self.calls += 1;
-        self.now_ms += 1;
+        self.now_ms += self.call_ms;
         if !self.underway.is_empty() && self.chance(300) {
             self.arrive();
         }
@@ -444,7 +447,7 @@ impl Running {
         Running { planner, core, queue: VecDeque::new(), asked: 0, wake_ms: None, started: false, response: None }
     }
 
-    fn is_ready(&self, now_ms: u64) -> bool {
+    pub fn is_ready(&self, now_ms: u64) -> bool {
         self.response.is_none()
             && (!self.started || !self.queue.is_empty() || self.wake_ms.is_some_and(|wake| wake <= now_ms))
     }
