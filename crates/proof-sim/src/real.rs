@@ -58,7 +58,7 @@ impl Machine for RealCore {
         self.0.metrics().reshards.unequal
     }
 
-    fn frozen_in_vain(&self) -> u64 {
+    fn frozen_in_vain_max(&self) -> u64 {
         self.0.metrics().reshards.frozen_in_vain_max
     }
 

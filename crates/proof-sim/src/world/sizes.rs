@@ -64,7 +64,7 @@ impl World {
         for machine in self.nodes[node].lanes.iter().filter_map(|lane| lane.machine.as_ref()) {
             self.walked.add_life(&machine.statistics());
             unequal += machine.splits_unequal();
-            in_vain = in_vain.max(machine.frozen_in_vain());
+            in_vain = in_vain.max(machine.frozen_in_vain_max());
         }
         if in_vain > IN_VAIN_MAX {
             let message = format!("a split or merge of node {} let writers wait in vain {in_vain} times", node + 1);
