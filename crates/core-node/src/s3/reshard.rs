@@ -92,6 +92,7 @@ pub(crate) fn run_flow(id: u128, flow: u64) -> Box<dyn Planner> {
         feed_round: None,
         freeze_ms: u64::from(CUT_FREEZE_MS),
         in_vain: 0,
+        stood: false,
         ahead: Vec::new(),
     }))
 }
@@ -221,6 +222,8 @@ struct FlowRun {
     /// How long a source stands still for its cut-over at most, and how many freezes were over before that.
     freeze_ms: u64,
     in_vain: u64,
+    /// A source has stood still since the last freeze, and nobody failed to answer.
+    stood: bool,
     ahead: Vec<Ahead>,
 }
 
@@ -264,6 +267,8 @@ impl FlowRun {
         self.view = None;
         self.ahead.clear();
         self.troubles += 1;
+        // What was refused as too late tells of a freeze that was too short, anything else does not.
+        self.stood &= failure.refusal.kind == ErrorKind::Conflict;
         match failure.refusal.code {
             // Of the bucket's own cluster: the bucket is gone. (A shard's is seen as `NoCluster`.)
             "UnknownCluster" if self.rule.is_none() => return ended(),
@@ -417,7 +422,7 @@ impl FlowRun {
 
     /// How long the next freeze is to last.
     fn choose_freeze(&mut self, context: &mut PlanContext<'_>) {
-        let again = self.frozen_since.is_some();
+        let again = core::mem::take(&mut self.stood);
         self.freeze_ms = freeze_ms(self.freeze_ms, self.feed_round, again);
         if again {
             self.in_vain += 1;
@@ -493,8 +498,11 @@ impl FlowRun {
                     made(answer)?;
                     view.targets[target] = Seen::Empty;
                 }
-                Step::Source { source, .. } => match reply(answer)? {
-                    (shard::Reply::Shard { info }, _) => view.sources[source] = Seen::Shard(Box::new(info)),
+                Step::Source { source, ref command } => match reply(answer)? {
+                    (shard::Reply::Shard { info }, _) => {
+                        self.stood |= info.frozen && matches!(command, shard::Command::Freeze { .. });
+                        view.sources[source] = Seen::Shard(Box::new(info));
+                    }
                     // A sweep, which tells only whether more is left.
                     _ => return self.go(context),
                 },
@@ -557,6 +565,10 @@ impl FlowRun {
                 reads.push(shard_ask(self.id, view.flow.sources[source].shard, &query)?);
                 asked.next.push(Ahead { source, target, cursor, rows: None });
             }
+        }
+        if view.flow.phase == Phase::Cutting {
+            // Who is near the end of its feed may no longer be so when the others are.
+            asked.sources = (0..view.flow.sources.len()).collect();
         }
         asked.sources.sort_unstable();
         asked.sources.dedup();
