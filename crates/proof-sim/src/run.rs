@@ -472,7 +472,11 @@ impl Run {
                     // Damage that nothing has read is damage all the same: the scrub must have come by.
                     if let Some((_, key)) = damaged.iter().find(|(space, _)| *space == view.space) {
                         let of = (node.id, &view.name, key);
-                        not_mended.get_or_insert_with(|| format!("a pair is still damaged: {of:?}"));
+                        let members: Vec<u64> = view.members.iter().map(|member| member.node.0).collect();
+                        let state = (members, view.leader, view.term, view.applied, view.mending, view.quiesced);
+                        not_mended.get_or_insert_with(|| {
+                            format!("a pair is still damaged: {of:?}; members, leader, term, applied, mends, quiet: {state:?}")
+                        });
                     }
                     let hash = machine.state_hash(view.cluster);
                     clusters.entry(view.cluster).or_default().push((node.id, view, hash));
