@@ -180,6 +180,12 @@ impl Replica {
             let seen = self.request_ids.get(id).or_else(|| row.get(id).cloned());
             if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
                 shared.statistics.duplicates_suppressed += 1;
+                // Whoever asks again may do so once more, as long behind this time as behind the first.
+                let until = id_time.saturating_add(command.keep_ms);
+                let known = self.request_ids.kept_until(id).filter(|_| row.get(id).is_none());
+                if known.is_some_and(|known| known < until) {
+                    row.remember(id, &applied, until);
+                }
                 answers[position] = applied;
                 continue;
             }

@@ -257,6 +257,13 @@ impl RequestIds {
         Some(Applied { index, term, position, about: about.clone(), reply: reply.clone() })
     }
 
+    /// Until which stamp it is surely remembered.
+    pub fn kept_until(&self, id: RequestId) -> Option<u64> {
+        let (number, _) = self.places.get(id)?;
+        let kept = self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        Some(kept.row.expires_ms)
+    }
+
     pub fn contains(&self, id: RequestId) -> bool {
         self.places.get(id).is_some()
     }

@@ -27,6 +27,8 @@ use core_raft::{Group, ProposeError};
 pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
 /// A route's clock further ahead than this must be rebased.
 pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
+/// By so much less than it should be a request may be remembered and yet be answered at once: a retry within one deadline.
+const KEEP_LESS_MS_MAX: u64 = 1_000;
 /// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
 pub const PENDING_WRITES_MAX: usize = 65_536;
 
@@ -95,7 +97,13 @@ impl Replica {
         let deadline = deadline.min(now + DEADLINE_MAX);
         let level = self.promised_level(&write);
         let waiting = WaitingWrite { ticket, deadline, level, answered: false };
-        if let Some(applied) = self.request_ids.get(write.request_id).filter(|_| !planted(Mutant::DoubleApply)) {
+        let remaining = deadline.since(now).as_millis() as u64;
+        let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
+        // Asked again with another deadline, it is to be remembered for longer: that takes an entry.
+        let enough = self.id_time(shared).saturating_add(keep_ms.saturating_sub(KEEP_LESS_MS_MAX));
+        let kept = self.request_ids.kept_until(write.request_id).is_some_and(|until| until >= enough);
+        let known = self.request_ids.get(write.request_id).filter(|_| kept);
+        if let Some(applied) = known.filter(|_| !planted(Mutant::DoubleApply)) {
             let at = self.at(applied.term, applied.index, applied.position);
             shared.statistics.duplicates_suppressed += 1;
             return self.complete_applied(shared, waiting, at, applied.reply, time);
@@ -108,8 +116,6 @@ impl Replica {
         if let Some(refused) = self.tail_refusal(shared, level) {
             return shared.complete(ticket, LocalOutcome::Refused(refused));
         }
-        let remaining = deadline.since(now).as_millis() as u64;
-        let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
         self.pending_writes += 1;
         self.staged.push(StagedWrite {
             waiting,

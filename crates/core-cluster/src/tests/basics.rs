@@ -335,3 +335,29 @@ fn a_cluster_that_falls_idle_forgets_the_requests_it_need_not_remember() {
     assert!((1..=3).all(|node| world.view(node).unwrap().quiesced), "and it is quiet");
     world.assert_equal(3);
 }
+
+/// A client that asks again and again, each time with a new deadline, is remembered from the last time on: its outage may be longer than
+/// the id is kept from the first (simulator, 4454).
+#[test]
+fn a_request_asked_again_is_remembered_anew() {
+    let mut world = World::new(3, 3, 1 << 20);
+    let leader = world.leader();
+    let applied = |outcome: LocalOutcome| match outcome {
+        LocalOutcome::Written { reply, .. } => core_backends::decode_reply::<Reply>(reply).is_ok(),
+        other => panic!("{other:?}"),
+    };
+    for round in 0..6 {
+        let again = world.write(leader, 1, create("k", "v"), WriteConsistency::Strong);
+        assert!(applied(again), "applied once more in round {round}");
+        for _ in 0..9 {
+            // What expires goes when something is applied.
+            world.run(1_000);
+            world.put("other", "v");
+        }
+    }
+    for _ in 0..20 {
+        world.run(1_000);
+        world.put("other", "v");
+    }
+    assert!(!applied(world.write(leader, 1, create("k", "v"), WriteConsistency::Strong)), "remembered for ever");
+}
