@@ -184,7 +184,7 @@ impl Replica {
                 let until = id_time.saturating_add(command.keep_ms);
                 let known = self.request_ids.kept_until(id).filter(|_| row.get(id).is_none());
                 if known.is_some_and(|known| known < until) {
-                    row.remember(id, &applied, until);
+                    row.remember_again(id, &applied, until);
                 }
                 answers[position] = applied;
                 continue;

@@ -65,6 +65,8 @@ pub struct Row {
     /// Cluster time after which the row is forgotten.
     pub expires_ms: u64,
     pub ids: Vec<RowId>,
+    /// Of ids that were asked again: their slots, and the entry and its term that applied them, which answers tell.
+    pub origins: Vec<(u32, LogIndex, Term)>,
 }
 
 impl Encode for Row {
@@ -73,9 +75,15 @@ impl Encode for Row {
         for (id, position, _, reply) in &self.ids {
             out.u128(id.0).varint(u64::from(*position)).bytes(reply);
         }
-        // Left out where nothing can move.
-        if self.ids.iter().any(|(_, _, about, _)| about.part != Part::WHOLE) {
+        // Left out where nothing can move, and nothing was asked again.
+        if self.ids.iter().any(|(_, _, about, _)| about.part != Part::WHOLE) || !self.origins.is_empty() {
             self.ids.iter().for_each(|(_, _, about, _)| about.encode_short(out));
+        }
+        if !self.origins.is_empty() {
+            out.varint(self.origins.len() as u64);
+            for (slot, index, term) in &self.origins {
+                out.varint(u64::from(*slot)).varint(index.0).varint(term.0);
+            }
         }
     }
 
@@ -94,7 +102,15 @@ impl Encode for Row {
                 *about = About::decode_short(input)?;
             }
         }
-        Ok(Row { term, expires_ms, ids })
+        let mut origins = Vec::new();
+        if input.remaining() > 0 {
+            let count = input.count("origins")?;
+            for _ in 0..count.min(ids.len()) {
+                let slot = u32::try_from(input.varint("slot")?).map_err(|_| DecodeError::TooLarge("slot"))?;
+                origins.push((slot, LogIndex(input.varint("index")?), Term(input.varint("term")?)));
+            }
+        }
+        Ok(Row { term, expires_ms, ids, origins })
     }
 }
 
@@ -107,7 +123,7 @@ pub struct RowBuilder {
 
 impl RowBuilder {
     pub fn new(entry: &core_log::LogEntry) -> RowBuilder {
-        let row = Row { term: entry.term, expires_ms: 0, ids: Vec::new() };
+        let row = Row { term: entry.term, expires_ms: 0, ids: Vec::new(), origins: Vec::new() };
         RowBuilder { row, seen: BTreeMap::new(), reply_bytes: 0 }
     }
 
@@ -123,6 +139,12 @@ impl RowBuilder {
         self.reply_bytes += kept_bytes(&applied.about, &reply);
         self.row.ids.push((id, applied.position, applied.about.clone(), reply.clone()));
         self.seen.insert(id, Applied { reply, ..applied.clone() });
+    }
+
+    /// The same for one that an earlier entry has applied.
+    pub fn remember_again(&mut self, id: RequestId, applied: &Applied, expires_ms: u64) {
+        self.row.origins.push((self.row.ids.len() as u32, applied.index, applied.term));
+        self.remember(id, applied, expires_ms);
     }
 
     pub fn finish(self) -> Row {
@@ -253,7 +275,9 @@ impl RequestIds {
         let (number, slot) = self.places.get(id)?;
         let kept = self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
         let (_, position, about, reply) = kept.row.ids.get(slot as usize)?;
-        let (index, term, position) = (kept.index, kept.row.term, *position);
+        let origin = kept.row.origins.iter().find(|(of, ..)| *of == slot);
+        let (index, term) = origin.map_or((kept.index, kept.row.term), |(_, index, term)| (*index, *term));
+        let position = *position;
         Some(Applied { index, term, position, about: about.clone(), reply: reply.clone() })
     }
 

@@ -343,12 +343,16 @@ fn a_request_asked_again_is_remembered_anew() {
     let mut world = World::new(3, 3, 1 << 20);
     let leader = world.leader();
     let applied = |outcome: LocalOutcome| match outcome {
-        LocalOutcome::Written { reply, .. } => core_backends::decode_reply::<Reply>(reply).is_ok(),
+        LocalOutcome::Written { reply, at, .. } => {
+            core_backends::decode_reply::<Reply>(reply).is_ok().then_some(at.index)
+        }
         other => panic!("{other:?}"),
     };
+    let mut first = None;
     for round in 0..6 {
-        let again = world.write(leader, 1, create("k", "v"), WriteConsistency::Strong);
-        assert!(applied(again), "applied once more in round {round}");
+        let again = applied(world.write(leader, 1, create("k", "v"), WriteConsistency::Strong));
+        assert!(again.is_some(), "applied once more in round {round}");
+        assert_eq!(again, *first.get_or_insert(again), "answers tell where it was applied");
         for _ in 0..9 {
             // What expires goes when something is applied.
             world.run(1_000);
@@ -359,5 +363,6 @@ fn a_request_asked_again_is_remembered_anew() {
         world.run(1_000);
         world.put("other", "v");
     }
-    assert!(!applied(world.write(leader, 1, create("k", "v"), WriteConsistency::Strong)), "remembered for ever");
+    let late = applied(world.write(leader, 1, create("k", "v"), WriteConsistency::Strong));
+    assert_eq!(late, None, "remembered for ever");
 }
