@@ -99,10 +99,7 @@ impl Replica {
         let waiting = WaitingWrite { ticket, deadline, level, answered: false };
         let remaining = deadline.since(now).as_millis() as u64;
         let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
-        // Asked again with another deadline, it is to be remembered for longer: that takes an entry.
-        let enough = self.id_time(shared).saturating_add(keep_ms.saturating_sub(KEEP_LESS_MS_MAX));
-        let kept = self.request_ids.kept_until(write.request_id).is_some_and(|until| until >= enough);
-        let known = self.request_ids.get(write.request_id).filter(|_| kept);
+        let known = self.request_ids.get(write.request_id).filter(|_| self.is_kept(shared, write.request_id, keep_ms));
         if let Some(applied) = known.filter(|_| !planted(Mutant::DoubleApply)) {
             let at = self.at(applied.term, applied.index, applied.position);
             shared.statistics.duplicates_suppressed += 1;
@@ -126,6 +123,13 @@ impl Replica {
                 command: write.command,
             },
         });
+    }
+
+    /// Whether a request that was applied is remembered for about as long as it must be. One that is asked again with another
+    /// deadline must be for longer: that takes an entry.
+    fn is_kept(&self, shared: &Shared, id: RequestId, keep_ms: u64) -> bool {
+        let enough = self.id_time(shared).saturating_add(keep_ms.saturating_sub(KEEP_LESS_MS_MAX));
+        self.request_ids.kept_until(id).is_some_and(|until| until >= enough)
     }
 
     /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
