@@ -105,7 +105,10 @@ impl Encode for Row {
         let mut origins = Vec::new();
         if input.remaining() > 0 {
             let count = input.count("origins")?;
-            for _ in 0..count.min(ids.len()) {
+            if count > ids.len() {
+                return Err(DecodeError::TooLarge("origins"));
+            }
+            for _ in 0..count {
                 let slot = u32::try_from(input.varint("slot")?).map_err(|_| DecodeError::TooLarge("slot"))?;
                 origins.push((slot, LogIndex(input.varint("index")?), Term(input.varint("term")?)));
             }
@@ -222,6 +225,8 @@ pub struct RequestIds {
     /// The number of the first of them.
     first: u64,
     reply_bytes: usize,
+    /// Ids of all rows: of one that was asked again, each time.
+    held: usize,
 }
 
 fn row_key(index: LogIndex) -> Bytes {
@@ -234,7 +239,7 @@ fn row_key(index: LogIndex) -> Bytes {
 impl RequestIds {
     /// One entry more than the bound: whether it is full is asked before an entry is made.
     pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.lasting("request ids, a replica", self.places.len, REQUEST_IDS_MAX + PAGE_IDS_MAX);
+        sizes.lasting("request ids, a replica", self.held, REQUEST_IDS_MAX + PAGE_IDS_MAX);
         sizes.lasting(
             "bytes of remembered replies, a replica",
             self.reply_bytes,
@@ -264,6 +269,7 @@ impl RequestIds {
 
     fn insert(&mut self, index: LogIndex, row: Row) {
         let number = self.first + self.rows.len() as u64;
+        self.held += row.ids.len();
         for (slot, (id, _, about, reply)) in row.ids.iter().enumerate() {
             self.reply_bytes += kept_bytes(about, reply);
             self.places.insert(*id, (number, slot as u32));
@@ -330,7 +336,7 @@ impl RequestIds {
 
     /// Whether no more can be remembered for now.
     pub fn is_full(&self) -> bool {
-        self.places.len >= REQUEST_IDS_MAX || self.reply_bytes >= REPLY_BYTES_MAX
+        self.held >= REQUEST_IDS_MAX || self.reply_bytes >= REPLY_BYTES_MAX
     }
 
     /// Remembers an entry's ids, durably with the overlay.
@@ -354,6 +360,7 @@ impl RequestIds {
                 self.places.remove(*id, self.first);
                 self.reply_bytes -= kept_bytes(about, reply);
             }
+            self.held -= row.ids.len();
             self.rows.pop_front();
             self.first += 1;
         }

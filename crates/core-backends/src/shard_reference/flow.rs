@@ -20,7 +20,8 @@ use bytes::Bytes;
 pub const FEED_CLOSE: u64 = 64;
 /// Writes of which one page of a feed tells at most; each changes some four rows.
 const FEED_WRITES: u32 = STEP_ROWS_MAX / 4;
-/// How long a source stands still for its cut-over at most; a runner that dies frees it so.
+/// How long a source stands still for its cut-over where rounds are quick; whoever runs the flow tells it a longer time where
+/// they are not. A runner that dies frees it so.
 pub const CUT_FREEZE_MS: u32 = 1_000;
 
 /// The next thing to do.

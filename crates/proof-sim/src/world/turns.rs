@@ -126,7 +126,6 @@ impl World {
             }
             if !seen.blank {
                 let found = self.times.note(seen.cluster, seen.generation, seen.applied, seen.cluster_time_ms);
-                let found = found.filter(|_| !self.was_only_copy(node, machine, seen.cluster));
                 found.into_iter().for_each(|violation| self.violate(violation));
             }
             if seen.is_leader {
@@ -136,22 +135,10 @@ impl World {
             let hash = (hashed == Some(number as u64)).then(|| machine.state_hash(seen.cluster)).flatten();
             if let Some((applied, hash)) = hash {
                 let found = self.states.note(seen.cluster, seen.generation, applied, id, hash);
-                let found = found.filter(|_| !self.was_only_copy(node, machine, seen.cluster));
                 found.into_iter().for_each(|violation| self.violate(violation));
                 self.note_owners(machine.served_partitions(seen.cluster));
             }
         }
-    }
-
-    /// Whether a node whose disk forgot what it had promised holds the only replica of a cluster: nobody could tell it.
-    fn was_only_copy(
-        &self,
-        node: usize,
-        machine: &dyn crate::machine::Machine,
-        cluster: base_types::ClusterId,
-    ) -> bool {
-        let is_only = |view: &core_cluster::api::ReplicaView| view.cluster == cluster && view.members.len() == 1;
-        self.nodes[node].disk_lied && machine.views().iter().any(is_only)
     }
 
     /// Notes which partitions of a keyspace a replica serves, at which epochs.
