@@ -1,5 +1,5 @@
 //! `cargo xtask tidy`: the house rules a compiler does not check — layer arrows, file headers, what a
-//! core crate may name. Each rule says why when it fails.
+//! core crate may name, documents with both sides of a merge. Each rule says why when it fails.
 
 use anyhow::{bail, Context, Result};
 use std::fs;
@@ -45,9 +45,12 @@ fn tidy() -> Result<()> {
         let folder = entry?.path();
         check_arrows(&folder, &mut findings)?;
         let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_string();
-        for file in rust_files(&folder.join("src"))? {
+        for file in files_of(&folder.join("src"), "rs")? {
             check_file(&name, &file, &mut findings)?;
         }
+    }
+    for file in files_of(&root.join("docs"), "md")? {
+        check_merged(&file, &mut findings)?;
     }
     findings.sort();
     for finding in &findings {
@@ -99,7 +102,17 @@ fn check_file(name: &str, file: &Path, findings: &mut Vec<String>) -> Result<()>
     Ok(())
 }
 
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+fn check_merged(file: &Path, findings: &mut Vec<String>) -> Result<()> {
+    for (number, line) in fs::read_to_string(file)?.lines().enumerate() {
+        if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
+            findings.push(format!("{}:{}: a merge left both sides here: keep one", file.display(), number + 1));
+        }
+    }
+    Ok(())
+}
+
+/// All files below a folder whose names end so.
+fn files_of(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -107,7 +120,7 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == ending) {
                 files.push(path);
             }
         }
