@@ -251,6 +251,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
             director.want_address(turn, node);
             turn.lane.on_peer_up(turn.now, node);
             director.lane_dirty = true;
+            director.greet(node);
             director.on_formation_peer(turn, node);
         }
         Event::PeerDown { node } => {

@@ -6,6 +6,9 @@
 //! Such a node would vote against what it has voted, and lack what it has acknowledged. Alone it cannot
 //! know: every disk is in order by itself. So whoever has heard of a later batch takes nothing from it.
 //!
+//! A member of a cluster of one needs nobody to lead it. So a lane says something to every lane of a peer as soon as
+//! they are connected, and not only with its next heartbeat: it is told before it may lead.
+//!
 //! Always: a late frame of an earlier boot harms nobody: it is dropped, and the word about it meets no
 //! such boot. Soft state: peers that were restarted since have forgotten as well (docs/proof/simulation.md).
 //! Not here: which batches are durable (core-log), what a lost disk leads to (recruits.rs).
@@ -61,6 +64,14 @@ impl DiskMemory {
 }
 
 impl Director {
+    /// A peer is connected: its lanes hear what log this lane has, even if there is nothing else to say.
+    pub fn greet(&mut self, node: NodeId) {
+        let lanes = self.lanes.get(&node).copied().unwrap_or(self.config.lane_count);
+        for lane in 0..lanes {
+            self.outbox.greet(node, LaneId(lane));
+        }
+    }
+
     /// Whether a frame's sender is refused because its disk has forgotten; it is told.
     pub fn refuses_memory(&mut self, turn: &mut Turn<'_>, from: &Sender) -> bool {
         let Some(batch) = self.disk_memory.note(from) else { return false };

@@ -31,16 +31,26 @@ impl Outbox {
         if (node, lane) == (sender.node, sender.lane) {
             return self.own.push_back(item.clone());
         }
-        let place = self.open.binary_search_by_key(&(node, lane), |(to, _)| *to).unwrap_or_else(|place| {
-            self.open.insert(place, ((node, lane), FrameBuilder::new(lane, sender)));
-            place
-        });
+        let place = self.open_frame(node, lane);
         let builder = &mut self.open[place].1;
         if builder.is_full() {
             let full = core::mem::replace(builder, FrameBuilder::new(lane, sender));
             self.closed.push((node, lane, full.finish()));
         }
         builder.push(item);
+    }
+
+    /// Lets a lane of another node hear from this one in this turn: a frame tells who sends it, with or without items.
+    pub fn greet(&mut self, node: NodeId, lane: LaneId) {
+        self.open_frame(node, lane);
+    }
+
+    /// The place of a destination's frame.
+    fn open_frame(&mut self, node: NodeId, lane: LaneId) -> usize {
+        self.open.binary_search_by_key(&(node, lane), |(to, _)| *to).unwrap_or_else(|place| {
+            self.open.insert(place, ((node, lane), FrameBuilder::new(lane, self.sender)));
+            place
+        })
     }
 
     /// The last durable batch of the lane's log as it was opened.

@@ -215,3 +215,15 @@ fn every_lane_tells_the_same_status() {
     assert!(told[0].ready && told[0].clusters >= 8, "{:?}", told[0]);
     assert!(told.iter().all(|status| *status == told[0]), "{told:#?}");
 }
+
+#[test]
+fn whoever_is_connected_hears_what_disk_this_is_at_once() {
+    let mut world = World::new(&["fr-par", "nl-ams"], 1, 2);
+    world.ready();
+    // Lane one holds nothing that it would tell another node of.
+    world.wires.clear();
+    world.nodes.get_mut(&NodeId(1)).unwrap().lanes[1].inbox = vec![Event::PeerUp { node: NodeId(2) }];
+    world.turn(NodeId(1), 1);
+    let told = world.wires.values().filter(|(to, _, event)| *to == NodeId(2) && matches!(event, Event::Frame { .. }));
+    assert_eq!(told.map(|(_, lane, _)| *lane).collect::<Vec<_>>(), [LaneId(0), LaneId(1)]);
+}
