@@ -16,8 +16,10 @@ use crate::shard::{
 };
 use bytes::Bytes;
 
-/// So many doubled writes behind, a source may be frozen: the rest is one step.
+/// So many doubled writes behind, a source may be frozen: the rest is one small step. Where more than this come in during every
+/// round (many writers, far away), whoever runs the flow is content with more, up to the other.
 pub const FEED_CLOSE: u64 = 64;
+pub const FEED_CLOSE_MAX: u64 = 16 * FEED_WRITES as u64;
 /// Writes of which one page of a feed tells at most; each changes some four rows.
 const FEED_WRITES: u32 = STEP_ROWS_MAX / 4;
 /// How long a source stands still for its cut-over where rounds are quick; whoever runs the flow tells it a longer time where
@@ -90,17 +92,18 @@ fn pairs<'a>(flow: &Flow, targets: &'a [ShardInfo]) -> Vec<(usize, usize, &'a Im
 
 /// The next step of a flow. `sources` and `targets` as they are now, in the flow's order.
 pub fn decide(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Step {
-    decide_all(flow, sources, targets).into_iter().next().unwrap_or(Step::Done)
+    decide_all(flow, sources, targets, FEED_CLOSE).into_iter().next().unwrap_or(Step::Done)
 }
 
-/// All steps that may be done next, side by side: none waits for another.
-pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
+/// All steps that may be done next, side by side: none waits for another. `close`: how many doubled writes a target may be behind
+/// when its source is frozen.
+pub fn decide_all(flow: &Flow, sources: &[Seen], targets: &[Seen], close: u64) -> Vec<Step> {
     let steps = match flow.phase {
         Phase::Planned => missing_clusters(targets),
         Phase::Copying if flow.narrows() => before_narrowing(flow, &sources[0]),
         Phase::Cutting if flow.narrows() => return narrowing(flow, &sources[0], &targets[1]),
-        Phase::Copying => decide_copying(flow, sources, targets),
-        Phase::Cutting => decide_cutting(flow, sources, targets),
+        Phase::Copying => decide_copying(flow, sources, targets, close),
+        Phase::Cutting => decide_cutting(flow, sources, targets, close),
         Phase::Switched if flow.narrows() => Vec::new(),
         Phase::Switched => activations(flow, sources, targets),
         Phase::Aborting if sources.iter().any(is_retired) => {
@@ -190,7 +193,7 @@ fn all_made(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Result<(Vec<Shar
     Ok((sources, targets.iter().filter_map(|seen| seen.info().cloned()).collect()))
 }
 
-fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
+fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen], close: u64) -> Vec<Step> {
     let (sources, targets) = match all_made(flow, sources, targets) {
         Ok(made) => made,
         Err(steps) => return steps,
@@ -222,7 +225,7 @@ fn decide_copying(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
         return begin;
     }
     let behind = |source: usize, cursor: &ImportCursor| {
-        !cursor.copied || sources[source].feed.saturating_sub(cursor.feed) > FEED_CLOSE
+        !cursor.copied || sources[source].feed.saturating_sub(cursor.feed) > close
     };
     let copies = copy_steps(pairs.iter().filter(|(source, _, cursor)| behind(*source, cursor)));
     if copies.is_empty() {
@@ -254,6 +257,14 @@ pub fn feeds_left(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     let Ok((sources, targets)) = all_made(flow, sources, targets) else { return Vec::new() };
     let pairs = pairs(flow, &targets);
     copy_steps(pairs.iter().filter(|(source, _, cursor)| cursor.copied && cursor.feed < sources[*source].feed))
+}
+
+/// How many doubled writes the target lacks that is the furthest behind of those that have all rows, as far as is known.
+pub fn most_behind(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> u64 {
+    let Ok((sources, targets)) = all_made(flow, sources, targets) else { return 0 };
+    let pairs = pairs(flow, &targets);
+    let copied = pairs.iter().filter(|(_, _, cursor)| cursor.copied);
+    copied.map(|(source, _, cursor)| sources[*source].feed.saturating_sub(cursor.feed)).max().unwrap_or(0)
 }
 
 /// Whether a shard has rows to sum up.
@@ -292,7 +303,7 @@ pub fn sum_beside(flow: &Flow, source: usize, sources: &[Seen], targets: &[Seen]
     (flow.phase == Phase::Copying && all_have && is_unsummed(info)).then(|| sum_up(&flow.sources[source]))
 }
 
-fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
+fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen], close: u64) -> Vec<Step> {
     let (from, to) = match all_made(flow, sources, targets) {
         Ok(made) => made,
         Err(_) => return vec![Step::Stuck { why: "a target is gone while the sources are cut over" }],
@@ -304,7 +315,7 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> 
     }
     let left = (0..from.len()).filter(|source| from[*source].state != ShardState::Retired);
     let mut steps: Vec<Step> = Vec::new();
-    for step in left.flat_map(|source| cut(flow, source, &from, &to)) {
+    for step in left.flat_map(|source| cut(flow, source, &from, &to, close)) {
         // Two sources may wait for the same digest.
         if !steps.contains(&step) {
             steps.push(step);
@@ -367,7 +378,7 @@ fn activations(flow: &Flow, sources: &[Seen], targets: &[Seen]) -> Vec<Step> {
 }
 
 /// Brings one source to its end.
-fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo]) -> Vec<Step> {
+fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo], close: u64) -> Vec<Step> {
     let info = &sources[source];
     let epoch = flow.sources[source].epoch;
     if info.state != ShardState::Splitting {
@@ -376,7 +387,7 @@ fn cut(flow: &Flow, source: usize, sources: &[ShardInfo], targets: &[ShardInfo])
     let of_source: Vec<_> = pairs(flow, targets).into_iter().filter(|(from, ..)| *from == source).collect();
     let far = |cursor: &ImportCursor| {
         let behind = info.feed.saturating_sub(cursor.feed);
-        behind > FEED_CLOSE || (info.frozen && behind > 0)
+        behind > close || (info.frozen && behind > 0)
     };
     let copies = copy_steps(of_source.iter().filter(|(_, _, cursor)| far(cursor)));
     if !copies.is_empty() {

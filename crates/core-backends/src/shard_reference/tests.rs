@@ -104,7 +104,7 @@ fn look(bucket: &Bucket, flow: u64) -> Option<View> {
 
 /// Does what a runner with this view does: all steps there are, or any one. Refusals are what an old view earns.
 fn act(bucket: &mut Bucket, view: &View) -> Step {
-    let steps = decide_all(&view.flow, &view.sources, &view.targets);
+    let steps = decide_all(&view.flow, &view.sources, &view.targets, FEED_CLOSE);
     let (first, many) = match bucket.now_ms.is_multiple_of(2) {
         true => (0, steps.len()),
         false => (bucket.now_ms as usize / 2 % steps.len().max(1), 1),
@@ -319,7 +319,7 @@ fn a_flow_that_has_switched_ends_only_when_its_targets_serve() {
     let switch = Step::Map(Command::Switch { flow });
     let view = loop {
         let view = look(&bucket, flow).unwrap();
-        let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        let steps = decide_all(&view.flow, &view.sources, &view.targets, FEED_CLOSE);
         if steps.contains(&switch) {
             assert_eq!(steps.len(), 3, "beside the activation of two targets: {steps:?}");
             break view;
@@ -367,7 +367,7 @@ fn a_flow_whose_sides_are_not_equal_is_given_up_before_any_source_is_cut_over() 
                 spoil(&mut bucket, &view);
                 continue;
             }
-            for step in decide_all(&view.flow, &view.sources, &view.targets) {
+            for step in decide_all(&view.flow, &view.sources, &view.targets, FEED_CLOSE) {
                 let over = matches!(step, Step::Source { command: shard::Command::CutOver { .. }, .. });
                 assert!(!over, "one source alone would be gone: {step:?}");
                 told += u64::from(view.flow.phase == Phase::Cutting && gives_up(&step));
@@ -402,19 +402,19 @@ fn targets_seen_later_than_their_source_are_not_unequal() {
     let (mut old, mut further, mut serving): (Vec<View>, u32, u32) = (Vec::new(), 0, 0);
     while let Some(view) = look(&bucket, flow) {
         for seen in &old {
-            let steps = decide_all(&seen.flow, &seen.sources, &view.targets);
+            let steps = decide_all(&seen.flow, &seen.sources, &view.targets, FEED_CLOSE);
             assert!(!steps.iter().any(gives_up), "{steps:?}");
             // One of them was seen later than the other (seed 2008).
             let mut mixed = seen.targets.clone();
             mixed[0] = view.targets[0].clone();
-            let steps = decide_all(&seen.flow, &seen.sources, &mixed);
+            let steps = decide_all(&seen.flow, &seen.sources, &mixed, FEED_CLOSE);
             assert!(!steps.iter().any(gives_up), "{steps:?}");
             let Seen::Shard(now) = &view.targets[0] else { panic!() };
             further += u32::from(now.cursors.first().is_some_and(|cursor| cursor.feed > 3));
             serving += u32::from(now.state == shard::ShardState::Serving);
         }
         let Seen::Shard(source) = &view.sources[0] else { panic!() };
-        let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        let steps = decide_all(&view.flow, &view.sources, &view.targets, FEED_CLOSE);
         if view.flow.phase == Phase::Cutting && !source.frozen && old.len() < 3 {
             // Seen standing still, and the freeze is over before anything came of it.
             steps.into_iter().for_each(|step| carry_out(&mut bucket, &view, step));
@@ -504,11 +504,11 @@ fn writers_of_one_source_do_not_wait_for_rows_of_another() {
         if view.flow.phase == Phase::Cutting {
             break view;
         }
-        decide_all(&view.flow, &view.sources, &view.targets)
+        decide_all(&view.flow, &view.sources, &view.targets, FEED_CLOSE)
             .into_iter()
             .for_each(|step| carry_out(&mut bucket, &view, step));
     };
-    let told = |view: &View| decide_all(&view.flow, &view.sources, &view.targets);
+    let told = |view: &View| decide_all(&view.flow, &view.sources, &view.targets, FEED_CLOSE);
     assert!(told(&view).iter().all(freezes) && told(&view).len() == 2, "all are near: {:?}", told(&view));
     let feed_of = |view: &View, source: usize| match &view.sources[source] {
         Seen::Shard(info) => info.feed,

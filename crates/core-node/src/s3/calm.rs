@@ -8,6 +8,9 @@
 //!   a round of the feed ─▶ as quick as the quickest ─▶ the freeze
 //!            ▲         └─▶ slower ─┐
 //!            └─────────────────────┘ until one is quick, or it has been waited for too long
+//!
+//!   what came in during a round of the feed ─▶ few: it may be frozen ─▶ many, and as many as in the round before, for a second:
+//!                                                                       twice as many will do
 //! ```
 //!
 //! Always: what was waited for goes on after a bounded time, calm or not: a node that is never idle must have its
@@ -16,6 +19,7 @@
 
 use base_types::Tick;
 use core::time::Duration;
+use core_backends::shard_reference::flow::{FEED_CLOSE, FEED_CLOSE_MAX};
 
 /// Answers that take so much longer than the quickest of this flow wait behind clients' requests.
 const LATE_MS: u64 = 3;
@@ -28,6 +32,8 @@ const COPY_WAIT: Duration = Duration::from_millis(150);
 const FREEZE_WAIT: Duration = Duration::from_secs(3);
 /// For so long it is only looked how quick they are; engines write every second or two, and rounds are slow then.
 const FREEZE_LOOK: Duration = Duration::from_millis(1_000);
+/// For so long rounds of the feed leave no fewer writes, before as many again will do: among quick rounds there is often one with few.
+const CLOSE_LOOK: Duration = Duration::from_secs(1);
 /// A round that is quick enough in any case: so many more of them take no longer than writers should wait.
 const ROUND_QUICK: Duration = Duration::from_millis(8);
 /// Of the quickest round, in percent: what counts as quick.
@@ -66,13 +72,40 @@ impl Calm {
 
 /// The rounds of the feed before a freeze. What follows a freeze is the same work, for the writes of the last round: a quick
 /// one tells of a short standstill, better than any question.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Closing {
     since: Option<Tick>,
     best: Option<Duration>,
+    /// So many doubled writes behind will do; so many were left behind the last round, and how long rounds have left no fewer.
+    close: u64,
+    left: u64,
+    level_since: Option<Tick>,
+}
+
+impl Default for Closing {
+    fn default() -> Closing {
+        Closing { since: None, best: None, close: FEED_CLOSE, left: u64::MAX, level_since: None }
+    }
 }
 
 impl Closing {
+    /// How many doubled writes behind a target may be when its source is frozen.
+    pub(crate) fn close(&self) -> u64 {
+        self.close
+    }
+
+    /// A round of the feed has left so many writes: those that came in meanwhile. Where rounds leave ever fewer it is on its way
+    /// to the end; where they do not, it will never be nearer than that.
+    pub(crate) fn on_feed(&mut self, now: Tick, left: u64) {
+        let level = left > self.close && left > self.left / 2;
+        self.left = left;
+        if !level {
+            self.level_since = None;
+        } else if now.since(*self.level_since.get_or_insert(now)) >= CLOSE_LOOK {
+            (self.close, self.level_since) = ((self.close * 2).min(FEED_CLOSE_MAX), Some(now));
+        }
+    }
+
     /// The last round took so long. Whether writers may be told to wait now.
     pub(crate) fn may_freeze(&mut self, now: Tick, took: Duration) -> bool {
         let waited = now.since(*self.since.get_or_insert(now));
@@ -144,5 +177,32 @@ mod tests {
         // Far away, all rounds are slow, and alike.
         let waited = frozen_behind(core::iter::repeat(400)).1;
         assert!(waited < FREEZE_LOOK + ms(801), "{waited:?}");
+    }
+
+    #[test]
+    fn who_is_written_to_all_the_time_is_frozen_with_more_left_to_do() {
+        let (mut closing, mut now) = (Closing::default(), Tick(0));
+        // A long way to go, half of it in each round.
+        for left in [80_000, 40_000, 20_000, 10_000, 5_000, 2_500, 1_250, 600] {
+            now = now + ms(700);
+            closing.on_feed(now, left);
+            assert_eq!(closing.close(), FEED_CLOSE);
+        }
+        // 500 writes a second, rounds of 600 ms.
+        let rounds = (0..).find(|_| {
+            now = now + ms(600);
+            closing.on_feed(now, 300);
+            closing.close() >= 300
+        });
+        assert_eq!((rounds, closing.close()), (Some(7), 512));
+        closing.on_feed(now + ms(5_000), 300);
+        assert_eq!(closing.close(), 512, "that will do");
+        // Few at a lucky moment: it begins anew.
+        let mut closing = Closing::default();
+        (0..100).for_each(|round| closing.on_feed(Tick(0) + ms(round * 400), if round % 3 == 2 { 60 } else { 100 }));
+        assert_eq!(closing.close(), FEED_CLOSE);
+        // However many come in, there is a bound.
+        (0..100).for_each(|round| closing.on_feed(Tick(0) + ms(round * 1_000), u64::MAX));
+        assert_eq!(closing.close(), FEED_CLOSE_MAX);
     }
 }

@@ -31,7 +31,7 @@ use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState, FREEZE_MS_MAX};
 use core_backends::shard_reference::flow::{
     copies, cursor_of, decide_all, export_query, feed_part, feed_query, feeds_left, freezes, gives_up, import_of,
-    sum_beside, Seen, Step, CUT_FREEZE_MS,
+    most_behind, sum_beside, Seen, Step, CUT_FREEZE_MS,
 };
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
@@ -348,7 +348,7 @@ impl FlowRun {
     /// The next round, or what comes before it.
     fn act(&mut self, context: &mut PlanContext<'_>) -> Result<PlanStep, Failure> {
         let Some(view) = &self.view else { return self.go(context) };
-        let steps = decide_all(&view.flow, &view.sources, &view.targets);
+        let steps = decide_all(&view.flow, &view.sources, &view.targets, self.closing.close());
         let steps = self.at_a_quick_moment(context.now, steps);
         if !steps.iter().any(copies) {
             let copied = self.copying_since.take();
@@ -658,6 +658,9 @@ impl FlowRun {
             context.s3.counters.carried += self.carry.ids();
         }
         let copying = view.flow.phase == Phase::Copying;
+        if asked.fed {
+            self.closing.on_feed(context.now, most_behind(&view.flow, &view.sources, &view.targets));
+        }
         self.view = Some(view);
         self.troubles = 0;
         let took = context.now.since(self.round_begun);

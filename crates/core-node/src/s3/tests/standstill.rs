@@ -2,9 +2,13 @@
 
 use super::bed::{self, body, get, put, put_call, Old};
 use super::world::{Running, World};
-use crate::s3::reshard;
+use crate::s3::{clusters, reshard};
 use base_types::action::Response;
+use base_types::codec::Encode;
+use base_types::s3::Version;
+use base_types::BackendKind;
 use bytes::Bytes;
+use core_backends::shard::{DeleteStep, DeleteTerms};
 use core_backends::{shard, shard_reference};
 
 /// Puts that wait side by side.
@@ -73,6 +77,49 @@ fn beside_a_writer(world: &mut World, runner: Running) -> Response {
         }
     }
     panic!("at {} ms a call the flow does not end", world.call_ms)
+}
+
+/// Where more writes come in during each round than a source is mostly frozen with, its rounds leave as many each time.
+#[test]
+fn a_shard_is_split_however_much_is_written_in_a_round() {
+    for writes in [20, 60] {
+        let mut world = bed::world(writes);
+        for at in 0..30 {
+            put(&mut world, &format!("key {at}"), "body");
+        }
+        let source = bed::map(&mut world).remove(0);
+        let cuts = vec![Bytes::from_static(b"key 2")];
+        let plan = shard_reference::Command::Plan { sources: vec![(source.shard, source.epoch)], cuts };
+        let shard_reference::Reply::Flow { flow } = bed::tell_map(&mut world, &plan) else { panic!("no flow") };
+        world.call_ms = 40;
+        let mut runner = Running::new(0, reshard::run_flow(bed::id(&mut world), flow.flow));
+        let cluster = clusters::shard(bed::id(&mut world), source.shard).unwrap();
+        let ended = (0..2_000).find_map(|_| {
+            for at in 0..writes {
+                let _refused_once_it_stands_still =
+                    world.write(&cluster, BackendKind::Shard, &marker(source.epoch, at).to_bytes(), None);
+            }
+            match runner.is_ready(world.now_ms) {
+                true => world.step(&mut runner),
+                false => world.now_ms += 1,
+            }
+            runner.response.clone()
+        });
+        assert!(matches!(ended, Some(Ok(_))), "{writes} writes: {ended:?}");
+        assert_eq!(bed::map(&mut world).len(), 2);
+    }
+}
+
+/// A write that takes no room but a row.
+fn marker(epoch: u64, at: u64) -> shard::Command {
+    let versioning = shard::Versioning::Enabled;
+    let terms =
+        DeleteTerms { epoch, versioning, at_unix_ms: 1, bypass_governance: false, mfa_missing: false, owner: None };
+    let condition = shard::Condition::default();
+    shard::Command::Delete {
+        terms,
+        step: DeleteStep { key: format!("key {at}").into(), version: Version::Current, condition },
+    }
 }
 
 /// Between its freeze and its cut-over a shard stands still for some round trips: over distance, or behind busy nodes, they
