@@ -3,7 +3,7 @@
 //! Loaded through its JSON gateway (`/v3/kv/put`) over HTTP/1.1, as Hive is: the gateway costs etcd
 //! some CPU that its own gRPC clients would not; the report says so. Members speak plain TCP.
 
-use crate::world::stop;
+use crate::world::{spawn_bound, stop};
 use crate::BenchError;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -44,7 +44,8 @@ impl Etcd {
         let endpoints = (1..=MEMBERS).map(|member| format!("127.0.0.1:{}", BASE_PORT + member)).collect();
         let mut cluster = Etcd { endpoints, version, children: Vec::new(), directory };
         for member in 1..=MEMBERS {
-            let child = member_command(program, &cluster.directory, member).map_err(failed)?.spawn().map_err(failed)?;
+            let mut command = member_command(program, &cluster.directory, member).map_err(failed)?;
+            let child = spawn_bound(&mut command).map_err(failed)?;
             cluster.children.push(child);
         }
         cluster.wait_healthy().await?;

@@ -5,6 +5,7 @@
 use crate::{BenchError, Options};
 use hive_client::Client;
 use serde_json::{json, Value};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -141,7 +142,8 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
     if !restart {
         command.arg("--no-restart");
     }
-    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    let mut child = spawn_bound(&mut command).map_err(failed)?;
     let start = Instant::now();
     let ready = loop {
         if let Some(value) = read_json(&ready_file) {
@@ -161,6 +163,24 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
     let client = client(&urls)?;
     let endpoints = client.endpoints().iter().map(|endpoint| endpoint.address().to_owned()).collect();
     Ok(World { endpoints, client, ready_file: Some(ready_file), own: Some((child, directory)) })
+}
+
+/// Starts a process that is asked to stop when the thread that started it ends, however that ends: a benchmark that is killed
+/// leaves no world behind.
+pub(crate) fn spawn_bound(command: &mut Command) -> std::io::Result<Child> {
+    let parent = std::process::id() as i32;
+    // SAFETY: between fork and exec only calls that are allowed there are made: prctl, getppid, _exit.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong);
+            // The parent may have died before the line above.
+            if libc::getppid() != parent {
+                libc::_exit(1);
+            }
+            Ok(())
+        });
+    }
+    command.spawn()
 }
 
 impl Drop for World {
@@ -192,6 +212,14 @@ pub fn stop(child: &mut Child) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_benchmark_starts_ends_with_it() {
+        let mut child =
+            std::thread::spawn(|| spawn_bound(Command::new("sleep").arg("60")).unwrap()).join().expect("it was started");
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+    }
 
     #[test]
     fn files_of_logs_are_told_apart() {
