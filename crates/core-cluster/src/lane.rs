@@ -602,6 +602,11 @@ impl Lane {
         if replica.quiesced || replica.leading.is_none() || replica.idle_ticks < shared.config.quiesce_after_ticks {
             return;
         }
+        // What it waits for may have begun since the last tick counted it as idle, and without ticks nothing of it ends
+        // (a snapshot whose last acknowledgement was lost: simulator, 6086).
+        if replica.is_busy() {
+            return;
+        }
         let Some(group) = replica.group.as_ref() else { return };
         let commit = group.commit();
         let whole = replica.meta.membership.learners.is_empty()

@@ -4,11 +4,14 @@
 //!   Waiting ──map knows this node──▶ Seeking ──found or made──▶ Ready ──▶ list kept, missing ones nudged
 //!                                      └──no other chassis──▶ Impossible (retried every minute)
 //!
+//! One that answers nothing for a minute although most of its members are up (its only copy rotted, or most of three did) is
+//! made anew, as one is whose members lost their disks.
+//!
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (recruits.rs).
 
 use crate::director::{Director, TimerKey, Turn};
-use crate::flows::config::{ConfigFlow, Lost};
+use crate::flows::config::{ConfigFlow, Lost, SILENT};
 use crate::operation::{Operation, Owner};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
@@ -38,6 +41,9 @@ const NUDGES_MAX: usize = 16;
 const NUDGE_AGAIN: Duration = Duration::from_secs(5);
 /// How often a small one is looked at: it grows once there are chassis enough.
 const GROW_EVERY: Duration = Duration::from_secs(10);
+/// One that answers nothing for this long is asked once more, and then made anew: longer than elections, restarts and most
+/// outages of a network take.
+const SILENT_MAX: Duration = Duration::from_secs(60);
 /// Members wanted.
 const SIZE: usize = 3;
 
@@ -90,6 +96,8 @@ pub struct ConfigCluster {
     pub recheck: bool,
     /// Has been ready with nothing missing; looking again later does not take that back.
     complete: bool,
+    /// Since when it has answered nothing that it was asked.
+    silent_since: Option<Tick>,
     writing: Option<Vec<(ClusterName, Option<Joined>)>>,
     nudged: BTreeSet<ClusterName>,
     last_failure: Option<String>,
@@ -117,6 +125,16 @@ impl ConfigCluster {
         self.dirty = true;
         self.left.insert(name.clone());
         self.missing.remove(name);
+    }
+
+    /// It was asked, and did or did not answer.
+    fn heard(&mut self, now: Tick, answered: bool) {
+        self.silent_since = self.silent_since.or(Some(now)).filter(|_| !answered);
+    }
+
+    /// Whether it may be made anew for its silence: only while nothing is missing, for what it lists is then here.
+    fn is_silent(&self, now: Tick) -> bool {
+        self.missing.is_empty() && self.silent_since.is_some_and(|since| now.since(since) >= SILENT_MAX)
     }
 
     /// For `Status`.
@@ -158,7 +176,7 @@ impl Director {
                 self.seek_config(turn)
             }
             State::Ready if core::mem::take(&mut self.config_cluster.recheck) => self.seek_config(turn),
-            State::Ready if grows => self.seek_config(turn),
+            State::Ready if grows || self.config_cluster.is_silent(turn.now) => self.seek_config(turn),
             State::Ready => self.keep_config(turn),
             State::Impossible | State::Seeking => {}
         }
@@ -214,7 +232,8 @@ impl Director {
         let disks =
             self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
         let grows = self.config_cluster.complete && self.config_cluster.missing.is_empty() && size == SIZE;
-        let lost = Lost { disks, gone: self.gone_nodes(turn.now), too_small: if grows { SIZE } else { 0 } };
+        let silent = self.config_cluster.is_silent(turn.now);
+        let lost = Lost { disks, gone: self.gone_nodes(turn.now), too_small: if grows { SIZE } else { 0 }, silent };
         let flow = ConfigFlow::new(name, self.config.node, rule, regional, lost);
         self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
@@ -224,6 +243,7 @@ impl Director {
         match response {
             Ok(answer) => {
                 let ActionResult::Page { entries, .. } = answer.result else { return };
+                self.config_cluster.heard(turn.now, true);
                 self.config_cluster.state = State::Ready;
                 self.config_cluster.dirty = true;
                 self.config_cluster.listed = entries.into_iter().filter_map(read_entry).collect();
@@ -240,6 +260,9 @@ impl Director {
                 self.config_cluster.retry_at = turn.now + IMPOSSIBLE_RETRY;
             }
             Err(failure) => {
+                if failure.refusal.code == SILENT {
+                    self.config_cluster.heard(turn.now, false);
+                }
                 self.config_cluster.state = State::Waiting;
                 self.config_cluster.last_failure = Some(failure.refusal.message);
                 self.config_cluster.retry_at = turn.now + TICK;
@@ -301,6 +324,7 @@ impl Director {
         self.config_cluster.dirty = true;
         match decode_call::<Reply>(result) {
             Ok(_) => {
+                self.config_cluster.heard(turn.now, true);
                 for (name, joined) in changes {
                     self.config_cluster.left.remove(&name);
                     match joined {
@@ -311,10 +335,13 @@ impl Director {
             }
             // Deleted and made anew, or by hand: it is sought again.
             Err(failure) if failure.refusal.code == "UnknownCluster" => self.config_cluster.state = State::Waiting,
-            Err(failure) => turn.note(
-                crate::api::NoteLevel::Info,
-                format!("the configuration cluster was not written: {}", failure.refusal),
-            ),
+            Err(failure) => {
+                self.config_cluster.heard(turn.now, false);
+                turn.note(
+                    crate::api::NoteLevel::Info,
+                    format!("the configuration cluster was not written: {}", failure.refusal),
+                );
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Finds or makes this node's configuration cluster, references it in the regional cluster, and reads
 //! what it lists (Hive paper, 2.6).
 //!
-//! Always: the list is read to its end before the flow ends well. Not here: keeping the list
+//! Always: the list is read to its end before the flow ends well; a cluster is dropped as silent only behind a
+//! question that it has just left without an answer. Not here: keeping the list, and how long it may be silent
 //! (config_cluster.rs).
 
 use super::{confused, reference_query};
@@ -9,7 +10,7 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, DiskId, Generation, NodeId, ReadConsistency};
+use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, Generation, NodeId, ReadConsistency, Refusal};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::{metadata, reference};
@@ -22,6 +23,8 @@ const PAGE_BYTES: u32 = 1 << 20;
 const ENTRIES_MAX: usize = 1 << 20;
 /// How often the flow asks again while the cluster is being made by an earlier attempt.
 const CREATING_WAIT: Duration = Duration::from_millis(500);
+/// How the flow ends where all but the cluster itself answered; no client sees it.
+pub const SILENT: &str = "ConfigClusterSilent";
 
 enum Stage {
     Resolve,
@@ -39,6 +42,8 @@ pub struct Lost {
     pub gone: BTreeSet<NodeId>,
     /// With fewer members than this it is made anew; zero: never for that.
     pub too_small: usize,
+    /// It has answered nothing for so long that one more question without an answer is enough.
+    pub silent: bool,
 }
 
 /// See the file's header.
@@ -50,6 +55,8 @@ pub struct ConfigFlow {
     region: Option<ClusterName>,
     lost: Lost,
     stage: Stage,
+    /// The cluster as it was found, unless it was made by this flow.
+    found: Option<reference::ClusterRecord>,
     entries: Vec<(Bytes, Bytes)>,
 }
 
@@ -62,7 +69,7 @@ impl ConfigFlow {
         region: Option<ClusterName>,
         lost: Lost,
     ) -> ConfigFlow {
-        ConfigFlow { name, node, rule, region, lost, stage: Stage::Resolve, entries: Vec::new() }
+        ConfigFlow { name, node, rule, region, lost, stage: Stage::Resolve, found: None, entries: Vec::new() }
     }
 
     fn resolve(&mut self) -> Step {
@@ -74,7 +81,10 @@ impl ConfigFlow {
         match decode_call::<reference::Reply>(result) {
             Ok((reference::Reply::Resolved { record: Some(record), .. }, _)) => match record.state {
                 reference::ClusterState::Active if self.is_lost(&record) => self.drop_it(record.generation),
-                reference::ClusterState::Active => self.refer(),
+                reference::ClusterState::Active => {
+                    self.found = Some(record);
+                    self.refer()
+                }
                 _ => Step::Wait(CREATING_WAIT),
             },
             Ok((reference::Reply::Resolved { .. }, _)) => self.create(),
@@ -86,7 +96,7 @@ impl ConfigFlow {
     /// Whether so many of its members are gone, or lost their disks, that no majority is left to say what it held;
     /// or whether it is to grow.
     fn is_lost(&self, record: &reference::ClusterRecord) -> bool {
-        let Lost { disks, gone, too_small } = &self.lost;
+        let Lost { disks, gone, too_small, .. } = &self.lost;
         let gone = |member: &&reference::ClusterMember| {
             gone.contains(&member.node) || disks.get(&member.node).is_some_and(|disk| *disk != member.disk)
         };
@@ -102,11 +112,7 @@ impl ConfigFlow {
 
     fn create(&mut self) -> Step {
         let Some(rule) = self.rule.clone() else {
-            let refusal = base_types::Refusal::new(
-                base_types::ErrorKind::Conflict,
-                "PlacementRefused",
-                "no other chassis in the region",
-            );
+            let refusal = Refusal::new(ErrorKind::Conflict, "PlacementRefused", "no other chassis in the region");
             return Step::Done(Err(refusal.into()));
         };
         self.stage = Stage::Create;
@@ -166,7 +172,24 @@ impl ConfigFlow {
                 }))
             }
             Ok(_) => Step::Done(confused("configuration cluster")),
+            Err(failure) if failure.refusal.kind == ErrorKind::Unavailable => self.on_silence(failure.refusal),
             Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+
+    /// It is there and does not answer. Replicas that rotted stay on their disks and call themselves damaged, which no node map
+    /// tells: that a cluster whose members are up has no leader for so long is all that is seen of it from here.
+    fn on_silence(&mut self, refusal: Refusal) -> Step {
+        // Once: what is made in its place has been silent for no time.
+        let silent = core::mem::take(&mut self.lost.silent);
+        let up = |member: &&reference::ClusterMember| self.lost.disks.contains_key(&member.node);
+        // With a majority up it could have elected, and its removal is acknowledged.
+        let can_go = |record: &reference::ClusterRecord| {
+            silent && record.members.iter().filter(up).count() * 2 > record.members.len()
+        };
+        match self.found.take().filter(can_go) {
+            Some(record) => self.drop_it(record.generation),
+            None => Step::Done(Err(Refusal::new(refusal.kind, SILENT, refusal.message).into())),
         }
     }
 }

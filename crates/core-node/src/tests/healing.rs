@@ -1,6 +1,8 @@
 //! Lost disks, lost flows, blank starts.
 
 use super::*;
+use core_cluster::api::ReplicaView;
+use core_log::testing::SECTOR_BYTES;
 
 fn lose_disk(world: &mut World, id: u64) {
     world.kill(id);
@@ -89,6 +91,96 @@ fn a_configuration_cluster_whose_only_member_is_gone_is_made_anew() {
     world.until("made anew", 90_000, |world| world.holders(&name) == vec![third]);
     world.start(lost);
     world.until("ready", 20_000, |world| world.status(lost).ready);
+}
+
+/// No node map tells of it, for the disk is not lost: the only copy rotted and calls itself damaged, and nobody can write to it
+/// (simulator, 6638).
+#[test]
+fn a_configuration_cluster_whose_only_copy_rotted_is_made_anew() {
+    let found = made_anew_once_rotten(52 << 10..60 << 10);
+    assert!(found.is_some_and(|view| view.damaged));
+}
+
+#[test]
+fn a_configuration_cluster_whose_only_record_rotted_is_made_anew() {
+    assert!(made_anew_once_rotten(4 << 10..60 << 10).is_none());
+}
+
+/// It cannot read what it had joined, and waits for that no longer than for a cluster it writes to.
+#[test]
+fn a_node_that_starts_beside_a_rotten_configuration_cluster_is_ready_in_the_end() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.status(1).config_cluster.unwrap();
+    let [rotten] = world.holders(&name)[..] else { panic!("one member") };
+    rot_log(&mut world, rotten, 52 << 10..60 << 10);
+    world.kill(1);
+    world.start(1);
+    world.run(30_000);
+    assert!(!world.status(1).ready, "it may yet answer");
+    world.until("ready", 90_000, |world| world.status(1).ready);
+    assert_eq!(world.status(1).config_cluster, Some(name));
+}
+
+#[test]
+fn a_configuration_cluster_that_answers_again_after_minutes_is_kept() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.status(1).config_cluster.unwrap();
+    let [holder] = world.holders(&name)[..] else { panic!("one member") };
+    world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+    let before = view_on(&world, holder, &name).unwrap().cluster;
+    let joined = world.create(2, "metadata@later", "size=3");
+    world.cut.insert(NodeId(1));
+    world.run(150_000);
+    let failed = |note: &&String| note.contains("node 1: the configuration cluster was not written");
+    assert!(world.notes.iter().filter(failed).count() >= 2, "{:#?}", world.notes);
+    world.cut.clear();
+    world.until("the list is whole", 20_000, |world| lists(world, &name, joined.as_str()));
+    assert_eq!(view_on(&world, holder, &name).unwrap().cluster, before);
+}
+
+/// These bytes of the log rot where a configuration cluster has its only copy; what was left of it.
+fn made_anew_once_rotten(bytes: core::ops::Range<u64>) -> Option<ReplicaView> {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.status(1).config_cluster.unwrap();
+    let [rotten] = world.holders(&name)[..] else { panic!("one member") };
+    world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+    rot_log(&mut world, rotten, bytes);
+    let found = view_on(&world, rotten, &name);
+    // Something to write down, and nowhere to write it.
+    let joined = world.create(2, "metadata@later", "size=3");
+    assert!(world.holders(&joined).contains(&1));
+    let led = |world: &World| (1..=3).any(|id| view_on(world, id, &name).is_some_and(|view| view.is_leader));
+    world.until("made anew", 120_000, |world| led(world));
+    for listed in ["allocator/reference@world", joined.as_str()] {
+        world.until("the list is whole", 20_000, |world| lists(world, &name, listed));
+    }
+    world.until("known", 2_000, |world| world.status(1).config_cluster.is_some());
+    assert!(!view_on(&world, rotten, &name).is_some_and(|view| view.damaged), "the old copy is gone");
+    found
+}
+
+/// A piece of what the node's log has written becomes garbage.
+fn rot_log(world: &mut World, id: u64, bytes: core::ops::Range<u64>) {
+    world.kill(id);
+    let disk = &mut world.nodes.get_mut(&NodeId(id)).unwrap().lanes[0].disk;
+    let segment = disk.files()[0];
+    assert!(disk.written(segment) > bytes.end, "what a batch behind it proves durable");
+    bytes.step_by(SECTOR_BYTES).for_each(|offset| disk.rot_sector(segment, offset));
+    world.start(id);
+}
+
+fn lists(world: &mut World, config: &ClusterName, listed: &str) -> bool {
+    let target = KvTarget::Cluster(config.clone());
+    let answer = world.act(2, Action::KvGet { target, key: bytes(listed) });
+    answer.is_ok_and(|answer| matches!(answer.result, ActionResult::Value { value: Some(_) }))
+}
+
+fn view_on(world: &World, id: u64, name: &ClusterName) -> Option<ReplicaView> {
+    let lanes = world.nodes[&NodeId(id)].lanes.iter().filter_map(|lane| lane.core.as_ref());
+    lanes.flat_map(|core| core.lane().views()).find(|view| view.name == *name)
 }
 
 #[test]
