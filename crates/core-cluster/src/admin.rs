@@ -11,7 +11,7 @@ use crate::api::*;
 use crate::apply::{SetDefaults, SetEngine};
 use crate::buggify::Point;
 use crate::entry::BACKEND_CLUSTER;
-use crate::meta::{decode_members, encode_members, MEMBERS_MAX};
+use crate::meta::{decode_members, encode_members, ClusterMeta, MEMBERS_MAX};
 use crate::replica::Replica;
 use crate::shared::Shared;
 use crate::wire::Payload;
@@ -21,8 +21,9 @@ use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use bytes::Bytes;
+use core_log::LogEntry;
 use core_placement::Rule;
-use core_raft::{ChangeError, ChangeKind, Group, MembershipChange};
+use core_raft::{entry_kind, ChangeError, ChangeKind, Group, MembershipChange};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -38,6 +39,39 @@ const ADMIN_WAITS_MAX: usize = 256;
 pub struct ChangeContext {
     pub changes: Vec<(ChangeKind, ReplicaId)>,
     pub added: Vec<Member>,
+}
+
+impl ChangeContext {
+    /// Of a membership entry. An empty context is the library's own step out of a joint configuration.
+    pub fn of(entry: &LogEntry) -> Result<ChangeContext, DecodeError> {
+        if entry.context.is_empty() {
+            return Ok(ChangeContext::default());
+        }
+        ChangeContext::from_bytes(entry.context.clone())
+    }
+
+    /// Members as the committed entries behind `meta` change them. Who is removed jointly is one until the joint state
+    /// is left.
+    pub fn members_behind(meta: &ClusterMeta, entries: &[LogEntry]) -> Vec<Member> {
+        let mut members = meta.members.to_vec();
+        let before = &meta.membership;
+        let stays = |replica: &ReplicaId| before.voters.contains(replica) || before.learners_next.contains(replica);
+        let mut leaving: Vec<ReplicaId> =
+            before.voters_outgoing.iter().copied().filter(|replica| !stays(replica)).collect();
+        for entry in entries.iter().filter(|entry| entry.kind == entry_kind::MEMBERSHIP) {
+            // What does not decode cannot be applied either: the replica is given up when it comes to that.
+            let Ok(ChangeContext { changes, added }) = ChangeContext::of(entry) else { break };
+            let is_removed = |(kind, _): &&(ChangeKind, ReplicaId)| *kind == ChangeKind::Remove;
+            leaving.extend(changes.iter().filter(is_removed).map(|(_, replica)| *replica));
+            members.retain(|old| added.iter().all(|new| new.replica != old.replica));
+            members.extend(added);
+            if !(MembershipChange { changes }).enters_joint() {
+                members.retain(|member| !leaving.contains(&member.replica));
+                leaving.clear();
+            }
+        }
+        members
+    }
 }
 
 impl Encode for ChangeContext {

@@ -294,12 +294,7 @@ impl Replica {
 
     fn apply_membership(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<(), EngineError> {
         let corrupt = |text: String| EngineError::Corrupt(format!("membership entry {}: {text}", entry.index));
-        // An empty context is the library's own step out of a joint configuration.
-        let context = if entry.context.is_empty() {
-            ChangeContext::default()
-        } else {
-            ChangeContext::from_bytes(entry.context.clone()).map_err(|error| corrupt(error.to_string()))?
-        };
+        let context = ChangeContext::of(entry).map_err(|error| corrupt(error.to_string()))?;
         let change = MembershipChange { changes: context.changes.clone() };
         let membership = self.group.as_mut().expect("applies").apply_change(&change).map_err(corrupt)?;
         let mut members = self.meta.members.to_vec();

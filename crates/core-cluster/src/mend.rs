@@ -12,12 +12,15 @@
 //! such spans that meet tell the same value. A key that the overlay has is overwritten by the next flush: it
 //! is mended already. What does not meet is asked again: both sides apply and flush, and do meet, unless the
 //! entry that is to be applied next needs the pair; then the replica is rebuilt as soon as every other member
-//! has said so. A leader that waits for a pair gives leadership away meanwhile (`room.rs`).
+//! has said so. Members are those of now: a change of them that is committed behind the entry that waits counts,
+//! or it would wait for the word of one that is gone.
+//! A leader that waits for a pair gives leadership away meanwhile (`room.rs`).
 //!
 //! Always: no value of another index is put; a key is asked for with bounded patience where members answer,
 //! and for ever, ever more seldom, where none does (giving up then would cost a vote when votes are few).
 //! Not here: finding damage (engines, `scrub.rs`), holes in the log (`repair.rs`).
 
+use crate::admin::ChangeContext;
 use crate::api::{Member, Notice};
 use crate::meta::{LABEL_KEY, META_KEY};
 use crate::overlay::Overlay;
@@ -132,8 +135,21 @@ impl Mending {
 }
 
 impl Replica {
+    /// The other members by the newest configuration known to be committed. Who waits for a pair applies no change of
+    /// members behind it: it would wait for the word of those that are gone, and never ask who has come in their place.
+    fn others_now(&self) -> Vec<Member> {
+        let mut members = ChangeContext::members_behind(&self.meta, &self.late);
+        members.retain(|member| member.replica != self.spec.replica);
+        members
+    }
+
+    /// Who is asked: those, and who was a member where it stands; one that was removed may still be there and know.
     fn others(&self) -> Vec<Member> {
-        self.meta.members.iter().copied().filter(|member| member.replica != self.spec.replica).collect()
+        let mut others = self.others_now();
+        let now: BTreeSet<ReplicaId> = others.iter().map(|member| member.replica).collect();
+        let is_gone = |member: &&Member| member.replica != self.spec.replica && !now.contains(&member.replica);
+        others.extend(self.meta.members.iter().filter(is_gone));
+        others
     }
 
     /// These keys are damaged in its engine.
@@ -313,8 +329,10 @@ impl Replica {
     }
 
     pub fn on_pairs_reply(&mut self, shared: &mut Shared, now: Tick, from: ReplicaId, pairs: Pairs) {
-        let others: BTreeSet<ReplicaId> = self.others().iter().map(|member| member.replica).collect();
-        let Some(mending) = self.mending.as_mut().filter(|_| others.contains(&from)) else { return };
+        let is_asked = self.others().iter().any(|member| member.replica == from);
+        // Whose word is waited for.
+        let others: BTreeSet<ReplicaId> = self.others_now().iter().map(|member| member.replica).collect();
+        let Some(mending) = self.mending.as_mut().filter(|_| is_asked) else { return };
         let (own_since, own_until) = (self.durable.index, self.meta.applied);
         let meets =
             |since: LogIndex| (since <= own_until && own_since <= pairs.until) || planted(Mutant::MendFromAnyIndex);

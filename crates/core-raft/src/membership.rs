@@ -134,6 +134,11 @@ pub struct MembershipChange {
 }
 
 impl MembershipChange {
+    /// Whether it leads into a joint state: who is removed stays a member until that is left.
+    pub fn enters_joint(&self) -> bool {
+        self.to_library().enter_joint().is_some()
+    }
+
     pub(crate) fn to_library(&self) -> ConfChangeV2 {
         let mut change = ConfChangeV2::default();
         change.set_transition(ConfChangeTransition::Auto);

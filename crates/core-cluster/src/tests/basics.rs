@@ -195,7 +195,7 @@ fn a_lost_disk_comes_back_under_a_new_replica_id() {
 }
 
 /// `from` of 1, 2, 3 goes, node 4 comes.
-fn replace_member(world: &mut World, from: u64, asked: u64) {
+pub fn replace_member(world: &mut World, from: u64, asked: u64) {
     let replace = AdminCommand::ReplaceMember { from: NodeId(from), node: NodeId(4), disk: DiskId(4) };
     let mut ticket = world.submit(asked, 10_000, LocalKind::Admin(replace.clone()));
     for _ in 0..20_000 {

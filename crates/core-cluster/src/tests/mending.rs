@@ -1,13 +1,19 @@
 //! Pairs that an engine says are damaged: found by reads, by applying, by snapshots and by the scrub, and
 //! mended from the other members.
 
+use super::basics::replace_member;
 use super::harness::*;
+use crate::admin::ChangeContext;
 use crate::api::*;
+use crate::meta::ClusterMeta;
 use crate::wire::Payload;
 use base_engine::EngineRead;
-use base_types::{NodeId, ReadConsistency, WriteConsistency};
+use base_types::codec::Encode;
+use base_types::{LogIndex, NodeId, ReadConsistency, ReplicaId, Term, WriteConsistency};
 use bytes::Bytes;
 use core_backends::metadata::{Command, Reply};
+use core_log::LogEntry;
+use core_raft::{entry_kind, ChangeKind, Membership};
 
 const KEYS: usize = 40;
 
@@ -242,6 +248,30 @@ fn who_waits_for_a_pair_that_all_others_have_passed_is_rebuilt_at_once() {
 }
 
 #[test]
+fn who_waits_for_a_pair_asks_the_members_of_now_and_not_of_where_it_waits() {
+    let mut world = World::new(4, 3, 1 << 20);
+    (0..KEYS).for_each(|number| world.put(&key(number), &format!("value {number}")));
+    world.run(1_000);
+    let leader = world.leader();
+    let followers: Vec<u64> = (1..=3).filter(|node| *node != leader).collect();
+    let (victim, gone) = (followers[0], followers[1]);
+    damage(&mut world, victim, &key(5));
+    world.lost = |payload| matches!(payload, Payload::PairsRequest { .. });
+    let written = world.write(leader, 77, renew(5), WriteConsistency::Strong);
+    assert!(matches!(written, LocalOutcome::Written { .. }), "{written:?}");
+    world.run(1_000);
+    // The change of members lies behind the entry that waits: it is known here, and not applied.
+    replace_member(&mut world, gone, leader);
+    world.kill(gone);
+    assert!(world.view(victim).unwrap().members.iter().any(|member| member.node == NodeId(gone)));
+    assert_eq!(counted(&mut world, victim).replicas_rebuilt, 0);
+    world.lost = |_| false;
+    // Twice the longest pause between requests, and some.
+    world.run(15_000);
+    assert_eq!(counted(&mut world, victim).replicas_rebuilt, 1, "both members of now have passed the index");
+}
+
+#[test]
 fn a_leader_that_waits_for_a_pair_hands_over() {
     let mut world = written_out();
     let leader = world.leader();
@@ -272,4 +302,45 @@ fn a_replica_whose_own_record_rotted_is_rebuilt_and_its_node_starts() {
     let notes = world.start(NodeId(victim));
     assert!(notes.iter().any(|note| note.contains("replace")), "{notes:?}");
     assert!(world.view(victim).unwrap().damaged);
+}
+
+/// A committed change of members behind what is applied; no changes: the joint state is left.
+fn change(index: u64, changes: &[(ChangeKind, u64)], added: &[u64]) -> LogEntry {
+    let changes: Vec<(ChangeKind, ReplicaId)> = changes.iter().map(|(kind, id)| (*kind, ReplicaId(*id))).collect();
+    let leaves = changes.is_empty();
+    let context = ChangeContext { changes, added: added.iter().map(|node| member(*node)).collect() };
+    let context = if leaves { Bytes::new() } else { context.to_bytes() };
+    LogEntry { term: Term(1), index: LogIndex(index), kind: entry_kind::MEMBERSHIP, data: Bytes::new(), context }
+}
+
+#[test]
+fn who_is_removed_jointly_is_a_member_until_the_joint_state_is_left() {
+    let meta = ClusterMeta::initial(&spec(1, 3));
+    let entries = [
+        change(10, &[(ChangeKind::AddLearner, 4)], &[4]),
+        LogEntry { kind: entry_kind::NORMAL, ..change(11, &[(ChangeKind::Remove, 3)], &[]) },
+        change(12, &[(ChangeKind::AddVoter, 4), (ChangeKind::Remove, 2)], &[]),
+        change(13, &[], &[]),
+        change(14, &[(ChangeKind::Remove, 3)], &[]),
+    ];
+    let behind = |meta: &ClusterMeta, entries: &[LogEntry]| -> Vec<u64> {
+        let mut members: Vec<u64> =
+            ChangeContext::members_behind(meta, entries).iter().map(|member| member.replica.0).collect();
+        members.sort_unstable();
+        members
+    };
+    let told: Vec<Vec<u64>> = (0..=entries.len()).map(|count| behind(&meta, &entries[..count])).collect();
+    let (before, joint, after) = (vec![1, 2, 3], vec![1, 2, 3, 4], vec![1, 3, 4]);
+    assert_eq!(told, [before, joint.clone(), joint.clone(), joint.clone(), after, vec![1, 4]]);
+    // It may stand in the joint state itself.
+    let ids = |ids: &[u64]| ids.iter().map(|id| ReplicaId(*id)).collect::<Vec<_>>();
+    let membership = Membership {
+        voters: ids(&[1, 3, 4]),
+        voters_outgoing: ids(&[1, 2, 3]),
+        auto_leave: true,
+        ..Membership::default()
+    };
+    let members = (1..=4).map(member).collect();
+    let meta = ClusterMeta { membership: membership.into(), members, ..meta };
+    assert_eq!((behind(&meta, &[]), behind(&meta, &entries[3..4])), (joint, vec![1, 3, 4]));
 }
