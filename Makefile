@@ -1,7 +1,7 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
-#   make run | test | check | bench | sim SEEDS=n | sim SEED=n | mutants | fuzz | real
+#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n | mutants | fuzz | real
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
@@ -9,6 +9,8 @@ export CARGO_TERM_COLOR ?= auto
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 HIVE := $(CARGO_TARGET_DIR)/release/hive
 SEEDS ?= 6000
+# The first of them; `new`: worlds that nobody has seen.
+FROM ?= 1
 # Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one.
 MUTANT_SEEDS ?= 400
 MUTANT ?=
@@ -37,7 +39,7 @@ engine-figures: setup
 	@scripts/engine-figures.sh
 
 sim: setup
-	@scripts/sim.sh "$(SEED)" "$(SEEDS)"
+	@scripts/sim.sh "$(SEED)" "$(SEEDS)" "$(FROM)"
 
 mutants: setup
 	@scripts/mutants.sh "$(MUTANT_SEEDS)" "$(MUTANT)"

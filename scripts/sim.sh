@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# sim.sh SEED SEEDS: replays one seed, or runs every scenario and then SEEDS seeds on all cores.
+# sim.sh SEED SEEDS [FROM]: replays one seed, or runs every scenario and then SEEDS seeds from FROM (`new`: from a drawn one) on
+# all cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # What is no number is told at once, not behind a build and all scenarios.
@@ -8,10 +9,15 @@ number() {
   echo "make sim: $1 '$2' is no number from $3; write for example make sim $1=$4" >&2
   exit 2
 }
-if [ -n "$1" ]; then number SEED "$1" 0 17; else number SEEDS "$2" 1 500; fi
+from="${3:-1}"
+# Seeds that were made to pass one by one no longer tell what others do: drawn ones do.
+[ "$from" = new ] && from=$((RANDOM * 1000000 + RANDOM * 100 + 10000))
+if [ -n "$1" ]; then number SEED "$1" 0 17; else number SEEDS "$2" 1 500 && number FROM "$from" 0 new; fi
 cargo build --quiet --profile sim --locked --package proof-sim
 sim="${CARGO_TARGET_DIR:-target}/sim/proof-sim"
 if [ -n "$1" ]; then exec "$sim" replay "$1"; fi
 "$sim" scenario crates/proof-sim/scenarios/*.toml
 # The range leaves its end out: exactly SEEDS seeds.
-exec "$sim" run --seeds "1..$((10#$2 + 1))" --jobs "${SIM_JOBS:-$(nproc)}"
+range="$((10#$from))..$((10#$from + 10#$2))"
+echo "seeds $range"
+exec "$sim" run --seeds "$range" --jobs "${SIM_JOBS:-$(nproc)}"
