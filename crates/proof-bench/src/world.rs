@@ -215,8 +215,9 @@ mod tests {
 
     #[test]
     fn what_a_benchmark_starts_ends_with_it() {
-        let mut child =
-            std::thread::spawn(|| spawn_bound(Command::new("sleep").arg("60")).unwrap()).join().expect("it was started");
+        let mut child = std::thread::spawn(|| spawn_bound(Command::new("sleep").arg("60")).unwrap())
+            .join()
+            .expect("it was started");
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
     }
