@@ -65,6 +65,7 @@ impl Answered {
     /// Nobody can tell the value that the next entry needs, though somebody has a newer one.
     fn is_hopeless(&self, others: &BTreeSet<ReplicaId>) -> bool {
         !self.passed_by.is_empty()
+            && !others.is_empty()
             && others.iter().all(|other| self.passed_by.contains(other) || self.damaged_on.contains(other))
     }
 }

@@ -4,14 +4,14 @@
 //!   Waiting ──map knows this node──▶ Seeking ──found or made──▶ Ready ──▶ list kept, missing ones nudged
 //!                                      └──no other chassis──▶ Impossible (retried every minute)
 //!
-//! One that answers nothing for a minute although most of its members are up (its only copy rotted, or most of three did) is
-//! made anew, as one is whose members lost their disks.
+//! One that answers nothing for a minute although most of its members are up and in reach (its only copy rotted, or most of three
+//! did) is made anew, as one is whose members lost their disks.
 //!
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (recruits.rs).
 
 use crate::director::{Director, TimerKey, Turn};
-use crate::flows::config::{ConfigFlow, Lost, SILENT};
+use crate::flows::config::{is_silence, ConfigFlow, Lost, SILENT};
 use crate::operation::{Operation, Owner};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
@@ -44,6 +44,10 @@ const GROW_EVERY: Duration = Duration::from_secs(10);
 /// One that answers nothing for this long is asked once more, and then made anew: longer than elections, restarts and most
 /// outages of a network take.
 const SILENT_MAX: Duration = Duration::from_secs(60);
+/// And where what it lists has not been read since the start: leaders may not have taken all of it back by themselves.
+const SILENT_UNREAD_MAX: Duration = Duration::from_secs(120);
+/// Failures further apart tell of no silence: something may have been answered between, had it been asked.
+const SILENT_GAP_MAX: Duration = Duration::from_secs(30);
 /// Members wanted.
 const SIZE: usize = 3;
 
@@ -96,8 +100,8 @@ pub struct ConfigCluster {
     pub recheck: bool,
     /// Has been ready with nothing missing; looking again later does not take that back.
     complete: bool,
-    /// Since when it has answered nothing that it was asked.
-    silent_since: Option<Tick>,
+    /// Since when it has answered nothing that it was asked, one question soon after the other; and the last of them.
+    silent: Option<(Tick, Tick)>,
     writing: Option<Vec<(ClusterName, Option<Joined>)>>,
     nudged: BTreeSet<ClusterName>,
     last_failure: Option<String>,
@@ -129,12 +133,16 @@ impl ConfigCluster {
 
     /// It was asked, and did or did not answer.
     fn heard(&mut self, now: Tick, answered: bool) {
-        self.silent_since = self.silent_since.or(Some(now)).filter(|_| !answered);
+        let since = self.silent.filter(|(_, last)| now.since(*last) <= SILENT_GAP_MAX).map_or(now, |(since, _)| since);
+        self.silent = (!answered).then_some((since, now));
     }
 
-    /// Whether it may be made anew for its silence: only while nothing is missing, for what it lists is then here.
+    /// Whether it may be made anew for its silence. Not while something is missing: what has been read of it is then not all here.
     fn is_silent(&self, now: Tick) -> bool {
-        self.missing.is_empty() && self.silent_since.is_some_and(|since| now.since(since) >= SILENT_MAX)
+        let most = if self.complete { SILENT_MAX } else { SILENT_UNREAD_MAX };
+        // A write under way may yet be told done of the one that is gone.
+        let free = self.missing.is_empty() && self.writing.is_none();
+        free && self.silent.is_some_and(|(since, _)| now.since(since) >= most)
     }
 
     /// For `Status`.
@@ -232,7 +240,11 @@ impl Director {
         let disks =
             self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
         let grows = self.config_cluster.complete && self.config_cluster.missing.is_empty() && size == SIZE;
-        let silent = self.config_cluster.is_silent(turn.now);
+        let silent = self.config_cluster.is_silent(turn.now).then(|| {
+            // What is made in its place begins with no silence.
+            self.config_cluster.silent = None;
+            self.nodes.map.records().map(|record| record.node).filter(|node| self.is_up(*node)).collect()
+        });
         let lost = Lost { disks, gone: self.gone_nodes(turn.now), too_small: if grows { SIZE } else { 0 }, silent };
         let flow = ConfigFlow::new(name, self.config.node, rule, regional, lost);
         self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
@@ -336,7 +348,9 @@ impl Director {
             // Deleted and made anew, or by hand: it is sought again.
             Err(failure) if failure.refusal.code == "UnknownCluster" => self.config_cluster.state = State::Waiting,
             Err(failure) => {
-                self.config_cluster.heard(turn.now, false);
+                if is_silence(&failure.refusal) {
+                    self.config_cluster.heard(turn.now, false);
+                }
                 turn.note(
                     crate::api::NoteLevel::Info,
                     format!("the configuration cluster was not written: {}", failure.refusal),

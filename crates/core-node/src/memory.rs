@@ -7,7 +7,7 @@
 //! know: every disk is in order by itself. So whoever has heard of a later batch takes nothing from it.
 //!
 //! A member of a cluster of one needs nobody to lead it. So a lane says something to every lane of a peer as soon as
-//! they are connected, and not only with its next heartbeat: it is told before it may lead.
+//! they are connected, and not only with its next heartbeat: it is mostly told before it may lead.
 //!
 //! Always: a late frame of an earlier boot harms nobody: it is dropped, and the word about it meets no
 //! such boot. Soft state: peers that were restarted since have forgotten as well (docs/proof/simulation.md).

@@ -48,6 +48,8 @@ struct World {
     wires: BTreeMap<(Tick, u64), Wire>,
     sequence: u64,
     cut: BTreeSet<NodeId>,
+    /// Pairs of which the one hears nothing of the other.
+    cut_pairs: BTreeSet<(NodeId, NodeId)>,
     replies: BTreeMap<Ticket, Response>,
     notes: Vec<String>,
     members: u64,
@@ -84,6 +86,7 @@ impl World {
             wires: BTreeMap::new(),
             sequence: 0,
             cut: BTreeSet::new(),
+            cut_pairs: BTreeSet::new(),
             replies: BTreeMap::new(),
             notes: Vec::new(),
             members,
@@ -191,7 +194,8 @@ impl World {
             let slot = &mut self.nodes.get_mut(&id).unwrap().lanes[usize::from(lane.0)];
             match effect {
                 Effect::Send { to, lane, frame } => {
-                    if !self.cut.contains(&id) && !self.cut.contains(&to) && self.nodes.contains_key(&to) {
+                    let cut = self.cut_pairs.contains(&(id.min(to), id.max(to)));
+                    if !cut && !self.cut.contains(&id) && !self.cut.contains(&to) && self.nodes.contains_key(&to) {
                         self.send(to, lane, Event::Frame { from: id, frame });
                     }
                 }

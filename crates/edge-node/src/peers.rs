@@ -11,7 +11,8 @@
 //!
 //! Always: mutual TLS (`tls.rs`), then a hello that the certificate must bear out; frames may be lost,
 //! never altered or handed to another lane; a connection that is silent for `SILENCE_MAX` is dead.
-//! `PeerUp` when the first connection with a node (either way) is up, `PeerDown` when the last has gone.
+//! `PeerUp` when the first connection with a node (either way) is up, and when the dialled one is: what is then said leaves at
+//! once. `PeerDown` when the last has gone. Who is dialled by a peer dials it without a further pause.
 //! Not here: what is in a frame (core-node).
 
 pub mod accept;
@@ -178,6 +179,9 @@ impl PeerSet {
         let was_up = self.is_up(node);
         if up {
             self.outgoing_up.borrow_mut().insert(node);
+            if was_up {
+                self.door.push(Event::PeerUp { node });
+            }
         } else {
             self.outgoing_up.borrow_mut().remove(&node);
         }
@@ -187,6 +191,10 @@ impl PeerSet {
     /// A connection the other dialled, accepted on this thread, came up or went.
     pub fn incoming(&self, node: NodeId, up: bool) {
         let was_up = self.is_up(node);
+        if let Some(link) = self.links.borrow().get(&node).filter(|_| up) {
+            // Only who pauses just then is meant: nothing is kept for a later pause.
+            link.returned.notify_waiters();
+        }
         {
             let mut incoming = self.incoming.borrow_mut();
             let count = incoming.entry(node).or_default();

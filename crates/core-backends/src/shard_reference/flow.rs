@@ -17,11 +17,11 @@ use crate::shard::{
 use bytes::Bytes;
 
 /// So many doubled writes behind, a source may be frozen: the rest is one small step. Where more than this come in during every
-/// round (many writers, far away), whoever runs the flow is content with more, up to the other.
+/// round (many writers, far away), whoever runs the flow is content with more, up to the other: writers wait for the rest.
 pub const FEED_CLOSE: u64 = 64;
-pub const FEED_CLOSE_MAX: u64 = 16 * FEED_WRITES as u64;
+pub const FEED_CLOSE_MAX: u64 = 2 * FEED_WRITES as u64;
 /// Writes of which one page of a feed tells at most; each changes some four rows.
-const FEED_WRITES: u32 = STEP_ROWS_MAX / 4;
+pub const FEED_WRITES: u32 = STEP_ROWS_MAX / 4;
 /// How long a source stands still for its cut-over where rounds are quick; whoever runs the flow tells it a longer time where
 /// they are not. A runner that dies frees it so.
 pub const CUT_FREEZE_MS: u32 = 1_000;

@@ -42,8 +42,9 @@ pub struct Lost {
     pub gone: BTreeSet<NodeId>,
     /// With fewer members than this it is made anew; zero: never for that.
     pub too_small: usize,
-    /// It has answered nothing for so long that one more question without an answer is enough.
-    pub silent: bool,
+    /// It has answered nothing for so long that one more question without an answer is enough, if most of its members are among
+    /// these, which are up and in reach.
+    pub silent: Option<BTreeSet<NodeId>>,
 }
 
 /// See the file's header.
@@ -172,7 +173,7 @@ impl ConfigFlow {
                 }))
             }
             Ok(_) => Step::Done(confused("configuration cluster")),
-            Err(failure) if failure.refusal.kind == ErrorKind::Unavailable => self.on_silence(failure.refusal),
+            Err(failure) if is_silence(&failure.refusal) => self.on_silence(failure.refusal),
             Err(failure) => Step::Done(Err(failure)),
         }
     }
@@ -181,17 +182,22 @@ impl ConfigFlow {
     /// tells: that a cluster whose members are up has no leader for so long is all that is seen of it from here.
     fn on_silence(&mut self, refusal: Refusal) -> Step {
         // Once: what is made in its place has been silent for no time.
-        let silent = core::mem::take(&mut self.lost.silent);
-        let up = |member: &&reference::ClusterMember| self.lost.disks.contains_key(&member.node);
-        // With a majority up it could have elected, and its removal is acknowledged.
+        let in_reach = core::mem::take(&mut self.lost.silent).unwrap_or_default();
+        let answers = |member: &&reference::ClusterMember| in_reach.contains(&member.node);
+        // With a majority up and in reach it could have elected and answered, and its removal is acknowledged.
         let can_go = |record: &reference::ClusterRecord| {
-            silent && record.members.iter().filter(up).count() * 2 > record.members.len()
+            record.members.iter().filter(answers).count() * 2 > record.members.len()
         };
         match self.found.take().filter(can_go) {
             Some(record) => self.drop_it(record.generation),
             None => Step::Done(Err(Refusal::new(refusal.kind, SILENT, refusal.message).into())),
         }
     }
+}
+
+/// Whether a question was left without an answer by the cluster itself. A pair that is damaged for good is no better than none.
+pub fn is_silence(refusal: &Refusal) -> bool {
+    matches!(refusal.kind, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Corrupt)
 }
 
 impl Planner for ConfigFlow {

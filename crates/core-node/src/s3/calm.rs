@@ -9,8 +9,8 @@
 //!            ▲         └─▶ slower ─┐
 //!            └─────────────────────┘ until one is quick, or it has been waited for too long
 //!
-//!   what came in during a round of the feed ─▶ few: it may be frozen ─▶ many, and as many as in the round before, for a second:
-//!                                                                       twice as many will do
+//!   left behind a round of the feed ─▶ few: it may be frozen
+//!                                   └▶ many, and hardly fewer than behind the round before, for a second: twice as many will do
 //! ```
 //!
 //! Always: what was waited for goes on after a bounded time, calm or not: a node that is never idle must have its
@@ -19,7 +19,7 @@
 
 use base_types::Tick;
 use core::time::Duration;
-use core_backends::shard_reference::flow::{FEED_CLOSE, FEED_CLOSE_MAX};
+use core_backends::shard_reference::flow::{FEED_CLOSE, FEED_CLOSE_MAX, FEED_WRITES};
 
 /// Answers that take so much longer than the quickest of this flow wait behind clients' requests.
 const LATE_MS: u64 = 3;
@@ -32,7 +32,7 @@ const COPY_WAIT: Duration = Duration::from_millis(150);
 const FREEZE_WAIT: Duration = Duration::from_secs(3);
 /// For so long it is only looked how quick they are; engines write every second or two, and rounds are slow then.
 const FREEZE_LOOK: Duration = Duration::from_millis(1_000);
-/// For so long rounds of the feed leave no fewer writes, before as many again will do: among quick rounds there is often one with few.
+/// For so long rounds of the feed leave hardly fewer writes, before as many again will do: among quick rounds there is often one with few.
 const CLOSE_LOOK: Duration = Duration::from_secs(1);
 /// A round that is quick enough in any case: so many more of them take no longer than writers should wait.
 const ROUND_QUICK: Duration = Duration::from_millis(8);
@@ -94,10 +94,11 @@ impl Closing {
         self.close
     }
 
-    /// A round of the feed has left so many writes: those that came in meanwhile. Where rounds leave ever fewer it is on its way
-    /// to the end; where they do not, it will never be nearer than that.
+    /// A round of the feed has left so many writes. Where rounds leave clearly fewer (by a half, or by half a page, for no round takes
+    /// more than a page) it is on its way to the end; where they do not, it will never be nearer than that.
     pub(crate) fn on_feed(&mut self, now: Tick, left: u64) {
-        let level = left > self.close && left > self.left / 2;
+        let gained = self.left.saturating_sub(left);
+        let level = left > self.close && left > self.left / 2 && gained < u64::from(FEED_WRITES) / 2;
         self.left = left;
         if !level {
             self.level_since = None;
@@ -182,8 +183,9 @@ mod tests {
     #[test]
     fn who_is_written_to_all_the_time_is_frozen_with_more_left_to_do() {
         let (mut closing, mut now) = (Closing::default(), Tick(0));
-        // A long way to go, half of it in each round.
-        for left in [80_000, 40_000, 20_000, 10_000, 5_000, 2_500, 1_250, 600] {
+        // A long way to go, most of a page in each round.
+        let rest = (0..20).map(|round| 12_600 - round * 600);
+        for left in [20_000, 19_000].into_iter().chain(rest).chain([600]) {
             now = now + ms(700);
             closing.on_feed(now, left);
             assert_eq!(closing.close(), FEED_CLOSE);

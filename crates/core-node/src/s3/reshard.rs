@@ -31,7 +31,7 @@ use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState, FREEZE_MS_MAX};
 use core_backends::shard_reference::flow::{
     copies, cursor_of, decide_all, export_query, feed_part, feed_query, feeds_left, freezes, gives_up, import_of,
-    most_behind, sum_beside, Seen, Step, CUT_FREEZE_MS,
+    most_behind, sum_beside, Seen, Step, CUT_FREEZE_MS, FEED_WRITES,
 };
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
 
@@ -423,7 +423,8 @@ impl FlowRun {
     /// How long the next freeze is to last.
     fn choose_freeze(&mut self, context: &mut PlanContext<'_>) {
         let again = core::mem::take(&mut self.stood);
-        self.freeze_ms = freeze_ms(self.freeze_ms, self.feed_round, again);
+        let left = self.view.as_ref().map_or(0, |view| most_behind(&view.flow, &view.sources, &view.targets));
+        self.freeze_ms = freeze_ms(self.freeze_ms, self.feed_round, left, again);
         if again {
             self.in_vain += 1;
             let counters = &mut context.s3.counters;
@@ -673,10 +674,12 @@ impl FlowRun {
     }
 }
 
-/// How long the next freeze lasts at most. Behind it come three rounds until the cut-over, each as long as one of the feed;
-/// one that was not enough (`again`) is doubled. Far away, or behind busy nodes, a second is over before.
-fn freeze_ms(last: u64, feed_round: Option<Duration>, again: bool) -> u64 {
-    let rounds = feed_round.map_or(0, |round| round.as_millis() as u64 * ROUNDS_FROZEN);
+/// How long the next freeze lasts at most. Behind it come three rounds until the cut-over, and one for each page of the feed that is
+/// `left` but for the last, each as long as one of the feed; one that was not enough (`again`) is doubled. Far away, or behind busy
+/// nodes, a second is over before.
+fn freeze_ms(last: u64, feed_round: Option<Duration>, left: u64, again: bool) -> u64 {
+    let rounds = ROUNDS_FROZEN + left / u64::from(FEED_WRITES);
+    let rounds = feed_round.map_or(0, |round| round.as_millis() as u64 * rounds);
     let last = if again { last * 2 } else { last };
     last.max(u64::from(CUT_FREEZE_MS) + rounds).min(FREEZE_MS_MAX)
 }

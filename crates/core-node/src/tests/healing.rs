@@ -118,7 +118,7 @@ fn a_node_that_starts_beside_a_rotten_configuration_cluster_is_ready_in_the_end(
     world.start(1);
     world.run(30_000);
     assert!(!world.status(1).ready, "it may yet answer");
-    world.until("ready", 90_000, |world| world.status(1).ready);
+    world.until("ready", 180_000, |world| world.status(1).ready);
     assert_eq!(world.status(1).config_cluster, Some(name));
 }
 
@@ -138,6 +138,32 @@ fn a_configuration_cluster_that_answers_again_after_minutes_is_kept() {
     world.cut.clear();
     world.until("the list is whole", 20_000, |world| lists(world, &name, joined.as_str()));
     assert_eq!(view_on(&world, holder, &name).unwrap().cluster, before);
+}
+
+/// The node map says that its holder is up, and so it is; only this node does not reach it.
+#[test]
+fn a_configuration_cluster_out_of_reach_of_its_node_alone_is_kept() {
+    for told in [true, false] {
+        let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+        world.ready();
+        let name = world.status(1).config_cluster.unwrap();
+        let [holder] = world.holders(&name)[..] else { panic!("one member") };
+        world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+        let life = |world: &World| {
+            (2..=3).filter_map(|id| view_on(world, id, &name)).map(|view| view.generation.0).max().unwrap()
+        };
+        let before = life(&world);
+        world.cut_pairs.insert((NodeId(1), NodeId(holder)));
+        if told {
+            world.tell_all(NodeId(1), || Event::PeerDown { node: NodeId(holder) });
+            world.tell_all(NodeId(holder), || Event::PeerDown { node: NodeId(1) });
+        }
+        let _something_to_write_down = world.create(2, "metadata@later", "size=3");
+        world.run(300_000);
+        // Where no connection tells, it is made anew where it may be reached, and not without a minute of silence between.
+        let lives = life(&world) - before;
+        assert!(if told { lives == 0 } else { lives <= 5 }, "{lives} lives more in five minutes, told: {told}");
+    }
 }
 
 /// These bytes of the log rot where a configuration cluster has its only copy; what was left of it.

@@ -50,6 +50,7 @@ pub async fn run(set: Rc<PeerSet>, link: Rc<Link>) {
         tokio::select! {
             () = tokio::time::sleep(set.jitter.around(pause)) => {}
             () = link.moved.notified() => {}
+            () = link.returned.notified() => pause = REDIAL_FIRST,
         }
         pause = (pause * 2).min(REDIAL_LAST);
     }

@@ -24,6 +24,8 @@ pub struct Link {
     pub wake: Notify,
     /// The address has changed.
     pub moved: Notify,
+    /// The peer has dialled this node: it is there again.
+    pub returned: Notify,
     address: RefCell<String>,
     queue: RefCell<VecDeque<(LaneId, Bytes)>>,
     bytes: Cell<usize>,
@@ -39,6 +41,7 @@ impl Link {
             node,
             wake: Notify::new(),
             moved: Notify::new(),
+            returned: Notify::new(),
             address: RefCell::new(address),
             queue: RefCell::default(),
             bytes: Cell::new(0),

@@ -204,6 +204,8 @@ fn two_nodes_find_each_other_lose_each_other_and_find_again() {
         vec![to_one(), Effect::Send { to: NodeId(1), lane: LaneId(0), frame: Bytes::from_static(b"abc") }],
     );
     assert_eq!(expect(&one_events, "frame"), "frame 2 3");
+    // Told when it was dialled, and again now that what it says leaves at once.
+    expect(&two_events, "up 1");
     // The same port again, as a restarted node would have it.
     second.peer_listen = two.peer_address();
     two.stop().unwrap();
