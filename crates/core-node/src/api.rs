@@ -177,7 +177,7 @@ pub enum Event {
         from: NodeId,
         frame: Bytes,
     },
-    /// A connection to a peer came up, or all of them went down.
+    /// A connection to a peer came up: the first one, and then the one this node dialled; or all of them went down.
     PeerUp {
         node: NodeId,
     },
