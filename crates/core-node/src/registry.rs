@@ -4,7 +4,8 @@
 //!   load the allocator's records ─▶ note heartbeats ─▶ register and report what changed, once a heartbeat
 //!
 //! Always: at most `REGISTRATIONS_MAX` registrations and one report at a time; what could not be written is
-//! written with a later heartbeat. Not here: the map itself (core-placement), heartbeats (nodes.rs).
+//! written with a later heartbeat; where the allocator's records say otherwise than the map they are written anew: what a leader
+//! before this one wrote last, or late, would stand for ever. Not here: the map itself (core-placement), heartbeats (nodes.rs).
 
 use crate::api::NoteLevel;
 use crate::director::{Director, Turn};
@@ -201,8 +202,9 @@ impl Director {
             (RegistryWork::Changes, reply) => {
                 authority.asking_changes = false;
                 let loaded = authority.loading.is_none();
-                if let (Ok((Reply::Nodes { forgotten, version, .. }, _)), true) = (reply, loaded) {
+                if let (Ok((Reply::Nodes { records, forgotten, version, .. }, _)), true) = (reply, loaded) {
                     authority.loaded_until = version;
+                    self.note_disagreements(&records);
                     self.on_forgotten(turn, &forgotten);
                 }
             }
@@ -243,12 +245,79 @@ impl Director {
         let changes: Vec<MapChange> =
             loaded.iter().filter(differs).map(|record| MapChange::Joined(record.node)).collect();
         self.on_map_changes(turn, changes);
+        self.note_disagreements(&loaded);
         let record = self.own_record();
         self.note_alive(turn, &record);
         self.write_registry(turn);
+    }
+
+    /// The allocator's records, as they are or were a moment ago, are compared with the map.
+    fn note_disagreements(&mut self, records: &[NodeRecord]) {
+        let Some(authority) = self.nodes.authority.as_mut() else { return };
+        for told in records {
+            let Some(known) = self.nodes.map.get(told.node) else { continue };
+            match disagreement(known, told) {
+                Some(MapChange::Down(node)) => authority.to_report.insert(node),
+                Some(_) => authority.to_register.insert(told.node),
+                None => continue,
+            };
+        }
+    }
+}
+
+/// What must be written for the allocator to hold what the map does. Scores drift apart between reports, and are none of it; who
+/// is being decommissioned is the allocator's own to say.
+fn disagreement(known: &NodeRecord, told: &NodeRecord) -> Option<MapChange> {
+    let node = known.node;
+    let told = NodeRecord { draining: known.draining, ..told.clone() };
+    match (known.up, told.up) {
+        _ if !known.same_facts(&told) => Some(MapChange::Facts(node)),
+        (true, false) => Some(MapChange::Up(node)),
+        (false, true) => Some(MapChange::Down(node)),
+        _ => None,
     }
 }
 
 fn report_of(record: &NodeRecord) -> Report {
     Report { node: record.node, up: record.up, score: record.score, clusters: record.clusters, leaders: record.leaders }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base_types::{BootId, DiskId};
+    use core_placement::Labels;
+
+    #[test]
+    fn what_the_allocator_holds_otherwise_is_written_anew() {
+        let labels = Labels { region: "r".into(), az: "1".into(), rack: "1".into(), chassis: "c".into() };
+        let known = NodeRecord {
+            node: NodeId(3),
+            disk: DiskId(7),
+            boot: BootId(1),
+            labels,
+            peer_address: "p".into(),
+            http_address: "h".into(),
+            lanes: 1,
+            version: "1".into(),
+            engines: vec!["lmdb".into()],
+            score: 10,
+            clusters: 1,
+            leaders: 1,
+            up: true,
+            draining: false,
+        };
+        let told = |change: fn(&mut NodeRecord)| {
+            let mut told = known.clone();
+            change(&mut told);
+            disagreement(&known, &told)
+        };
+        assert_eq!(told(|told| told.score = 900), None);
+        assert_eq!(told(|told| told.draining = true), None);
+        // Called down by a leader that is no more, or whose word came late.
+        assert_eq!(told(|told| told.up = false), Some(MapChange::Up(NodeId(3))));
+        assert_eq!(told(|told| told.disk = DiskId(6)), Some(MapChange::Facts(NodeId(3))));
+        let known = NodeRecord { up: false, ..known };
+        assert_eq!(disagreement(&known, &NodeRecord { up: true, ..known.clone() }), Some(MapChange::Down(NodeId(3))));
+    }
 }
