@@ -76,7 +76,7 @@ impl Calm {
 pub(crate) struct Closing {
     since: Option<Tick>,
     best: Option<Duration>,
-    /// So many doubled writes behind will do; so many were left behind the last round, and how long rounds have left no fewer.
+    /// So many doubled writes behind will do; so many were left behind the last round, and since when rounds have left hardly fewer.
     close: u64,
     left: u64,
     level_since: Option<Tick>,

@@ -1,6 +1,8 @@
 //! Lost disks, lost flows, blank starts.
 
 use super::*;
+use base_engine::{Direction, EngineRead, KeyRange};
+use core::ops::ControlFlow;
 use core_cluster::api::ReplicaView;
 use core_log::testing::SECTOR_BYTES;
 
@@ -109,10 +111,7 @@ fn a_configuration_cluster_whose_only_record_rotted_is_made_anew() {
 /// It cannot read what it had joined, and waits for that no longer than for a cluster it writes to.
 #[test]
 fn a_node_that_starts_beside_a_rotten_configuration_cluster_is_ready_in_the_end() {
-    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
-    world.ready();
-    let name = world.status(1).config_cluster.unwrap();
-    let [rotten] = world.holders(&name)[..] else { panic!("one member") };
+    let (mut world, name, rotten) = listed_elsewhere();
     rot_log(&mut world, rotten, 52 << 10..60 << 10);
     world.kill(1);
     world.start(1);
@@ -122,13 +121,33 @@ fn a_node_that_starts_beside_a_rotten_configuration_cluster_is_ready_in_the_end(
     assert_eq!(world.status(1).config_cluster, Some(name));
 }
 
+/// It takes writes, and the one pair of its list that rotted has no other copy.
+#[test]
+fn a_node_whose_list_has_a_rotten_pair_is_ready_in_the_end() {
+    let (mut world, name, holder) = listed_elsewhere();
+    // Its engine has it, and no overlay.
+    world.run(2_000);
+    let space = view_on(&world, holder, &name).unwrap().space;
+    let engine = world.nodes[&NodeId(holder)].lanes[0].engine.clone();
+    let mut keys = Vec::new();
+    engine
+        .range(space, KeyRange::ALL, Direction::Forward, &mut |key, _| {
+            keys.extend(key.ends_with(b"allocator/reference@world").then(|| key.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(keys.len() == 1 && engine.damage(space, &keys[0]));
+    world.kill(1);
+    world.start(1);
+    world.run(30_000);
+    assert!(!world.status(1).ready, "it may yet be mended");
+    world.until("ready", 180_000, |world| world.status(1).ready);
+    world.until("the list is whole", 20_000, |world| lists(world, &name, "allocator/reference@world"));
+}
+
 #[test]
 fn a_configuration_cluster_that_answers_again_after_minutes_is_kept() {
-    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
-    world.ready();
-    let name = world.status(1).config_cluster.unwrap();
-    let [holder] = world.holders(&name)[..] else { panic!("one member") };
-    world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+    let (mut world, name, holder) = listed_elsewhere();
     let before = view_on(&world, holder, &name).unwrap().cluster;
     let joined = world.create(2, "metadata@later", "size=3");
     world.cut.insert(NodeId(1));
@@ -144,11 +163,7 @@ fn a_configuration_cluster_that_answers_again_after_minutes_is_kept() {
 #[test]
 fn a_configuration_cluster_out_of_reach_of_its_node_alone_is_kept() {
     for told in [true, false] {
-        let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
-        world.ready();
-        let name = world.status(1).config_cluster.unwrap();
-        let [holder] = world.holders(&name)[..] else { panic!("one member") };
-        world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+        let (mut world, name, holder) = listed_elsewhere();
         let life = |world: &World| {
             (2..=3).filter_map(|id| view_on(world, id, &name)).map(|view| view.generation.0).max().unwrap()
         };
@@ -168,11 +183,7 @@ fn a_configuration_cluster_out_of_reach_of_its_node_alone_is_kept() {
 
 /// These bytes of the log rot where a configuration cluster has its only copy; what was left of it.
 fn made_anew_once_rotten(bytes: core::ops::Range<u64>) -> Option<ReplicaView> {
-    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
-    world.ready();
-    let name = world.status(1).config_cluster.unwrap();
-    let [rotten] = world.holders(&name)[..] else { panic!("one member") };
-    world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+    let (mut world, name, rotten) = listed_elsewhere();
     rot_log(&mut world, rotten, bytes);
     let found = view_on(&world, rotten, &name);
     // Something to write down, and nowhere to write it.
@@ -186,6 +197,16 @@ fn made_anew_once_rotten(bytes: core::ops::Range<u64>) -> Option<ReplicaView> {
     world.until("known", 2_000, |world| world.status(1).config_cluster.is_some());
     assert!(!view_on(&world, rotten, &name).is_some_and(|view| view.damaged), "the old copy is gone");
     found
+}
+
+/// A world of three, the first node's configuration cluster, and who has its only copy.
+fn listed_elsewhere() -> (World, ClusterName, u64) {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.status(1).config_cluster.unwrap();
+    let [holder] = world.holders(&name)[..] else { panic!("one member") };
+    world.until("the list is kept", 10_000, |world| lists(world, &name, "allocator/reference@world"));
+    (world, name, holder)
 }
 
 /// A piece of what the node's log has written becomes garbage.
