@@ -10,6 +10,10 @@ hunt="$CARGO_TARGET_DIR/sim/proof-sim-mutants"
 mv "$CARGO_TARGET_DIR/sim/proof-sim" "$hunt"
 only=()
 if [ -n "${2:-}" ]; then only=(--only "$2"); fi
-# The shards' mutants are hunted by their own crate as well: a few of them no story of the simulator leads to.
-if [ -z "${2:-}" ]; then cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored; fi
+# A few mutants no story of the simulator leads to: their own crate hunts them (the shards', all of theirs).
+if [ -z "${2:-}" ]; then
+  cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored
+  cargo test --quiet --locked --package core-cluster --features mutants --lib -- --ignored every_planted_bug_is_noticed
+  cargo test --quiet --locked --package core-node --features mutants --lib -- --ignored the_planted_bug_is_noticed
+fi
 exec nice -n 10 "$hunt" mutants --seeds "$1" --table "${TABLE:-$CARGO_TARGET_DIR/mutants.md}" "${only[@]}"

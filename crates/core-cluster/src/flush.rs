@@ -1,9 +1,14 @@
 //! Writing overlays out, and everything else an engine's thread does for the lane.
 //!
-//! One job an engine is out at a time, in order; a flush takes the overlays of all its dirty clusters in
+//! One job an engine is out at a time; a flush takes the overlays of all its dirty clusters in
 //! one atomic, durable batch. When it is done each cluster's durable index rises and its log may be cut.
 //!
-//! Always: the log is cut only up to what a finished flush holds; a flush that failed for want of room
+//! ```text
+//!   urgent   flushes, snapshots' chunks, layers to let go of    in order; first
+//!   lazy     spaces to drop, chunk by chunk; parts of a scrub   one after URGENT_IN_A_ROW_MAX urgent ones
+//! ```
+//!
+//! Always: a space is never dropped before a write that was queued earlier; the log is cut only up to what a finished flush holds; a flush that failed for want of room
 //! is repeated unchanged, writes being refused meanwhile; any other failure ends the lane.
 
 use crate::api::{EngineAnswer, EngineJob, EngineWork, Flush};
@@ -28,6 +33,9 @@ use std::time::Duration;
 const DROP_PAIRS: usize = 2_000;
 /// Layers with fewer pairs are let go of at once: a job takes longer.
 const FORGET_PAIRS_MIN: usize = 256;
+/// So many urgent jobs go out in a row while lazy ones wait; then one lazy job. So a flush waits for two chunks of drops
+/// at most, and drops make headway under endless flushes.
+const URGENT_IN_A_ROW_MAX: u32 = 4;
 /// A flush that found the disk full is repeated after this long.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -62,25 +70,45 @@ struct Job {
 #[derive(Default)]
 struct Queue {
     out: Option<Job>,
-    waiting: VecDeque<Job>,
+    urgent: VecDeque<Job>,
+    lazy: VecDeque<Job>,
+    /// Urgent jobs that went out since a lazy one did.
+    in_a_row: u32,
     /// A flush that found no room, and when it is tried again. What makes room may go before it.
     starved: Option<(Tick, Job)>,
     flushing: bool,
 }
 
 impl Queue {
-    /// The next job to go out. While a flush waits for room, the others pass it, but for drops of spaces it
-    /// would write to again.
+    /// The next job to go out. While a flush waits for room, the others pass it: drops first, since they make room, but
+    /// for those of spaces it would write to again.
     fn take(&mut self, now: Tick) -> Option<Job> {
         if let Some((_, job)) = self.starved.take_if(|(at, _)| *at <= now) {
             return Some(job);
         }
-        let passes = |job: &Job| match (&self.starved, &job.work) {
+        let lazy = self.next_lazy();
+        let its_turn = self.in_a_row >= URGENT_IN_A_ROW_MAX || self.starved.is_some() || self.urgent.is_empty();
+        if let Some(at) = lazy.filter(|_| its_turn) {
+            self.in_a_row = 0;
+            return self.lazy.remove(at);
+        }
+        self.in_a_row += u32::from(!self.urgent.is_empty());
+        self.urgent.pop_front()
+    }
+
+    /// The first lazy job that may go: no older write waits that could be for the same space.
+    fn next_lazy(&self) -> Option<usize> {
+        let oldest_write = self.urgent.front().map_or(u64::MAX, |job| job.number);
+        let may_go = |job: &Job| match (&self.starved, &job.work) {
+            _ if job.number > oldest_write && !planted(Mutant::DropsOvertakeWrites) => false,
             (Some((_, flush)), EngineWork::DropSpace { space, .. }) => !flush.target.writes_to(*space),
             _ => true,
         };
-        let at = self.waiting.iter().position(passes)?;
-        self.waiting.remove(at)
+        self.lazy.iter().position(may_go)
+    }
+
+    fn len(&self) -> usize {
+        self.urgent.len() + self.lazy.len() + usize::from(self.out.is_some()) + usize::from(self.starved.is_some())
     }
 }
 
@@ -108,15 +136,28 @@ impl Ended {
 impl Jobs {
     pub fn sizes(&self, sizes: &mut Sizes) {
         for queue in self.queues.values() {
-            let count = queue.waiting.len() + usize::from(queue.out.is_some());
-            sizes.passing("engine jobs, an engine", count, ENGINE_JOBS_MAX);
+            sizes.passing("engine jobs, an engine", queue.len(), ENGINE_JOBS_MAX);
         }
+    }
+
+    /// Whether an engine has so many spaces to drop that no new ones should be made. None is ever left out: so the queue
+    /// is bounded by this and the spaces that there were when it was reached.
+    pub fn is_crowded(&self) -> bool {
+        self.queues.values().any(|queue| queue.lazy.len() >= ENGINE_JOBS_MAX)
     }
 
     fn push(&mut self, engine: &str, target: JobTarget, work: EngineWork) {
         self.next += 1;
         let number = self.next;
-        self.queues.entry(engine.to_string()).or_default().waiting.push_back(Job { number, target, work });
+        let queue = self.queues.entry(engine.to_string()).or_default();
+        let job = Job { number, target, work };
+        match &job.work {
+            _ if planted(Mutant::FlushWaitsForDrops) => queue.urgent.push_back(job),
+            EngineWork::DropSpace { .. } => queue.lazy.push_back(job),
+            // One at a time, and it is paced (scrub.rs): it need not wait for every space that is dropped.
+            EngineWork::Verify { .. } => queue.lazy.push_front(job),
+            _ => queue.urgent.push_back(job),
+        }
     }
 
     pub fn write(&mut self, engine: &str, target: JobTarget, batch: WriteBatch) {
@@ -199,7 +240,10 @@ impl Jobs {
                     queue.flushing = false;
                 }
                 if let (JobTarget::Drop, EngineAnswer::More) = (&job.target, answer) {
-                    queue.waiting.push_back(job);
+                    match planted(Mutant::FlushWaitsForDrops) {
+                        true => queue.urgent.push_back(job),
+                        false => queue.lazy.push_back(job),
+                    }
                     return Ok(None);
                 }
                 Ok(Some(Ended::new(job.target, true)))
@@ -300,29 +344,4 @@ pub fn flush_engine(shared: &mut Shared, engine: &str, replicas: &mut [&mut Repl
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layer(pairs: usize) -> Arc<Layer> {
-        let key = |at: usize| Bytes::from(at.to_be_bytes().to_vec());
-        Arc::new((0..pairs).map(|at| (key(at), Some(Bytes::from_static(b"value")))).collect())
-    }
-
-    #[test]
-    fn the_engines_thread_lets_go_of_large_layers() {
-        let (mut jobs, mut out) = (Jobs::default(), Vec::new());
-        let (small, large) = (layer(1), layer(FORGET_PAIRS_MIN));
-        let still_held = [Arc::downgrade(&small), Arc::downgrade(&large)];
-        jobs.forget("memory", vec![small]);
-        jobs.poll(Tick(0), &mut out);
-        assert!(out.is_empty() && still_held[0].strong_count() == 0, "not worth a job");
-        jobs.forget("memory", vec![large]);
-        jobs.poll(Tick(0), &mut out);
-        assert_eq!((out.len(), still_held[1].strong_count()), (1, 1), "who has the job has the last of them");
-        let number = out[0].job;
-        out.clear();
-        assert_eq!(still_held[1].strong_count(), 0);
-        let ended = jobs.on_done(Tick(0), number, Ok(EngineAnswer::Done)).unwrap().unwrap();
-        assert!(matches!(ended.target, JobTarget::Forget));
-    }
-}
+pub(crate) mod tests;

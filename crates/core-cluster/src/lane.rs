@@ -20,6 +20,7 @@ use crate::reads::WaitingRead;
 use crate::replica::Replica;
 use crate::scrub::Scrub;
 use crate::shared::Shared;
+use crate::sizes::ENGINE_JOBS_MAX;
 use crate::snapshot::Piece;
 use crate::tombstones::Tombstones;
 use crate::touched::Touched;
@@ -80,6 +81,13 @@ impl Lane {
             return Ok(false);
         }
         self.check_spec(&spec)?;
+        if self.shared.is_crowded() {
+            let message = format!(
+                "node {} still drops {ENGINE_JOBS_MAX} removed replicas and makes no new ones until then; retry later",
+                self.shared.config.node
+            );
+            return Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message));
+        }
         if !self.give_way(&spec) {
             let message = format!(
                 "the records of an earlier replica of cluster {} rotted on this node; replica {} cannot take its place",
@@ -746,7 +754,12 @@ impl Lane {
     }
 
     /// The last batch of the log that is durable: never less in a later life on the same disk.
-    pub fn durable_batch(&self) -> u64 {
-        self.shared.log.borrow().synced().0
+    pub fn durable_batch(&self) -> BatchNumber {
+        self.shared.log.borrow().synced()
+    }
+
+    /// The batch of the log that holds the record staged last.
+    pub fn staged_batch(&self) -> BatchNumber {
+        self.shared.log.borrow().staged()
     }
 }

@@ -7,6 +7,7 @@
 use crate::api::*;
 use crate::buggify::Buggify;
 use crate::common::Common;
+use crate::sizes::ENGINE_JOBS_MAX;
 use crate::wire::TellOrder;
 use base_engine::Engine;
 use base_types::{ClusterId, NodeId, SpaceId, Tick, Ticket};
@@ -109,6 +110,11 @@ impl Shared {
     pub fn drop_space_later(&mut self, engine: &str, space: SpaceId) {
         let batch = self.log.borrow().staged();
         self.drops.push_back((batch, engine.to_string(), space));
+    }
+
+    /// Whether so many spaces wait to be dropped that no new ones should be made.
+    pub fn is_crowded(&self) -> bool {
+        self.drops.len() >= ENGINE_JOBS_MAX || self.jobs.is_crowded()
     }
 
     /// What waited for the log.

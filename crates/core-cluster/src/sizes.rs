@@ -11,7 +11,8 @@ use crate::snapshot::SENDERS_MAX;
 use crate::writes::PENDING_WRITES_MAX;
 use base_types::sizes::Sizes;
 
-/// Jobs of one engine: spaces to drop, mostly. A flush is one job, a snapshot coming in one more.
+/// Jobs of one engine: spaces to drop, mostly. A flush is one job, a snapshot coming in one more. With so many spaces to
+/// drop a lane makes no new replicas and takes no snapshots ([`Shared::is_crowded`]); none that is to go is forgotten.
 pub const ENGINE_JOBS_MAX: usize = 10_000;
 /// Readies that wait for the log; each stages at least a record, and staged bytes are bounded.
 const READIES_UNSYNCED_MAX: usize = 65_536;

@@ -283,6 +283,10 @@ impl Replica {
             // The earlier one is in the engine's hands; the sender repeats its first chunk.
             return false;
         }
+        if shared.is_crowded() {
+            // It would make a space, and an earlier try leaves one to drop: the sender tries again.
+            return false;
+        }
         self.drop_incoming(shared);
         let staging = shared.new_space();
         self.incoming = Some(Box::new(Incoming {

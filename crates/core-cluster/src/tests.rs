@@ -8,6 +8,8 @@ mod engines;
 mod golden;
 mod harness;
 mod mending;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod reborn;
 mod room;
 mod tail;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_cluster::api::{LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView, Witnessed};
 use core_cluster::{Lane, LaneError};
-use core_log::{LogAction, LogDisk};
+use core_log::{BatchNumber, LogDisk};
 use std::sync::Arc;
 
 /// Rounds of lane, completions and plans in one turn; what is left makes the core wake at once.
@@ -73,7 +73,7 @@ impl Core {
         effects.list.extend(notes.into_iter().map(note));
         let mut core = Core { lane, director: Director::new(config), unfinished: false };
         let Core { lane, director, .. } = &mut core;
-        director.outbox.note_opened(lane.durable_batch());
+        director.outbox.note_opened(lane.durable_batch().0);
         start(director, &mut Turn { now, lane, effects: &mut effects });
         core.finish_turn(now, &mut effects);
         Ok((core, effects))
@@ -85,9 +85,9 @@ impl Core {
         match event {
             Event::LogWritten { batch } => {
                 lane.on_log_written(now, batch);
-                director.outbox.note_durable(lane.durable_batch());
+                director.outbox.note_durable(lane.durable_batch().0);
                 director.lane_dirty = true;
-                on_durable(director);
+                on_durable(director, lane.durable_batch());
             }
             Event::LogSegmentReady { segment } => {
                 lane.on_log_segment_ready(now, segment);
@@ -187,6 +187,9 @@ impl LaneFace for Lane {
     fn statistics(&self) -> LaneStatistics {
         Lane::statistics(self)
     }
+    fn staged_batch(&self) -> BatchNumber {
+        Lane::staged_batch(self)
+    }
 }
 
 fn check(config: &NodeConfig) -> Result<(), StartError> {
@@ -273,9 +276,9 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
     }
 }
 
-/// A log write is durable: what waited for it is said.
-pub(crate) fn on_durable(director: &mut Director) {
-    for deferred in director.durable.on_written() {
+/// All log batches up to this one are durable: what waited for them is said.
+pub(crate) fn on_durable(director: &mut Director, synced: BatchNumber) {
+    for deferred in director.durable.on_durable(synced) {
         match deferred {
             Deferred::Say { node, lane, item } => director.outbox.push(node, lane, &item),
             Deferred::Formed(cluster) => director.on_formed_durable(cluster),
@@ -327,9 +330,6 @@ pub(crate) fn finish(director: &mut Director, turn: &mut Turn<'_>) -> bool {
 
 fn take_output(director: &mut Director, turn: &mut Turn<'_>, output: LaneOutput) {
     for action in output.log {
-        if matches!(action, LogAction::Write { .. }) {
-            director.durable.on_write_out();
-        }
         turn.effects.list.push(Effect::Log(action));
     }
     turn.effects.list.extend(output.engine.into_iter().map(Effect::Engine));

@@ -217,7 +217,7 @@ impl Director {
                 if let Some(formation) = self.formations.of.get_mut(&zero.cluster) {
                     formation.document = Some(document);
                 }
-                self.durable.stage(zero.cluster);
+                self.durable.stage(zero.cluster, turn.lane.staged_batch());
                 let early = self.durable.hold(zero.cluster, Deferred::Formed(zero.cluster));
                 assert!(early.is_none(), "what was staged just now cannot be durable");
             }

@@ -4,6 +4,7 @@
 use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, Tick};
 use bytes::Bytes;
 use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView};
+use core_log::BatchNumber;
 
 /// The methods of [`core_cluster::Lane`] that the director calls; their meaning is told there.
 pub trait LaneFace {
@@ -19,4 +20,6 @@ pub trait LaneFace {
     /// Every cluster led here, with what is applied.
     fn each_led(&self, visit: &mut dyn FnMut(ClusterId, &ClusterName, LogIndex));
     fn statistics(&self) -> LaneStatistics;
+    /// The log batch that holds the record staged last.
+    fn staged_batch(&self) -> BatchNumber;
 }

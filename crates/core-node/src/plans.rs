@@ -413,7 +413,7 @@ impl Director {
         let cluster = spec.cluster;
         let result = self.create_replica(turn, disk, spec);
         if result == Ok(true) {
-            self.durable.stage(cluster);
+            self.durable.stage(cluster, turn.lane.staged_batch());
         }
         self.say_once_durable(from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
     }
@@ -487,7 +487,7 @@ impl Director {
         self.lane_dirty = true;
         let done = turn.lane.destroy_replica(turn.now, cluster, generation);
         if done {
-            self.durable.stage(cluster);
+            self.durable.stage(cluster, turn.lane.staged_batch());
             self.recruits.note_gone(cluster, view.replica);
         }
         done

@@ -34,8 +34,8 @@ pub struct Kill {
     pub seconds: f64,
 }
 
-/// Bugs of state machines that the simulator was not seen to notice, and why as far as is known: their own crate hunts them
-/// (core-backends, `shard/tests/mutants.rs`).
+/// Bugs that the simulator was not seen to notice, and why as far as is known: their own crate hunts them
+/// (core-backends, `shard/tests/mutants.rs`; core-cluster, `tests/mutants.rs`; core-node, `durable/tests.rs`).
 pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (
         Mutant::CutOverBeforeEqual,
@@ -43,6 +43,12 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     ),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::FeedForgetsRows, "no write of a simulated client changes as many rows as one row of the feed names"),
+    (
+        Mutant::DurableToldEarly,
+        "a backlog of several batches, a replica made in it and a crash between two of its writes never meet (core-node)",
+    ),
+    (Mutant::FlushWaitsForDrops, "nothing goes wrong, it only takes long: the engine in memory takes no time (core-cluster)"),
+    (Mutant::DropsOvertakeWrites, "what is left behind is dropped at the next start (core-cluster)"),
     (Mutant::ImportNotCompared, "only of two runners of one split does one bring rows late"),
     (Mutant::ShardStaleEpochAccepted, "the range and the state of a shard refuse what a stale epoch lets through"),
     (Mutant::PinCommitsPastWrite, "a snapshot is prepared within some round trips, its freeze lasts longer"),
@@ -221,8 +227,8 @@ Each is hunted over the seeds of the ordinary swarm that lean to where it lives 
         "
 ## Hunted by their own crate
 
-{} bugs of S3's state machines that the simulator was not seen to notice. `make mutants` runs their hunt, too: it plants all bugs of these
-machines, those above as well (`cargo test -p core-backends --features mutants --lib -- --ignored`).
+{} bugs, most of S3's state machines, that the simulator was not seen to notice. `make mutants` runs their hunt, too: it plants all bugs of
+these machines, those above as well (`cargo test -p core-backends --features mutants --lib -- --ignored`; likewise core-cluster, core-node).
 
 | mutant | what is wrong | why not here, as far as is known |
 |---|---|---|

@@ -1,0 +1,24 @@
+//! Planted bugs that the simulator has no story for: each makes a test of this crate fail. They are switched on for the
+//! whole process, so: cargo test -p core-cluster --features mutants --lib -- --ignored
+//!
+//! Not here: the other bugs of this crate (proof-sim hunts them).
+
+use base_types::mutant::{plant, Mutant};
+use std::panic::catch_unwind;
+
+#[test]
+#[ignore = "plants bugs for the whole process"]
+fn every_planted_bug_is_noticed() {
+    use crate::flush::tests as flush;
+    let here: [(Mutant, fn()); 2] = [
+        (Mutant::FlushWaitsForDrops, flush::a_flush_passes_spaces_being_dropped),
+        (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
+    ];
+    for (mutant, test) in here {
+        assert!(catch_unwind(test).is_ok(), "the test for {mutant:?} passes without a bug");
+        plant(mutant);
+        let noticed = catch_unwind(test).is_err();
+        plant(Mutant::None);
+        assert!(noticed, "{mutant:?} goes unnoticed");
+    }
+}
