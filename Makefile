@@ -1,7 +1,7 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
-#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n | mutants | fuzz | real
+#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n | mutants | fuzz | real | soak HOURS=n [SEED=n]
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
@@ -14,8 +14,10 @@ FROM ?= 1
 # Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one.
 MUTANT_SEEDS ?= 400
 MUTANT ?=
+# Hours of faults at random.
+HOURS ?= 1
 
-.PHONY: run build test check bench engine-figures sim mutants fuzz real object setup clean
+.PHONY: run build test check bench engine-figures sim mutants fuzz real soak object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -52,6 +54,9 @@ object: setup
 
 real: build
 	@scripts/real.sh
+
+soak: build
+	@scripts/soak.sh "$(HOURS)" "$(SEED)"
 
 clean:
 	@cargo clean

@@ -3,5 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hive="${HIVE:-${CARGO_TARGET_DIR:-$PWD/target}/release/hive}"
+scripts/real/tools.sh
 export PYTHONDONTWRITEBYTECODE=1
 exec python3 scripts/real/main.py --hive "$hive" "$@"

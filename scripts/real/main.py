@@ -22,6 +22,7 @@ import case_disks
 import case_engines
 import case_inputs
 import case_integrity
+import case_judged
 import case_network
 import case_sharding
 from world import Problem, Skip, World
@@ -29,7 +30,7 @@ from world import Problem, Skip, World
 # A case that takes longer is ended and failed (they take 10 to 60 s).
 CASE_SECONDS = 150
 CASES = [*case_crashes.CASES, *case_disks.CASES, *case_sharding.CASES, *case_network.CASES, *case_inputs.CASES,
-         *case_integrity.CASES, *case_engines.CASES]
+         *case_integrity.CASES, *case_engines.CASES, *case_judged.CASES]
 
 
 class Run:
