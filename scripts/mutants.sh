@@ -14,6 +14,6 @@ if [ -n "${2:-}" ]; then only=(--only "$2"); fi
 if [ -z "${2:-}" ]; then
   cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored
   cargo test --quiet --locked --package core-cluster --features mutants --lib -- --ignored every_planted_bug_is_noticed
-  cargo test --quiet --locked --package core-node --features mutants --lib -- --ignored the_planted_bug_is_noticed
+  cargo test --quiet --locked --package core-node --features mutants --lib -- --ignored --test-threads 1 planted_bug
 fi
 exec nice -n 10 "$hunt" mutants --seeds "$1" --table "${TABLE:-$CARGO_TARGET_DIR/mutants.md}" "${only[@]}"

@@ -152,6 +152,8 @@ pub enum Query {
     /// Which of these lives are over. What is over stays so, so any member of the cluster may answer: one that is
     /// behind leaves some out and names none wrongly.
     Buried { lives: Vec<(ClusterName, Generation)> },
+    /// Which of these clusters' records list other members than those of this digest ([`members_digest`]).
+    Outdated { members: Vec<(ClusterName, Generation, u64)> },
     /// A document.
     GetDocument { key: Bytes },
     /// Documents by key.
@@ -171,6 +173,8 @@ pub enum Reply {
     Records { records: Vec<ClusterRecord>, more: bool },
     /// The places in the question of the lives that are over.
     Buried { places: Vec<u32> },
+    /// To `Outdated`: their places in the question. A life that is not known here is not among them.
+    Outdated { places: Vec<u32> },
     /// The version a put gave.
     Version { version: u64 },
     /// Whether the document was there.
@@ -529,12 +533,33 @@ fn answer(space: &dyn SpaceRead, query: Query) -> Result<Reply, EngineError> {
             }
             Reply::Buried { places }
         }
+        Query::Outdated { members } => {
+            let mut places = Vec::new();
+            for (place, (name, generation, digest)) in members.iter().enumerate() {
+                let record = read(space, name)?.filter(|record| record.generation == *generation);
+                if record.is_some_and(|record| members_digest(&record.members) != *digest) {
+                    places.push(place as u32);
+                }
+            }
+            Reply::Outdated { places }
+        }
         Query::GetDocument { key: name } => {
             let row = space.get(&key(DOCUMENT, &[&name]))?;
             Reply::Document { document: row.map(|row| read_document(name, row)).transpose()? }
         }
         Query::ListDocuments { prefix, start_after, limit } => list_documents(space, &prefix, start_after, limit)?,
     })
+}
+
+/// Equal for equal members, in whatever order.
+pub fn members_digest(members: &[ClusterMember]) -> u64 {
+    let mut sorted: Vec<&ClusterMember> = members.iter().collect();
+    sorted.sort_by_key(|member| member.replica);
+    let mut out = Writer::new();
+    for member in sorted {
+        out.u64(member.replica.0).u64(member.node.0).u64(member.disk.0).bool(member.learner);
+    }
+    xxhash_rust::xxh3::xxh3_64(&out.into_vec())
 }
 
 /// Whether a life has been purged. One that is not known here yet may still begin.

@@ -291,11 +291,11 @@ impl Director {
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
             }
             Action::DecommissionNode { node } => {
-                let flow = DecommissionFlow::new(node, true);
+                let flow = DecommissionFlow::new(node, true, self.nodes.map.get(node));
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
             }
             Action::RecommissionNode { node } => {
-                let flow = DecommissionFlow::new(node, false);
+                let flow = DecommissionFlow::new(node, false, self.nodes.map.get(node));
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
             }
             Action::ForgetNode { node } => {

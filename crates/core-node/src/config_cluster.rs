@@ -11,14 +11,14 @@
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (recruits.rs).
 
 use crate::director::{Director, TimerKey, Turn};
-use crate::flows::config::{is_silence, ConfigFlow, Lost, SILENT};
+use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost, SILENT};
 use crate::operation::{Operation, Owner};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, BatchStep, Response};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{BackendKind, ClusterId, ClusterName, Generation, ReplicaId, Tick};
+use base_types::{BackendKind, ClusterId, ClusterName, Generation, NodeId, ReplicaId, Tick};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::metadata::{Command, Reply, ScopedStep};
@@ -39,8 +39,9 @@ const STEPS_MAX: usize = 256;
 /// Leaders nudged at a time, and how long before one is nudged again.
 const NUDGES_MAX: usize = 16;
 const NUDGE_AGAIN: Duration = Duration::from_secs(5);
-/// How often a small one is looked at: it grows once there are chassis enough.
-const GROW_EVERY: Duration = Duration::from_secs(10);
+/// How often one is looked at whose size may not fit the region: it grows once there are chassis enough, and shrinks when
+/// nodes leave.
+const FIT_EVERY: Duration = Duration::from_secs(10);
 /// One that answers nothing for this long is asked once more, and then made anew: longer than elections, restarts and most
 /// outages of a network take.
 const SILENT_MAX: Duration = Duration::from_secs(60);
@@ -88,7 +89,7 @@ pub struct ConfigCluster {
     state: State,
     timer: Tick,
     retry_at: Tick,
-    grow_at: Tick,
+    fit_at: Tick,
     name: Option<ClusterName>,
     listed: BTreeMap<ClusterName, Joined>,
     /// Listed at start, not here: asked back.
@@ -177,14 +178,14 @@ impl Director {
         let at = turn.now + TICK;
         let old = core::mem::replace(&mut self.config_cluster.timer, at);
         self.set_timer(TimerKey::Config, old, at);
-        let grows = self.config_cluster.state == State::Ready && self.config_grows(turn.now);
+        let misfits = self.config_cluster.state == State::Ready && self.config_may_misfit(turn.now);
         match self.config_cluster.state {
             State::Waiting => self.seek_config(turn),
             State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => {
                 self.seek_config(turn)
             }
             State::Ready if core::mem::take(&mut self.config_cluster.recheck) => self.seek_config(turn),
-            State::Ready if grows || self.config_cluster.is_silent(turn.now) => self.seek_config(turn),
+            State::Ready if misfits || self.config_cluster.is_silent(turn.now) => self.seek_config(turn),
             State::Ready => self.keep_config(turn),
             State::Impossible | State::Seeking => {}
         }
@@ -202,20 +203,34 @@ impl Director {
             .len()
     }
 
-    /// Whether it was made while there were few chassis, and there are more now. Only while nothing is missing:
-    /// it is then made anew, and what it lists is what is here.
-    fn config_grows(&mut self, now: Tick) -> bool {
+    /// How many members it should have. Never two: they would need both of them for a majority, and gain nothing over one.
+    fn config_size(&self) -> usize {
+        match self.other_chassis() {
+            0 => 0,
+            others if others < SIZE => 1,
+            _ => SIZE,
+        }
+    }
+
+    /// The nodes of this region that are being decommissioned.
+    fn leaving_here(&self) -> BTreeSet<NodeId> {
+        let region = &self.config.labels.region;
+        let leaves = |record: &&core_placement::NodeRecord| record.draining && record.labels.region == *region;
+        self.nodes.map.records().filter(leaves).map(|record| record.node).collect()
+    }
+
+    /// Whether its record is to be looked at: it was made while there were fewer chassis, or more, than there are now. What it
+    /// lists must all be here, for it is then made anew.
+    fn config_may_misfit(&mut self, now: Tick) -> bool {
         let config = &self.config_cluster;
-        let small = config
-            .name
-            .as_ref()
-            .and_then(|name| self.routes.get(name))
-            .is_some_and(|route| route.members.iter().filter(|member| !member.learner).count() < SIZE);
-        if now < config.grow_at || !small || !config.missing.is_empty() || config.writing.is_some() {
+        if now < config.fit_at || !config.missing.is_empty() || config.writing.is_some() {
             return false;
         }
-        self.config_cluster.grow_at = now + GROW_EVERY;
-        self.other_chassis() >= SIZE
+        let route = config.name.as_ref().and_then(|name| self.routes.get(name));
+        let voters = route.map_or(SIZE, |route| route.members.iter().filter(|member| !member.learner).count());
+        self.config_cluster.fit_at = now + FIT_EVERY;
+        // The route here is a guess, so while a node leaves, the record itself is asked.
+        voters == 2 || voters < SIZE && self.config_size() == SIZE || !self.leaving_here().is_empty()
     }
 
     fn seek_config(&mut self, turn: &mut Turn<'_>) {
@@ -224,12 +239,7 @@ impl Director {
         if !known || turn.now < self.config_cluster.retry_at && self.config_cluster.state == State::Waiting {
             return;
         }
-        // Never two: they would need both of them for a majority, and gain nothing over one.
-        let size = match self.other_chassis() {
-            0 => 0,
-            others if others < SIZE => 1,
-            _ => SIZE,
-        };
+        let size = self.config_size();
         let chassis = self.config.labels.domain(FailureDomain::Chassis);
         let region = &self.config.labels.region;
         let rule =
@@ -239,13 +249,14 @@ impl Director {
         self.config_cluster.state = State::Seeking;
         let disks =
             self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
-        let grows = self.config_cluster.complete && self.config_cluster.missing.is_empty() && size == SIZE;
+        let whole = self.config_cluster.complete && self.config_cluster.missing.is_empty();
+        let fit = whole.then(|| Fit { size, leaving: self.leaving_here() });
         let silent = self.config_cluster.is_silent(turn.now).then(|| {
             // What is made in its place begins with no silence.
             self.config_cluster.silent = None;
             self.nodes.map.records().map(|record| record.node).filter(|node| self.is_up(*node)).collect()
         });
-        let lost = Lost { disks, gone: self.gone_nodes(turn.now), too_small: if grows { SIZE } else { 0 }, silent };
+        let lost = Lost { disks, gone: self.gone_nodes(turn.now), fit, silent };
         let flow = ConfigFlow::new(name, self.config.node, rule, regional, lost);
         self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
@@ -417,4 +428,9 @@ impl Director {
 fn read_entry((key, value): (Bytes, Bytes)) -> Option<(ClusterName, Joined)> {
     let name = core::str::from_utf8(&key).ok()?.parse().ok()?;
     Some((name, Joined::from_bytes(value).ok()?))
+}
+
+/// Whether a cluster is some node's configuration cluster.
+pub fn is_config_cluster(name: &ClusterName) -> bool {
+    name.tail().starts_with("config-")
 }

@@ -28,6 +28,7 @@ use crate::resume::Resumption;
 use crate::s3::cache::S3Cache;
 use crate::s3::keeper::Keeper;
 use crate::status::StatusAsked;
+use crate::untold::Untold;
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
     WriteConsistency, LANE_ZERO,
@@ -142,6 +143,7 @@ pub struct Director {
     pub nodes: Nodes,
     pub recruits: Recruits,
     pub lives: Lives,
+    pub untold: Untold,
     pub moves: Moves,
     pub config_cluster: ConfigCluster,
     pub resumption: Resumption,
@@ -192,6 +194,7 @@ impl Director {
             nodes: Nodes::default(),
             recruits: Recruits::default(),
             lives: Lives::default(),
+            untold: Untold::default(),
             moves: Moves::default(),
             config_cluster: ConfigCluster::default(),
             resumption: Resumption::default(),
@@ -334,6 +337,11 @@ impl Turn<'_> {
 /// The id of a region's level 0 cluster: every node of the region computes it alike.
 pub fn region_cluster_id(region: &str) -> ClusterId {
     ClusterId(2 + xxhash_rust::xxh3::xxh3_64(region.as_bytes()) % REGION_IDS)
+}
+
+/// Whether an id is one of the level 0 clusters' (the world's, the regions'), configured here or not.
+pub fn is_level_zero(cluster: ClusterId) -> bool {
+    cluster.0 < WORLD_CLUSTER.0 + 1 + REGION_IDS
 }
 
 /// The id of the world cluster.

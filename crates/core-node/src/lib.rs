@@ -35,6 +35,7 @@ mod router;
 mod s3;
 mod sizes;
 mod status;
+mod untold;
 mod verification;
 mod wire;
 

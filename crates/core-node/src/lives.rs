@@ -7,7 +7,7 @@
 //! member of the world that is behind names too few and none wrongly. One question of a lane at a time.
 //! Not here: a replica whose cluster lives but has gone on without it (flows/orphan.rs).
 
-use crate::director::{Director, Turn};
+use crate::director::{is_level_zero, Director, Turn};
 use crate::operation::{Operation, Owner};
 use crate::planner::CallResult;
 use crate::resolve::{decode_call, RESOLVE_TIMEOUT};
@@ -33,7 +33,7 @@ impl Director {
             return;
         }
         let after = self.lives.after;
-        let due = views.iter().filter(|view| view.cluster > after && self.level_zero_of(view.cluster).is_none());
+        let due = views.iter().filter(|view| view.cluster > after && !is_level_zero(view.cluster));
         let due: Vec<&ReplicaView> = due.take(LIVES_AT_ONCE).collect();
         self.lives.after = due.last().filter(|_| due.len() == LIVES_AT_ONCE).map_or(ClusterId(0), |view| view.cluster);
         if due.is_empty() {

@@ -10,6 +10,7 @@
 //! configuration puts them. Nothing is kept here that is not seen anew after a crash.
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (recruits.rs).
 
+use crate::config_cluster::is_config_cluster;
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::moving::MoveFlow;
 use crate::plans::PlanOwner;
@@ -122,7 +123,7 @@ impl Director {
 
     /// For whose answer the removal of a cluster need not wait: nobody's, but for configuration clusters.
     pub fn gone_for(&self, cluster: &ClusterName, now: Tick) -> BTreeSet<NodeId> {
-        match cluster.tail().starts_with("config-") {
+        match is_config_cluster(cluster) {
             true => self.gone_nodes(now),
             false => BTreeSet::new(),
         }
@@ -206,6 +207,9 @@ impl Director {
             let spread = self.random.next();
             let flow = match renews {
                 true => MoveFlow::renewed(view.name, from, spread, self.nodes.map.get(from).cloned()),
+                false if self.nodes.map.get(from).is_some_and(|record| record.draining) => {
+                    MoveFlow::elected(view.name, from, spread).leaving()
+                }
                 false => MoveFlow::elected(view.name, from, spread),
             };
             self.start_plan(turn, Box::new(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);

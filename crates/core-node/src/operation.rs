@@ -45,6 +45,8 @@ pub enum Owner {
     Unfinished,
     /// Whether the clusters of these replicas live on.
     Lives(Vec<(ClusterId, Generation)>),
+    /// Whether `reference` lists the members of these clusters, which are led here.
+    Compared(Vec<ClusterId>),
 }
 
 /// What the node map's authority asks of the allocator.

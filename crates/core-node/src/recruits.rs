@@ -9,7 +9,7 @@
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
 
-use crate::director::{region_cluster_id, Director, TimerKey, Turn};
+use crate::director::{is_level_zero, region_cluster_id, Director, TimerKey, Turn};
 use crate::flows::orphan::OrphanFlow;
 use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
@@ -24,7 +24,7 @@ use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, 
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, Command};
 use core_cluster::api::{AdminCommand, LocalKind, Member, Notice, ReplicaSpec, ReplicaView};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The least time between two orders (or questions) about one member of one cluster.
@@ -67,7 +67,8 @@ pub struct Recruits {
     seen: BTreeMap<ClusterId, Arc<[Member]>>,
     /// Clusters whose members changed since `reference` was surely told.
     untold: BTreeMap<ClusterId, Tick>,
-    telling: BTreeSet<ClusterId>,
+    /// The members that `reference` is being told, of clusters for which that is under way.
+    telling: BTreeMap<ClusterId, Arc<[Member]>>,
     orphans_next: Tick,
     orphans_after: ClusterId,
     /// Replicas that lost what they promised, with the warning.
@@ -185,7 +186,7 @@ impl Director {
         }
         let before = self.recruits.seen.insert(cluster, members.clone());
         let changed = before.as_ref().is_some_and(|before| before != members);
-        if changed && self.level_zero_of(cluster).is_none() {
+        if changed && !is_level_zero(cluster) {
             self.recruits.untold.insert(cluster, turn.now);
         }
         if leader != Some(self.config.node) {
@@ -288,7 +289,7 @@ impl Director {
             .recruits
             .untold
             .iter()
-            .filter(|(cluster, _)| !self.recruits.telling.contains(cluster))
+            .filter(|(cluster, _)| !self.recruits.telling.contains_key(cluster))
             .map(|(_, at)| *at);
         let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
         let at = due.min(self.recruits.orphans_next);
@@ -447,7 +448,7 @@ impl Director {
             .recruits
             .untold
             .iter()
-            .filter(|(cluster, at)| **at <= turn.now && !telling.contains(cluster))
+            .filter(|(cluster, at)| **at <= turn.now && !telling.contains_key(cluster))
             .map(|(cluster, _)| *cluster)
             .collect();
         for cluster in due {
@@ -456,17 +457,11 @@ impl Director {
                 self.recruits.untold.insert(cluster, turn.now + ORPHANS_EVERY);
                 continue;
             };
-            self.recruits.telling.insert(cluster);
-            let members = view.members.iter().map(|member| ClusterMember {
-                replica: member.replica,
-                node: member.node,
-                disk: member.disk,
-                learner: member.learner,
-            });
+            self.recruits.telling.insert(cluster, view.members.clone());
             let command = Command::UpdateMembers {
                 name: view.name.clone(),
                 generation: view.generation,
-                members: members.collect(),
+                members: told_members(&view.members),
                 term: view.term,
                 index: view.applied,
             };
@@ -484,13 +479,25 @@ impl Director {
         }
     }
 
+    /// `reference` holds other members than a leader here: an update was lost, with a process or in some other way.
+    pub fn members_are_untold(&mut self, now: Tick, cluster: ClusterId) {
+        self.recruits.untold.entry(cluster).or_insert(now);
+        self.wake_recruits(now);
+    }
+
     /// `reference` took the members, or could not be reached.
     pub fn on_members_told(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, result: CallResult) {
-        self.recruits.telling.remove(&cluster);
+        let told = self.recruits.telling.remove(&cluster);
+        // Changed while that was under way: what `reference` was told is not the last word.
+        let outdated = self.recruits.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
         let reply = crate::resolve::decode_call::<core_backends::reference::Reply>(result);
         match reply {
             Err(failure) if failure.refusal.kind.retryable() => {
                 self.recruits.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
+                self.wake_recruits(turn.now);
+            }
+            _ if outdated && !planted(Mutant::NewsOfMembersDropped) => {
+                self.recruits.untold.insert(cluster, turn.now);
                 self.wake_recruits(turn.now);
             }
             _ => {
@@ -503,11 +510,12 @@ impl Director {
     fn look_at_orphans(&mut self, turn: &mut Turn<'_>) {
         let views = turn.lane.views();
         self.ask_after_lives(turn, &views);
+        self.compare_members(turn, &views);
         let after = self.recruits.orphans_after;
         let suspects: Vec<ReplicaView> = views
             .into_iter()
             .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
-            .filter(|view| self.level_zero_of(view.cluster).is_none())
+            .filter(|view| !is_level_zero(view.cluster))
             .take(ORPHANS_AT_ONCE)
             .collect();
         self.recruits.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
@@ -517,4 +525,15 @@ impl Director {
             self.start_plan(turn, Box::new(flow), PlanOwner::Silent, deadline);
         }
     }
+}
+
+/// A cluster's members as `reference` keeps them.
+pub fn told_members(members: &[Member]) -> Vec<ClusterMember> {
+    let member = |member: &Member| ClusterMember {
+        replica: member.replica,
+        node: member.node,
+        disk: member.disk,
+        learner: member.learner,
+    };
+    members.iter().map(member).collect()
 }

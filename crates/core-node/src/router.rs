@@ -479,6 +479,7 @@ impl Director {
             Owner::ConfigNudge(name) => self.on_config_nudged(turn, &name, result),
             Owner::Unfinished => self.on_unfinished(turn, result),
             Owner::Lives(asked) => self.on_lives(turn, &asked, result),
+            Owner::Compared(asked) => self.on_members_compared(turn, &asked, result),
         }
     }
 

@@ -17,9 +17,12 @@ use std::time::Duration;
 
 mod chaos;
 mod clusters;
+mod decommission;
 mod engines;
 mod healing;
 mod moves;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod routing;
 mod s3;
 
@@ -42,6 +45,36 @@ struct Node {
 
 type Wire = (NodeId, LaneId, Event);
 
+/// What becomes of frames between nodes, in thousandths of them.
+struct Weather {
+    random: crate::random::Random,
+    lost: u64,
+    doubled: u64,
+    late: u64,
+    /// The longest that a late one is under way.
+    late_ms_max: u64,
+}
+
+impl Weather {
+    /// When a frame arrives, perhaps never, perhaps twice, each so long after it was sent.
+    fn arrivals(&mut self) -> Vec<Duration> {
+        if self.random.below(1_000) < self.lost {
+            return Vec::new();
+        }
+        let copies = 1 + usize::from(self.random.below(1_000) < self.doubled);
+        let arrival = |random: &mut crate::random::Random, late: bool| match late {
+            true => Duration::from_millis(1 + random.below(self.late_ms_max.max(1))),
+            false => LATENCY,
+        };
+        (0..copies)
+            .map(|_| {
+                let late = self.random.below(1_000) < self.late;
+                arrival(&mut self.random, late)
+            })
+            .collect()
+    }
+}
+
 struct World {
     now: Tick,
     nodes: BTreeMap<NodeId, Node>,
@@ -50,6 +83,7 @@ struct World {
     cut: BTreeSet<NodeId>,
     /// Pairs of which the one hears nothing of the other.
     cut_pairs: BTreeSet<(NodeId, NodeId)>,
+    weather: Option<Weather>,
     replies: BTreeMap<Ticket, Response>,
     notes: Vec<String>,
     members: u64,
@@ -87,6 +121,7 @@ impl World {
             sequence: 0,
             cut: BTreeSet::new(),
             cut_pairs: BTreeSet::new(),
+            weather: None,
             replies: BTreeMap::new(),
             notes: Vec::new(),
             members,
@@ -196,7 +231,12 @@ impl World {
                 Effect::Send { to, lane, frame } => {
                     let cut = self.cut_pairs.contains(&(id.min(to), id.max(to)));
                     if !cut && !self.cut.contains(&id) && !self.cut.contains(&to) && self.nodes.contains_key(&to) {
-                        self.send(to, lane, Event::Frame { from: id, frame });
+                        let arrivals = self.weather.as_mut().map_or(vec![LATENCY], Weather::arrivals);
+                        for after in arrivals {
+                            self.sequence += 1;
+                            let event = Event::Frame { from: id, frame: frame.clone() };
+                            self.wires.insert((self.now + after, self.sequence), (to, lane, event));
+                        }
                     }
                 }
                 Effect::Mail { to, mail } => self.send(id, to, Event::Mail { from: lane, mail }),

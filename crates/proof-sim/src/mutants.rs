@@ -42,6 +42,9 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
     ),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
+    (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
+    (Mutant::MembersNotCompared, "no story loses all members of a cluster between a change of them and its report"),
+    (Mutant::ShrunkTooLate, "no node is decommissioned in a world of four chassis and then forgotten"),
     (Mutant::FeedForgetsRows, "no write of a simulated client changes as many rows as one row of the feed names"),
     (
         Mutant::DurableToldEarly,

@@ -259,6 +259,30 @@ fn lives_that_are_over_are_told_and_a_member_that_is_behind_tells_none() {
 }
 
 #[test]
+fn outdated_members_are_found_by_their_digest_in_any_order() {
+    let mut space = MapSpace::default();
+    run(&mut space, create("metadata@a")).unwrap();
+    let Reply::Resolved { record: Some(record), .. } = ask(&space, Query::Resolve { name: name("metadata@a") }) else {
+        panic!("it was created")
+    };
+    let outdated = |members: &[ClusterMember], generation: u32| {
+        let told = (name("metadata@a"), Generation(generation), members_digest(members));
+        let unknown = (name("metadata@b"), Generation(1), 0);
+        let query = Query::Outdated { members: vec![unknown, told] };
+        assert_eq!(Query::from_bytes(query.to_bytes()).unwrap(), query);
+        let reply = ask(&space, query);
+        assert_eq!(Reply::from_bytes(reply.to_bytes()).unwrap(), reply);
+        reply
+    };
+    let mut members = record.members.clone();
+    members.reverse();
+    assert_eq!(outdated(&members, 1), Reply::Outdated { places: vec![] });
+    members[0].learner = !members[0].learner;
+    assert_eq!(outdated(&members, 1), Reply::Outdated { places: vec![1] });
+    assert_eq!(outdated(&members, 2), Reply::Outdated { places: vec![] }, "another life is not compared");
+}
+
+#[test]
 fn who_gives_a_creation_up_does_not_end_what_another_has_brought_to_serve() {
     let set = |state| Command::SetState { name: name("metadata@a"), generation: Generation(1), state };
     let mut served = MapSpace::default();

@@ -238,6 +238,12 @@ impl Encode for Query {
                     out.string(name.as_str()).u32(generation.0);
                 }
             }
+            Query::Outdated { members } => {
+                out.u8(8).varint(members.len() as u64);
+                for (name, generation, digest) in members {
+                    out.string(name.as_str()).u32(generation.0).u64(*digest);
+                }
+            }
         }
     }
 
@@ -261,6 +267,11 @@ impl Encode for Query {
                 let count = bounded(input, "lives", LIVES_MAX)?;
                 let life = |_| Ok((name(input)?, generation(input)?));
                 Query::Buried { lives: (0..count).map(life).collect::<Result<_, DecodeError>>()? }
+            }
+            8 => {
+                let count = bounded(input, "lives", LIVES_MAX)?;
+                let told = |_| Ok((name(input)?, generation(input)?, input.u64("members")?));
+                Query::Outdated { members: (0..count).map(told).collect::<Result<_, DecodeError>>()? }
             }
             _ => return Err(DecodeError::Unknown("reference query")),
         })
@@ -301,6 +312,12 @@ impl Encode for Reply {
                     out.u32(*place);
                 });
             }
+            Reply::Outdated { places } => {
+                out.u8(10).varint(places.len() as u64);
+                places.iter().for_each(|place| {
+                    out.u32(*place);
+                });
+            }
         }
     }
 
@@ -323,6 +340,10 @@ impl Encode for Reply {
             9 => {
                 let count = bounded(input, "places", LIVES_MAX)?;
                 Reply::Buried { places: (0..count).map(|_| input.u32("place")).collect::<Result<_, _>>()? }
+            }
+            10 => {
+                let count = bounded(input, "places", LIVES_MAX)?;
+                Reply::Outdated { places: (0..count).map(|_| input.u32("place")).collect::<Result<_, _>>()? }
             }
             _ => return Err(DecodeError::Unknown("reference reply")),
         })

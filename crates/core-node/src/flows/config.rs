@@ -10,6 +10,7 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, Generation, NodeId, ReadConsistency, Refusal};
 use bytes::Bytes;
 use core::time::Duration;
@@ -34,14 +35,31 @@ enum Stage {
     Read,
 }
 
+/// How many members a configuration cluster should have.
+pub struct Fit {
+    pub size: usize,
+    /// Nodes that are being decommissioned: a copy there is in the way if no other node can take it.
+    pub leaving: BTreeSet<NodeId>,
+}
+
+impl Fit {
+    /// Too few; or, with a node that leaves, too many; or two, which need each other.
+    fn misses(&self, members: &[reference::ClusterMember]) -> bool {
+        let leaves = members.iter().any(|member| self.leaving.contains(&member.node));
+        let voters = members.iter().filter(|member| !member.learner).count();
+        let too_many = voters > self.size && (leaves || voters == 2);
+        members.len() < self.size || too_many && !planted(Mutant::ShrunkTooLate)
+    }
+}
+
 /// What makes an old cluster worthless.
 pub struct Lost {
     /// Each node's disk, as the node map has it.
     pub disks: BTreeMap<NodeId, DiskId>,
     /// Nodes that will not come back.
     pub gone: BTreeSet<NodeId>,
-    /// With fewer members than this it is made anew; zero: never for that.
-    pub too_small: usize,
+    /// What its size should be; `None`: it is not made anew for that now.
+    pub fit: Option<Fit>,
     /// It has answered nothing for so long that one more question without an answer is enough, if most of its members are among
     /// these, which are up and in reach.
     pub silent: Option<BTreeSet<NodeId>>,
@@ -95,14 +113,15 @@ impl ConfigFlow {
     }
 
     /// Whether so many of its members are gone, or lost their disks, that no majority is left to say what it held;
-    /// or whether it is to grow.
+    /// or whether its size does not fit.
     fn is_lost(&self, record: &reference::ClusterRecord) -> bool {
-        let Lost { disks, gone, too_small, .. } = &self.lost;
+        let Lost { disks, gone, fit, .. } = &self.lost;
         let gone = |member: &&reference::ClusterMember| {
             gone.contains(&member.node) || disks.get(&member.node).is_some_and(|disk| *disk != member.disk)
         };
         let members = record.members.len();
-        members < *too_small || record.members.iter().filter(gone).count() * 2 >= members.max(1)
+        fit.as_ref().is_some_and(|fit| fit.misses(&record.members))
+            || record.members.iter().filter(gone).count() * 2 >= members.max(1)
     }
 
     /// What it listed is here, or is found by the leaders of the clusters themselves: it is made anew.

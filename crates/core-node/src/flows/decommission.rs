@@ -4,10 +4,12 @@
 //!   Node known? ─▶ no member of a level 0 cluster? ─▶ its clusters ─▶ each has somewhere to go? ─▶ mark
 //!
 //! Always: refused, with nothing marked, where a rule could not be met without the node; asked again, it
-//! tells how many replicas are left and what stands in their way. The mark is the whole state, so a crash
-//! loses nothing. Not here: the moves.
+//! reports how many replicas are left and what stands in their way. The mark is the whole state, so a crash
+//! loses nothing. None are left when no record lists the node, which is what `forget` reads, and the node itself
+//! reports no replica, which is what `status` shows. Not here: the moves.
 
 use super::{confused, reference_query};
+use crate::config_cluster::is_config_cluster;
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, DecommissionInfo};
@@ -16,6 +18,7 @@ use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadCon
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterRecord, LIST_PAGE_MAX};
 use core_cluster::api::AdminCommand;
+use core_placement::NodeRecord;
 use std::collections::BTreeSet;
 
 /// Elections tried before the mark is set, one for each rule and set of members; clusters beyond that are
@@ -42,6 +45,8 @@ pub struct DecommissionFlow {
     stage: Stage,
     level_zero: Vec<ClusterName>,
     replicas: u32,
+    /// What the node itself last reported to hold, if it is up.
+    held: u32,
     asked: BTreeSet<(String, Vec<NodeId>)>,
     checks: Vec<(ClusterName, Call)>,
     checking: Option<ClusterName>,
@@ -50,8 +55,9 @@ pub struct DecommissionFlow {
 }
 
 impl DecommissionFlow {
-    /// `draining`: out of service; else back in.
-    pub fn new(node: NodeId, draining: bool) -> DecommissionFlow {
+    /// `draining`: out of service; else back in. `record`: what the node map has of it here.
+    pub fn new(node: NodeId, draining: bool, record: Option<&NodeRecord>) -> DecommissionFlow {
+        let held = record.filter(|record| record.up).map_or(0, |record| record.clusters);
         DecommissionFlow {
             node,
             draining,
@@ -59,6 +65,7 @@ impl DecommissionFlow {
             stage: Stage::Node,
             level_zero: Vec::new(),
             replicas: 0,
+            held,
             asked: BTreeSet::new(),
             checks: Vec::new(),
             checking: None,
@@ -176,9 +183,9 @@ impl DecommissionFlow {
         match decode_call::<Reply>(result) {
             Ok(_) => self.next_check(),
             Err(failure) if failure.refusal.code == "PlacementRefused" => {
-                if name.as_ref().is_some_and(|name| name.tail().starts_with("config-")) {
-                    // It holds nothing that is not known elsewhere: its node makes it anew, or goes without.
-                    self.replicas -= 1;
+                if name.as_ref().is_some_and(is_config_cluster) {
+                    // It holds nothing that is not known elsewhere: it shrinks, its node makes it anew, or goes without. Until
+                    // then it is left like any other.
                     return self.next_check();
                 }
                 if let (Some(name), true) = (name, self.obstacles.len() < OBSTACLES_MAX) {
@@ -213,7 +220,8 @@ impl DecommissionFlow {
         let info = DecommissionInfo {
             node: self.node,
             draining: self.draining,
-            replicas: self.replicas,
+            // A replica that is no member any more may not be removed yet; one that is, not be there yet.
+            replicas: self.replicas.max(self.held),
             obstacles: core::mem::take(&mut self.obstacles),
         };
         Step::Done(Ok(Answer { result: ActionResult::Decommission(info), at: self.at, level: None, cluster: None }))

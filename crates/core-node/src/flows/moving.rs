@@ -13,11 +13,13 @@
 //! members itself (core-cluster).
 
 use super::confused;
+use crate::config_cluster::is_config_cluster;
 use crate::failures;
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal, ReplicaId};
 use core::time::Duration;
 use core_backends::allocator::{Query, Reply};
@@ -51,6 +53,10 @@ pub struct MoveFlow {
     /// For a given `to`: the node map, since the rule is checked here and not by the allocator.
     nodes: Vec<NodeRecord>,
     spread: u64,
+    /// Where no other node can take the place, the cluster may go on without it.
+    shrinks: bool,
+    /// It has other voters, and may shrink.
+    spare: bool,
     stage: Stage,
     at: Option<OrderedAt>,
 }
@@ -58,7 +64,18 @@ pub struct MoveFlow {
 impl MoveFlow {
     /// To whom the rule and the scores say. `spread` breaks ties (`core_placement::elect_spread`).
     pub fn elected(name: ClusterName, from: NodeId, spread: u64) -> MoveFlow {
-        MoveFlow { name, from, to: None, renewal: None, nodes: Vec::new(), spread, stage: Stage::Describe, at: None }
+        MoveFlow {
+            name,
+            from,
+            to: None,
+            renewal: None,
+            nodes: Vec::new(),
+            spread,
+            shrinks: false,
+            spare: false,
+            stage: Stage::Describe,
+            at: None,
+        }
     }
 
     /// A replica of an earlier engine: to whom the rule and the scores say, else anew where it is. `node`: what the map
@@ -66,6 +83,13 @@ impl MoveFlow {
     pub fn renewed(name: ClusterName, from: NodeId, spread: u64, node: Option<NodeRecord>) -> MoveFlow {
         let renewal = Some(Renewal { node, wanted: None });
         MoveFlow { renewal, ..MoveFlow::elected(name, from, spread) }
+    }
+
+    /// The member's node is leaving. A configuration cluster then goes on with fewer members where no other node can take the
+    /// place: a copy on a node that is stopped soon is worth nothing, and its owner makes it anew in the right size.
+    pub fn leaving(self) -> MoveFlow {
+        let shrinks = is_config_cluster(&self.name);
+        MoveFlow { shrinks, ..self }
     }
 
     /// To this node, if the rule allows it.
@@ -101,6 +125,8 @@ impl MoveFlow {
             renewal.wanted = rule.engine.clone().map(|engine| (leaving.replica, engine));
         }
         let staying = members.len() - 1;
+        let voter = |member: &&Member| !member.learner && member.node != self.from;
+        self.spare = self.shrinks && members.iter().any(|member| voter(&member));
         let renews = self.renewal.is_some();
         let joining = members.iter().find(|member| member.learner && member.node != self.from);
         if leaving.learner && renews {
@@ -156,6 +182,9 @@ impl MoveFlow {
 
     /// There is no other node for it: it is made anew where it is, if its node is there and offers the engine.
     fn renew(&mut self, refused: Failure) -> Step {
+        if self.spare && !planted(Mutant::ShrunkTooLate) {
+            return self.change(AdminCommand::RemoveMember { node: self.from });
+        }
         let Some(Renewal { node, wanted: Some((replica, engine)) }) = &self.renewal else {
             return Step::Done(Err(refused));
         };

@@ -1,0 +1,23 @@
+//! Each bug planted in a flow makes some test fail. The bugs are switched on for the whole process,
+//! so: cargo test -p core-node --features mutants --lib -- --ignored
+
+use super::*;
+use base_types::mutant::{plant, Mutant};
+use std::panic::catch_unwind;
+
+#[test]
+#[ignore = "plants bugs for the whole process"]
+fn every_planted_bug_of_a_flow_is_noticed() {
+    let here: [(Mutant, fn()); 3] = [
+        (Mutant::NewsOfMembersDropped, decommission::members_that_change_while_they_are_told_are_told_again),
+        (Mutant::MembersNotCompared, decommission::members_that_changed_before_all_died_are_told),
+        (Mutant::ShrunkTooLate, decommission::four_nodes_shrink_to_three),
+    ];
+    for (mutant, test) in here {
+        assert!(catch_unwind(test).is_ok(), "the test of {mutant:?} fails without a bug");
+        plant(mutant);
+        let killed = catch_unwind(test).is_err();
+        plant(Mutant::None);
+        assert!(killed, "{mutant:?} goes unnoticed");
+    }
+}
