@@ -391,6 +391,12 @@ pub struct LaneConfig {
     pub heartbeat_ticks: usize,
     pub election_ticks: usize,
     pub quiesce_after_ticks: u32,
+    /// Whether a leader answers strong reads by itself while its lease lasts; else each waits for a round (reads.rs).
+    pub read_leases: bool,
+    /// A leader whose log write takes so many election timeouts hands leadership over; zero: never (stall.rs).
+    pub log_stall_elections: u32,
+    /// A log write that takes longer counts as failed, in time in which the process runs.
+    pub log_stall_ms: u64,
     pub flush_bytes: u64,
     pub flush_after_ms: u64,
     pub log_keep_bytes: u64,
@@ -456,6 +462,9 @@ pub struct Glance {
     pub generation: Generation,
     pub term: Term,
     pub is_leader: bool,
+    pub quiesced: bool,
+    /// Until when it answers strong reads by itself, if it leads.
+    pub lease_until: Tick,
     pub applied: LogIndex,
     pub cluster_time_ms: u64,
     pub damaged: bool,
@@ -480,6 +489,8 @@ pub struct LaneStatistics {
     pub reads_index: u64,
     pub reads_eventual: u64,
     pub elections_started: u64,
+    /// Times a log write stalled and this lane's leaders began to hand leadership over.
+    pub log_stalls: u64,
     pub elections_won: u64,
     pub snapshots_sent: u64,
     pub snapshots_installed: u64,

@@ -22,6 +22,7 @@ use crate::scrub::Scrub;
 use crate::shared::Shared;
 use crate::sizes::ENGINE_JOBS_MAX;
 use crate::snapshot::Piece;
+use crate::stall::Looked;
 use crate::tombstones::Tombstones;
 use crate::touched::Touched;
 use crate::wire::Payload;
@@ -31,7 +32,7 @@ use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
 use bytes::Bytes;
-use core_log::{BatchNumber, SegmentId};
+use core_log::{BatchNumber, LogAction, SegmentId};
 use core_raft::{HardState, MessageKind, Role, STATE_HARD};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -457,6 +458,7 @@ impl Lane {
     /// A log batch is durable.
     pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber) {
         self.run_ticks(now);
+        self.shared.stall.end();
         self.shared.log.borrow_mut().on_written(batch);
         self.on_synced(now);
     }
@@ -488,6 +490,11 @@ impl Lane {
     /// A log write failed: nothing is acknowledged any more.
     pub fn on_log_failed(&mut self, now: Tick, message: &str) {
         self.run_ticks(now);
+        self.fail_log(now, message);
+    }
+
+    fn fail_log(&mut self, now: Tick, message: &str) {
+        self.shared.stall.end();
         self.shared.log.borrow_mut().on_failed();
         if planted(Mutant::FailedSyncRetried) {
             return self.on_synced(now);
@@ -550,6 +557,7 @@ impl Lane {
         let gap = now.since(self.shared.last_turn).min(STEADY_GAP_MAX);
         self.shared.steady += gap;
         self.shared.last_turn = now;
+        self.look_at_log(now);
         let tick = Duration::from_millis(self.shared.config.tick_ms);
         let mut handed_on = 0;
         while self.next_tick <= now {
@@ -564,6 +572,22 @@ impl Lane {
         }
         if self.awake.is_empty() {
             self.next_tick = Tick::NEVER;
+        }
+    }
+
+    /// Looks at the log's write that is under way, if one is.
+    fn look_at_log(&mut self, now: Tick) {
+        let times = self.shared.stall_times();
+        match self.shared.stall.look(now, times) {
+            Looked::Well | Looked::StillStalls => {}
+            Looked::Stalls => self.shared.statistics.log_stalls += 1,
+            Looked::Failed(after) => {
+                let ms = after.as_millis();
+                self.fail_log(
+                    now,
+                    &format!("a log write has been under way for {ms} ms without an answer from the disk"),
+                );
+            }
         }
     }
 
@@ -655,6 +679,9 @@ impl Lane {
         self.flush_if_due(now);
         let mut output = std::mem::take(&mut self.shared.output);
         output.log = self.shared.log.borrow_mut().poll(now);
+        if output.log.iter().any(|action| matches!(action, LogAction::Write { .. })) {
+            self.shared.stall.begin(now);
+        }
         self.scrub.poll(now, &mut self.shared.jobs);
         self.shared.jobs.poll(now, &mut output.engine);
         output
@@ -745,6 +772,7 @@ impl Lane {
         // A flush that is out already is not waited for by the clock.
         let flush = if self.shared.jobs.is_any_flushing() { Tick::NEVER } else { flush };
         let log = self.shared.log.borrow().next_wake();
+        let log = log.min(self.shared.stall.next_look(Duration::from_millis(self.shared.config.tick_ms)));
         self.next_tick.min(flush).min(log).min(self.shared.jobs.next_wake()).min(self.scrub.next_wake())
     }
 

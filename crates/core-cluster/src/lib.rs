@@ -33,6 +33,7 @@ mod scrub;
 mod shared;
 mod sizes;
 mod snapshot;
+mod stall;
 mod tail;
 mod tombstones;
 mod touched;

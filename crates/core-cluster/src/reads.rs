@@ -5,7 +5,9 @@
 //! asked for, and none of them votes for another within its election timeout. It runs from the moment
 //! of asking, shorter than the election timeout by a margin for clocks that run up to 5 % apart and
 //! for ticks. It ends when leadership is being handed over (the forced vote ignores leases) and when
-//! the configuration changes.
+//! the configuration changes. A clock that stands still while the world goes on (a machine held by its
+//! hypervisor) breaks it, and nothing in here can notice: there `read_leases` is off, no round proves a
+//! lease, and all strong reads that come while a round is under way share the next one.
 //!
 //! Always: a read waits only on a round asked for after the read arrived; it is answered only when its
 //! index is applied.
@@ -72,6 +74,11 @@ impl Reads {
         self.round.is_none() && self.waiting.is_empty() && self.confirmed.is_empty()
     }
 
+    /// Until when a leader may answer by itself, if nothing else forbids it.
+    pub fn lease_until(&self) -> Tick {
+        self.lease_until
+    }
+
     pub fn forget_lease(&mut self) {
         self.lease_until = Tick(0);
         if let Some(round) = self.round.as_mut() {
@@ -106,7 +113,7 @@ impl Replica {
         if !self.is_leader() {
             return shared.complete(read.ticket, self.not_leader());
         }
-        if self.lease_holds(now) || planted(Mutant::LocalLeaderRead) {
+        if self.lease_holds(shared, now) || planted(Mutant::LocalLeaderRead) {
             shared.statistics.reads_lease += 1;
             self.renew_lease_early(shared, now);
             return self.answer_read(shared, now, read, ReadConsistency::Strong);
@@ -124,9 +131,16 @@ impl Replica {
         }
     }
 
-    fn lease_holds(&mut self, now: Tick) -> bool {
-        let Some(term) = self.leading else { return false };
+    fn uses_leases(shared: &Shared) -> bool {
+        shared.config.read_leases || planted(Mutant::LeaseTrustedOverHold)
+    }
+
+    fn lease_holds(&mut self, shared: &Shared, now: Tick) -> bool {
+        let Some(term) = self.leading.filter(|_| Replica::uses_leases(shared)) else { return false };
         if self.group.as_ref().is_some_and(Group::is_transferring) && !planted(Mutant::LeaseAfterTransfer) {
+            if planted(Mutant::LeaseAfterFailedTransfer) {
+                return false;
+            }
             self.reads.no_lease_in = Some(term);
         }
         // What earlier leaders acknowledged must be applied here: it is once an entry of this term is.
@@ -137,7 +151,9 @@ impl Replica {
     /// Leadership is about to be handed over: the lease must end before the request leaves.
     pub fn end_lease_for_transfer(&mut self) {
         if !planted(Mutant::LeaseAfterTransfer) {
-            self.reads.no_lease_in = self.leading;
+            if !planted(Mutant::LeaseAfterFailedTransfer) {
+                self.reads.no_lease_in = self.leading;
+            }
             self.reads.forget_lease();
         }
     }
@@ -146,6 +162,9 @@ impl Replica {
         let config = &shared.config;
         if planted(Mutant::LeaseWithoutMargin) {
             return Duration::from_millis(config.tick_ms * config.election_ticks as u64 * 4);
+        }
+        if planted(Mutant::LeaseAtElectionTimeout) {
+            return Duration::from_millis(config.tick_ms * config.election_ticks as u64);
         }
         // A follower's promise may be two ticks shorter than its election timeout: one partly gone when
         // it heard the leader, one counted early.
@@ -171,11 +190,12 @@ impl Replica {
 
     /// A round came back: its reads may be answered once its index is applied, and the lease runs from
     /// the moment the round was asked for.
-    pub fn on_read_index(&mut self, shared: &Shared, context: u64, index: LogIndex) {
+    pub fn on_read_index(&mut self, shared: &Shared, now: Tick, context: u64, index: LogIndex) {
         let Some(round) = self.reads.round.take_if(|round| round.context == context) else { return };
         self.reads.confirmed.push((index, round.reads));
-        if round.proves_lease {
-            let until = round.asked + Replica::lease_duration(shared);
+        if round.proves_lease && Replica::uses_leases(shared) {
+            let from = if planted(Mutant::LeaseFromAnswer) { now } else { round.asked };
+            let until = from + Replica::lease_duration(shared);
             self.reads.lease_until = self.reads.lease_until.max(until);
         }
     }

@@ -509,7 +509,7 @@ impl Replica {
         }
         self.apply_late(shared, now);
         for (context, index) in ready.reads {
-            self.on_read_index(shared, context, index);
+            self.on_read_index(shared, now, context, index);
         }
     }
 

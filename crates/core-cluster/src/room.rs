@@ -1,4 +1,5 @@
-//! A leader whose disk has no room, or who cannot apply, hands leadership to a member that has and can.
+//! A leader whose disk has no room or ends no write, or who cannot apply, hands leadership to a member that
+//! has and can.
 //!
 //!   no room ──▶ asks the best member ──takes over──▶ follower
 //!                 ▲        └─silent for an election timeout─┐
@@ -6,6 +7,8 @@
 //!                                                                            asks round again much later
 //!
 //! Nobody tells whose disk is full: a member without room does not hear the hand-over (`ignores_hand_over`).
+//! A leader whose log write stalls (`stall.rs`) hands over only where most voters answer without it, and steps
+//! down where none of them takes over: it can commit nothing, and they elect one of their own.
 //! The same goes for a leader that waits for a damaged pair (`mend.rs`): it commits, and answers nothing.
 //! Always: at most one round in `AGAIN_AFTER`, each voter asked once a round.
 //! Not here: what is refused (`Replica::write_refusal`), where replicas are placed.
@@ -41,7 +44,8 @@ impl Shared {
 impl Replica {
     /// Of a leader without room, or that cannot apply: whether leadership is on its way to another member.
     pub fn hand_over_if_unfit(&mut self, shared: &Shared, now: Tick) -> bool {
-        let unfit = shared.is_out_of_room() || self.stuck_for(now) >= APPLYING_STANDS_STILL;
+        let stalled = shared.stall.is_stalled() && self.others_are_enough(shared, now);
+        let unfit = stalled || shared.is_out_of_room() || self.stuck_for(now) >= APPLYING_STANDS_STILL;
         if self.leading.is_none() || !unfit {
             self.hand_over = None;
             return false;
@@ -58,12 +62,28 @@ impl Replica {
         }
         let Some(next) = self.next_to_lead(shared, now) else {
             self.hand_over.get_or_insert_default().again_at = Some(now + AGAIN_AFTER);
+            if stalled {
+                self.end_lease_for_transfer();
+                self.group.as_mut().expect("a leader has a group").step_down();
+            }
             return false;
         };
         self.hand_over.get_or_insert_default().asked.push(next);
         self.end_lease_for_transfer();
         self.group.as_mut().expect("a leader has a group").transfer_leader(next);
         true
+    }
+
+    /// Whether the other voters that answer can elect a leader and commit without this one.
+    fn others_are_enough(&self, shared: &Shared, now: Tick) -> bool {
+        let recent = Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2);
+        let answers = |replica: &&ReplicaId| {
+            **replica != self.spec.replica && self.answered.get(replica).is_some_and(|at| now.since(*at) <= recent)
+        };
+        let membership = &self.meta.membership;
+        let enough =
+            |voters: &[ReplicaId]| voters.is_empty() || voters.iter().filter(answers).count() > voters.len() / 2;
+        enough(&membership.voters) && enough(&membership.voters_outgoing)
     }
 
     /// The voter that lacks least of those that answer and have not been asked.
@@ -81,9 +101,9 @@ impl Replica {
             .map(|follower| follower.replica)
     }
 
-    /// A member without room does not take leadership over: it could not log its first entry. One that cannot apply
-    /// would answer nothing.
+    /// A member without room, or whose log write stalls, does not take leadership over: it could not log its first
+    /// entry. One that cannot apply would answer nothing.
     pub fn ignores_hand_over(&self, shared: &Shared, kind: MessageKind) -> bool {
-        kind == MessageKind::TimeoutNow && (shared.is_out_of_room() || self.is_stuck())
+        kind == MessageKind::TimeoutNow && (shared.is_out_of_room() || shared.stall.is_stalled() || self.is_stuck())
     }
 }

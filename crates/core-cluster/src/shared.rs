@@ -8,6 +8,7 @@ use crate::api::*;
 use crate::buggify::Buggify;
 use crate::common::Common;
 use crate::sizes::ENGINE_JOBS_MAX;
+use crate::stall::{Stall, StallTimes};
 use crate::wire::TellOrder;
 use base_engine::Engine;
 use base_types::{ClusterId, NodeId, SpaceId, Tick, Ticket};
@@ -67,6 +68,8 @@ pub struct Shared {
     /// clock that leaps must not make request ids expire before their retries have ended.
     pub steady: Duration,
     pub last_turn: Tick,
+    /// The log's write that is under way.
+    pub stall: Stall,
     /// Commands applied since somebody last took them.
     pub witnessed: Vec<Witnessed>,
     /// The last word of a tail here to its leader (tail.rs). A life is drawn: nothing on the disk counts lives.
@@ -136,6 +139,18 @@ impl Shared {
         let (bytes, age_ms) = (self.config.flush_bytes, self.config.flush_after_ms);
         let part = |whole: u64| (u128::from(whole) * u128::from(self.flush_percent) / 100) as u64;
         (part(bytes), Duration::from_millis(part(age_ms)))
+    }
+
+    /// When a log write that does not end moves leaders, and fails the log.
+    pub fn stall_times(&self) -> StallTimes {
+        let config = &self.config;
+        let election_ms = config.tick_ms * config.election_ticks as u64;
+        let hand_over = election_ms * u64::from(config.log_stall_elections);
+        StallTimes {
+            tick: Duration::from_millis(config.tick_ms),
+            hand_over: (hand_over > 0).then(|| Duration::from_millis(hand_over)),
+            failed: Duration::from_millis(config.log_stall_ms),
+        }
     }
 
     pub fn new_space(&mut self) -> SpaceId {

@@ -3,6 +3,7 @@
 //! Not here: real disks and sockets (edge-node), whole nodes under faults (proof-sim).
 
 mod basics;
+mod clocks;
 mod crashes;
 mod engines;
 mod golden;

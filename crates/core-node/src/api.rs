@@ -86,6 +86,9 @@ impl S3Config {
 /// change of a part, short enough that a second loss seldom falls into it.
 pub const REPLACE_AFTER_MS: u64 = 600_000;
 
+/// A log write that takes longer counts as failed.
+pub const LOG_STALL_MS: u64 = 5_000;
+
 /// What a scrub reads of each engine of a lane in a second: 86 GB a day, below a hundredth of what a disk gives.
 pub const SCRUB_BYTES_PER_SECOND: u64 = 1 << 20;
 /// A round of a scrub begins no sooner than so long behind the one before: a small engine is not read all the time.
@@ -106,6 +109,12 @@ pub struct Tuning {
     pub election_ticks: usize,
     /// An idle cluster quiesces after this many ticks.
     pub quiesce_after_ticks: u32,
+    /// Whether leaders answer strong reads by themselves while their lease lasts (decision 0033).
+    pub read_leases: bool,
+    /// A leader whose log write takes so many election timeouts hands leadership over; zero: never (decision 0034).
+    pub log_stall_elections: u32,
+    /// A log write that takes longer counts as failed, in time in which the process runs.
+    pub log_stall_ms: u64,
     /// The overlay is written out at this size…
     pub flush_bytes: u64,
     /// …or this age.
@@ -140,6 +149,9 @@ impl Default for Tuning {
             heartbeat_ticks: 3,
             election_ticks: 10,
             quiesce_after_ticks: 33,
+            read_leases: true,
+            log_stall_elections: 1,
+            log_stall_ms: LOG_STALL_MS,
             flush_bytes: 32 << 20,
             flush_after_ms: 10_000,
             log_keep_bytes: 8 << 20,

@@ -324,6 +324,10 @@ impl Group {
         }
         let kind = message.kind();
         let from = message.inner.from;
+        if planted(Mutant::VoteInsidePromise) && matches!(kind, MessageKind::RequestVote | MessageKind::RequestPreVote)
+        {
+            self.end_promise();
+        }
         let elapsed = self.library().raft.election_elapsed;
         let said = self.library().raft.msgs.len();
         if planted(Mutant::LearnerCounts) {
@@ -526,6 +530,16 @@ impl Group {
     /// Starts handing leadership to a member.
     pub fn transfer_leader(&mut self, to: ReplicaId) {
         self.awake().transfer_leader(to.0);
+    }
+
+    /// Gives leadership up; the members elect another as soon as their promises end. What it proposed may still be
+    /// committed by that one.
+    pub fn step_down(&mut self) {
+        if self.role() == Role::Leader {
+            let raft = &mut self.awake().raft;
+            let term = raft.term;
+            raft.become_follower(term, raft::INVALID_ID);
+        }
     }
 
     /// Sends heartbeats now (leader only).

@@ -212,6 +212,9 @@ pub struct TuningSection {
     /// What a follower promises its leader; behind it members ask to lead in turn, two ticks apart.
     pub election_ticks: usize,
     pub quiesce_after_ticks: u32,
+    /// Leaders answer strong reads by themselves while their lease lasts. Off where a machine may be held or its clock
+    /// stop (docs/guides/clocks.md).
+    pub read_leases: bool,
     pub flush_bytes: u64,
     pub flush_after_ms: u64,
     pub log_keep_bytes: u64,
@@ -229,6 +232,8 @@ pub struct TuningSection {
     pub log_segments_soft_max: usize,
     /// A log write that takes longer is taken for a failed one.
     pub log_stall_ms: u64,
+    /// A leader whose log write takes so many election timeouts hands leadership over; zero: never.
+    pub log_stall_elections: u32,
     /// The rule of clusters made for S3 metadata; an odd number of replicas, at most five, where empty. The same on all nodes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub s3_rule: String,
@@ -293,6 +298,7 @@ impl Default for TuningSection {
             heartbeat_ticks: core.heartbeat_ticks,
             election_ticks: core.election_ticks,
             quiesce_after_ticks: core.quiesce_after_ticks,
+            read_leases: core.read_leases,
             flush_bytes: core.flush_bytes,
             flush_after_ms: core.flush_after_ms,
             log_keep_bytes: core.log_keep_bytes,
@@ -305,7 +311,8 @@ impl Default for TuningSection {
             log_segment_bytes: core.log.segment_bytes,
             log_spare_segments: core.log.spare_segments,
             log_segments_soft_max: core.log.segments_soft_max,
-            log_stall_ms: 5_000,
+            log_stall_ms: core.log_stall_ms,
+            log_stall_elections: core.log_stall_elections,
             s3_rule: String::new(),
             s3_split_keys: core_node::api::SPLIT_KEYS,
             s3_split_writes: core_node::api::SPLIT_WRITES,
@@ -322,6 +329,9 @@ impl TuningSection {
             heartbeat_ticks: self.heartbeat_ticks,
             election_ticks: self.election_ticks,
             quiesce_after_ticks: self.quiesce_after_ticks,
+            read_leases: self.read_leases,
+            log_stall_elections: self.log_stall_elections,
+            log_stall_ms: self.log_stall_ms,
             flush_bytes: self.flush_bytes,
             flush_after_ms: self.flush_after_ms,
             log_keep_bytes: self.log_keep_bytes,

@@ -24,6 +24,11 @@ pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
         count("reads_index", "strong reads that asked the members", numbers.reads_index),
         count("reads_eventual", "eventual reads", numbers.reads_eventual),
         count("elections_started", "elections started here", numbers.elections_started),
+        count(
+            "log_stalls",
+            "log writes that took an election timeout, so that leaders here handed over",
+            numbers.log_stalls,
+        ),
         count("elections_won", "elections won", numbers.elections_won),
         count("snapshots_sent", "snapshots sent", numbers.snapshots_sent),
         count("snapshots_installed", "snapshots installed", numbers.snapshots_installed),

@@ -70,7 +70,6 @@ pub struct LaneHost {
     pub engine: EngineThread,
     pub peers: Rc<PeerSet>,
     pub clock: Clock,
-    pub log_stall: Duration,
     pub report: Arc<Mutex<LaneReport>>,
     pub state: LaneState,
 }
@@ -80,7 +79,6 @@ pub struct LaneHost {
 pub struct LaneState {
     batch: Vec<Event>,
     effects: Effects,
-    stalled: bool,
     reported: Tick,
     log_sync: Latency,
     turns: u64,
@@ -130,9 +128,6 @@ impl LaneHost {
 
     fn next_wake(&self) -> Tick {
         let mut wake = self.machine.next_wake();
-        if let (Some(since), false) = (self.log.write_since, self.state.stalled) {
-            wake = wake.min(since + self.log_stall);
-        }
         if self.outgoing.is_congested() {
             wake = wake.min(self.clock.now() + MAIL_RETRY);
         }
@@ -171,16 +166,6 @@ impl LaneHost {
         }
         // Keeps its room for the next turn.
         self.state.batch = batch;
-        if let Some(since) = self.log.write_since.filter(|_| !self.state.stalled) {
-            if now.since(since) >= self.log_stall {
-                self.state.stalled = true;
-                let message = format!(
-                    "a log write has been under way for {} ms without an answer from the disk",
-                    now.since(since).as_millis()
-                );
-                self.machine.step(now, Event::LogFailed { message }, &mut self.state.effects);
-            }
-        }
         if self.machine.next_wake() <= now {
             self.machine.step(now, Event::Timer, &mut self.state.effects);
         }

@@ -323,6 +323,10 @@ fn share(
         }
     };
     let limits = &config.limits;
+    let clock = Clock::start();
+    if config.tuning.read_leases && !clock.counts_suspension() {
+        tracing::warn!("this system has no clock that counts suspension; leases are off, strong reads ask the members");
+    }
     let shared = Shared {
         own: Own { world: config.world.clone(), node: config.node, boot: BootId(boot), lane_count: data.lanes },
         http_advertise: known(&config.http_advertise, http),
@@ -335,7 +339,7 @@ fn share(
         },
         reports: (0..data.lanes).map(|_| Arc::default()).collect(),
         connections: Arc::default(),
-        clock: Clock::start(),
+        clock,
         mailboxes: senders,
         failure: failure.clone(),
         config,
@@ -368,7 +372,10 @@ impl Shared {
             default_engine: config.engine.default.clone(),
             engines: crate::engines::NAMES.iter().map(|name| (*name).into()).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
-            tuning: config.core_tuning(),
+            tuning: core_node::api::Tuning {
+                read_leases: config.tuning.read_leases && self.clock.counts_suspension(),
+                ..config.core_tuning()
+            },
             seed: chance::draw()?,
             s3: config.tuning.s3(config.world_members.len(), config.s3.as_ref()),
         })

@@ -26,6 +26,8 @@ pub trait Machine {
             generation: view.generation,
             term: view.term,
             is_leader: view.is_leader,
+            quiesced: view.quiesced,
+            lease_until: base_types::Tick(0),
             applied: view.applied,
             cluster_time_ms: view.cluster_time_ms,
             damaged: view.damaged,

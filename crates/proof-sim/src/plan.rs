@@ -113,6 +113,8 @@ pub struct SimTuning {
     pub heartbeat_ticks: usize,
     pub election_ticks: usize,
     pub quiesce_after_ticks: u32,
+    /// Leaders answer strong reads under leases.
+    pub read_leases: bool,
     pub flush_bytes: u64,
     pub flush_after_ms: u64,
     pub log_keep_bytes: u64,
@@ -145,6 +147,7 @@ impl Default for SimTuning {
             heartbeat_ticks: 3,
             election_ticks: 10,
             quiesce_after_ticks: 100,
+            read_leases: true,
             flush_bytes: 1 << 20,
             flush_after_ms: 10_000,
             log_keep_bytes: 1 << 20,

@@ -179,6 +179,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         heartbeat_ticks: random.between(1, 3) as usize,
         election_ticks: random.between(8, 12) as usize,
         quiesce_after_ticks: *random.pick(&[15, 30, 100]),
+        read_leases: true,
         flush_bytes: *random.pick(&[64, 1 << 10, 64 << 10]),
         flush_after_ms: *random.pick(&[20, 200, 2_000]),
         log_keep_bytes: *random.pick(&[0, 100, 2_000, 1 << 20]),

@@ -14,6 +14,7 @@ use crate::meta::{ReplicaRecord, STATE_REPLICA, STATE_TOMBSTONES};
 use crate::replica::Replica;
 use crate::scrub::Scrub;
 use crate::shared::Shared;
+use crate::stall::Stall;
 use crate::tombstones::Tombstones;
 use crate::touched::Touched;
 use crate::wire::TellOrder;
@@ -82,6 +83,7 @@ impl Lane {
                 flush_percent: 100,
                 steady: Duration::ZERO,
                 last_turn: now,
+                stall: Stall::default(),
                 witnessed: Vec::new(),
                 buggify: Buggify::new(config.seed, config.buggify_until),
                 told: TellOrder { life: xxh3_64_with_seed(b"life of a lane", config.seed), number: 0 },

@@ -40,6 +40,8 @@ impl Lane {
             generation: replica.spec.generation,
             term: replica.term(),
             is_leader: replica.is_leader(),
+            quiesced: replica.quiesced,
+            lease_until: replica.reads.lease_until(),
             applied: replica.meta.applied,
             cluster_time_ms: replica.meta.cluster_time_ms,
             damaged: replica.damaged.is_some(),

@@ -85,6 +85,8 @@ pub struct World {
     pub log_keep_bytes: u64,
     /// Spaces say whose they are: for nodes started from then on.
     pub label_spaces: bool,
+    /// Leaders read under leases: of nodes started from then on.
+    pub read_leases: bool,
     /// How often engines are scrubbed, by nodes started from then on; zero: never.
     pub scrub_round_ms: u64,
     /// This node is a durable tail, from its next start on.
@@ -111,6 +113,9 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         heartbeat_ticks: 3,
         election_ticks: 10,
         quiesce_after_ticks: 20,
+        read_leases: true,
+        log_stall_elections: 1,
+        log_stall_ms: 5_000,
         flush_bytes: 64 << 10,
         flush_after_ms: 200,
         log_keep_bytes,
@@ -157,6 +162,7 @@ impl World {
             next_wire: 0,
             log_keep_bytes,
             label_spaces: false,
+            read_leases: true,
             scrub_round_ms: 0,
             tail: None,
             kept: LogIndex(0),
@@ -222,6 +228,7 @@ impl World {
         let config = LaneConfig {
             label_spaces: self.label_spaces,
             tail_engine,
+            read_leases: self.read_leases,
             scrub_bytes_per_second: if self.scrub_round_ms > 0 { 1 << 20 } else { 0 },
             scrub_round_ms: self.scrub_round_ms,
             // Another one each time, as on a node.

@@ -290,7 +290,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         return checker.refuse(format!("{line}engine.object.url is {found}"), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 26] = [
+    let ranges: [(&str, u64, u64, u64); 27] = [
         ("lag_ms", file.engine.object.lag_ms, 10, 3_600_000),
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
@@ -314,6 +314,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("log_segment_bytes", tuning.log_segment_bytes, 8 << 20, 1 << 34),
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
         ("log_stall_ms", tuning.log_stall_ms, 100, 600_000),
+        ("log_stall_elections", u64::from(tuning.log_stall_elections), 0, 1_000),
         ("s3_split_keys", tuning.s3_split_keys, 8, 10_000_000),
         ("s3_split_writes", tuning.s3_split_writes, 0, 1_000_000),
         ("s3_split_load_percent", u64::from(tuning.s3_split_load_percent), 0, 100),

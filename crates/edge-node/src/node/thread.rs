@@ -166,7 +166,6 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
         engine,
         peers,
         clock: shared.clock,
-        log_stall: Duration::from_millis(shared.config.tuning.log_stall_ms),
         report: shared.reports[usize::from(lane.0)].clone(),
         state: LaneState::default(),
     };

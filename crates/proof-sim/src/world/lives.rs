@@ -11,7 +11,7 @@ use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
-use core_node::api::{Event, NodeConfig, S3Config, Tuning, SCRUB_BYTES_PER_SECOND};
+use core_node::api::{Event, NodeConfig, S3Config, Tuning, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
 use core_placement::Labels;
 use proof_check::Violation;
 use std::collections::VecDeque;
@@ -262,6 +262,9 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
         heartbeat_ticks: tuning.heartbeat_ticks,
         election_ticks: tuning.election_ticks,
         quiesce_after_ticks: tuning.quiesce_after_ticks,
+        read_leases: tuning.read_leases,
+        log_stall_elections: 1,
+        log_stall_ms: LOG_STALL_MS,
         flush_bytes: tuning.flush_bytes,
         flush_after_ms: tuning.flush_after_ms,
         log_keep_bytes: tuning.log_keep_bytes,
