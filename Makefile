@@ -1,7 +1,7 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
-#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n | mutants | fuzz | real | soak HOURS=n [SEED=n]
+#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n [LAYER=lane] | mutants | fuzz | real | soak HOURS=n [SEED=n]
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
@@ -41,7 +41,7 @@ engine-figures: setup
 	@scripts/engine-figures.sh
 
 sim: setup
-	@scripts/sim.sh "$(SEED)" "$(SEEDS)" "$(FROM)"
+	@scripts/sim.sh "$(SEED)" "$(SEEDS)" "$(FROM)" "$(LAYER)"
 
 mutants: setup
 	@scripts/mutants.sh "$(MUTANT_SEEDS)" "$(MUTANT)"

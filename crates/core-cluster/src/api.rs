@@ -417,6 +417,14 @@ pub struct LaneConfig {
     pub log: core_log::LogConfig,
 }
 
+/// A replica here that came to lead. For the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Won {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub term: Term,
+}
+
 /// A command that a replica has applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Witnessed {

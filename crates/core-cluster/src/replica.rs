@@ -40,6 +40,9 @@ use std::time::Duration;
 /// Rounds of make-ready in one turn; what is left goes on in the next.
 const READY_ROUNDS_MAX: usize = 16;
 
+/// Replicas that came to lead, kept for who watches until they are taken (after every turn).
+const WON_MAX: usize = 1 << 16;
+
 /// One replica.
 pub struct Replica {
     pub spec: ReplicaSpec,
@@ -565,6 +568,10 @@ impl Replica {
         if role == Role::Leader && self.leading != Some(term) {
             self.lose_leadership(shared);
             shared.statistics.elections_won += 1;
+            if shared.config.witness.is_some() && shared.won.len() < WON_MAX {
+                let (cluster, generation) = (self.spec.cluster, self.spec.generation);
+                shared.won.push(Won { cluster, generation, term });
+            }
             let (time, id_time) = self.last_stamps(shared);
             self.time_base = (time, now);
             self.id_base = (id_time, shared.steady);

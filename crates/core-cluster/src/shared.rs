@@ -72,6 +72,8 @@ pub struct Shared {
     pub stall: Stall,
     /// Commands applied since somebody last took them.
     pub witnessed: Vec<Witnessed>,
+    /// Who came to lead since somebody last took them; only where commands are witnessed.
+    pub won: Vec<Won>,
     /// The last word of a tail here to its leader (tail.rs). A life is drawn: nothing on the disk counts lives.
     pub told: TellOrder,
 }

@@ -15,7 +15,9 @@ use base_types::sizes::Sizes;
 use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
-use core_cluster::api::{LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView, Witnessed};
+use core_cluster::api::{
+    LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView, Witnessed, Won,
+};
 use core_cluster::{Lane, LaneError};
 use core_log::{BatchNumber, LogDisk};
 use std::sync::Arc;
@@ -150,6 +152,11 @@ impl Core {
     /// What its lane has applied of the kind that is witnessed, since this was last called. For the simulator.
     pub fn take_witnessed(&mut self) -> Vec<Witnessed> {
         self.lane.take_witnessed()
+    }
+
+    /// The replicas of its lane that came to lead since this was last called. For the simulator.
+    pub fn take_won(&mut self) -> Vec<Won> {
+        self.lane.take_won()
     }
 }
 

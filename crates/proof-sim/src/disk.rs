@@ -34,6 +34,8 @@ pub enum Finished {
     NoRoom(SegmentId),
     Removed,
     Failed(String),
+    /// It was to be written where nothing was prepared.
+    Unprepared(String),
 }
 
 /// The disk of one lane's log.
@@ -73,7 +75,7 @@ impl SimDisk {
                             self.last_write = Some((segment, offset, offset + blocks.len() as u64));
                             Finished::Written(batch)
                         }
-                        false => Finished::Failed(format!(
+                        false => Finished::Unprepared(format!(
                             "{segment:?} is not prepared up to {}",
                             offset + blocks.len() as u64
                         )),

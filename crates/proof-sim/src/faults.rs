@@ -4,6 +4,7 @@
 //! Not here: when they come (`plan`), that nothing they do may hurt (`run`).
 
 use crate::disk::WriteFault;
+use crate::excuses::Excuse;
 use crate::host::Armed;
 use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard, Layer};
@@ -276,7 +277,6 @@ fn pause(world: &mut World, node: usize, micros: u64) -> bool {
 }
 
 fn disk_fails(world: &mut World, hazard: &Hazard, node: usize) {
-    world.nodes[node].disk_suspect = true;
     match hazard.kind {
         FaultKind::DiskStall => world.nodes[node].stalled_until = world.now + hazard.for_ms * 1_000,
         FaultKind::SyncError => {
@@ -448,14 +448,17 @@ fn lives(world: &World) -> u64 {
 pub fn on_wish_answered(world: &mut World, wish: &Wish, answered: &Answered) {
     let opposite = if wish.add { FaultKind::RemoveMember } else { FaultKind::AddMember };
     let disturbed = lives(world) != wish.lives
-        || world.nodes.iter().any(|node| node.disturbed_at >= wish.at || node.wiped || node.disk_suspect)
+        || world.nodes.iter().any(|node| node.disturbed_at >= wish.at || node.disk_suspect)
         || world.plan.hazards.iter().any(|hazard| {
             let moves = [FaultKind::MoveMember, FaultKind::Decommission, FaultKind::SetEngine];
             hazard.kind == opposite || moves.contains(&hazard.kind)
         })
         || world.plan.tuning.replace_after_ms > 0;
-    if disturbed || !matches!(answered, Answered::Response(response) if response.is_ok()) {
+    if !matches!(answered, Answered::Response(response) if response.is_ok()) {
         return;
+    }
+    if disturbed {
+        return world.excuses.used(Excuse::MembersUnchecked, (wish.at, wish.node.0));
     }
     let machines = world.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
     let views: Vec<_> =

@@ -99,10 +99,13 @@ pub struct Node {
     pub slow_disk_us: u64,
     /// It lost its disk.
     pub wiped: bool,
-    /// Its disk rotted, or lied about what it wrote.
+    /// The log on its present disk rotted, or that disk lied about what it wrote.
     pub disk_lied: bool,
-    /// Its disk was made to fail or lie: it may refuse to start or stop by itself.
+    /// Bytes of its present disk were destroyed: it may refuse to start or stop by itself. Errors, stalls and want of room
+    /// destroy nothing.
     pub disk_suspect: bool,
+    /// In this life a write was told to have failed or stalled: it may stop by itself.
+    pub disk_failed: bool,
     pub images: VecDeque<DiskImage>,
     /// Down until somebody (a hazard's end, or healing) starts it.
     pub held_down: u32,

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use core_backends::{decode_reply, metadata, redis};
 use core_cluster::api::{
     AdminCommand, Completion, Glance, LaneConfig, LaneStatistics, LocalKind, LocalOperation, LocalOutcome, Member,
-    Notice, ReplicaSpec, ReplicaView,
+    Notice, ReplicaSpec, ReplicaView, Won,
 };
 use core_cluster::Lane;
 use core_node::api::{Effect, Effects, Event, NodeConfig};
@@ -198,6 +198,10 @@ impl Machine for LaneMachine {
 
     fn views(&self) -> Vec<ReplicaView> {
         self.lane.views()
+    }
+
+    fn take_won(&mut self) -> Vec<Won> {
+        self.lane.take_won()
     }
 
     fn glances(&self) -> Vec<Glance> {

@@ -3,6 +3,7 @@
 //! Always: numbers are sums over the runs named on the page; a fault kind that never fired in a large
 //! run is a failure of the simulator itself.
 
+use crate::excuses::Excuse;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer};
 use crate::run::Report;
@@ -29,6 +30,8 @@ pub struct Totals {
     pub acknowledged: u64,
     pub unknown: u64,
     pub probes: BTreeMap<&'static str, u64>,
+    /// What checks let pass, how often, and in how many runs.
+    pub excuses: BTreeMap<Excuse, (u64, u64)>,
     pub ledger: Ledger,
     pub gave_up: u64,
     pub keys_searched: u64,
@@ -62,6 +65,10 @@ impl Totals {
         self.walked.add(&report.walked);
         for (name, count) in &report.probes {
             *self.probes.entry(name).or_default() += count;
+        }
+        for (excuse, count) in &report.excuses {
+            let (uses, runs) = self.excuses.entry(*excuse).or_default();
+            (*uses, *runs) = (*uses + count, *runs + 1);
         }
     }
 
@@ -117,6 +124,11 @@ impl Totals {
         for kind in FaultKind::ALL {
             let count = self.probes.get(kind.name()).copied().unwrap_or(0);
             let _ = writeln!(out, "| {} | {count} | {} |", kind.name(), kind.describe());
+        }
+        let _ = writeln!(out, "\n## Excuses used\n\nWhat a check let pass for what was done to the world: once for each replica, life or operation.\n\n| excuse | times | in seeds | what it lets pass |\n|---|---|---|---|");
+        for excuse in Excuse::ALL {
+            let (uses, runs) = self.excuses.get(excuse).copied().unwrap_or_default();
+            let _ = writeln!(out, "| {} | {uses} | {runs} | {} |", excuse.name(), excuse.describe());
         }
         let _ = writeln!(out, "\n## Other probes\n\n| probe | times |\n|---|---|");
         let is_fault = |name: &str| FaultKind::ALL.iter().any(|kind| kind.name() == name);

@@ -12,6 +12,7 @@ pub mod campaign;
 pub mod clock;
 pub mod disk;
 pub mod emphasis;
+pub mod excuses;
 pub mod faults;
 pub mod host;
 pub mod lane_machine;

@@ -12,6 +12,7 @@ mod draw;
 
 pub use answers::observe;
 
+use crate::excuses::Excuse;
 use crate::plan::Load as LoadPlan;
 use crate::random::Random;
 use crate::s3_groups::Grouped;
@@ -350,9 +351,12 @@ impl Load {
         let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else { return };
         let node = &world.nodes[open.node];
         let disturbed = node.disturbed_at >= open.asked_at || world.is_paused(open.node);
-        if !disturbed {
-            let message = format!("node {} never answered {ticket:?}: {:?}", node.id, open.action);
-            world.violate(Violation::new("unanswered", message, vec![]));
+        match disturbed {
+            true => world.excuses.used(Excuse::LateAnswer, (ticket.0, 0)),
+            false => {
+                let message = format!("node {} never answered {ticket:?}: {:?}", node.id, open.action);
+                world.violate(Violation::new("unanswered", message, vec![]));
+            }
         }
         open.ticket = None;
         open.unknown = true;

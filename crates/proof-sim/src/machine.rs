@@ -8,7 +8,7 @@ use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
 use core_backends::metadata::Scope;
-use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed};
+use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed, Won};
 use core_node::api::{Effects, Event, NodeConfig};
 use std::sync::Arc;
 
@@ -55,6 +55,10 @@ pub trait Machine {
     }
     /// The commands to shards of buckets that its replicas have applied since this was last called.
     fn take_witnessed(&mut self) -> Vec<Witnessed> {
+        Vec::new()
+    }
+    /// Its replicas that came to lead since this was last called.
+    fn take_won(&mut self) -> Vec<Won> {
         Vec::new()
     }
 }

@@ -13,7 +13,7 @@ use proof_sim::ledger::Totals;
 use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
 use proof_sim::trace::without_padding;
-use proof_sim::{panics, swarm, twice};
+use proof_sim::{excuses, panics, swarm, twice};
 use std::process::ExitCode;
 use std::time::Instant;
 use words::{flag, jobs, known, layer, layer_words, option, seed_range, seed_word, Ran, Refused, USAGE};
@@ -126,8 +126,8 @@ fn tell(report: &Report, plan: &Plan, replay: &str) -> bool {
     match report.violations.is_empty() {
         true => {
             println!(
-                "seed {}: well; {} operations ({} acknowledged, {} unknown), {} events, {:.1} simulated s, trace {:016x}, {} keys searched, {} given up",
-                report.seed, report.operations, report.acknowledged, report.unknown, report.events, report.simulated_us as f64 / 1e6, report.trace_hash, report.keys_searched, report.gave_up
+                "seed {}: well; {} operations ({} acknowledged, {} unknown), {} events, {:.1} simulated s, trace {:016x}, {} keys searched, {} given up, excuses: {}",
+                report.seed, report.operations, report.acknowledged, report.unknown, report.events, report.simulated_us as f64 / 1e6, report.trace_hash, report.keys_searched, report.gave_up, excuses::line(&report.excuses)
             );
             true
         }

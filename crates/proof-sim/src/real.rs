@@ -6,7 +6,7 @@ use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
 use core_backends::metadata::Scope;
-use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed};
+use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed, Won};
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::Core;
 use std::sync::Arc;
@@ -76,5 +76,9 @@ impl Machine for RealCore {
 
     fn take_witnessed(&mut self) -> Vec<Witnessed> {
         self.0.take_witnessed()
+    }
+
+    fn take_won(&mut self) -> Vec<Won> {
+        self.0.take_won()
     }
 }

@@ -7,6 +7,7 @@
 
 mod buckets;
 
+use crate::excuses::{Excuse, Uses};
 use crate::faults;
 use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
@@ -63,6 +64,8 @@ pub struct Report {
     /// Simulated microseconds.
     pub simulated_us: u64,
     pub probes: BTreeMap<&'static str, u64>,
+    /// What checks let pass, and how often.
+    pub excuses: Uses,
     pub operations: u64,
     pub acknowledged: u64,
     pub unknown: u64,
@@ -495,6 +498,7 @@ impl Run {
             // Nor does any of a single node survive rot of its only copy: it halts and says so.
             let promised = !config && members > 1;
             if !promised && whole <= members / 2 {
+                self.world.excuses.used(Excuse::MajorityGone, (cluster.0, 0));
                 continue;
             }
             for (node, view, hash) in &held {
@@ -656,25 +660,37 @@ impl Run {
             violations.extend(s3_quota::check(&self.load.history, place, keys_max, &self.load.quota));
         }
         let (world, history) = (&self.world, &self.load.history);
-        violations.extend(proof_check::ledger::check_unmoved(history, |cluster, generation, from, to| {
-            let harmed = |node: &NodeId| {
-                world.index_of(*node).is_none_or(|node| world.nodes[node].disk_lied || world.nodes[node].wiped)
-            };
-            world.leaders.sole_leader(cluster, generation, from, to).filter(|node| !harmed(node))
-        }));
+        let harmed = |node: &NodeId| {
+            world.index_of(*node).is_none_or(|node| world.nodes[node].disk_lied || world.nodes[node].wiped)
+        };
+        let unmoved = |is_harmed: bool| {
+            proof_check::ledger::check_unmoved(history, |cluster, generation, from, to| {
+                let sole = world.leaders.sole_leader(cluster, generation, from, to);
+                sole.filter(|node| harmed(node) == is_harmed)
+            })
+        };
+        violations.extend(unmoved(false));
+        let mut excuses = world.excuses.clone();
+        for lost in unmoved(true) {
+            excuses.used(Excuse::LossByHarmedLeader, (lost.records.first().copied().unwrap_or_default(), 0));
+        }
         let records = &self.load.history.records;
         let count = |ending| records.iter().filter(|record| record.ending == ending).count() as u64;
         // Without a router a client may miss the leader until its time is over: only the whole core promises calm.
         let calm = self.world.plan.hazards.is_empty() && self.world.plan.layer == Layer::Core;
         if calm && violations.is_empty() && self.world.plan.load.lifecycle == 0 {
-            let excused = |record: &Record| {
+            for record in records.iter().filter(|record| record.ending != Ending::Ok) {
                 let id = record.id as usize;
-                self.load.tailless.contains(&id) || self.load.quota.refused.contains_key(&id)
-            };
-            let bad = records.iter().find(|record| record.ending != Ending::Ok && !excused(record));
-            violations.extend(bad.map(|record| {
-                Violation::new("calm", format!("nothing was wrong, and yet {record:?}"), vec![record.id])
-            }));
+                if self.load.tailless.contains(&id) {
+                    excuses.used(Excuse::NoTail, (record.id, 0));
+                } else if self.load.quota.refused.contains_key(&id) {
+                    excuses.used(Excuse::QuotaFull, (record.id, 0));
+                } else {
+                    let message = format!("nothing was wrong, and yet {record:?}");
+                    violations.push(Violation::new("calm", message, vec![record.id]));
+                    break;
+                }
+            }
         }
         Report {
             seed: self.world.plan.seed,
@@ -684,6 +700,7 @@ impl Run {
             events: self.world.trace.events,
             simulated_us: self.world.now,
             probes: self.world.probes.clone(),
+            excuses: excuses.uses().clone(),
             operations: records.len() as u64,
             acknowledged: count(Ending::Ok),
             unknown: count(Ending::Unknown),

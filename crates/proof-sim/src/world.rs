@@ -19,6 +19,7 @@ mod sizes;
 mod tails;
 mod turns;
 
+use crate::excuses::Excuses;
 use crate::faults::Wish;
 use crate::host::Node;
 use crate::machine::Opener;
@@ -138,6 +139,7 @@ pub struct World {
     pub trace: Trace,
     pub probes: BTreeMap<&'static str, u64>,
     pub violations: Vec<Violation>,
+    pub excuses: Excuses,
     pub leaders: LeaderBook,
     pub states: StateBook,
     pub owners: OwnerBook,
@@ -206,6 +208,7 @@ impl World {
             trace: Trace::new(loud),
             probes: BTreeMap::new(),
             violations: Vec::new(),
+            excuses: Excuses::default(),
             leaders: LeaderBook::default(),
             states: StateBook::default(),
             owners: OwnerBook::default(),
@@ -291,6 +294,7 @@ impl World {
             Due::DiskDone { node, lane, life } => self.disk_done(node, lane, life),
             Due::DiskStalled { node, lane, life, finish_at } => {
                 if self.is_alive(node, life) && self.nodes[node].stalled_until >= finish_at {
+                    self.nodes[node].disk_failed = true;
                     self.post(node, lane, Event::LogFailed { message: "the disk stalled (injected)".to_string() });
                 }
             }

@@ -1,6 +1,6 @@
 //! What a lane tells of itself: its replicas, numbers and sizes, and what the simulator compares.
 //!
-//! Always: nothing here changes anything but what `take_witnessed` takes.
+//! Always: nothing here changes anything but what `take_witnessed` and `take_won` take.
 
 use super::Lane;
 use crate::api::*;
@@ -107,6 +107,11 @@ impl Lane {
     /// The commands applied since this was last called, of the kind that is witnessed. For the simulator.
     pub fn take_witnessed(&mut self) -> Vec<Witnessed> {
         core::mem::take(&mut self.shared.witnessed)
+    }
+
+    /// The replicas that came to lead since this was last called, each time anew. For the simulator.
+    pub fn take_won(&mut self) -> Vec<Won> {
+        core::mem::take(&mut self.shared.won)
     }
 
     /// A cluster's name and the partitions that its replica here serves, each with its epoch. For the simulator.

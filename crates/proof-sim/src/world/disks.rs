@@ -51,7 +51,7 @@ impl World {
         let segment_bytes = self.plan.tuning.segment_bytes;
         let disk = &mut self.nodes[node].lanes[lane].disk;
         let finished = disk.finish(segment_bytes, &mut self.random.disk);
-        if matches!(finished, Some(Finished::Failed(_))) {
+        if matches!(finished, Some(Finished::Failed(_) | Finished::Unprepared(_))) {
             disk.queue.clear();
         }
         let event = match finished {
@@ -62,13 +62,15 @@ impl World {
                 Some(Event::LogSegmentFailed { segment })
             }
             Some(Finished::Failed(message)) => Some(Event::LogFailed { message }),
+            Some(Finished::Unprepared(message)) => {
+                let told = format!("node {}: {message}", self.nodes[node].id);
+                self.violate(Violation::new("disk", told, vec![]));
+                Some(Event::LogFailed { message })
+            }
             Some(Finished::Removed) | None => None,
         };
         if let Some(event) = event {
-            if let (Event::LogFailed { message }, false) = (&event, self.nodes[node].disk_suspect) {
-                let message = format!("node {}: {message}", self.nodes[node].id);
-                self.violate(Violation::new("disk", message, vec![]));
-            }
+            self.nodes[node].disk_failed |= matches!(event, Event::LogFailed { .. });
             self.post(node, lane, event);
         }
         self.kick_disk(node, lane);
@@ -93,6 +95,7 @@ impl World {
         let host = &mut self.nodes[node].lanes[lane];
         let Some(job) = host.job_running.take() else { return };
         let result = run_job(host, &job.work);
+        self.nodes[node].disk_failed |= result.is_err();
         self.note_kept(node, lane);
         self.post(node, lane, Event::EngineDone { job: job.job, result });
         self.kick_engine(node, lane);

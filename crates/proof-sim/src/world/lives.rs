@@ -7,6 +7,7 @@ use super::disks::run_job;
 use super::{Answered, Due, World};
 use crate::clock::Clock;
 use crate::disk::SimDisk;
+use crate::excuses::Excuse;
 use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
@@ -90,6 +91,7 @@ impl World {
         let host = &mut self.nodes[node];
         host.life += 1;
         host.running = true;
+        host.disk_failed = false;
         host.clock = Clock::new(self.now, host.clock.local_at(self.now).0);
         self.trace.note(self.now, "start", &[node as u64]);
         self.trace.say(self.now, || format!("n{} starts", node + 1));
@@ -158,9 +160,13 @@ impl World {
     pub(super) fn refuse_start(&mut self, node: usize, message: &str) {
         self.trace.say(self.now, || format!("n{} refuses to start: {message}", node + 1));
         self.probe("start_refused");
-        if !self.nodes[node].disk_suspect {
-            let message = format!("node {} refuses to start although its disk was well: {message}", node + 1);
-            self.violate(Violation::new("start", message, vec![]));
+        let life = self.nodes[node].life;
+        match self.nodes[node].disk_suspect {
+            true => self.excuses.used(Excuse::RefusedStart, (node as u64, life)),
+            false => {
+                let message = format!("node {} refuses to start although its disk was well: {message}", node + 1);
+                self.violate(Violation::new("start", message, vec![]));
+            }
         }
         self.kill(node, Some(500_000), false);
         self.wipe(node);
@@ -170,6 +176,7 @@ impl World {
     pub fn wipe(&mut self, node: usize) {
         self.nodes[node].disk_id = DiskId(self.random.host.draw());
         self.nodes[node].wiped = true;
+        (self.nodes[node].disk_lied, self.nodes[node].disk_suspect) = (false, false);
         self.part_bucket(node);
         for lane in &mut self.nodes[node].lanes {
             lane.disk = SimDisk::default();
@@ -251,6 +258,7 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
         wiped: false,
         disk_lied: false,
         disk_suspect: false,
+        disk_failed: false,
         images: VecDeque::new(),
         held_down: 0,
     }

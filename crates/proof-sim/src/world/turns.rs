@@ -6,10 +6,12 @@
 
 use super::describe::{event_line, event_name, event_number};
 use super::{Due, World};
+use crate::excuses::Excuse;
 use crate::host::{Armed, INBOX_EVENTS_MAX};
 use crate::plan::FaultKind;
-use base_types::{ClusterName, LaneId};
+use base_types::{ClusterId, ClusterName, LaneId};
 use core_backends::metadata::Scope;
+use core_cluster::api::Won;
 use core_node::api::{Effect, Effects, Event};
 use proof_check::Violation;
 
@@ -66,6 +68,7 @@ impl World {
         }
         machine.finish_turn(local, &mut effects);
         self.note_shards(machine.take_witnessed());
+        self.note_won(node, machine.take_won());
         self.weigh(node, led, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
@@ -115,14 +118,9 @@ impl World {
         // A state is hashed by walking it: one now and then, all at the end of the run.
         let glances = machine.glances();
         let hashed = self.random.sample.per_mille(100).then(|| self.random.sample.below(glances.len() as u64));
-        let harmed = self.nodes.iter().any(|node| node.disk_suspect || node.wiped);
         for (number, seen) in glances.into_iter().enumerate() {
-            if seen.damaged && !harmed {
-                let message = format!(
-                    "the replica of {:?} on {id:?} calls itself damaged, although no disk was harmed",
-                    seen.cluster
-                );
-                self.violate(Violation::new("damage", message, vec![]));
+            if seen.damaged {
+                self.note_damaged(node, seen.cluster);
             }
             if !seen.blank {
                 let found = self.times.note(seen.cluster, seen.generation, seen.applied, seen.cluster_time_ms);
@@ -138,6 +136,26 @@ impl World {
                 found.into_iter().for_each(|violation| self.violate(violation));
                 self.note_owners(machine.served_partitions(seen.cluster));
             }
+        }
+    }
+
+    /// A replica calls itself damaged: where its own disk lost nothing since it was empty, that is a bug.
+    fn note_damaged(&mut self, node: usize, cluster: ClusterId) {
+        if self.nodes[node].disk_suspect {
+            return self.excuses.used(Excuse::DamagedReplica, (node as u64, cluster.0));
+        }
+        let id = self.nodes[node].id;
+        let message =
+            format!("the replica of {cluster:?} on {id:?} calls itself damaged, although its disk was not harmed");
+        self.violate(Violation::new("damage", message, vec![]));
+    }
+
+    /// Who came to lead in this turn.
+    fn note_won(&mut self, node: usize, won: Vec<Won>) {
+        let id = self.nodes[node].id;
+        for Won { cluster, generation, term } in won {
+            let found = self.leaders.note(cluster, generation, term, id);
+            found.into_iter().for_each(|violation| self.violate(violation));
         }
     }
 
@@ -232,9 +250,15 @@ impl World {
     pub(super) fn halt(&mut self, node: usize, reason: &str) {
         self.probe("halted");
         self.trace.say(self.now, || format!("n{} halts: {reason}", node + 1));
-        if !self.nodes[node].disk_suspect {
-            let message = format!("node {} halted although its disk was well: {reason}", self.nodes[node].id);
-            self.violate(Violation::new("halt", message, vec![]));
+        let host = &self.nodes[node];
+        let about = (node as u64, host.life);
+        match (host.disk_suspect, host.disk_failed) {
+            (_, true) => self.excuses.used(Excuse::HaltedOnError, about),
+            (true, _) => self.excuses.used(Excuse::HaltedOnLostBytes, about),
+            (false, false) => {
+                let message = format!("node {} halted although its disk was well: {reason}", host.id);
+                self.violate(Violation::new("halt", message, vec![]));
+            }
         }
         let down = self.random.fault.between(100_000, 1_000_000);
         self.kill(node, Some(down), false);

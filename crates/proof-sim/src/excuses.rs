@@ -1,0 +1,92 @@
+//! Excuses: what the checks let pass because of what was done to the world. Each has a name and is counted.
+//!
+//! Always: a use is counted once for what it is about (a node's life, a replica, an operation), however often it is seen.
+//! Not here: when each is granted (the check that grants it says so).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Uses of one run that are told apart; beyond that each counts.
+const APART_MAX: usize = 1 << 16;
+
+macro_rules! excuses {
+    ($($name:ident = $text:literal: $doc:literal,)*) => {
+        /// Why a check lets something pass.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Excuse { $(#[doc = $doc] $name,)* }
+        impl Excuse {
+            /// Every excuse.
+            pub const ALL: &'static [Excuse] = &[$(Excuse::$name,)*];
+            /// The word used in ledgers.
+            pub fn name(self) -> &'static str {
+                match self { $(Excuse::$name => $text,)* }
+            }
+            /// What it lets pass, and when.
+            pub fn describe(self) -> &'static str {
+                match self { $(Excuse::$name => $doc,)* }
+            }
+        }
+    };
+}
+
+excuses! {
+    DamagedReplica = "damaged_replica": "`damage`: a replica calls itself damaged on a node whose present disk lost or changed bytes",
+    RefusedStart = "refused_start": "`start`: a node refuses to start whose present disk lost or changed bytes; it is given an empty one",
+    HaltedOnLostBytes = "halted_on_lost_bytes": "`halt`: a node ends itself whose present disk lost or changed bytes",
+    HaltedOnError = "halted_on_error": "`halt`: a node ends itself in the life in which a write was told to have failed or stalled",
+    MembersUnchecked = "members_unchecked": "`members`: an operator's answer is not compared, for somebody died, was paused, lost bytes, or others change members",
+    LateAnswer = "late_answer": "`unanswered`: no answer in time from a node that was paused, or whose clock was bent",
+    LossByHarmedLeader = "loss_by_harmed_leader": "`ledger`: an eventual write is lost though one node led all the while, whose disk lied or was lost",
+    MajorityGone = "majority_gone": "`liveness`: the replicas of a configuration cluster or of a cluster of one, half of which are damaged or blank, are not compared",
+    NoTail = "no_tail": "`calm`: a write of level s3 failed in a cluster that no member keeps in a bucket",
+    QuotaFull = "quota_full": "`calm`: a put failed in a bucket whose quota was full",
+}
+
+/// How often each was used.
+pub type Uses = BTreeMap<Excuse, u64>;
+
+/// The uses of one run.
+#[derive(Clone, Default, Debug)]
+pub struct Excuses {
+    uses: Uses,
+    seen: BTreeSet<(Excuse, u64, u64)>,
+}
+
+impl Excuses {
+    /// One is used for what the two numbers name.
+    pub fn used(&mut self, excuse: Excuse, about: (u64, u64)) {
+        let known = self.seen.contains(&(excuse, about.0, about.1));
+        if !known && self.seen.len() < APART_MAX {
+            self.seen.insert((excuse, about.0, about.1));
+        }
+        *self.uses.entry(excuse).or_default() += u64::from(!known);
+    }
+
+    /// How often each was used.
+    pub fn uses(&self) -> &Uses {
+        &self.uses
+    }
+}
+
+/// The uses in one line.
+pub fn line(uses: &Uses) -> String {
+    match uses.is_empty() {
+        true => "none".to_string(),
+        false => uses.iter().map(|(excuse, count)| format!("{} {count}", excuse.name())).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_use_counts_once_for_what_it_is_about() {
+        let mut excuses = Excuses::default();
+        assert_eq!(line(excuses.uses()), "none");
+        for about in [(1, 1), (1, 1), (1, 2)] {
+            excuses.used(Excuse::DamagedReplica, about);
+        }
+        excuses.used(Excuse::LateAnswer, (1, 1));
+        assert_eq!(line(excuses.uses()), "damaged_replica 2, late_answer 1");
+    }
+}
