@@ -16,7 +16,7 @@ use crate::flush::{flush_engine, JobTarget};
 use crate::lost::Lost;
 use crate::meta::STATE_TOMBSTONES;
 use crate::meta::{ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA};
-use crate::reads::WaitingRead;
+use crate::reads::{Asker, WaitingRead};
 use crate::replica::Replica;
 use crate::scrub::Scrub;
 use crate::shared::Shared;
@@ -250,7 +250,12 @@ impl Lane {
                 replica.submit_write(shared, now, ticket, deadline, write);
             }
             LocalKind::Read { backend, query, consistency } => {
-                replica.submit_read(shared, now, WaitingRead { ticket, deadline, backend, query }, consistency);
+                replica.submit_read(
+                    shared,
+                    now,
+                    WaitingRead { asker: Asker::Client(ticket), deadline, backend, query },
+                    consistency,
+                );
             }
             LocalKind::Admin(command) => replica.submit_admin(shared, now, ticket, deadline, command),
         }
@@ -312,6 +317,9 @@ impl Lane {
             Payload::RepairRequest { from: asking, holes } => replica.on_repair_request(shared, from, asking, holes),
             Payload::RepairReply { from: member, answers } => replica.on_repair_reply(shared, now, member, answers),
             Payload::Lost { from: lost } => replica.replace_lost(shared, now, from, lost),
+            Payload::FloorAsk { life } => replica.on_floor_ask(shared, now, from, life),
+            // The replica it was asked for has come in the meantime.
+            Payload::FloorTold { .. } => {}
             Payload::Removed { replica: removed } => {
                 if removed == replica.spec.replica && !replica.is_leader() {
                     replica.removed = true;

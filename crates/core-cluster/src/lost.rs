@@ -4,6 +4,12 @@
 //! a new one; until then no replica of that cluster is made here, above all not that one anew: it has
 //! voted and acknowledged, and would come back having forgotten it.
 //!
+//!   hard state gone too: who speaks as its leader ◀─ FloorAsk ── here
+//!                        confirms that it leads   ── FloorTold ─▶ lost: the last of all that were ever made; then as above
+//!
+//! The lost one was made before this life began, so before it asked: a leader that was confirmed after that knows of it,
+//! and no replica above what it tells can be the lost one.
+//!
 //! Always: a cluster is here as a replica or lost, never both; spaces without an owner are kept while
 //! anything is lost, for one of them may be its only copy.
 //! Not here: rot in other records of a replica (`Replica::damage`).
@@ -18,7 +24,7 @@ use bytes::Bytes;
 use core_raft::{HardState, MessageKind, STATE_HARD};
 use std::collections::BTreeMap;
 
-/// The lost by cluster: which replica it was, where that is known.
+/// The lost by cluster: which replica it was, or the last one that it can have been; `None`: not known yet.
 pub type Lost = BTreeMap<ClusterId, Option<ReplicaId>>;
 
 impl Lane {
@@ -34,8 +40,9 @@ impl Lane {
                 "cluster {cluster}: the record of its replica {replica} rotted beyond repair; its leader is asked to replace it"
             ),
             None => format!(
-                "cluster {cluster}: all records of its replica rotted beyond repair, and which replica it was; \
-                 it cannot come back on this disk: remove the node from the cluster, or start the node with an empty data directory"
+                "cluster {cluster}: all records of its replica rotted beyond repair, and which replica it was; its leader is \
+                 asked which it can have been, and to replace it. If it has no leader (`hive ctl status`), bring its other \
+                 members back, or start this node with an empty data directory"
             ),
         });
         self.lost.insert(cluster, replica);
@@ -50,18 +57,33 @@ impl Lane {
         payload: &Bytes,
     ) -> bool {
         let Some(lost) = self.lost.get(&cluster) else { return false };
-        let (Some(lost), Ok(Payload::Raft(message))) = (*lost, Payload::from_bytes(payload.clone())) else {
-            return true;
+        let life = self.shared.told.life;
+        let message = match Payload::from_bytes(payload.clone()) {
+            Ok(Payload::Raft(message)) => message,
+            Ok(Payload::FloorTold { replica, life: asked }) if asked == life && lost.is_none() => {
+                self.lost.insert(cluster, Some(replica));
+                return true;
+            }
+            _ => return true,
         };
-        if message.to() > lost {
+        let leads = matches!(message.kind(), MessageKind::Append | MessageKind::Heartbeat);
+        match *lost {
             // The one that replaces it: not here yet.
-            self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
-        } else if message.to() == lost && matches!(message.kind(), MessageKind::Append | MessageKind::Heartbeat) {
-            let payload = Payload::Lost { from: lost }.to_bytes();
-            self.shared.statistics.messages_sent += 1;
-            self.shared.output.messages.push(PeerMessage { to: from, cluster, generation, payload });
+            Some(lost) if message.to() > lost => {
+                self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
+            }
+            // Of several that it can have been it was the one that its leader still counts on.
+            Some(_) if leads => self.answer_for_lost(from, cluster, generation, Payload::Lost { from: message.to() }),
+            None if leads => self.answer_for_lost(from, cluster, generation, Payload::FloorAsk { life }),
+            _ => {}
         }
         true
+    }
+
+    fn answer_for_lost(&mut self, to: NodeId, cluster: ClusterId, generation: Generation, payload: Payload) {
+        self.shared.statistics.messages_sent += 1;
+        let payload = payload.to_bytes();
+        self.shared.output.messages.push(PeerMessage { to, cluster, generation, payload });
     }
 
     /// Whether a replica may be made where one is lost: only one that replaces it. What is left of the lost one goes.

@@ -17,9 +17,10 @@ use crate::buggify::Point;
 use crate::overlay::BackendView;
 use crate::replica::Replica;
 use crate::shared::Shared;
+use crate::wire::Payload;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{BackendKind, ErrorKind, LogIndex, ReadConsistency, Refusal, Term, Tick, Ticket};
+use base_types::{BackendKind, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term, Tick, Ticket};
 use bytes::Bytes;
 use core_backends::memory;
 use core_raft::Group;
@@ -30,9 +31,23 @@ const WAITING_READS_MAX: usize = 65_536;
 /// The lease, in hundredths of what the followers promise.
 const LEASE_PERCENT: u64 = 85;
 
+/// How long a node's question waits for the leader to be confirmed; the node asks again with each heartbeat.
+const FLOOR_WAIT: Duration = Duration::from_secs(5);
+
+/// Who waits for a strong read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asker {
+    Client(Ticket),
+    /// A node that lost a replica and which it was (lost.rs): up to which id were replicas ever made?
+    Node {
+        node: NodeId,
+        life: u64,
+    },
+}
+
 /// A strong read that waits.
 pub struct WaitingRead {
-    pub ticket: Ticket,
+    pub asker: Asker,
     pub deadline: Tick,
     pub backend: BackendKind,
     pub query: Bytes,
@@ -79,10 +94,26 @@ impl Reads {
         self.lease_until
     }
 
+    /// Whether this one waits already.
+    fn holds(&self, asker: Asker) -> bool {
+        let asked = self.round.iter().flat_map(|round| &round.reads);
+        let confirmed = self.confirmed.iter().flat_map(|(_, reads)| reads);
+        self.waiting.iter().chain(asked).chain(confirmed).any(|read| read.asker == asker)
+    }
+
     pub fn forget_lease(&mut self) {
         self.lease_until = Tick(0);
         if let Some(round) = self.round.as_mut() {
             round.proves_lease = false;
+        }
+    }
+}
+
+impl WaitingRead {
+    /// A client hears what its read came to; a node asks again.
+    fn complete(&self, shared: &mut Shared, outcome: LocalOutcome) {
+        if let Asker::Client(ticket) = self.asker {
+            shared.complete(ticket, outcome);
         }
     }
 }
@@ -96,11 +127,12 @@ impl Replica {
         consistency: Option<ReadConsistency>,
     ) {
         if self.blank || self.damaged.is_some() || self.repair.is_some() {
-            return shared.complete(read.ticket, self.not_leader());
+            return read.complete(shared, self.not_leader());
         }
         if !self.spec.name.has(read.backend) {
             let message = format!("cluster {} has no backend {}", self.spec.name, read.backend);
-            return shared.complete(read.ticket, LocalOutcome::Refused(Refusal::invalid("UnknownBackend", message)));
+            let refusal = Refusal::invalid("UnknownBackend", message);
+            return read.complete(shared, LocalOutcome::Refused(refusal));
         }
         let level = consistency.unwrap_or(self.meta.read_consistency);
         if level == ReadConsistency::Eventual {
@@ -110,8 +142,24 @@ impl Replica {
         if planted(Mutant::EventualReadAsStrong) {
             return self.answer_read(shared, now, read, ReadConsistency::Strong);
         }
+        self.wait_for_leader(shared, now, read);
+    }
+
+    /// A node asks up to which id replicas of this cluster were ever made: a strong read of what only a leader knows.
+    pub fn on_floor_ask(&mut self, shared: &mut Shared, now: Tick, node: NodeId, life: u64) {
+        let asker = Asker::Node { node, life };
+        let unfit = self.blank || self.damaged.is_some() || self.repair.is_some();
+        if unfit || !self.is_leader() || self.reads.holds(asker) {
+            return;
+        }
+        let (deadline, backend, query) = (now + FLOOR_WAIT, BackendKind::Metadata, Bytes::new());
+        self.wait_for_leader(shared, now, WaitingRead { asker, deadline, backend, query });
+    }
+
+    /// A strong read: by the lease, else by a round.
+    fn wait_for_leader(&mut self, shared: &mut Shared, now: Tick, read: WaitingRead) {
         if !self.is_leader() {
-            return shared.complete(read.ticket, self.not_leader());
+            return read.complete(shared, self.not_leader());
         }
         if self.lease_holds(shared, now) || planted(Mutant::LocalLeaderRead) {
             shared.statistics.reads_lease += 1;
@@ -122,7 +170,7 @@ impl Replica {
             let message =
                 format!("cluster {} has {} reads waiting; back off and retry", self.spec.name, self.reads.count);
             let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
-            return shared.complete(read.ticket, LocalOutcome::Refused(refusal));
+            return read.complete(shared, LocalOutcome::Refused(refusal));
         }
         self.reads.count += 1;
         match self.reads.round.as_mut().filter(|_| planted(Mutant::StaleReadIndex)) {
@@ -239,6 +287,9 @@ impl Replica {
     }
 
     pub fn answer_read(&self, shared: &mut Shared, now: Tick, read: WaitingRead, level: ReadConsistency) {
+        if let Asker::Node { node, life } = read.asker {
+            return self.tell_floor(shared, node, life);
+        }
         let space = BackendView { view: self.view(), backend: read.backend as u8 };
         let time = self.cluster_time(now);
         let answer = match memory::memory_asked(read.backend, &read.query) {
@@ -259,7 +310,15 @@ impl Replica {
                 LocalOutcome::Refused(Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", message))
             }
         };
-        shared.complete(read.ticket, outcome);
+        read.complete(shared, outcome);
+    }
+
+    /// What has just been confirmed holds every change of members that was committed before the question.
+    fn tell_floor(&self, shared: &mut Shared, node: NodeId, life: u64) {
+        let next = self.meta.next_replica.0;
+        // Refused for ever would be the very replica that is to replace it.
+        let replica = ReplicaId(if planted(Mutant::FloorOneTooHigh) { next } else { next.saturating_sub(1) });
+        self.send(shared, node, &Payload::FloorTold { replica, life });
     }
 
     fn take_reads(&mut self) -> Vec<WaitingRead> {
@@ -274,7 +333,7 @@ impl Replica {
     pub fn fail_reads(&mut self, shared: &mut Shared) {
         self.reads.forget_lease();
         for read in self.take_reads() {
-            shared.complete(read.ticket, self.not_leader());
+            read.complete(shared, self.not_leader());
         }
     }
 
@@ -295,7 +354,7 @@ impl Replica {
         for read in late {
             let message = format!("cluster {} could not confirm its leader before the read's deadline", self.spec.name);
             let refusal = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message);
-            shared.complete(read.ticket, LocalOutcome::Refused(refusal));
+            read.complete(shared, LocalOutcome::Refused(refusal));
         }
     }
 }

@@ -81,6 +81,15 @@ pub enum Payload {
         index: LogIndex,
         order: TellOrder,
     },
+    /// The sender's disk lost a replica of this cluster and which it was: up to which id were replicas ever made?
+    FloorAsk {
+        life: u64,
+    },
+    /// Up to this one, by a leader that was confirmed after it was asked in that life.
+    FloorTold {
+        replica: ReplicaId,
+        life: u64,
+    },
 }
 
 /// Which of two messages of one tail was sent later: of one life of its lane, the one with the greater number.
@@ -304,6 +313,8 @@ impl Encode for Payload {
             Payload::Kept { from, index, order } => {
                 out.u8(12).varint(from.0).varint(index.0).u64(order.life).varint(order.number);
             }
+            Payload::FloorAsk { life } => drop(out.u8(13).u64(*life)),
+            Payload::FloorTold { replica, life } => drop(out.u8(14).varint(replica.0).u64(*life)),
         }
     }
 
@@ -346,6 +357,8 @@ impl Encode for Payload {
                 index: LogIndex(input.varint("index")?),
                 order: TellOrder { life: input.u64("life")?, number: input.varint("number")? },
             },
+            13 => Payload::FloorAsk { life: input.u64("life")? },
+            14 => Payload::FloorTold { replica: ReplicaId(input.varint("replica")?), life: input.u64("life")? },
             _ => return Err(DecodeError::Unknown("payload")),
         })
     }

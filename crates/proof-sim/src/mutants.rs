@@ -18,6 +18,11 @@ use std::time::Instant;
 /// Seeds of its ground that a mutant is given where nothing else is said.
 pub const SEEDS_A_MUTANT: u64 = 400;
 
+/// Seeds from 1 that `make test` runs of each layer (scripts/test.sh).
+const TEST_SEEDS: u64 = 500;
+/// Seeds from 1 of the long run.
+const SIM_SEEDS: u64 = 6_000;
+
 /// Seeds that are looked at for those that lean to a ground: where none does, a hunt ends instead of looking on for ever.
 const LOOKED_AT_MAX: u64 = 1_000_000;
 
@@ -76,8 +81,10 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
 
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.
-const STORIES: &[(Mutant, &str)] =
-    &[(Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml"))];
+const STORIES: &[(Mutant, &str)] = &[
+    (Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml")),
+    (Mutant::FloorOneTooHigh, include_str!("../scenarios/every-record-of-a-replica-rots.toml")),
+];
 
 /// Where a bug lives: the layer that has it, and the stories that lead to it.
 pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
@@ -108,9 +115,11 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::BlankVotes
         | Mutant::ReplicaIdReused
         | Mutant::ConfChangeUnapplied => (Core, Members),
-        Mutant::RotIsTorn | Mutant::MendFromAnyIndex | Mutant::ScrubIgnoresDamage | Mutant::KeptThoughDamaged => {
-            (Core, Rot)
-        }
+        Mutant::RotIsTorn
+        | Mutant::FloorOneTooHigh
+        | Mutant::MendFromAnyIndex
+        | Mutant::ScrubIgnoresDamage
+        | Mutant::KeptThoughDamaged => (Core, Rot),
         Mutant::SplitForgetsRequests
         | Mutant::DeletesOfManyForgotten
         | Mutant::PrefixSkipEatsKey
@@ -215,9 +224,11 @@ docs/proof/mutants.md` (built with `--features mutants`; `make mutants`) at comm
 
 Each is hunted over the seeds of the ordinary swarm that lean to where it lives ([simulation.md](simulation.md)), at most {seeds} of them;
 `proof-sim replay SEED --layer LAYER --mutant NAME` shows a kill again. Every check is a general one: none knows a mutant.
+*Found by* is the smallest run that holds that seed: `make test` and `make sim` run seeds 1 to {TEST_SEEDS}, `make sim SEEDS={SIM_SEEDS}` as many, of the
+whole core and of lanes alone; another run may find the bug by another seed sooner.
 
-| mutant | what is wrong | layer | leaning | seed | tried | seconds | noticed by |
-|---|---|---|---|---|---|---|---|
+| mutant | what is wrong | layer | leaning | seed | tried | seconds | found by | noticed by |
+|---|---|---|---|---|---|---|---|---|
 ",
         kills.len()
     );
@@ -249,5 +260,15 @@ fn row(kill: &Kill) -> String {
         Some((seed, by)) => (seed.to_string(), by.replace('|', "/")),
         None => ("**survives**".to_string(), String::new()),
     };
-    format!("| {name} | {text} | {layer} | {leaning} | {seed} | {tried} | {seconds:.1} | {by} |\n")
+    let found = kill.killed.as_ref().map_or_else(String::new, |(seed, _)| found_by(*seed, layer));
+    format!("| {name} | {text} | {layer} | {leaning} | {seed} | {tried} | {seconds:.1} | {found} | {by} |\n")
+}
+
+/// The smallest run that holds a seed. Of zero there is none: runs begin at one.
+fn found_by(seed: u64, layer: &str) -> String {
+    match seed {
+        1..=TEST_SEEDS => format!("`make test`, {layer} seeds"),
+        1..=SIM_SEEDS => format!("`make sim SEEDS={SIM_SEEDS}`, {layer} seeds"),
+        _ => "`make mutants` alone".to_string(),
+    }
 }

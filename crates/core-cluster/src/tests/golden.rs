@@ -301,6 +301,7 @@ fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
         Payload::PairsReply { pairs, .. } => ("pairs", format!("here are {}", pairs.answers.len())),
         Payload::VerifyAsk { .. } | Payload::VerifyTold { .. } => return None,
         Payload::RepairRequest { .. } | Payload::RepairReply { .. } | Payload::Kept { .. } => return None,
+        Payload::FloorAsk { .. } | Payload::FloorTold { .. } => return None,
     })
 }
 

@@ -2,7 +2,9 @@
 
 use super::harness::*;
 use crate::api::*;
+use crate::wire::Payload;
 use base_engine::{Engine, EngineError};
+use base_types::codec::Encode;
 use base_types::{Generation, NodeId, ReadConsistency, ReplicaId, WriteConsistency};
 use core_log::LogDisk;
 
@@ -113,6 +115,43 @@ fn a_replica_whose_record_rotted_is_noticed_and_replaced() {
     let notes = world.start(NodeId(lost));
     assert!(notes.iter().all(|note| !note.contains("rotted beyond repair")), "{notes:?}");
     world.run(1_000);
+    world.assert_equal(3);
+}
+
+/// Nothing tells any more which replica it was (simulator, 2693): the leader does, once it is confirmed to lead.
+#[test]
+fn a_replica_of_which_every_record_rotted_is_replaced_by_one_that_it_cannot_have_been() {
+    let mut world = World::new(3, 3, 1 << 20);
+    (0..5).for_each(|number| world.put(&format!("k{number}"), "v"));
+    world.run(500);
+    let lost = world.leader() % 3 + 1;
+    let cluster = spec(lost, 3).cluster;
+    let hard = world.lane(lost).shared.log.borrow().state(cluster, core_raft::STATE_HARD).unwrap();
+    world.kill(lost);
+    rot_everywhere(&mut world, lost, b"metadata@test");
+    rot_everywhere(&mut world, lost, &hard);
+    let notes = world.start(NodeId(lost));
+    assert!(notes.iter().any(|note| note.contains("and which replica it was")), "{notes:?}");
+    let blank = |replica| ReplicaSpec { replica, initial_members: Default::default(), ..spec(lost, 3) };
+    let now = world.now;
+    // Not known: none is made, and of one life none is taken for another's.
+    assert!((1..9).all(|id| world.lane(lost).create_replica(now, blank(ReplicaId(id))).is_err()));
+    let told = Payload::FloorTold { replica: ReplicaId(3), life: 77 }.to_bytes();
+    world.lane(lost).on_peer_message(now, NodeId(lost % 3 + 1), cluster, Generation(1), told);
+    assert!(world.lane(lost).create_replica(now, blank(ReplicaId(4))).is_err(), "an answer to another life");
+    world.put("k9", "v");
+    world.run(1_000);
+    let leader = world.leader();
+    let members = world.view(leader).unwrap().members;
+    let new = members.iter().find(|member| member.node == NodeId(lost)).unwrap().replica;
+    assert!(new > ReplicaId(3), "{members:?}");
+    let now = world.now;
+    assert!(
+        (1..=3).all(|id| world.lane(lost).create_replica(now, blank(ReplicaId(id))).is_err()),
+        "it may be that one"
+    );
+    assert!(world.lane(lost).create_replica(now, blank(new)).unwrap());
+    world.run(3_000);
     world.assert_equal(3);
 }
 
