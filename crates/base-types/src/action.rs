@@ -6,7 +6,8 @@
 
 use crate::codec::{DecodeError, Encode, Reader, Writer};
 use crate::{
-    ClusterName, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId, RequestId, WriteConsistency,
+    ClusterName, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId, RequestId,
+    WriteConsistency,
 };
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -130,6 +131,8 @@ pub enum Action {
     TransferLeader { name: ClusterName, node: NodeId },
     /// Adds a replica: learner, snapshot, then voter.
     AddMember { name: ClusterName, node: NodeId },
+    /// Has an entry skipped that no member can apply: the cluster is quarantined at it.
+    SkipEntry { name: ClusterName, index: LogIndex },
     /// Removes a node's replica.
     RemoveMember { name: ClusterName, node: NodeId },
     /// Puts a node's replica on another node: on `to`, or on the one the rule and the scores say. The newcomer
@@ -187,6 +190,7 @@ impl Action {
             Action::ListClusters { .. } => "ListClusters",
             Action::TransferLeader { .. } => "TransferLeader",
             Action::AddMember { .. } => "AddMember",
+            Action::SkipEntry { .. } => "SkipEntry",
             Action::RemoveMember { .. } => "RemoveMember",
             Action::MoveMember { .. } => "MoveMember",
             Action::SetEngine { .. } => "SetEngine",

@@ -19,7 +19,7 @@ use crate::writes::Write;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{DiskId, ErrorKind, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
+use base_types::{DiskId, ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use bytes::Bytes;
 use core_log::LogEntry;
 use core_placement::Rule;
@@ -88,11 +88,29 @@ impl Encode for ChangeContext {
 /// What a wish waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Goal {
-    Voter { node: NodeId, disk: DiskId },
-    Absent { node: NodeId },
-    Replaced { from: NodeId, node: NodeId, disk: DiskId },
-    Renewed { node: NodeId, replica: ReplicaId },
-    LeaderOn { node: NodeId },
+    Voter {
+        node: NodeId,
+        disk: DiskId,
+    },
+    Absent {
+        node: NodeId,
+    },
+    Replaced {
+        from: NodeId,
+        node: NodeId,
+        disk: DiskId,
+    },
+    Renewed {
+        node: NodeId,
+        replica: ReplicaId,
+    },
+    LeaderOn {
+        node: NodeId,
+    },
+    /// This entry is passed.
+    Skipped {
+        index: LogIndex,
+    },
 }
 
 struct Wait {
@@ -129,7 +147,15 @@ impl Replica {
         if !self.is_leader() || self.leading.is_none() {
             return shared.complete(ticket, self.not_leader());
         }
+        let waits = matches!(
+            command,
+            AdminCommand::Describe | AdminCommand::SkipEntry { .. } | AdminCommand::TransferLeader { .. }
+        );
+        if !waits && self.refuse_quarantined(shared, ticket) {
+            return;
+        }
         let result = match command {
+            AdminCommand::SkipEntry { index } => self.plan_skip(shared, now, index).map(|()| Goal::Skipped { index }),
             AdminCommand::Verify { run } => return self.submit_verify(shared, now, ticket, deadline, run),
             AdminCommand::Describe => {
                 return shared.complete(ticket, LocalOutcome::Described(self.describe(shared, now)))
@@ -481,6 +507,7 @@ impl Replica {
             Goal::Renewed { node, replica } => {
                 self.meta.member_on(node).is_some_and(|member| member.replica > replica && !member.learner)
             }
+            Goal::Skipped { index } => self.meta.applied >= index,
             Goal::LeaderOn { node } => {
                 node == shared.config.node && self.is_leader()
                     || (!self.is_leader() && self.leader_node() == Some(node))

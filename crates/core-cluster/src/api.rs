@@ -111,6 +111,10 @@ pub enum AdminCommand {
         consistency: Option<WriteConsistency>,
         read_consistency: Option<ReadConsistency>,
     },
+    /// An entry that no member can apply is passed without a change, by all (quarantine.rs).
+    SkipEntry {
+        index: LogIndex,
+    },
     /// The leader's view of members and progress.
     Describe,
     /// Every member checks every pair at one index; answered when all have, or at the deadline with how far
@@ -368,6 +372,10 @@ pub enum Notice {
     Gone { cluster: ClusterId, name: ClusterName },
     /// This replica lost what it promised (rot that no peer could mend): it waits to be replaced.
     Damaged { cluster: ClusterId, name: ClusterName, message: String },
+    /// This replica serves nothing: it cannot apply an entry, or its group is not to be trusted.
+    Quarantined { cluster: ClusterId, name: ClusterName, message: String },
+    /// It serves again.
+    Released { cluster: ClusterId, name: ClusterName },
     /// Pairs of a replica read as damaged, were mended, or cannot be.
     Mending { cluster: ClusterId, name: ClusterName, message: String, lost: bool },
     /// A scrub cannot read an engine.
@@ -453,6 +461,8 @@ pub struct ReplicaView {
     pub applied: LogIndex,
     pub quiesced: bool,
     pub damaged: bool,
+    /// It serves nothing, and why.
+    pub quarantined: Option<Arc<str>>,
     /// Pairs of its engine are known to be damaged, and not mended yet (or never).
     pub mending: bool,
     /// Blank: waits for its first snapshot.
@@ -476,6 +486,9 @@ pub struct Glance {
     pub applied: LogIndex,
     pub cluster_time_ms: u64,
     pub damaged: bool,
+    pub quarantined: bool,
+    /// It is quarantined because of a panic: never the doing of a disk.
+    pub panicked: bool,
     pub blank: bool,
 }
 
@@ -516,6 +529,12 @@ pub struct LaneStatistics {
     pub pairs_lost: u64,
     /// Replicas given up because pairs could not be mended one by one: rebuilt as damaged ones.
     pub replicas_rebuilt: u64,
+    /// Replicas that serve nothing now, how often that began, and entries passed by an operator's word.
+    pub replicas_quarantined: u64,
+    pub quarantines: u64,
+    pub entries_skipped: u64,
+    /// Replicas given up because they contradict the majority of their cluster.
+    pub contradictions: u64,
     pub messages_sent: u64,
     pub flushes: u64,
     /// Replicas here that are durable tails.

@@ -8,6 +8,7 @@ use crate::api::Witnessed;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
 use crate::meta::ChosenEngine;
 use crate::overlay::BackendSpace;
+use crate::quarantine::{contained, poison, ApplyError, SKIP_COMMAND};
 use crate::replica::Replica;
 use crate::request_ids::{Applied, RowBuilder};
 use crate::shared::Shared;
@@ -89,30 +90,31 @@ impl Encode for Done {
 }
 
 impl Replica {
-    /// Applies entries in order and tells Raft. One that needs a damaged pair waits, and those behind it.
-    pub fn apply_all(&mut self, shared: &mut Shared, now: Tick, entries: Vec<LogEntry>) -> Result<(), EngineError> {
+    /// Applies entries in order and tells Raft. One that needs a damaged pair waits, and those behind it; at one that
+    /// cannot be applied the replica is quarantined.
+    pub fn apply_all(&mut self, shared: &mut Shared, now: Tick, entries: Vec<LogEntry>) {
         let before = self.meta.applied;
         let mut entries = entries.into_iter();
         while let Some(entry) = entries.next() {
-            if let Err(error) = self.apply_entry(shared, now, &entry) {
-                if !self.waits_for_mending(shared, now, &error) {
-                    return Err(error);
+            let Err(error) = self.apply_entry(shared, now, &entry) else { continue };
+            match &error {
+                ApplyError::Engine(error) if self.waits_for_mending(shared, now, error) => {
+                    self.late = std::iter::once(entry).chain(entries).collect();
                 }
-                self.late = std::iter::once(entry).chain(entries).collect();
-                break;
+                _ => self.quarantine_at(shared, &error, &entry, entries.as_slice()),
             }
+            break;
         }
         if self.meta.applied == before {
-            return Ok(());
+            return;
         }
         self.dirty_since.get_or_insert(now);
         if let Some(group) = self.group.as_mut() {
             group.on_applied(self.meta.applied);
         }
-        Ok(())
     }
 
-    fn apply_entry(&mut self, shared: &mut Shared, now: Tick, entry: &LogEntry) -> Result<(), EngineError> {
+    fn apply_entry(&mut self, shared: &mut Shared, now: Tick, entry: &LogEntry) -> Result<(), ApplyError> {
         assert!(
             entry.index.0 == self.meta.applied.0 + 1,
             "cluster {} applies {} behind {}",
@@ -121,9 +123,9 @@ impl Replica {
             self.meta.applied
         );
         let replies = if entry.kind == entry_kind::MEMBERSHIP {
-            self.apply_membership(shared, entry)?;
+            contained(|| self.apply_membership(shared, entry))?;
             Vec::new()
-        } else if entry.data.is_empty() {
+        } else if entry.data.is_empty() || self.takes_skip(shared, entry) {
             Vec::new()
         } else {
             self.apply_commands(shared, entry)?
@@ -138,13 +140,14 @@ impl Replica {
         Ok(())
     }
 
-    fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Applied>, EngineError> {
+    fn apply_commands(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<Vec<Applied>, ApplyError> {
         let payload = entry::decode(entry.data.clone())
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
-        let before = (self.meta.cluster_time_ms, self.meta.id_time_ms);
+        let before = self.meta.clone();
         let witnessed = shared.witnessed.len();
         self.overlay.begin();
-        let applied = self.apply_payload(shared, entry, payload);
+        self.applying = 0;
+        let applied = contained(|| self.apply_payload(shared, entry, payload));
         if applied.is_ok() {
             self.overlay.commit();
         } else {
@@ -152,7 +155,8 @@ impl Replica {
             // it is tried again (`mend.rs`).
             self.overlay.roll_back();
             shared.witnessed.truncate(witnessed);
-            (self.meta.cluster_time_ms, self.meta.id_time_ms) = before;
+            self.meta = before;
+            self.marked = None;
         }
         applied
     }
@@ -176,6 +180,7 @@ impl Replica {
             order.reverse();
         }
         for (position, command) in order {
+            self.applying = position;
             let id = command.request_id;
             let seen = self.request_ids.get(id).or_else(|| row.get(id).cloned());
             if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
@@ -249,9 +254,14 @@ impl Replica {
         if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&SET_ENGINE_COMMAND) {
             return Ok(self.apply_engine(&command.command));
         }
+        if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&SKIP_COMMAND) {
+            // It is for those that wait at the entry it names (quarantine.rs).
+            return Ok(encode_reply(&Ok(Done)));
+        }
         if command.backend == BACKEND_CLUSTER {
             return Ok(self.apply_defaults(&command.command));
         }
+        poison(&command.command)?;
         let Some(backend) = BackendKind::from_byte(command.backend) else {
             let refusal = Refusal::invalid("UnknownBackend", "the command names no backend of this version");
             return Ok(encode_reply::<Done>(&Err(refusal)));

@@ -80,6 +80,19 @@ pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
     Ok(EntryPayload { cluster_time_ms, id_time_ms, commands })
 }
 
+/// Whether the first command is for this backend: a look, without decoding the entry.
+pub fn begins_with(data: &Bytes, backend: u8) -> bool {
+    let first = || {
+        let mut input = Reader::new(data.clone());
+        input.u8("entry format")?;
+        input.varint("cluster time")?;
+        input.varint("id time")?;
+        input.varint("commands")?;
+        input.u8("backend")
+    };
+    first() == Ok(backend)
+}
+
 /// The two stamps alone: the cluster's time and the ids' time.
 pub fn stamps(data: &Bytes) -> Option<(u64, u64)> {
     let mut input = Reader::new(data.clone());

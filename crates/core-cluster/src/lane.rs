@@ -320,6 +320,9 @@ impl Lane {
             Payload::FloorAsk { life } => replica.on_floor_ask(shared, now, from, life),
             // The replica it was asked for has come in the meantime.
             Payload::FloorTold { .. } => {}
+            Payload::Contradicts { to, term, index } => replica.on_contradicts(shared, to, term, index),
+            Payload::Stuck { from: member, index } => replica.on_stuck(shared, now, from, member, index),
+            Payload::Passed { from: member, index } => replica.on_passed(now, member, index),
             Payload::Removed { replica: removed } => {
                 if removed == replica.spec.replica && !replica.is_leader() {
                     replica.removed = true;
@@ -393,9 +396,13 @@ impl Lane {
             );
             return replica.damage(shared, text);
         }
+        if replica.gives_way_to_its_leader(shared, &message) {
+            return;
+        }
+        replica.send_contradiction(shared, from, &message);
         let takes_more = message.kind() != MessageKind::Append || !shared.is_pressed(8);
-        if let Some(group) = replica.group.as_mut().filter(|_| takes_more) {
-            group.step(message);
+        if takes_more {
+            replica.step_group(shared, message);
         }
     }
 
@@ -624,6 +631,7 @@ impl Lane {
             replica.tick_snapshots(shared, now);
             replica.tick_repair(shared, now);
             replica.tick_mending(shared, now);
+            replica.tick_quarantine(shared, now);
             replica.tick_walk(shared);
             replica.tick_verification(shared, now);
             replica.forget_before_quiet(shared, now);

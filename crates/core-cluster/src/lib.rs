@@ -8,13 +8,14 @@
 //! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
 //! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
-//! Reading order: api, lane, replica, writes, apply, reads, admin, snapshot, repair, mend, scrub, verify, flush, tail.
+//! Reading order: api, lane, replica, writes, apply, reads, admin, snapshot, repair, mend, quarantine, scrub, verify, flush, tail.
 
 mod admin;
 pub mod api;
 mod apply;
 mod buggify;
 mod common;
+mod contradiction;
 mod entry;
 mod flush;
 mod forgetting;
@@ -23,6 +24,7 @@ mod lost;
 mod mend;
 mod meta;
 mod overlay;
+mod quarantine;
 mod reads;
 pub mod reborn;
 mod repair;

@@ -129,6 +129,9 @@ impl Replica {
         if self.blank || self.damaged.is_some() || self.repair.is_some() {
             return read.complete(shared, self.not_leader());
         }
+        if self.refuse_quarantined(shared, read.ticket) {
+            return;
+        }
         if !self.spec.name.has(read.backend) {
             let message = format!("cluster {} has no backend {}", self.spec.name, read.backend);
             let refusal = Refusal::invalid("UnknownBackend", message);

@@ -67,7 +67,7 @@ impl Replica {
         self.tell_members(shared, &Payload::RepairRequest { from: self.spec.replica, holes });
     }
 
-    fn tell_members(&self, shared: &mut Shared, payload: &Payload) {
+    pub fn tell_members(&self, shared: &mut Shared, payload: &Payload) {
         for node in self.other_nodes() {
             self.send(shared, node, payload);
         }

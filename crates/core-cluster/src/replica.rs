@@ -16,6 +16,7 @@ use crate::buggify::Point;
 use crate::mend::Mending;
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
 use crate::overlay::{Overlay, View};
+use crate::quarantine::{contained, Quarantine};
 use crate::reads::Reads;
 use crate::repair::Repair;
 use crate::request_ids::RequestIds;
@@ -76,6 +77,10 @@ pub struct Replica {
     pub mending: Option<Box<Mending>>,
     /// Those that are damaged on every member.
     pub lost_pairs: BTreeSet<Bytes>,
+    /// It cannot apply an entry, or is not to be trusted: it serves nothing (quarantine.rs).
+    pub quarantine: Option<Box<Quarantine>>,
+    /// Which command of the entry is being applied.
+    pub applying: usize,
     /// A mark in the entry that is being applied.
     pub marked: Option<u64>,
     /// Pairs that are checked because a leader asked for it, or were last.
@@ -233,6 +238,8 @@ impl Replica {
             repair: None,
             mending: None,
             lost_pairs: BTreeSet::new(),
+            quarantine: None,
+            applying: 0,
             marked: None,
             walk: None,
             verification: None,
@@ -377,6 +384,7 @@ impl Replica {
         self.unsynced = 0;
         self.repair = None;
         self.mending = None;
+        self.quarantine = None;
         self.walk = None;
         self.dirty_since = None;
         shared.output.notices.push(Notice::Damaged {
@@ -506,7 +514,8 @@ impl Replica {
             }
         }
         if !ready.committed.is_empty() {
-            self.late.append(&mut ready.committed);
+            let mut committed = self.hold_committed(std::mem::take(&mut ready.committed));
+            self.late.append(&mut committed);
             // Who has just been put to sleep in this very turn has no next tick.
             self.holds_back |= shared.buggify.fires(Point::LateApply) && !self.quiesced;
         }
@@ -518,12 +527,28 @@ impl Replica {
 
     /// Applies what is committed; where a rare order wants it so, behind the next tick.
     fn apply_late(&mut self, shared: &mut Shared, now: Tick) {
+        if self.is_quarantined() {
+            match self.read_back(shared) {
+                Ok(entries) => self.late = entries,
+                Err(error) => return self.rebuild(shared, format!("its request ids cannot be read: {error}")),
+            }
+        }
         if self.late.is_empty() || self.holds_back || self.is_stuck() {
             return;
         }
         let committed = std::mem::take(&mut self.late);
-        if let Err(error) = self.apply_all(shared, now, committed) {
-            self.damage(shared, format!("applying failed: {error}"));
+        self.apply_all(shared, now, committed);
+        self.end_if_caught_up(shared);
+    }
+
+    /// A message for its Raft member. A panic of that stops this group and no other.
+    pub fn step_group(&mut self, shared: &mut Shared, message: Message) {
+        let Some(group) = self.group.as_mut() else { return };
+        if let Err(error) = contained(|| {
+            group.step(message);
+            Ok(())
+        }) {
+            self.quarantine_group(shared, format!("its Raft member failed: {error}"));
         }
     }
 
@@ -706,6 +731,7 @@ impl Replica {
             || self.mending.is_some()
             || self.is_verifying()
             || self.damaged.is_some()
+            || self.is_quarantined()
             || !self.late.is_empty()
     }
 }

@@ -45,7 +45,8 @@ impl Replica {
     /// Of a leader without room, or that cannot apply: whether leadership is on its way to another member.
     pub fn hand_over_if_unfit(&mut self, shared: &Shared, now: Tick) -> bool {
         let stalled = shared.stall.is_stalled() && self.others_are_enough(shared, now);
-        let unfit = stalled || shared.is_out_of_room() || self.stuck_for(now) >= APPLYING_STANDS_STILL;
+        let unfit =
+            stalled || shared.is_out_of_room() || self.stuck_for(now) >= APPLYING_STANDS_STILL || self.is_quarantined();
         if self.leading.is_none() || !unfit {
             self.hand_over = None;
             return false;
@@ -104,6 +105,7 @@ impl Replica {
     /// A member without room, or whose log write stalls, does not take leadership over: it could not log its first
     /// entry. One that cannot apply would answer nothing.
     pub fn ignores_hand_over(&self, shared: &Shared, kind: MessageKind) -> bool {
-        kind == MessageKind::TimeoutNow && (shared.is_out_of_room() || shared.stall.is_stalled() || self.is_stuck())
+        kind == MessageKind::TimeoutNow
+            && (shared.is_out_of_room() || shared.stall.is_stalled() || self.is_stuck() || self.is_quarantined())
     }
 }

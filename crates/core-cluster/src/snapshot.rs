@@ -378,6 +378,7 @@ impl Replica {
         // What was committed and held back lies behind the snapshot, and the space is another one.
         self.late.clear();
         self.mending = None;
+        self.end_quarantine(shared);
         self.walk = None;
         self.lost_pairs.clear();
         self.dirty_since = None;

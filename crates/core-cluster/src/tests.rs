@@ -4,6 +4,7 @@
 
 mod basics;
 mod clocks;
+mod contradiction;
 mod crashes;
 mod engines;
 mod golden;
@@ -11,6 +12,7 @@ mod harness;
 mod mending;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod quarantine;
 mod reborn;
 mod room;
 mod tail;

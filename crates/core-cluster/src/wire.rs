@@ -75,6 +75,22 @@ pub enum Payload {
         mark: u64,
         told: Verified,
     },
+    /// The sender cannot apply this entry: can you?
+    Stuck {
+        from: ReplicaId,
+        index: LogIndex,
+    },
+    /// The sender has passed this entry.
+    Passed {
+        from: ReplicaId,
+        index: LogIndex,
+    },
+    /// The receiver's committed log goes beyond its leader's, which ends at this index.
+    Contradicts {
+        to: ReplicaId,
+        term: Term,
+        index: LogIndex,
+    },
     /// The sender's bucket holds everything up to this index.
     Kept {
         from: ReplicaId,
@@ -315,6 +331,9 @@ impl Encode for Payload {
             }
             Payload::FloorAsk { life } => drop(out.u8(13).u64(*life)),
             Payload::FloorTold { replica, life } => drop(out.u8(14).varint(replica.0).u64(*life)),
+            Payload::Contradicts { to, term, index } => drop(out.u8(15).varint(to.0).varint(term.0).varint(index.0)),
+            Payload::Stuck { from, index } => drop(out.u8(18).varint(from.0).varint(index.0)),
+            Payload::Passed { from, index } => drop(out.u8(19).varint(from.0).varint(index.0)),
         }
     }
 
@@ -359,6 +378,13 @@ impl Encode for Payload {
             },
             13 => Payload::FloorAsk { life: input.u64("life")? },
             14 => Payload::FloorTold { replica: ReplicaId(input.varint("replica")?), life: input.u64("life")? },
+            18 => Payload::Stuck { from: ReplicaId(input.varint("from")?), index: LogIndex(input.varint("index")?) },
+            19 => Payload::Passed { from: ReplicaId(input.varint("from")?), index: LogIndex(input.varint("index")?) },
+            15 => Payload::Contradicts {
+                to: ReplicaId(input.varint("to")?),
+                term: Term(input.varint("term")?),
+                index: LogIndex(input.varint("index")?),
+            },
             _ => return Err(DecodeError::Unknown("payload")),
         })
     }

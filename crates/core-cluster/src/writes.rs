@@ -84,6 +84,9 @@ impl Replica {
         if self.hand_over_if_unfit(shared, now) {
             return shared.complete(ticket, self.not_leader());
         }
+        if self.refuse_quarantined(shared, ticket) {
+            return;
+        }
         if let Some(refused) = self.write_refusal(shared, &write) {
             return shared.complete(ticket, LocalOutcome::Refused(refused));
         }

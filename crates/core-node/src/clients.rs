@@ -301,6 +301,9 @@ impl Director {
             Action::ForgetNode { node } => {
                 self.start_client_plan(turn, ticket, Box::new(ForgetFlow::new(node)), deadline, AfterPlan::default());
             }
+            Action::SkipEntry { name, index } => {
+                self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, deadline)
+            }
             Action::RemoveMember { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline)
             }

@@ -73,6 +73,8 @@ pub struct Recruits {
     orphans_after: ClusterId,
     /// Replicas that lost what they promised, with the warning.
     pub damaged: BTreeMap<ClusterId, String>,
+    /// Replicas here that serve nothing, and why: degrades the node.
+    pub quarantined: BTreeMap<ClusterId, String>,
 }
 
 impl Recruits {
@@ -122,6 +124,7 @@ impl Director {
                 self.recruits.seen.remove(&cluster);
                 self.moves.note_engine(cluster, &[], ReplicaId(0));
                 self.recruits.damaged.remove(&cluster);
+                self.recruits.quarantined.remove(&cluster);
                 self.recruits.untold.remove(&cluster);
                 if self.is_lane_zero() {
                     self.on_replica_gone(cluster, &name);
@@ -135,7 +138,18 @@ impl Director {
                     self.config.node
                 );
                 turn.note(crate::api::NoteLevel::Error, text.clone());
+                self.recruits.quarantined.remove(&cluster);
                 self.recruits.damaged.insert(cluster, text);
+            }
+            Notice::Quarantined { cluster, name, message } => {
+                let text = format!("cluster {name} is quarantined on node {}: {message}", self.config.node);
+                turn.note(crate::api::NoteLevel::Error, text.clone());
+                self.recruits.quarantined.insert(cluster, text);
+            }
+            Notice::Released { cluster, name } => {
+                let text = format!("cluster {name} on node {} serves again", self.config.node);
+                turn.note(crate::api::NoteLevel::Warning, text);
+                self.recruits.quarantined.remove(&cluster);
             }
             Notice::Mending { name, message, lost, .. } => {
                 let level = if lost { crate::api::NoteLevel::Error } else { crate::api::NoteLevel::Warning };

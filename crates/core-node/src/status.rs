@@ -163,6 +163,7 @@ impl Director {
                 ));
             }
         }
+        warnings.extend(self.recruits.quarantined.values().cloned());
         warnings.extend(self.recruits.damaged.values().cloned());
         warnings.extend(self.moves.warnings());
         warnings.truncate(LANE_WARNINGS_MAX);

@@ -180,6 +180,9 @@ fn write_admin(out: &mut Writer, command: &AdminCommand) {
         AdminCommand::ReplaceMember { from, node, disk } => {
             out.u8(7).u64(from.0).u64(node.0).u64(disk.0);
         }
+        AdminCommand::SkipEntry { index } => {
+            out.u8(11).u64(index.0);
+        }
         AdminCommand::RenewMember { node, replica } => {
             out.u8(9).u64(node.0).u64(replica.0);
         }
@@ -206,6 +209,7 @@ fn read_admin(input: &mut Reader) -> Decoded<AdminCommand> {
             disk: DiskId(input.u64("disk")?),
         },
         9 => AdminCommand::RenewMember { node: NodeId(input.u64("node")?), replica: ReplicaId(input.u64("replica")?) },
+        11 => AdminCommand::SkipEntry { index: LogIndex(input.u64("index")?) },
         10 => AdminCommand::SetEngine { engine: input.string("engine")? },
         8 => AdminCommand::Verify { run: input.option("run", |input| input.u64("run"))? },
         _ => return Err(DecodeError::Unknown("admin command")),

@@ -409,6 +409,28 @@ impl Group {
         }
     }
 
+    /// Where an append of this term's leader, or a later one's, says otherwise than what is committed here: the index, the
+    /// term here, and the leader's. One of the two has lost what it promised; the library would drop the append.
+    pub fn contradiction(&mut self, message: &Message) -> Option<(LogIndex, Term, Term)> {
+        let m = &message.inner;
+        if m.get_msg_type() != MessageType::MsgAppend || m.log_term == 0 || m.term < self.term().0 {
+            return None;
+        }
+        self.awake();
+        let log = &self.library().raft.raft_log;
+        let (committed, first) = (log.committed, log.first_index());
+        let pairs = std::iter::once((m.index, m.log_term));
+        pairs
+            .chain(m.entries.iter().map(|entry| (entry.index, entry.term)))
+            .take_while(|(index, _)| *index <= committed)
+            // Of what is compacted only the last term is known.
+            .filter(|(index, _)| *index + 1 >= first && *index > 0)
+            .find_map(|(index, term)| {
+                let own = log.term(index).ok().filter(|own| *own != term && *own != 0)?;
+                Some((LogIndex(index), Term(own), Term(term)))
+            })
+    }
+
     /// Checks what the library would `fatal!` on.
     fn acceptable(&self, message: &Message) -> bool {
         let m = &message.inner;

@@ -107,6 +107,11 @@ impl Message {
         LogIndex(self.inner.commit)
     }
 
+    /// What an answer to an append acknowledges, or what an append goes on from.
+    pub fn index(&self) -> LogIndex {
+        LogIndex(self.inner.index)
+    }
+
     /// Whether it is a vote that was asked for by the leader (leadership transfer), which no lease holds back.
     pub fn is_forced_campaign(&self) -> bool {
         &self.inner.context[..] == raft::CAMPAIGN_TRANSFER

@@ -10,7 +10,7 @@ use crate::Limits;
 use base_types::action::{Action, BatchStep, KvTarget, Partitioning, Request};
 use base_types::s3::S3Action;
 use base_types::{
-    ErrorKind, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX,
+    ErrorKind, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX,
     SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
 };
 use bytes::Bytes;
@@ -65,6 +65,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("ListClusters", &["prefix", "start_after", "limit"]),
     ("TransferLeader", &["name", "node"]),
     ("AddMember", &["name", "node"]),
+    ("SkipEntry", &["name", "index"]),
     ("RemoveMember", &["name", "node"]),
     ("MoveMember", &["name", "from", "to"]),
     ("SetEngine", &["name", "keyspace", "engine"]),
@@ -239,6 +240,9 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
         "VerifyCluster" => Action::VerifyCluster { name: cluster, run: run(fields)? },
         "TransferLeader" => Action::TransferLeader { name: cluster, node: fields.node_needed("node")? },
         "AddMember" => Action::AddMember { name: cluster, node: fields.node_needed("node")? },
+        "SkipEntry" => {
+            Action::SkipEntry { name: cluster, index: LogIndex(fields.number_needed("index", 1, u64::MAX)?) }
+        }
         "RemoveMember" => Action::RemoveMember { name: cluster, node: fields.node_needed("node")? },
         "MoveMember" => Action::MoveMember { name: cluster, from: fields.node_needed("from")?, to: fields.node("to")? },
         "SetDefaultConsistency" => {

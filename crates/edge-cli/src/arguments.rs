@@ -540,6 +540,14 @@ pub enum ClusterCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Skip an entry that no member can apply (the cluster is quarantined at it): its writes are lost
+    Skip {
+        name: String,
+        /// The entry, as the warning names it
+        index: u64,
+        #[command(flatten)]
+        world: World,
+    },
     /// Keep it in another engine: its replicas are made anew in it one by one, online
     SetEngine(EngineMove),
     /// Change the default levels

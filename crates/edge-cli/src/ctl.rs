@@ -144,6 +144,12 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
             let text = format!("node {node} leads {name}");
             once(&world, json!({"action": "TransferLeader", "name": name, "node": node}), done(text)).await
         }
+        ClusterCommand::Skip { name, index, world } => {
+            let text = format!(
+                "{name} has skipped entry {index} on every member that waited at it; its writes are not applied"
+            );
+            once(&world, json!({"action": "SkipEntry", "name": name, "index": index}), done(text)).await
+        }
         ClusterCommand::Members(MembersCommand::Add { name, node, world }) => {
             let text = format!("node {node} is a member of {name}");
             once(&world, json!({"action": "AddMember", "name": name, "node": node}), done(text)).await

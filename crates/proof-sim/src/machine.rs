@@ -31,6 +31,8 @@ pub trait Machine {
             applied: view.applied,
             cluster_time_ms: view.cluster_time_ms,
             damaged: view.damaged,
+            quarantined: view.quarantined.is_some(),
+            panicked: view.quarantined.is_some_and(|why| why.contains("it panics")),
             blank: view.blank,
         };
         self.views().into_iter().map(glance).collect()

@@ -45,6 +45,8 @@ impl Lane {
             applied: replica.meta.applied,
             cluster_time_ms: replica.meta.cluster_time_ms,
             damaged: replica.damaged.is_some(),
+            quarantined: replica.is_quarantined(),
+            panicked: replica.quarantine.as_ref().is_some_and(|quarantine| quarantine.panicked),
             blank: replica.blank,
         });
         glances.collect()
@@ -70,6 +72,7 @@ impl Lane {
             replicas: self.replicas.len() as u64,
             leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
             quiesced: replicas.clone().filter(|replica| replica.quiesced).count() as u64,
+            replicas_quarantined: replicas.clone().filter(|replica| replica.is_quarantined()).count() as u64,
             pairs_damaged: replicas.filter_map(|replica| replica.mending.as_ref()).map(|it| it.pairs() as u64).sum(),
             log_segments: self.shared.log.borrow().segments_in_use() as u64,
             log_batches: self.shared.log.borrow().synced().0,
@@ -145,6 +148,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         applied: replica.meta.applied,
         quiesced: replica.quiesced,
         damaged: replica.damaged.is_some(),
+        quarantined: replica.quarantine.as_ref().map(|quarantine| quarantine.why.as_ref().into()),
         mending: replica.has_damage(),
         blank: replica.blank,
         members: replica.meta.members.clone(),

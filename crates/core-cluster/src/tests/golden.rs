@@ -112,6 +112,7 @@ impl Story {
                 Notice::LogFailed { .. } => self.say(format!("{} must end: its log failed", self.letter(node.0))),
                 Notice::Mending { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
                 Notice::ScrubFailed { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
+                Notice::Quarantined { .. } | Notice::Released { .. } => {}
                 Notice::UnknownCluster { .. } | Notice::Changed { .. } => {}
             }
         }
@@ -300,6 +301,7 @@ fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
         Payload::PairsRequest { keys, .. } => ("pairs", format!("{} of mine are damaged", keys.len())),
         Payload::PairsReply { pairs, .. } => ("pairs", format!("here are {}", pairs.answers.len())),
         Payload::VerifyAsk { .. } | Payload::VerifyTold { .. } => return None,
+        Payload::Stuck { .. } | Payload::Passed { .. } | Payload::Contradicts { .. } => return None,
         Payload::RepairRequest { .. } | Payload::RepairReply { .. } | Payload::Kept { .. } => return None,
         Payload::FloorAsk { .. } | Payload::FloorTold { .. } => return None,
     })

@@ -44,7 +44,7 @@ fn full_body(name: &str, fields: &[&str]) -> String {
         }
         let value = match *field {
             "cluster" | "name" => r#""metadata@x""#,
-            "limit" | "node" | "from" | "to" | "partitions" | "clusters" => "7",
+            "index" | "limit" | "node" | "from" | "to" | "partitions" | "clusters" => "7",
             "run" => r#""00000000000000ff""#,
             "reverse" | "keys_only" => "true",
             "partition" => r#""range""#,

@@ -122,6 +122,11 @@ impl World {
             if seen.damaged {
                 self.note_damaged(node, seen.cluster);
             }
+            // A panic of a state machine is contained: it must not pass for a fault of a disk.
+            if seen.panicked || (seen.quarantined && !harmed) {
+                let message = format!("the replica of {:?} on {id:?} is quarantined", seen.cluster);
+                self.violate(Violation::new("quarantine", message, vec![]));
+            }
             if !seen.blank {
                 let found = self.times.note(seen.cluster, seen.generation, seen.applied, seen.cluster_time_ms);
                 found.into_iter().for_each(|violation| self.violate(violation));
