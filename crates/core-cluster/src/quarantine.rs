@@ -292,12 +292,18 @@ impl Replica {
     }
 
     /// Answers whoever asks a quarantined replica: another member, if it leads, may serve.
-    pub fn refuse_quarantined(&self, shared: &mut Shared, ticket: Ticket) -> bool {
-        let Some(refusal) = self.quarantine_refusal(shared.config.node) else { return false };
+    pub fn quarantine_outcome(&self, shared: &Shared) -> Option<LocalOutcome> {
+        let refusal = self.quarantine_refusal(shared.config.node)?;
         let led_elsewhere = !self.is_leader() && self.leader_node().is_some();
-        let outcome = if led_elsewhere { self.not_leader() } else { LocalOutcome::Refused(refusal) };
-        shared.complete(ticket, outcome);
-        true
+        Some(if led_elsewhere { self.not_leader() } else { LocalOutcome::Refused(refusal) })
+    }
+
+    /// The same for a write or a change. True: it is answered.
+    pub fn refuse_quarantined(&self, shared: &mut Shared, ticket: Ticket) -> bool {
+        let outcome = self.quarantine_outcome(shared);
+        let refused = outcome.is_some();
+        outcome.into_iter().for_each(|outcome| shared.complete(ticket, outcome));
+        refused
     }
 
     /// Committed entries of a quarantined replica stay in the log. Gives back what is to be applied now.

@@ -129,8 +129,8 @@ impl Replica {
         if self.blank || self.damaged.is_some() || self.repair.is_some() {
             return read.complete(shared, self.not_leader());
         }
-        if self.refuse_quarantined(shared, read.ticket) {
-            return;
+        if let Some(refused) = self.quarantine_outcome(shared) {
+            return read.complete(shared, refused);
         }
         if !self.spec.name.has(read.backend) {
             let message = format!("cluster {} has no backend {}", self.spec.name, read.backend);
@@ -151,7 +151,7 @@ impl Replica {
     /// A node asks up to which id replicas of this cluster were ever made: a strong read of what only a leader knows.
     pub fn on_floor_ask(&mut self, shared: &mut Shared, now: Tick, node: NodeId, life: u64) {
         let asker = Asker::Node { node, life };
-        let unfit = self.blank || self.damaged.is_some() || self.repair.is_some();
+        let unfit = self.blank || self.damaged.is_some() || self.repair.is_some() || self.is_quarantined();
         if unfit || !self.is_leader() || self.reads.holds(asker) {
             return;
         }

@@ -70,7 +70,7 @@ fn is_given_up_and_rebuilt(mut world: World, keeper: u64) {
 }
 
 #[test]
-fn a_member_with_more_than_its_leader_gives_way() {
+pub fn a_member_with_more_than_its_leader_gives_way() {
     let (world, keeper) = cut_majority(false);
     is_given_up_and_rebuilt(world, keeper);
 }

@@ -9,8 +9,12 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
+    use super::{contradiction, quarantine};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 2] = [
+    let here: [(Mutant, fn()); 5] = [
+        (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
+        (Mutant::QuarantineServes, quarantine::a_poisoned_entry_stops_its_own_group_only),
+        (Mutant::SkipNotReplicated, quarantine::a_quarantine_outlives_restarts_and_ends_by_a_skip),
         (Mutant::FlushWaitsForDrops, flush::a_flush_passes_spaces_being_dropped),
         (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
     ];

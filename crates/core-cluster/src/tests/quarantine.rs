@@ -72,7 +72,7 @@ fn skip(world: &mut World, index: LogIndex) -> LocalOutcome {
 }
 
 #[test]
-fn a_poisoned_entry_stops_its_own_group_only() {
+pub fn a_poisoned_entry_stops_its_own_group_only() {
     for text in ["poison: panic", "poison: corrupt"] {
         let mut world = two_clusters();
         let index = poison(&mut world, text);
@@ -94,7 +94,7 @@ fn a_poisoned_entry_stops_its_own_group_only() {
 }
 
 #[test]
-fn a_quarantine_outlives_restarts_and_ends_by_a_skip() {
+pub fn a_quarantine_outlives_restarts_and_ends_by_a_skip() {
     let mut world = two_clusters();
     let index = poison(&mut world, "poison: panic");
     for node in [1, 2, 3, 1] {
