@@ -123,7 +123,7 @@ impl World {
                 self.note_damaged(node, seen.cluster);
             }
             // A panic of a state machine is contained: it must not pass for a fault of a disk.
-            if seen.panicked || (seen.quarantined && !harmed) {
+            if seen.panicked || (seen.quarantined && !self.nodes[node].disk_suspect) {
                 let message = format!("the replica of {:?} on {id:?} is quarantined", seen.cluster);
                 self.violate(Violation::new("quarantine", message, vec![]));
             }
