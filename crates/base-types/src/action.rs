@@ -498,8 +498,14 @@ pub struct NodeInfo {
 pub struct StatusInfo {
     pub world: String,
     pub node: NodeId,
-    /// Serving: formed, resolved, and this node's replicas are all back.
+    /// Whether this node can do any of its work. Losing the world's or a region's majority alone leaves it ready.
     pub ready: bool,
+    /// Why it is not ready: plain sentences, each with what to do. Empty where it is.
+    pub not_ready: Vec<String>,
+    /// What does not work although the node is ready: plain sentences, each with what to do.
+    pub degraded: Vec<String>,
+    /// The clusters known by configuration, and whether each answered just now.
+    pub quorum: Vec<QuorumInfo>,
     pub nodes_up: u32,
     pub nodes_total: u32,
     pub clusters: u32,
@@ -509,4 +515,16 @@ pub struct StatusInfo {
     pub config_cluster: Option<ClusterName>,
     /// What an operator should look at, worst first; empty when well.
     pub warnings: Vec<String>,
+    /// The longest that a log write has been under way, or took when it was last written, of all lanes.
+    pub log_write_ms: u32,
+    /// When this node's certificate expires, Unix milliseconds; zero where the host did not tell.
+    pub certificate_expires_ms: u64,
+}
+
+/// Whether a cluster known by configuration (the world's, a region's) answers a strong read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct QuorumInfo {
+    pub cluster: ClusterName,
+    pub answers: bool,
 }

@@ -228,6 +228,15 @@ pub enum Event {
     Clock {
         unix_ms: u64,
     },
+    /// From when until when this node's certificate is valid, Unix milliseconds; told at the start and then often.
+    Certificate {
+        issued_ms: u64,
+        expires_ms: u64,
+    },
+    /// The host is setting something up, and the node is not ready until it says that it is done: `None`. To lane zero.
+    Hold {
+        reason: Option<String>,
+    },
     /// The disk below the data directory is (no longer) too full for writes.
     DiskFull {
         full: bool,

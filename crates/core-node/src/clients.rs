@@ -336,7 +336,10 @@ impl Director {
                     *ticket = None;
                 }
             }
-            None => self.status_asked.forget(ticket),
+            None => {
+                self.status_asked.forget(ticket);
+                self.health.forget(ticket);
+            }
         }
     }
 

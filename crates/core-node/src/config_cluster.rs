@@ -16,7 +16,7 @@ use crate::operation::{Operation, Owner};
 use crate::planner::{CallReply, CallResult};
 use crate::plans::PlanOwner;
 use crate::resolve::decode_call;
-use base_types::action::{ActionResult, BatchStep, Response};
+use base_types::action::{ActionResult, BatchStep, Response, StatusInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, ClusterId, ClusterName, Generation, NodeId, ReplicaId, Tick};
 use bytes::Bytes;
@@ -51,6 +51,11 @@ const SILENT_UNREAD_MAX: Duration = Duration::from_secs(120);
 const SILENT_GAP_MAX: Duration = Duration::from_secs(30);
 /// Members wanted.
 const SIZE: usize = 3;
+/// A node waits so long for its configuration cluster before it calls itself ready without: longer than finding or making one
+/// takes, and than one question that is left without an answer.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
+/// A silence this long is told of.
+const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
 /// What is kept of a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,8 +97,12 @@ pub struct ConfigCluster {
     fit_at: Tick,
     name: Option<ClusterName>,
     listed: BTreeMap<ClusterName, Joined>,
+    /// Since when it has been sought for the first time.
+    sought: Option<Tick>,
     /// Listed at start, not here: asked back.
     missing: BTreeMap<ClusterName, Tick>,
+    /// Those of the missing that did not answer when they were last asked.
+    unanswered: BTreeSet<ClusterName>,
     left: BTreeSet<ClusterName>,
     /// Something may differ from the list.
     pub dirty: bool,
@@ -114,22 +123,12 @@ impl ConfigCluster {
         self.name.clone().filter(|_| self.state == State::Ready)
     }
 
-    /// Whether nothing more is to be awaited before the node is ready.
-    pub fn settled(&self, lane_zero: bool) -> bool {
-        !lane_zero
-            || self.complete
-            || match self.state {
-                State::Ready => self.missing.is_empty(),
-                State::Impossible => true,
-                State::Waiting | State::Seeking => false,
-            }
-    }
-
     /// A replica was removed from this node for good.
     pub fn note_left(&mut self, name: &ClusterName) {
         self.dirty = true;
         self.left.insert(name.clone());
         self.missing.remove(name);
+        self.unanswered.remove(name);
     }
 
     /// It was asked, and did or did not answer.
@@ -146,26 +145,43 @@ impl ConfigCluster {
         free && self.silent.is_some_and(|(since, _)| now.since(since) >= most)
     }
 
-    /// For `Status`.
-    pub fn warnings(&self, region: &str) -> Vec<String> {
-        let mut warnings = Vec::new();
+    /// What it means for this node's status: what is still awaited keeps the node from being ready, what does not answer does
+    /// not, for the node serves all the same.
+    pub fn judge(&self, now: Tick, region: &str, status: &mut StatusInfo) {
         if self.state == State::Impossible {
-            warnings.push(format!(
+            status.warnings.push(format!(
                 "no other chassis in region {region}: this node has no configuration cluster yet; retried every minute"
             ));
         }
-        if let (Some(failure), true) = (&self.last_failure, self.state == State::Waiting) {
-            warnings.push(format!("this node's configuration cluster cannot be had yet: {failure}"));
-        }
-        if !self.missing.is_empty() {
-            let names: Vec<&str> = self.missing.keys().take(5).map(ClusterName::as_str).collect();
-            warnings.push(format!(
-                "{} clusters this node had joined are not back yet: {}",
-                self.missing.len(),
-                names.join(", ")
+        let name = self.name.as_ref().map_or("", ClusterName::as_str);
+        if let Some(since) = self.silent.map(|(since, _)| since).filter(|since| now.since(*since) >= SILENCE_TOLD) {
+            status.degraded.push(format!(
+                "this node's configuration cluster {name} has not answered for {} s; start its members (`hive ctl cluster show {name}`); else it is recreated after about {} s, and nothing is lost unless this node loses its disk before",
+                now.since(since).as_secs(),
+                SILENT_UNREAD_MAX.as_secs()
             ));
         }
-        warnings
+        let unsettled = !self.complete && matches!(self.state, State::Waiting | State::Seeking);
+        if unsettled {
+            let failure = self.last_failure.as_deref().unwrap_or("it is being sought");
+            let overdue = self.sought.is_some_and(|since| now.since(since) >= SETTLE_MAX);
+            let text = format!(
+                "this node's configuration cluster {name} is not there yet ({failure}), so it is not known whether this node lacks replicas; wait"
+            );
+            if overdue { &mut status.degraded } else { &mut status.not_ready }.push(text);
+        }
+        let (unanswered, awaited): (Vec<&ClusterName>, Vec<&ClusterName>) =
+            self.missing.keys().partition(|name| self.unanswered.contains(*name));
+        let told = |names: &[&ClusterName]| {
+            let shown: Vec<&str> = names.iter().take(5).map(|name| name.as_str()).collect();
+            format!("{} clusters this node had joined are not back yet: {}", names.len(), shown.join(", "))
+        };
+        if !awaited.is_empty() && !self.complete {
+            status.not_ready.push(format!("{}; their leaders send them, wait", told(&awaited)));
+        }
+        if !unanswered.is_empty() {
+            status.degraded.push(format!("{}; they have no leader, start their members", told(&unanswered)));
+        }
     }
 }
 
@@ -247,6 +263,7 @@ impl Director {
         let regional = self.level_zero.get(1).map(|zero| (*zero.name).clone());
         self.config_cluster.name = Some(name.clone());
         self.config_cluster.state = State::Seeking;
+        self.config_cluster.sought.get_or_insert(turn.now);
         let disks =
             self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
         let whole = self.config_cluster.complete && self.config_cluster.missing.is_empty();
@@ -300,6 +317,7 @@ impl Director {
         }
         let here: BTreeSet<ClusterName> = self.nodes.replicas.values().map(|known| known.name.clone()).collect();
         self.config_cluster.missing.retain(|name, _| !here.contains(name));
+        self.config_cluster.unanswered.retain(|name| !here.contains(name));
         self.nudge_missing(turn);
         let mut changes: Vec<(ClusterName, Option<Joined>)> = Vec::new();
         for (cluster, known) in &self.nodes.replicas {
@@ -399,6 +417,7 @@ impl Director {
     pub fn on_config_nudged(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
         let own = self.config.node;
         let mut over = false;
+        self.config_cluster.unanswered.remove(&**name);
         match result {
             Ok(CallReply::Described(description)) => {
                 match description.members.iter().find(|(member, _)| member.node == own) {
@@ -411,12 +430,16 @@ impl Director {
                 }
             }
             Ok(_) => {}
-            Err(failure) => over = failure.refusal.code == "UnknownCluster",
+            Err(failure) => {
+                over = failure.refusal.code == "UnknownCluster";
+                self.config_cluster.unanswered.insert((**name).clone());
+            }
         }
         self.config_cluster.nudged.remove(&**name);
         if over {
             // The cluster is gone, or has gone on without this node: nothing to come back to.
             self.config_cluster.missing.remove(&**name);
+            self.config_cluster.unanswered.remove(&**name);
             self.config_cluster.left.insert((**name).clone());
             self.config_cluster.dirty = true;
         } else if let Some(at) = self.config_cluster.missing.get_mut(&**name) {

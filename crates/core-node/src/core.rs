@@ -87,6 +87,7 @@ impl Core {
         match event {
             Event::LogWritten { batch } => {
                 lane.on_log_written(now, batch);
+                director.health.log.end(now);
                 director.outbox.note_durable(lane.durable_batch().0);
                 director.lane_dirty = true;
                 on_durable(director, lane.durable_batch());
@@ -260,6 +261,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
         Event::Mail { mail, .. } => on_frame(director, turn, None, mail.frame),
         Event::PeerUp { node } => {
             director.unreachable.remove(&node);
+            director.health.connected.insert(node);
             // Whoever has dialled this node wants answers: without a connection back they would be dropped.
             director.want_address(turn, node);
             turn.lane.on_peer_up(turn.now, node);
@@ -269,12 +271,15 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
         }
         Event::PeerDown { node } => {
             director.unreachable.insert(node);
+            director.health.connected.remove(&node);
             turn.lane.on_peer_down(turn.now, node);
             director.lane_dirty = true;
             director.on_attempts_lost(turn, node);
         }
         Event::Machine { load, disk } => director.on_machine(load, disk),
         Event::Clock { unix_ms } => director.wall_clock = (unix_ms, turn.now),
+        Event::Hold { reason } => director.health.hold = reason,
+        Event::Certificate { issued_ms, expires_ms } => director.health.certificate = Some((issued_ms, expires_ms)),
         // The lane's own events have been handled by `Core::step`.
         Event::Timer
         | Event::LogWritten { .. }
@@ -311,6 +316,7 @@ pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
             TimerKey::Formation => director.on_formation_timer(turn),
             TimerKey::Nodes => director.on_nodes_timer(turn),
             TimerKey::Config => director.on_config_timer(turn),
+            TimerKey::Health => director.on_health_timer(turn),
             TimerKey::Resume => director.on_resume_timer(turn),
             TimerKey::Recruits => director.on_recruits_timer(turn),
             TimerKey::Moves => director.on_moves_timer(turn),
@@ -340,6 +346,9 @@ pub(crate) fn finish(director: &mut Director, turn: &mut Turn<'_>) -> bool {
 
 fn take_output(director: &mut Director, turn: &mut Turn<'_>, output: LaneOutput) {
     for action in output.log {
+        if matches!(action, LogAction::Write { .. }) {
+            director.health.log.begin(turn.now);
+        }
         turn.effects.list.push(Effect::Log(action));
     }
     turn.effects.list.extend(output.engine.into_iter().map(Effect::Engine));
@@ -413,6 +422,8 @@ fn is_inner(item: &Item) -> bool {
             | Item::LaneNews { .. }
             | Item::StatusAsked { .. }
             | Item::StatusTold { .. }
+            | Item::HealthAsked { .. }
+            | Item::HealthTold { .. }
     )
 }
 
@@ -487,8 +498,10 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         }
         Item::ReplicaGone { cluster, name } => director.on_replica_gone(cluster, &name),
         Item::LaneNews { gauges } => director.on_lane_news(from.lane, *gauges),
-        Item::StatusAsked { ticket } => director.on_status_asked(turn, from, ticket),
+        Item::StatusAsked { ticket } => director.ask_health_for_lane(turn, from, ticket),
         Item::StatusTold { ticket, status } => director.on_status_told(turn, ticket, *status),
+        Item::HealthAsked { ticket } => director.on_health_asked(turn, from, ticket),
+        Item::HealthTold { ticket, health } => director.on_health_told(turn, from.lane, ticket, *health),
         _ => {}
     }
 }

@@ -12,6 +12,7 @@ use crate::config_cluster::ConfigCluster;
 use crate::durable::DurableQueue;
 use crate::formation::Formations;
 use crate::frame::{Item, Sender};
+use crate::health::Health;
 use crate::keyspaces::KeyspaceTable;
 use crate::lane_face::LaneFace;
 use crate::lives::Lives;
@@ -63,6 +64,7 @@ pub enum TimerKey {
     Formation,
     Nodes,
     Config,
+    Health,
     Resume,
     Recruits,
     Moves,
@@ -132,6 +134,7 @@ pub struct Director {
     /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
     pub plan_results: VecDeque<(u64, usize, CallResult)>,
     pub durable: DurableQueue,
+    pub health: Health,
     pub keyspaces: KeyspaceTable,
     pub outbox: Outbox,
     pub disk_memory: DiskMemory,
@@ -184,6 +187,7 @@ impl Director {
             orders: BTreeMap::new(),
             plan_results: VecDeque::new(),
             durable: DurableQueue::default(),
+            health: Health::default(),
             keyspaces: KeyspaceTable::default(),
             outbox: Outbox::new(sender),
             disk_memory: DiskMemory::default(),

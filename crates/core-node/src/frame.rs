@@ -10,6 +10,7 @@
 //! frame of another magic or version or with an unknown item as a whole.
 //! Not here: the cluster layer's types (`wire.rs`); whether `from` may say what it says (`core.rs`).
 
+use crate::health::{read_lane_health, write_lane_health, LaneHealth};
 use crate::nodes::LaneGauges;
 use crate::{status, wire};
 use base_types::action::StatusInfo;
@@ -122,6 +123,10 @@ pub enum Item {
     StatusAsked { ticket: Ticket },
     /// Lane zero's answer.
     StatusTold { ticket: Ticket, status: Box<StatusInfo> },
+    /// Between lanes of one node: how is it with the lane?
+    HealthAsked { ticket: Ticket },
+    /// Its answer.
+    HealthTold { ticket: Ticket, health: Box<LaneHealth> },
 }
 
 mod kind {
@@ -143,6 +148,8 @@ mod kind {
     pub const STATUS_ASKED: u8 = 16;
     pub const STATUS_TOLD: u8 = 17;
     pub const DISK_FORGOT: u8 = 18;
+    pub const HEALTH_ASKED: u8 = 19;
+    pub const HEALTH_TOLD: u8 = 20;
 }
 
 /// A frame being filled.
@@ -283,6 +290,14 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
         Item::StatusTold { ticket, status } => {
             status::write_status(out.u64(ticket.0), status);
             kind::STATUS_TOLD
+        }
+        Item::HealthAsked { ticket } => {
+            out.u64(ticket.0);
+            kind::HEALTH_ASKED
+        }
+        Item::HealthTold { ticket, health } => {
+            write_lane_health(out.u64(ticket.0), health);
+            kind::HEALTH_TOLD
         }
         _ => unreachable!("write_item has written the others"),
     }
@@ -462,6 +477,10 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
         kind::STATUS_ASKED => Item::StatusAsked { ticket: Ticket(input.u64("ticket")?) },
         kind::STATUS_TOLD => {
             Item::StatusTold { ticket: Ticket(input.u64("ticket")?), status: Box::new(status::read_status(input)?) }
+        }
+        kind::HEALTH_ASKED => Item::HealthAsked { ticket: Ticket(input.u64("ticket")?) },
+        kind::HEALTH_TOLD => {
+            Item::HealthTold { ticket: Ticket(input.u64("ticket")?), health: Box::new(read_lane_health(input)?) }
         }
         _ => return Err(DecodeError::Unknown("item kind")),
     })

@@ -15,6 +15,7 @@ mod failures;
 mod flows;
 mod formation;
 pub mod frame;
+mod health;
 pub mod keyspace;
 mod keyspaces;
 pub mod lane_face;

@@ -41,6 +41,8 @@ pub enum Owner {
     ConfigWrite,
     /// A listed cluster's leader is asked to take this node back.
     ConfigNudge(Arc<ClusterName>),
+    /// Whether a level 0 cluster answers, for a status.
+    Probe { round: u64, cluster: ClusterId },
     /// Flows that were left unfinished.
     Unfinished,
     /// Whether the clusters of these replicas live on.

@@ -477,6 +477,7 @@ impl Director {
             Owner::Registry(work) => self.on_registry(turn, work, result),
             Owner::ConfigWrite => self.on_config_written(turn, result),
             Owner::ConfigNudge(name) => self.on_config_nudged(turn, &name, result),
+            Owner::Probe { round, cluster } => self.on_probe(turn, round, cluster, &result),
             Owner::Unfinished => self.on_unfinished(turn, result),
             Owner::Lives(asked) => self.on_lives(turn, &asked, result),
             Owner::Compared(asked) => self.on_members_compared(turn, &asked, result),

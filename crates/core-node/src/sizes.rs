@@ -48,6 +48,7 @@ impl Director {
         sizes.lasting("buckets and shards kept, a core", self.keeper.len(), KEPT_MAX);
         sizes.passing("flows of buckets that wait, a core", self.keeper.waiting(), FLOWS_WAITING_MAX);
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
+        sizes.passing("questions about this node's health", self.health.asking(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.
         sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);
         self.recruits.sizes(sizes);

@@ -3,13 +3,13 @@
 //!   lane ──StatusAsked──▶ lane zero (knows all lanes' gauges and warnings) ──StatusTold──▶ lane
 //!
 //! Always: whichever lane is asked, the answer is lane zero's, so that it is the whole node's.
-//! Not here: the map (nodes.rs), what each part warns of.
+//! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
 use crate::director::{Director, LevelZero, Turn};
 use crate::failures;
-use crate::frame::{Item, Sender};
+use crate::frame::Item;
 use crate::nodes::LaneGauges;
-use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
+use base_types::action::{ActionResult, Answer, Failure, NodeInfo, QuorumInfo, StatusInfo};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{NodeId, Tick, Ticket};
 use core_placement::NodeRecord;
@@ -42,10 +42,18 @@ impl StatusAsked {
 pub fn write_status(out: &mut Writer, status: &StatusInfo) {
     out.string(&status.world).u64(status.node.0).bool(status.ready).u32(status.nodes_up).u32(status.nodes_total);
     out.u32(status.clusters).u32(status.leaders).u32(status.quiesced);
+    out.u32(status.log_write_ms).u64(status.certificate_expires_ms);
     out.option(status.config_cluster.as_ref(), |out, name| {
         out.string(name.as_str());
     });
     write_texts(out, &status.warnings);
+    write_texts(out, &status.not_ready);
+    write_texts(out, &status.degraded);
+    out.varint(status.quorum.len() as u64);
+    for quorum in &status.quorum {
+        crate::wire::write_name(out, &quorum.cluster);
+        out.bool(quorum.answers);
+    }
 }
 
 /// The counterpart of [`write_status`].
@@ -59,9 +67,24 @@ pub fn read_status(input: &mut Reader) -> Result<StatusInfo, DecodeError> {
         clusters: input.u32("clusters")?,
         leaders: input.u32("leaders")?,
         quiesced: input.u32("quiesced")?,
+        log_write_ms: input.u32("log write")?,
+        certificate_expires_ms: input.u64("certificate expires")?,
         config_cluster: input.option("configuration cluster", crate::wire::read_name)?,
         warnings: read_texts(input)?,
+        not_ready: read_texts(input)?,
+        degraded: read_texts(input)?,
+        quorum: read_quorum(input)?,
     })
+}
+
+fn read_quorum(input: &mut Reader) -> Result<Vec<QuorumInfo>, DecodeError> {
+    let count = input.count("clusters that answer")?;
+    if count > crate::frame::LIST_MAX {
+        return Err(DecodeError::TooLarge("clusters that answer"));
+    }
+    (0..count)
+        .map(|_| Ok(QuorumInfo { cluster: crate::wire::read_name(input)?, answers: input.bool("answers")? }))
+        .collect()
 }
 
 impl Director {
@@ -69,7 +92,7 @@ impl Director {
     pub fn node_infos(&self, now: Tick) -> Vec<NodeInfo> {
         let info = |record: &NodeRecord| NodeInfo {
             node: record.node,
-            up: record.up,
+            up: record.up && self.is_up(record.node),
             draining: record.draining,
             region: record.labels.region.clone(),
             az: record.labels.az.clone(),
@@ -91,10 +114,7 @@ impl Director {
     /// A client asks for the status.
     pub fn on_status_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Result<(), Failure> {
         if self.is_lane_zero() {
-            let status = self.status(turn);
-            let answer = Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None };
-            self.reply(turn, Some(ticket), Ok(answer));
-            return Ok(());
+            return self.ask_health(turn, ticket);
         }
         if self.status_asked.waiting.len() >= ASKED_MAX {
             return Err(failures::overloaded("questions about the status", ASKED_MAX));
@@ -105,12 +125,6 @@ impl Director {
         Ok(())
     }
 
-    /// A lane asks lane zero.
-    pub fn on_status_asked(&mut self, turn: &Turn<'_>, from: Sender, ticket: Ticket) {
-        let status = Box::new(self.status(turn));
-        self.outbox.push(from.node, from.lane, &Item::StatusTold { ticket, status });
-    }
-
     /// Lane zero answered.
     pub fn on_status_told(&mut self, turn: &mut Turn<'_>, ticket: Ticket, status: StatusInfo) {
         let asked = self.status_asked.waiting.remove(&ticket.0);
@@ -118,35 +132,29 @@ impl Director {
         self.reply(turn, asked, Ok(answer));
     }
 
-    /// The world as this node sees it; on lane zero.
-    fn status(&self, turn: &Turn<'_>) -> StatusInfo {
+    /// The world as this node sees it, but for whether it is ready; on lane zero.
+    pub(crate) fn counts(&self, turn: &Turn<'_>) -> StatusInfo {
         let mut gauges = self.nodes.gauges.clone();
         gauges.insert(self.config.lane, self.lane_gauges(turn));
         let sum = |pick: fn(&LaneGauges) -> u32| gauges.values().map(pick).sum();
         let mut warnings: Vec<String> = gauges.values().flat_map(|lane| lane.warnings.clone()).collect();
         warnings.extend(self.node_warnings());
-        let registered =
-            self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk && record.up);
-        if !registered {
-            warnings.push(
-                "this node is not in the node map yet: the world is not formed, or its leader cannot be reached".into(),
-            );
-        }
-        let ready = registered
-            && gauges.len() == usize::from(self.config.lane_count)
-            && gauges.values().all(|lane| lane.formed)
-            && self.config_cluster.settled(self.is_lane_zero());
         StatusInfo {
             world: self.config.world.clone(),
             node: self.config.node,
-            ready,
-            nodes_up: self.nodes.map.records().filter(|record| record.up).count() as u32,
+            ready: false,
+            not_ready: Vec::new(),
+            degraded: Vec::new(),
+            quorum: Vec::new(),
+            nodes_up: self.nodes.map.records().filter(|record| record.up && self.is_up(record.node)).count() as u32,
             nodes_total: self.nodes.map.len() as u32,
             clusters: sum(|gauges| gauges.replicas),
             leaders: sum(|gauges| gauges.leaders),
             quiesced: sum(|gauges| gauges.quiesced),
             config_cluster: self.config_cluster.name(),
             warnings,
+            log_write_ms: 0,
+            certificate_expires_ms: 0,
         }
     }
 
@@ -174,9 +182,9 @@ impl Director {
         let mut warnings: Vec<String> = self.level_zero.iter().filter_map(two_members).collect();
         let draining = self.nodes.map.records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
-        let down = self.nodes.map.records().filter(|record| !record.up && !record.draining);
+        let is_down = |record: &&NodeRecord| !(record.up && self.is_up(record.node)) && !record.draining;
+        let down = self.nodes.map.records().filter(is_down);
         warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
-        warnings.extend(self.config_cluster.warnings(&self.config.labels.region));
         warnings
     }
 }

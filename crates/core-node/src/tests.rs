@@ -20,6 +20,7 @@ mod clusters;
 mod decommission;
 mod engines;
 mod healing;
+mod health;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -81,6 +82,8 @@ struct World {
     wires: BTreeMap<(Tick, u64), Wire>,
     sequence: u64,
     cut: BTreeSet<NodeId>,
+    /// Nodes whose disks finish nothing.
+    stalled: BTreeSet<NodeId>,
     /// Pairs of which the one hears nothing of the other.
     cut_pairs: BTreeSet<(NodeId, NodeId)>,
     weather: Option<Weather>,
@@ -120,6 +123,7 @@ impl World {
             wires: BTreeMap::new(),
             sequence: 0,
             cut: BTreeSet::new(),
+            stalled: BTreeSet::new(),
             cut_pairs: BTreeSet::new(),
             weather: None,
             replies: BTreeMap::new(),
@@ -256,11 +260,11 @@ impl World {
     }
 
     fn turn(&mut self, id: NodeId, lane: usize) {
-        let now = self.now;
+        let (now, stalled) = (self.now, self.stalled.contains(&id));
         let slot = &mut self.nodes.get_mut(&id).unwrap().lanes[lane];
         let Some(core) = slot.core.as_mut() else { return };
         let mut events: Vec<Event> = Vec::new();
-        while let Some(event) = slot.disk.finish() {
+        while let Some(event) = if stalled { None } else { slot.disk.finish() } {
             events.push(match event {
                 DiskEvent::Written(batch) => Event::LogWritten { batch },
                 DiskEvent::Ready(segment) => Event::LogSegmentReady { segment },
@@ -350,11 +354,15 @@ impl World {
         let ticket = Ticket(self.sequence);
         let slot = &mut self.nodes.get_mut(&NodeId(node)).unwrap().lanes[0];
         slot.inbox.push(Event::Request { ticket, request: request(Action::Status) });
-        self.run(1);
-        match self.replies.remove(&ticket).unwrap().unwrap().result {
-            ActionResult::Status(status) => status,
-            other => panic!("{other:?}"),
+        for _ in 0..1_000 {
+            self.run(1);
+            match self.replies.remove(&ticket).map(|response| response.unwrap().result) {
+                Some(ActionResult::Status(status)) => return status,
+                Some(other) => panic!("{other:?}"),
+                None => {}
+            }
         }
+        panic!("the status was never told");
     }
 
     fn ready(&mut self) {

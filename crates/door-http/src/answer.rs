@@ -308,6 +308,16 @@ fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {
     field(out, "world", |out| write_text(&info.world, out));
     field(out, "node", |out| write_number(info.node.0, out));
     field(out, "ready", |out| boolean(info.ready, out));
+    field(out, "not_ready", |out| list(&info.not_ready, out, |text, out| write_text(text, out)));
+    field(out, "degraded", |out| list(&info.degraded, out, |text, out| write_text(text, out)));
+    field(out, "quorum", |out| {
+        list(&info.quorum, out, |quorum, out| {
+            out.extend_from_slice(b"{\"cluster\":");
+            write_text(quorum.cluster.as_str(), out);
+            field(out, "answers", |out| boolean(quorum.answers, out));
+            out.push(b'}');
+        })
+    });
     field(out, "nodes_up", |out| write_number(info.nodes_up, out));
     field(out, "nodes_total", |out| write_number(info.nodes_total, out));
     field(out, "clusters", |out| write_number(info.clusters, out));
@@ -317,6 +327,8 @@ fn write_status(info: &StatusInfo, out: &mut Vec<u8>) {
         optional(info.config_cluster.as_ref(), out, |name, out| write_text(name.as_str(), out))
     });
     field(out, "warnings", |out| list(&info.warnings, out, |text, out| write_text(text, out)));
+    field(out, "log_write_ms", |out| write_number(info.log_write_ms, out));
+    field(out, "certificate_expires_ms", |out| write_number(info.certificate_expires_ms, out));
 }
 
 /// Writes `,"name":` and the value.

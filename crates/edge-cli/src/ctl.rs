@@ -55,7 +55,7 @@ async fn once(world: &World, body: Value, show: impl FnOnce(&Value)) -> Result<(
     Ok(())
 }
 
-/// The status, with the nodes; exit code 3 where the world is not ready.
+/// The status, with the nodes; exit code 0 where all is well, 1 where the node is degraded, 3 where it is not ready.
 async fn status(world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
     let mut status = ask(&client, world, json!({"action": "Status"})).await?;
@@ -68,10 +68,14 @@ async fn status(world: &World) -> Result<(), Failure> {
         status["nodes"] = nodes["nodes"].clone();
         show::status(&status);
     }
-    if status["ready"] == true {
-        return Ok(());
+    let node = &status["node"];
+    if status["ready"] != true {
+        return Err(Failure::unavailable(format!("node {node} is not ready; the reasons stand above")));
     }
-    Err(Failure::unavailable("the world is not ready; see the warnings above"))
+    if !items(&status, "degraded").is_empty() {
+        return Err(Failure::refused(format!("node {node} is degraded; the reasons stand above")));
+    }
+    Ok(())
 }
 
 /// Ends when the node holds nothing more; ctrl-c leaves it going on, as it would with --no-wait.

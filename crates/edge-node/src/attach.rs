@@ -103,6 +103,9 @@ impl Attached {
             world: self.origin.world.clone(),
             node: self.origin.node,
             ready: true,
+            not_ready: Vec::new(),
+            degraded: Vec::new(),
+            quorum: Vec::new(),
             nodes_up: 0,
             nodes_total: 0,
             clusters: u32::try_from(self.clusters.len()).unwrap_or(u32::MAX),
@@ -110,6 +113,8 @@ impl Attached {
             quiesced: 0,
             config_cluster: None,
             warnings: vec![format!("this process only reads along in {}", self.from)],
+            log_write_ms: 0,
+            certificate_expires_ms: 0,
         }
     }
 

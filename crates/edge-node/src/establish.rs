@@ -5,6 +5,8 @@
 //!                          └there─▶ done (a keyspace once made is its operators' business)
 //! ```
 //!
+//! Until the members are as written no node of a new world is ready: the other nodes watch.
+//!
 //! Always: done by one node only, the master of shard 0, through the same actions a client would send;
 //! every step may be repeated, and is given up after `TRIES_MAX`.
 //! Not here: what a topology becomes (core-node's keyspace::from_static_topology).
@@ -13,6 +15,7 @@ use crate::config::TopologyShard;
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, ClusterInfo, Request, Response};
 use base_types::{ClusterName, NodeId, DEADLINE_MAX};
+use core_node::api::Event;
 use core_node::keyspace::{cluster_name, from_static_topology, StaticPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,6 +23,8 @@ use std::time::Duration;
 
 /// The keyspace the plain routes use.
 const KEYSPACE: &str = "default";
+/// What a node says while the topology is not in place.
+const HOLD: &str = "the static topology is not in place yet: its clusters are being made and their members changed; wait until every node that it names is up";
 /// How often a step is tried.
 const TRIES_MAX: usize = 120;
 /// The pause between two tries.
@@ -28,17 +33,45 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Carries the topology out, if that is this node's part; tells how it went in the log.
 pub async fn run(door: Rc<LaneDoor>, shards: Vec<TopologyShard>, own_http: String) {
     let Some(first) = shards.first() else { return };
-    if first.address != own_http {
+    door.push(Event::Hold { reason: Some(HOLD.into()) });
+    let outcome = if first.address == own_http {
+        establish(&door, &shards).await
+    } else {
         tracing::info!(
             master = first.address,
             "the static topology is started by the node at the first shard's address"
         );
-        return;
-    }
-    match establish(&door, &shards).await {
+        watch(&door, &shards).await
+    };
+    match outcome {
         Ok(text) => tracing::info!(keyspace = KEYSPACE, "{text}"),
         Err(reason) => tracing::error!(keyspace = KEYSPACE, reason, "the static topology was not started"),
     }
+    door.push(Event::Hold { reason: None });
+}
+
+/// Waits until another node has made the topology; where its keyspace is there already, there is nothing to wait for.
+async fn watch(door: &Rc<LaneDoor>, shards: &[TopologyShard]) -> Result<String, String> {
+    let shards: Vec<_> = shards.iter().map(TopologyShard::translate).collect();
+    let plan = from_static_topology(KEYSPACE, &shards).map_err(|error| error.to_string())?;
+    until(|| async { ready(door).await }).await?;
+    let describe = Action::DescribeKeyspace { keyspace: KEYSPACE.into() };
+    if ask(door, describe).await.is_ok() {
+        return Ok("the static topology's keyspace is there already and stays as it is".into());
+    }
+    let nodes = until(|| async { nodes_by_address(door, &plan).await }).await?;
+    for (number, addresses) in plan.members.iter().enumerate() {
+        let name = cluster_name(KEYSPACE, number as u16).map_err(|error| error.to_string())?;
+        let members: Vec<NodeId> = addresses.iter().filter_map(|address| nodes.get(address).copied()).collect();
+        until(|| async {
+            match left_to_do(door, &name, &members).await? {
+                None => Ok(()),
+                Some(action) => Err(format!("{} of {name} is still to be done", action.name())),
+            }
+        })
+        .await?;
+    }
+    Ok(format!("the static topology's {} shards are in place", shards.len()))
 }
 
 async fn establish(door: &Rc<LaneDoor>, shards: &[TopologyShard]) -> Result<String, String> {
@@ -101,7 +134,8 @@ async fn ask(door: &Rc<LaneDoor>, action: Action) -> Response {
 
 async fn ready(door: &Rc<LaneDoor>) -> Result<(), String> {
     match ask(door, Action::Status).await.map(|answer| answer.result) {
-        Ok(ActionResult::Status(status)) if status.ready => Ok(()),
+        // What this node waits for here is not to be waited for.
+        Ok(ActionResult::Status(status)) if status.not_ready.iter().all(|reason| reason == HOLD) => Ok(()),
         Ok(_) => Err("this node is not ready".into()),
         Err(failure) => Err(failure.refusal.to_string()),
     }
@@ -117,8 +151,18 @@ async fn nodes_by_address(door: &Rc<LaneDoor>, plan: &StaticPlan) -> Result<BTre
     }
 }
 
-/// One step towards the wanted members (the first is to lead); `Ok` when nothing is left to do.
+/// One step towards the wanted members; `Ok` when nothing is left to do.
 async fn shape(door: &Rc<LaneDoor>, name: &ClusterName, wanted: &[NodeId]) -> Result<(), String> {
+    let Some(action) = left_to_do(door, name, wanted).await? else { return Ok(()) };
+    let text = action.name();
+    match ask(door, action).await {
+        Ok(_) => Err(format!("{text} was done; there may be more to do")),
+        Err(failure) => Err(failure.refusal.to_string()),
+    }
+}
+
+/// The next step towards the wanted members (the first is to lead), if there is one.
+async fn left_to_do(door: &Rc<LaneDoor>, name: &ClusterName, wanted: &[NodeId]) -> Result<Option<Action>, String> {
     let answer = ask(door, Action::DescribeCluster { name: name.clone() })
         .await
         .map_err(|failure| failure.refusal.to_string())?;
@@ -129,15 +173,10 @@ async fn shape(door: &Rc<LaneDoor>, name: &ClusterName, wanted: &[NodeId]) -> Re
     let missing = wanted.iter().find(|node| !voters.contains(node));
     let surplus = members.iter().map(|member| member.node).find(|node| !wanted.contains(node));
     let name = name.clone();
-    let action = match (missing, surplus, wanted.first()) {
-        (Some(node), _, _) => Action::AddMember { name, node: *node },
-        (None, Some(node), _) => Action::RemoveMember { name, node },
-        (None, None, Some(first)) if leader != Some(*first) => Action::TransferLeader { name, node: *first },
-        _ => return Ok(()),
-    };
-    let text = action.name();
-    match ask(door, action).await {
-        Ok(_) => Err(format!("{text} was done; there may be more to do")),
-        Err(failure) => Err(failure.refusal.to_string()),
-    }
+    Ok(match (missing, surplus, wanted.first()) {
+        (Some(node), _, _) => Some(Action::AddMember { name, node: *node }),
+        (None, Some(node), _) => Some(Action::RemoveMember { name, node }),
+        (None, None, Some(first)) if leader != Some(*first) => Some(Action::TransferLeader { name, node: *first }),
+        _ => None,
+    })
 }

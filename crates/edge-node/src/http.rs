@@ -3,8 +3,8 @@
 //! ```text
 //! POST /                JSON action          door-http parses and writes
 //! GET|POST /put /get /clean   plain routes   door-http parses and writes
-//! GET /health           200 while the process lives
-//! GET /ready            200 once this node serves, else 503 with what is missing
+//! GET /health           200 while the process lives; nothing else is looked at
+//! GET /ready            200 while this node can do any of its work (`degraded`: what it cannot), else 503 (`not_ready`: why)
 //! GET /metrics          OpenMetrics text
 //! GET /                 help; /console/ comes with a later issue
 //! ```

@@ -1,10 +1,11 @@
 //! `/metrics`: what all lanes laid out, as OpenMetrics text.
 //!
-//! Always: reads what lanes left behind (at most a second old); asks no lane, so a lane that hangs can
-//! be seen. Not here: what the numbers mean inside the core (core-node names them).
+//! Always: counters are what lanes left behind (at most a second old), so a lane that hangs can be seen; health is what the
+//! node answers now, and `health_answered` is 0 where it does not. Not here: what the numbers mean inside the core (core-node names them).
 
 use crate::lane::latency::{Latency, BOUNDS_US};
 use crate::lane::LaneReport;
+use base_types::action::{NodeInfo, StatusInfo};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -17,13 +18,14 @@ use std::sync::{Arc, Mutex};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The text.
-pub fn text(reports: &[Arc<Mutex<LaneReport>>], connections: &AtomicUsize) -> String {
+pub fn text(reports: &[Arc<Mutex<LaneReport>>], connections: &AtomicUsize, health: Option<Health>) -> String {
     let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
     let mut registry = Registry::with_prefix("hive");
     registry.register_collector(Box::new(Snapshot {
         lanes,
         connections: connections.load(Ordering::Relaxed) as u64,
         process: crate::monitor::process_usage(),
+        health,
     }));
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -38,8 +40,18 @@ pub struct ProcessUsage {
     pub open_files: u64,
 }
 
+/// What the node answered when it was asked for this page.
+#[derive(Debug, Clone)]
+pub struct Health {
+    pub status: StatusInfo,
+    pub nodes: Vec<NodeInfo>,
+    /// Of this machine's wall clock.
+    pub unix_ms: u64,
+}
+
 struct Snapshot {
     lanes: Vec<LaneReport>,
+    health: Option<Health>,
     connections: u64,
     process: ProcessUsage,
 }
@@ -55,6 +67,7 @@ impl Collector for Snapshot {
         self.process(&mut encoder)?;
         self.core(&mut encoder)?;
         self.host(&mut encoder)?;
+        self.health(&mut encoder)?;
         self.latencies(&mut encoder)
     }
 }
@@ -71,6 +84,39 @@ impl Snapshot {
         ];
         for (name, help, value) in gauges {
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&(value as i64))?;
+        }
+        Ok(())
+    }
+
+    fn health(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let mut gauge = |name, help, value: f64| {
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+        };
+        let number = |yes: bool| f64::from(u8::from(yes));
+        gauge("health_answered", "whether this node told its health in time", number(self.health.is_some()))?;
+        let Some(Health { status, nodes, unix_ms }) = &self.health else { return Ok(()) };
+        gauge("ready", "whether this node can do any of its work", number(status.ready))?;
+        gauge("not_ready_reasons", "reasons why it cannot", status.not_ready.len() as f64)?;
+        gauge("degraded_reasons", "reasons why it cannot do all of its work", status.degraded.len() as f64)?;
+        gauge("nodes", "nodes of the node map", f64::from(status.nodes_total))?;
+        gauge("nodes_up", "nodes of the node map that are up", f64::from(status.nodes_up))?;
+        let help = "how long a log write has been under way, or took last, the longest of all lanes";
+        gauge("log_write_wait_seconds", help, f64::from(status.log_write_ms) / 1e3)?;
+        if status.certificate_expires_ms > 0 {
+            let left = status.certificate_expires_ms as f64 / 1e3 - *unix_ms as f64 / 1e3;
+            gauge("certificate_expiry_seconds", "until this node's certificate expires; negative: since it did", left)?;
+        }
+        let help = "whether a cluster known by configuration answers strong reads";
+        let mut metric = encoder.encode_descriptor("quorum", help, None, MetricType::Gauge)?;
+        for quorum in &status.quorum {
+            let labels = [("cluster", quorum.cluster.to_string())];
+            metric.encode_family(&labels)?.encode_gauge(&number(quorum.answers))?;
+        }
+        let help = "whether a node is up, as this node sees it";
+        let mut metric = encoder.encode_descriptor("node_up", help, None, MetricType::Gauge)?;
+        for node in nodes {
+            let labels = [("node", node.node.to_string())];
+            metric.encode_family(&labels)?.encode_gauge(&number(node.up))?;
         }
         Ok(())
     }
@@ -162,7 +208,7 @@ mod tests {
         report.log_sync.record(Duration::from_secs(9));
         report.requests.push(("KvPut", report.log_sync.clone()));
         let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
-        let text = text(&reports, &AtomicUsize::new(5));
+        let text = text(&reports, &AtomicUsize::new(5), None);
         for line in [
             "hive_log_batches_total{lane=\"0\"} 7",
             "hive_replicas{lane=\"0\"} 3",
@@ -170,6 +216,7 @@ mod tests {
             "hive_log_sync_seconds_bucket{le=\"0.0001\",lane=\"0\"} 1",
             "hive_log_sync_seconds_bucket{le=\"+Inf\",lane=\"0\"} 2",
             "hive_request_seconds_count{action=\"KvPut\",lane=\"0\"} 2",
+            "hive_health_answered 0.0",
             "# EOF",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");

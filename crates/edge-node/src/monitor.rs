@@ -40,6 +40,9 @@ impl Monitor {
             self.tell(|| Event::Machine { load, disk: space.fill() });
             let unix_ms = unix_ms();
             self.tell(|| Event::Clock { unix_ms });
+            let (begins, ends) = self.identities.current().valid;
+            let ms = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
+            self.tell(|| Event::Certificate { issued_ms: ms(begins), expires_ms: ms(ends) });
             let was_full = full;
             full = space.is_full(self.disk_free_bytes_min, was_full);
             if full && !was_full {
@@ -69,7 +72,7 @@ impl Monitor {
 }
 
 /// The wall clock, Unix milliseconds; zero where it stands before 1970.
-fn unix_ms() -> u64 {
+pub fn unix_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
 }

@@ -116,6 +116,9 @@ impl StubMachine {
             world: self.config.world.clone(),
             node: self.config.node,
             ready: true,
+            not_ready: Vec::new(),
+            degraded: Vec::new(),
+            quorum: Vec::new(),
             nodes_up: 1,
             nodes_total: 1,
             clusters: 0,
@@ -123,6 +126,8 @@ impl StubMachine {
             quiesced: 0,
             config_cluster: None,
             warnings: Vec::new(),
+            log_write_ms: 0,
+            certificate_expires_ms: 0,
         };
         Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None }
     }

@@ -37,6 +37,8 @@ pub struct Identity {
     pub client: Arc<ClientConfig>,
     verifier: Arc<WebPkiServerVerifier>,
     world: String,
+    /// From when until when this node's certificate is valid, seconds since 1970; of a chain, the narrowest.
+    pub valid: (i64, i64),
 }
 
 impl Identity {
@@ -66,7 +68,9 @@ impl Identity {
             .with_client_auth_cert(chain.clone(), key()?)
             .map_err(|error| unusable(&files.certificate, &error))?;
         client.resumption = rustls::client::Resumption::disabled();
-        let identity = Identity { server: Arc::new(server), client: Arc::new(client), verifier, world: world.into() };
+        let valid = validity(&files.certificate)?;
+        let identity =
+            Identity { server: Arc::new(server), client: Arc::new(client), verifier, world: world.into(), valid };
         identity.check(&chain, node).map_err(|reason| TlsError::NotOurs {
             path: files.certificate.display().to_string(),
             expected: node_name(world, node),
@@ -149,6 +153,13 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         return Err(TlsError::Unusable { path: path.display().to_string(), reason: "no certificate in it".into() });
     }
     Ok(found)
+}
+
+fn validity(path: &Path) -> Result<(i64, i64), TlsError> {
+    let found = crate::ca::inspect(path).map_err(|error| unusable(path, &error))?;
+    let begins = found.iter().map(|certificate| certificate.not_before).max();
+    let ends = found.iter().map(|certificate| certificate.not_after).min();
+    Ok((begins.unwrap_or(0), ends.unwrap_or(0)))
 }
 
 fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {

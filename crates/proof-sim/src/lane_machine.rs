@@ -159,7 +159,12 @@ impl Machine for LaneMachine {
             Event::LogFailed { message } => self.lane.on_log_failed(now, &message),
             Event::EngineDone { job, result } => self.lane.on_engine_done(now, job, result),
             Event::DiskFull { full } => self.lane.set_disk_full(full),
-            Event::Cancel { .. } | Event::Mail { .. } | Event::Machine { .. } | Event::Clock { .. } => {}
+            Event::Cancel { .. }
+            | Event::Mail { .. }
+            | Event::Machine { .. }
+            | Event::Clock { .. }
+            | Event::Certificate { .. }
+            | Event::Hold { .. } => {}
         }
     }
 
@@ -258,6 +263,9 @@ impl LaneMachine {
             world: "sim".to_string(),
             node: self.node,
             ready,
+            not_ready: Vec::new(),
+            degraded: Vec::new(),
+            quorum: Vec::new(),
             nodes_up: 0,
             nodes_total: 0,
             clusters: views.len() as u32,
@@ -265,6 +273,8 @@ impl LaneMachine {
             quiesced: 0,
             config_cluster: None,
             warnings: Vec::new(),
+            log_write_ms: 0,
+            certificate_expires_ms: 0,
         }))
     }
 }

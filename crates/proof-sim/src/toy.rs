@@ -190,6 +190,9 @@ fn perform(
             world: String::new(),
             node,
             ready: true,
+            not_ready: Vec::new(),
+            degraded: Vec::new(),
+            quorum: Vec::new(),
             nodes_up: 1,
             nodes_total: 1,
             clusters: 0,
@@ -197,6 +200,8 @@ fn perform(
             quiesced: 0,
             config_cluster: None,
             warnings: Vec::new(),
+            log_write_ms: 0,
+            certificate_expires_ms: 0,
         }),
         _ => ActionResult::Done,
     };

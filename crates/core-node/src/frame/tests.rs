@@ -127,6 +127,9 @@ fn status() -> base_types::action::StatusInfo {
         world: "w".into(),
         node: NodeId(2),
         ready: true,
+        not_ready: vec!["nothing here serves".into()],
+        degraded: vec!["the world has no majority".into()],
+        quorum: vec![base_types::action::QuorumInfo { cluster: name(), answers: true }],
         nodes_up: 3,
         nodes_total: 4,
         clusters: 5,
@@ -134,6 +137,8 @@ fn status() -> base_types::action::StatusInfo {
         quiesced: 7,
         config_cluster: Some(name()),
         warnings: vec!["node 3 is down".into()],
+        log_write_ms: 8,
+        certificate_expires_ms: 9,
     }
 }
 
@@ -172,6 +177,17 @@ fn node_items() -> Vec<Item> {
         },
         Item::StatusAsked { ticket: Ticket(7) },
         Item::StatusTold { ticket: Ticket(7), status: Box::new(status()) },
+        Item::HealthAsked { ticket: Ticket(8) },
+        Item::HealthTold {
+            ticket: Ticket(8),
+            health: Box::new(crate::health::LaneHealth {
+                held: 3,
+                served: 2,
+                unserved: vec!["metadata@users".into()],
+                log_write_ms: 4,
+                degraded: vec!["a log write takes long".into()],
+            }),
+        },
     ]
 }
 

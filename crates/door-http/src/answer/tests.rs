@@ -112,6 +112,9 @@ fn status() -> StatusInfo {
         world: "dev".into(),
         node: NodeId(1),
         ready: true,
+        not_ready: Vec::new(),
+        degraded: Vec::new(),
+        quorum: Vec::new(),
         nodes_up: 5,
         nodes_total: 5,
         clusters: 4,
@@ -119,6 +122,8 @@ fn status() -> StatusInfo {
         quiesced: 1,
         config_cluster: None,
         warnings: vec![],
+        log_write_ms: 0,
+        certificate_expires_ms: 0,
     }
 }
 

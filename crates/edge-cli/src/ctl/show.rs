@@ -6,12 +6,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The world's health.
 pub fn status(status: &Value) {
-    let word = if status["ready"] == true { "ready" } else { "NOT READY" };
+    let word = match (status["ready"] == true, items(status, "degraded").is_empty()) {
+        (true, true) => "ready",
+        (true, false) => "DEGRADED",
+        (false, _) => "NOT READY",
+    };
     println!("world {} is {word}, as node {} sees it", cell(&status["world"]), status["node"]);
     println!(
         "{} of {} nodes up; this node holds {} clusters, leads {}, {} idle",
         status["nodes_up"], status["nodes_total"], status["clusters"], status["leaders"], status["quiesced"]
     );
+    for reason in items(status, "not_ready") {
+        println!("not ready: {}", cell(reason));
+    }
+    for reason in items(status, "degraded") {
+        println!("degraded: {}", cell(reason));
+    }
     for warning in items(status, "warnings") {
         println!("! {}", cell(warning));
     }

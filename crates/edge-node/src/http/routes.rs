@@ -71,7 +71,10 @@ pub async fn answer(
             format!("{{\"ok\":true,\"world\":\"{}\",\"node\":{}}}", own.world, own.node).into_bytes(),
         ),
         "/ready" => ready(door).await,
-        "/metrics" => respond(200, metrics::CONTENT_TYPE, metrics::text(&own.reports, &own.connections).into_bytes()),
+        "/metrics" => {
+            let text = metrics::text(&own.reports, &own.connections, health(door).await);
+            respond(200, metrics::CONTENT_TYPE, text.into_bytes())
+        }
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
         _ => {
             let path: String = path.chars().take(100).collect();
@@ -103,21 +106,39 @@ async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, body: Byt
     respond(status, kind, body)
 }
 
-/// Ready is what the core's status says; the body is that status, so that it tells what is missing.
+/// 200: the node can do some of its work, and `degraded` says what it cannot do; 503: it can do none, and `not_ready` says why.
 async fn ready(door: Rc<LaneDoor>) -> Answered {
+    let response = timely(door, Action::Status).await;
+    let is_ready =
+        matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
+    let (_, body) = door_http::write_response("Status", &response);
+    respond(if is_ready { 200 } else { 503 }, JSON, body)
+}
+
+/// A question about this node that a lane that hangs must not hold up.
+async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Response {
     let request = Request {
-        action: Action::Status,
+        action,
         consistency: None,
         read_consistency: None,
         deadline: READY_DEADLINE,
         request_id: None,
         expected_bucket_owner: None,
     };
-    let response = door.ask(request).await;
-    let is_ready =
-        matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
-    let (_, body) = door_http::write_response("Status", &response);
-    respond(if is_ready { 200 } else { 503 }, JSON, body)
+    tokio::time::timeout(READY_DEADLINE, door.ask(request)).await.unwrap_or_else(|_| {
+        let message = format!(
+            "the core does not answer within {} ms; restart the node if that lasts",
+            READY_DEADLINE.as_millis()
+        );
+        Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message).into())
+    })
+}
+
+/// What `/metrics` tells of this node's health.
+async fn health(door: Rc<LaneDoor>) -> Option<metrics::Health> {
+    let ActionResult::Status(status) = timely(door.clone(), Action::Status).await.ok()?.result else { return None };
+    let ActionResult::Nodes { nodes } = timely(door, Action::ListNodes).await.ok()?.result else { return None };
+    Some(metrics::Health { status, nodes, unix_ms: crate::monitor::unix_ms() })
 }
 
 pub(super) fn refused(error: &HttpError) -> Answered {

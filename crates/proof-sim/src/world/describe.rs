@@ -18,6 +18,8 @@ pub(super) fn event_name(event: &Event) -> &'static str {
         Event::EngineDone { .. } => "engine_done",
         Event::Machine { .. } => "machine",
         Event::Clock { .. } => "clock",
+        Event::Certificate { .. } => "certificate",
+        Event::Hold { .. } => "hold",
         Event::DiskFull { .. } => "disk_full",
     }
 }
