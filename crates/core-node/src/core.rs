@@ -19,7 +19,7 @@ use core_cluster::api::{
     LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView, Witnessed, Won,
 };
 use core_cluster::{Lane, LaneError};
-use core_log::{BatchNumber, LogDisk};
+use core_log::{BatchNumber, LogAction, LogDisk};
 use std::sync::Arc;
 
 /// Rounds of lane, completions and plans in one turn; what is left makes the core wake at once.
