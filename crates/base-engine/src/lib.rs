@@ -18,6 +18,7 @@ pub mod chunk;
 #[cfg(feature = "conformance")]
 #[allow(clippy::disallowed_methods, reason = "checks readers beside a writer")]
 pub mod conformance;
+pub mod fences;
 #[cfg(feature = "stored")]
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "for engines, which open files of their own")]
 pub mod stored;

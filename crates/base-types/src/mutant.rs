@@ -45,6 +45,7 @@ mutants! {
     MendFromAnyIndex = "a damaged pair is mended with another member's value of any index",
     ScrubIgnoresDamage = "what a scrub finds damaged is not mended",
     FloorOneTooHigh = "a node that lost a replica and which it was is told of one more than were ever made",
+    AbsenceUnsealed = "a key that is not found is believed to be absent although some key near it is lost",
     TornIsRot = "a torn tail is taken for rot: a restart reports damage that is none",
     RotIsTorn = "rot in the middle of the log is taken for a torn tail and cut off",
     SkipChecksum = "log records are taken without looking at their checksum",

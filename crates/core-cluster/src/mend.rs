@@ -14,7 +14,8 @@
 //! entry that is to be applied next needs the pair; then the replica is rebuilt as soon as every other member
 //! has said so. Members are those of now: a change of them that is committed behind the entry that waits counts,
 //! or it would wait for the word of one that is gone.
-//! A leader that waits for a pair gives leadership away meanwhile (`room.rs`).
+//! A leader that waits for a pair gives leadership away meanwhile (`room.rs`). An engine that says of a range that keys in it are
+//! lost (its fences do not add up) tells none of them: the replica is rebuilt where there are other members.
 //!
 //! Always: no value of another index is put; a key is asked for with bounded patience where members answer,
 //! and for ever, ever more seldom, where none does (giving up then would cost a vote when votes are few).
@@ -211,6 +212,10 @@ impl Replica {
     /// What reads and snapshots of this turn have met.
     pub fn mend_what_was_seen(&mut self, shared: &mut Shared, now: Tick) {
         let seen = self.overlay.take_damage_seen();
+        let lost = self.overlay.take_loss_seen() && !self.blank && self.damaged.is_none() && !self.others().is_empty();
+        if lost {
+            return self.rebuild(shared, "keys of its engine are lost, and which ones it cannot tell".into());
+        }
         if !seen.is_empty() {
             self.mend(shared, now, seen);
         }
@@ -265,7 +270,7 @@ impl Replica {
     pub fn will_be_mended(&self, error: &EngineError) -> bool {
         matches!(error, EngineError::Corrupt(_))
             && !self.others().is_empty()
-            && self.overlay.has_seen_damage(|key| !self.lost_pairs.contains(key))
+            && (self.overlay.has_seen_loss() || self.overlay.has_seen_damage(|key| !self.lost_pairs.contains(key)))
     }
 
     /// Asks the next member.

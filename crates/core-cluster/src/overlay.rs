@@ -11,7 +11,7 @@ use base_types::mutant::{planted, Mutant};
 use base_types::SpaceId;
 use bytes::Bytes;
 use core_backends::{SpaceRead, SpaceWrite};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
@@ -44,6 +44,8 @@ pub struct Overlay {
     undo: Option<(Vec<Change>, u64)>,
     /// Keys of which the engine has said that they are damaged, since somebody last took them.
     damage_seen: RefCell<BTreeSet<Bytes>>,
+    /// The engine has said since then that keys of a range are lost: which ones, it cannot tell.
+    loss_seen: Cell<bool>,
 }
 
 /// A key, and what the layer held of it.
@@ -118,6 +120,16 @@ impl Overlay {
     /// What was seen since this was last asked.
     pub fn take_damage_seen(&self) -> BTreeSet<Bytes> {
         self.damage_seen.take()
+    }
+
+    /// Whether the engine has said that keys are lost.
+    pub fn has_seen_loss(&self) -> bool {
+        self.loss_seen.get()
+    }
+
+    /// The same, since this was last asked.
+    pub fn take_loss_seen(&self) -> bool {
+        self.loss_seen.take()
     }
 
     /// Whether a key is here, or its tombstone: the engine's value of it counts no more.
@@ -220,8 +232,8 @@ impl View<'_> {
     /// A range could not be read: the first damaged pairs in it are noted, if they are what it was.
     pub fn look_for_damage(&self, start: &[u8], end: Option<&[u8]>) {
         let (mut left, mut found) = (LOOKED_AT_MAX, false);
-        // A second failure is the first one again.
-        let _told_already = self.engine.walk(self.space, KeyRange { start, end }, &mut |key, value| {
+        // A second failure is the first one again; damage that tells no keys is keys that are lost.
+        let walked = self.engine.walk(self.space, KeyRange { start, end }, &mut |key, value| {
             left -= 1;
             if value.is_none() {
                 self.overlay.see_damage(key);
@@ -234,6 +246,9 @@ impl View<'_> {
             }
             ControlFlow::Continue(())
         });
+        if matches!(walked, Err(EngineError::Corrupt(_))) {
+            self.overlay.loss_seen.set(true);
+        }
     }
 
     /// A range of the whole space: engine and overlay merged.

@@ -4,6 +4,8 @@
 //!   database `meta`     'F'                                   → version u32 │ seal
 //!                       'I'                                   → identity text │ seal
 //!                       'D' │ space u64 big-endian            → durable index u64 │ seal
+//!                       'R'                                   → roll of spaces │ seal
+//!   database `fences`   space u64 big-endian │ start          → fence │ seal        (base_engine::fences)
 //!
 //! LMDB keeps no checksums, so every value ends in one, over its whole key and itself: a flipped bit,
 //! or a value that belongs to another key, is found by whoever reads it.
@@ -16,17 +18,23 @@ use base_types::{LogIndex, SpaceId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The version this code writes and the newest it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// The version without fences and roll: they are made when it is opened.
+pub const VERSION_WITHOUT_FENCES: u32 = 1;
 /// The database of all pairs.
 pub const SPACES_DATABASE: &str = "spaces";
+/// The database of fences.
+pub const FENCES_DATABASE: &str = "fences";
 /// The database of everything else.
 pub const META_DATABASE: &str = "meta";
 /// Named databases of an environment.
-pub const DATABASES_MAX: u32 = 2;
+pub const DATABASES_MAX: u32 = 3;
 /// Key of the format version.
 pub const VERSION_KEY: &[u8] = b"F";
 /// Key of the identity.
 pub const IDENTITY_KEY: &[u8] = b"I";
+/// Key of the roll of spaces.
+pub const ROLL_KEY: &[u8] = b"R";
 /// First byte of the keys of durable indexes.
 pub const DURABLE_TAG: u8 = b'D';
 /// A space's number in front of its keys.

@@ -11,8 +11,8 @@
 //! It opens its own files (LMDB cannot be handed a disk), so it is proved by the contract, crash
 //! images and damaged files, not by the simulator.
 //!
-//! Always: `write` is synced when it returns; every value carries a checksum that covers its key; the
-//! map is never resized.
+//! Always: `write` is synced when it returns; every value carries a checksum that covers its key; a key that is
+//! not found is proved to be absent (`fenced.rs`); the map is never resized.
 //! Not here: the overlay that makes writes large (core-cluster). Bytes: docs/formats/engine-lmdb.md;
 //! limits and figures: docs/engines/lmdb.md.
 #![deny(missing_docs)]
@@ -21,6 +21,7 @@
 
 mod directory;
 mod failure;
+mod fenced;
 mod format;
 mod open;
 mod readers;
@@ -29,6 +30,7 @@ mod tests;
 mod verify;
 mod writer;
 
+use base_engine::fences::{self, FencedView};
 use base_engine::{
     Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, Visit, WalkVisit,
     WriteBatch,
@@ -41,7 +43,6 @@ use open::Environment;
 use readers::{Readers, SnapshotSlot};
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -116,9 +117,6 @@ impl LmdbEngine {
     }
 }
 
-/// Sees what is stored under a whole key; breaks, goes on, or fails.
-type StoredVisit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, EngineError>;
-
 /// Reads inside one read transaction.
 struct View<'a> {
     environment: &'a Environment,
@@ -137,8 +135,10 @@ impl View<'_> {
             .spaces
             .get(self.reader, whole_key)
             .map_err(|error| lmdb_failure("reading a key", error))?;
-        let value = stored.map(|stored| format::unseal(whole_key, stored)).transpose()?;
-        Ok(value.map(Bytes::copy_from_slice))
+        let Some(stored) = stored else {
+            return fences::prove_absent(self, space, key).map(|()| None);
+        };
+        Ok(Some(Bytes::copy_from_slice(format::unseal(whole_key, stored)?)))
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
@@ -148,49 +148,10 @@ impl View<'_> {
             .meta
             .get(self.reader, &key)
             .map_err(|error| lmdb_failure("reading a durable index", error))?;
-        stored.map_or(Ok(LogIndex(0)), |stored| format::decode_index(&key, stored))
-    }
-
-    /// Visits what is stored; `go_on` is asked before each pair.
-    fn stored(
-        &self,
-        space: SpaceId,
-        range: KeyRange<'_>,
-        direction: Direction,
-        visit: StoredVisit<'_>,
-        go_on: impl Fn() -> Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        if range.end.is_some_and(|end| end <= range.start) {
-            return Ok(());
+        match stored {
+            Some(stored) => format::decode_index(&key, stored),
+            None => fences::prove_no_index(self, space).map(|()| LogIndex(0)),
         }
-        let failed = |error: heed::Error| lmdb_failure("reading a range", error);
-        let start = format::pair_key(space, range.start);
-        let end = match range.end {
-            Some(end) => Some(format::pair_key(space, end)),
-            None => format::space_end(space).map(|end| end.to_vec()),
-        };
-        let bounds =
-            (Bound::Included(&start[..]), end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..])));
-        let mut each = |pair: heed::Result<(&[u8], &[u8])>| -> Result<bool, EngineError> {
-            go_on()?;
-            let (whole_key, stored) = pair.map_err(failed)?;
-            Ok(visit(whole_key, stored)?.is_continue())
-        };
-        let spaces = &self.environment.spaces;
-        if direction == Direction::Forward {
-            for pair in spaces.range(self.reader, &bounds).map_err(failed)? {
-                if !each(pair)? {
-                    return Ok(());
-                }
-            }
-        } else {
-            for pair in spaces.rev_range(self.reader, &bounds).map_err(failed)? {
-                if !each(pair)? {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
     }
 
     fn range(
@@ -201,11 +162,12 @@ impl View<'_> {
         visit: Visit<'_>,
         go_on: impl Fn() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let mut sealed = |whole_key: &[u8], stored: &[u8]| {
-            let value = format::unseal(whole_key, stored)?;
-            Ok(visit(whole_key.get(format::SPACE_BYTES..).unwrap_or_default(), value))
-        };
-        self.stored(space, range, direction, &mut sealed, go_on)
+        let mut whole_key = Vec::new();
+        fences::range(self, space, range, direction, &mut |key, stored| {
+            go_on()?;
+            format::write_pair_key(&mut whole_key, space, key);
+            Ok(visit(key, format::unseal(&whole_key, stored)?))
+        })
     }
 
     /// Past the pairs whose seal does not hold.
@@ -216,11 +178,12 @@ impl View<'_> {
         visit: WalkVisit<'_>,
         go_on: impl Fn() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let mut any = |whole_key: &[u8], stored: &[u8]| {
-            let value = format::unseal(whole_key, stored).ok();
-            Ok(visit(whole_key.get(format::SPACE_BYTES..).unwrap_or_default(), value))
-        };
-        self.stored(space, range, Direction::Forward, &mut any, go_on)
+        let mut whole_key = Vec::new();
+        fences::range(self, space, range, Direction::Forward, &mut |key, stored| {
+            go_on()?;
+            format::write_pair_key(&mut whole_key, space, key);
+            Ok(visit(key, format::unseal(&whole_key, stored).ok()))
+        })
     }
 }
 
@@ -276,7 +239,7 @@ impl Engine for LmdbEngine {
     }
 
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        self.readers.read(|reader| list_spaces(&self.environment, reader))
+        self.readers.read(|reader| Ok(View { environment: &self.environment, reader }.roll()?.spaces()))
     }
 
     fn statistics(&self) -> EngineStatistics {
@@ -287,26 +250,6 @@ impl Engine for LmdbEngine {
             puts: self.puts.load(Ordering::Relaxed),
         }
     }
-}
-
-/// One seek a space, and a walk over the durable indexes.
-fn list_spaces(environment: &Environment, reader: &RoTxn<'_, AnyTls>) -> Result<Vec<SpaceId>, EngineError> {
-    let failed = |error: heed::Error| lmdb_failure("listing spaces", error);
-    let mut found = Vec::new();
-    let mut next = Some(SpaceId(0));
-    while let Some(space) = next {
-        let pair = environment.spaces.get_greater_than_or_equal_to(reader, &space.0.to_be_bytes()).map_err(failed)?;
-        let Some((key, _)) = pair else { break };
-        let space = format::space_of(key)?;
-        found.push(space);
-        next = space.0.checked_add(1).map(SpaceId);
-    }
-    for pair in environment.meta.prefix_iter(reader, &[format::DURABLE_TAG]).map_err(failed)? {
-        found.push(format::durable_space(pair.map_err(failed)?.0)?);
-    }
-    found.sort_unstable();
-    found.dedup();
-    Ok(found)
 }
 
 /// One instant of an [`LmdbEngine`], until it expires.

@@ -4,20 +4,25 @@
 //!   Data, short ──lengthen──▶ whole check ──▶ open        (else: Corrupt)
 //!   Data, not ours, empty ──▶ a making cut short: made again
 //!   Data, not ours, filled, no marker ──▶ WrongFormat, untouched
+//!   marker of version 1 ──▶ fences are made, marker and ENGINE of version 2
+//!   damaged roll ──▶ made anew
 //!
 //! Always: a directory that is refused keeps every byte it had.
 //! Not here: reading the file's head (`directory.rs`), reads and writes.
 
 use crate::directory::{self, Found, DATA_FILE, LOCK_FILE};
 use crate::failure::{lmdb_failure, path_failure};
+use crate::fenced;
 use crate::format::{self, DATABASES_MAX, FORMAT_VERSION, IDENTITY_KEY, META_DATABASE, SPACES_DATABASE, VERSION_KEY};
-use crate::LmdbConfig;
+use crate::format::{FENCES_DATABASE, VERSION_WITHOUT_FENCES};
+use crate::{LmdbConfig, View};
+use base_engine::fences::{FencedView, Roll};
 use base_engine::EngineError;
 use heed::types::Bytes as RawBytes;
 use heed::{AnyTls, CommitOrAbort, Env, EnvFlags, EnvOpenOptions, RoTxn, WithoutTls};
 use std::path::Path;
 
-/// One of the two databases.
+/// One of the databases.
 pub type Database = heed::Database<'static, RawBytes, RawBytes>;
 
 /// An open environment.
@@ -26,13 +31,14 @@ pub struct Environment {
     pub env: Env<WithoutTls>,
     pub spaces: Database,
     pub meta: Database,
+    pub fences: Database,
 }
 
 impl Environment {
     /// Bytes of the pages that hold something; LMDB keeps the counts, so this is cheap.
     pub fn bytes_in_use(&self, reader: &RoTxn<'_, AnyTls>) -> Result<u64, EngineError> {
         let mut bytes = 0;
-        for database in [&self.spaces, &self.meta] {
+        for database in [&self.spaces, &self.meta, &self.fences] {
             let stat = database.stat(reader).map_err(|error| lmdb_failure("measuring", error))?;
             let pages = stat.branch_pages + stat.leaf_pages + stat.overflow_pages;
             bytes += pages as u64 * u64::from(stat.page_size);
@@ -102,11 +108,18 @@ fn attach(
     found: &Found,
 ) -> Result<Environment, EngineError> {
     if let Some(environment) = attach_existing(env)? {
-        let marker = check_marker(&environment, directory, config)?;
-        if !matches!(found, Found::Data { ours: true, .. }) && marker {
+        let version = check_marker(&environment, directory, config)?;
+        if version == Some(VERSION_WITHOUT_FENCES) {
+            let environment = with_fences(env, &environment)?;
+            directory::write_engine_file(directory)?;
+            return Ok(environment);
+        }
+        if !matches!(found, Found::Data { ours: true, .. }) && version.is_some() {
             directory::write_engine_file(directory)?; // The making was cut short before its last step.
         }
-        if marker {
+        if version.is_some() {
+            let environment = attach_fences(env, environment)?;
+            mend_roll(&environment)?;
             return Ok(environment);
         }
     }
@@ -123,7 +136,7 @@ fn attach(
     }
 }
 
-/// The two databases, if both are there.
+/// The two databases that every version has, if both are there; in the place of the third stands the first.
 fn attach_existing(env: &Env<WithoutTls>) -> Result<Option<Environment>, EngineError> {
     let failed = |error: heed::Error| lmdb_failure("opening the databases", error);
     let reader = env.read_txn().map_err(failed)?;
@@ -133,15 +146,64 @@ fn attach_existing(env: &Env<WithoutTls>) -> Result<Option<Environment>, EngineE
         Ok(CommitOrAbort::<_, ()>::Commit((spaces, meta)))
     });
     match opened.map_err(failed)? {
-        CommitOrAbort::Commit((Some(spaces), Some(meta))) => Ok(Some(Environment { env: env.clone(), spaces, meta })),
+        CommitOrAbort::Commit((Some(spaces), Some(meta))) => {
+            Ok(Some(Environment { env: env.clone(), spaces, meta, fences: spaces }))
+        }
         _ => Ok(None),
     }
 }
 
-/// Whether the marker is there; an error if it is not one we may write under.
-fn check_marker(environment: &Environment, directory: &Path, config: &LmdbConfig) -> Result<bool, EngineError> {
+/// The third database of an environment whose marker says that it is there.
+fn attach_fences(env: &Env<WithoutTls>, environment: Environment) -> Result<Environment, EngineError> {
+    let failed = |error: heed::Error| lmdb_failure("opening the databases", error);
+    let reader = env.read_txn().map_err(failed)?;
+    let opened = env.open_databases_and_commit(reader, |opener, reader| -> Result<_, heed::Error> {
+        let fences = opener.open_database::<RawBytes, RawBytes>(reader, Some(FENCES_DATABASE))?;
+        Ok(CommitOrAbort::<_, ()>::Commit(fences))
+    });
+    match opened.map_err(failed)? {
+        CommitOrAbort::Commit(Some(fences)) => Ok(Environment { fences, ..environment }),
+        _ => Err(EngineError::Corrupt("the database of fences is lost; rebuild the replica".into())),
+    }
+}
+
+/// An environment of the version before fences gets them: all is read once. Cut short, it is begun again.
+fn with_fences(env: &Env<WithoutTls>, environment: &Environment) -> Result<Environment, EngineError> {
+    let failed = |error: heed::Error| lmdb_failure("making fences", error);
+    let writer = env.write_txn().map_err(failed)?;
+    let made = env.create_databases_and_commit(writer, |opener, writer| -> Result<_, heed::Error> {
+        let fences = opener.create_database::<RawBytes, RawBytes>(writer, Some(FENCES_DATABASE))?;
+        Ok(CommitOrAbort::<_, ()>::Commit(fences))
+    });
+    let environment = Environment { fences: made.map_err(failed)?.unwrap_commit(), ..environment.clone() };
+    let mut writer = env.write_txn().map_err(failed)?;
+    fenced::make_all(&environment, &mut writer)?;
+    let version = format::sealed(VERSION_KEY, &FORMAT_VERSION.to_le_bytes());
+    environment.meta.put(&mut writer, VERSION_KEY, &version).map_err(failed)?;
+    writer.commit().map_err(failed)?;
+    Ok(environment)
+}
+
+/// A damaged roll is made of what is found: it only says which spaces are not empty.
+fn mend_roll(environment: &Environment) -> Result<(), EngineError> {
+    let failed = |error: heed::Error| lmdb_failure("making the roll of spaces", error);
+    {
+        let reader = environment.env.read_txn().map_err(failed)?;
+        match (View { environment, reader: &reader }).roll() {
+            Err(EngineError::Corrupt(_)) => {}
+            other => return other.map(drop),
+        }
+    }
+    let mut writer = environment.env.write_txn().map_err(failed)?;
+    let roll = fenced::found_roll(environment, &writer)?;
+    fenced::put_roll(environment, &mut writer, &roll)?;
+    writer.commit().map_err(failed)
+}
+
+/// The version of the marker, if there is one; an error if it is not one we may write under.
+fn check_marker(environment: &Environment, directory: &Path, config: &LmdbConfig) -> Result<Option<u32>, EngineError> {
     let reader = environment.env.read_txn().map_err(|error| lmdb_failure("reading the format marker", error))?;
-    let Some(version) = read_meta(environment, &reader, VERSION_KEY)? else { return Ok(false) };
+    let Some(version) = read_meta(environment, &reader, VERSION_KEY)? else { return Ok(None) };
     let version = version.try_into().map(u32::from_le_bytes).map_err(|_| {
         EngineError::Corrupt(format!("the format marker in {} is not 4 bytes long", directory.display()))
     })?;
@@ -157,7 +219,7 @@ fn check_marker(environment: &Environment, directory: &Path, config: &LmdbConfig
             config.identity.escape_debug()
         )));
     }
-    Ok(true)
+    Ok(Some(version))
 }
 
 fn read_meta(
@@ -178,10 +240,12 @@ fn make(env: &Env<WithoutTls>, directory: &Path, config: &LmdbConfig) -> Result<
         let version = FORMAT_VERSION.to_le_bytes();
         meta.put(writer, VERSION_KEY, &format::sealed(VERSION_KEY, &version))?;
         meta.put(writer, IDENTITY_KEY, &format::sealed(IDENTITY_KEY, config.identity.as_bytes()))?;
-        Ok(CommitOrAbort::<_, ()>::Commit((spaces, meta)))
+        let fences = opener.create_database::<RawBytes, RawBytes>(writer, Some(FENCES_DATABASE))?;
+        meta.put(writer, format::ROLL_KEY, &format::sealed(format::ROLL_KEY, &Roll::default().encode()))?;
+        Ok(CommitOrAbort::<_, ()>::Commit((spaces, meta, fences)))
     });
-    let (spaces, meta) = made.map_err(failed)?.unwrap_commit();
+    let (spaces, meta, fences) = made.map_err(failed)?.unwrap_commit();
     directory::sync_directory(directory)?;
     directory::write_engine_file(directory)?;
-    Ok(Environment { env: env.clone(), spaces, meta })
+    Ok(Environment { env: env.clone(), spaces, meta, fences })
 }

@@ -1,4 +1,4 @@
-//! The whole check: every pair is visited and its checksum tried.
+//! The whole check: every pair is visited and its checksum tried, and every space's keys add up.
 //!
 //! Always: reads only; memory is bounded by one pair.
 //! Not here: mending. A damaged engine is rebuilt from a peer.
@@ -6,7 +6,10 @@
 use crate::failure::lmdb_failure;
 use crate::format;
 use crate::open::Environment;
-use base_engine::EngineError;
+use crate::View;
+use base_engine::fences::{self, FencedView};
+use base_engine::{Direction, EngineError, KeyRange};
+use std::ops::ControlFlow;
 
 /// Visits everything; the number of pairs.
 pub fn whole(environment: &Environment) -> Result<u64, EngineError> {
@@ -29,6 +32,20 @@ pub fn whole(environment: &Environment) -> Result<u64, EngineError> {
                 "{found} pairs are found where LMDB counts {counted}; rebuild the replica"
             )));
         }
+    }
+    let (view, mut proved) = (View { environment, reader: &reader }, 0);
+    for space in view.roll()?.spaces() {
+        fences::range(&view, space, KeyRange::ALL, Direction::Forward, &mut |_, _| {
+            proved += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        view.durable_index(space)?;
+    }
+    if proved != visited[0] {
+        return Err(EngineError::Corrupt(format!(
+            "{} pairs are found, {proved} of them in spaces that are known; rebuild the replica",
+            visited[0]
+        )));
     }
     Ok(visited[0])
 }

@@ -13,15 +13,21 @@
 //! Deleting needs pages too (the tree is copied on write), so puts are refused while some of the map
 //! is still left: `reserve_bytes`.
 //!
+//! Fences follow behind: a put says first that it is of a new key, and is repeated as an overwrite where it was not, so
+//! that which keys came is known without a second descent.
+//!
 //! Always: an error means that nothing of the batch is there.
 //! Not here: how readers learn of it (`readers.rs`).
 
 use crate::failure::lmdb_failure;
+use crate::fenced;
 use crate::format::{self, SEAL_BYTES};
 use crate::open::Environment;
+use crate::View;
+use base_engine::fences::{self, FencedView, KeyChange};
 use base_engine::{BatchOperation, EngineError, WriteBatch};
 use base_types::{LogIndex, SpaceId};
-use heed::{PutFlags, RwTxn};
+use heed::{MdbError, PutFlags, RwTxn};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
@@ -104,8 +110,15 @@ impl Writer {
             None => None,
         };
         let end = stays.as_ref().map_or(space_end, |key| Bound::Excluded(&key[..]));
-        let removed =
-            environment.spaces.delete_range(&mut transaction, &(Bound::Included(&start[..]), end)).map_err(failed)?;
+        let part = (Bound::Included(&start[..]), end);
+        let mut keys = Vec::new();
+        if stays.is_some() {
+            for pair in environment.spaces.range(&transaction, &part).map_err(failed)? {
+                keys.push(pair.map_err(failed)?.0.get(format::SPACE_BYTES..).unwrap_or_default().to_vec());
+            }
+        }
+        let removed = environment.spaces.delete_range(&mut transaction, &part).map_err(failed)?;
+        drop_fences(environment, &mut transaction, space, stays.is_some().then_some(&keys))?;
         let mut index_removed = false;
         if stays.is_none() {
             index_removed = environment.meta.delete(&mut transaction, &format::durable_key(space)).map_err(failed)?;
@@ -148,29 +161,60 @@ fn check_room(environment: &Environment, transaction: &RwTxn<'_>) -> Result<(), 
     Ok(())
 }
 
+/// Fences behind keys of a space that went (ascending); `None`: all of it.
+fn drop_fences(
+    environment: &Environment,
+    transaction: &mut RwTxn<'_>,
+    space: SpaceId,
+    keys: Option<&Vec<Vec<u8>>>,
+) -> Result<(), EngineError> {
+    let failed = |error: heed::Error| lmdb_failure("dropping a space", error);
+    if let Some(keys) = keys {
+        let changes: Vec<_> = keys.iter().map(|key| KeyChange { space, key, added: false }).collect();
+        let plan = fences::plan(&View { environment, reader: transaction }, &changes, [], true)?;
+        return fenced::apply(environment, transaction, &plan);
+    }
+    let (start, end) = (space.0.to_be_bytes(), format::space_end(space));
+    let end = end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
+    environment.fences.delete_range(transaction, &(Bound::Included(&start[..]), end)).map_err(failed)?;
+    // A damaged roll is made anew when the environment is opened.
+    let Ok(mut roll) = (View { environment, reader: transaction }).roll() else { return Ok(()) };
+    roll.remove(space);
+    fenced::put_roll(environment, transaction, &roll)
+}
+
 fn put_all(environment: &Environment, transaction: &mut RwTxn<'_>, plan: &Plan<'_>) -> Result<Written, EngineError> {
     let failed = |error: heed::Error| lmdb_failure("writing a batch", error);
     let mut written = Written::default();
     let mut whole_key = Vec::new();
+    let mut changes = Vec::new();
     for (space, key, _) in plan.pairs.iter().filter(|(.., value)| value.is_none()) {
         format::write_pair_key(&mut whole_key, *space, key);
         written.bytes += whole_key.len() as u64;
-        environment.spaces.delete(transaction, &whole_key).map_err(failed)?;
+        if environment.spaces.delete(transaction, &whole_key).map_err(failed)? {
+            changes.push(KeyChange { space: *space, key, added: false });
+        }
     }
     let mut cursor = environment.spaces.iter_mut(transaction).map_err(failed)?;
     for (space, key, value) in &plan.pairs {
         let Some(value) = value else { continue };
         format::write_pair_key(&mut whole_key, *space, key);
         let seal = format::seal(&whole_key, value);
-        // SAFETY: nothing of the database is borrowed, key and value are the batch's. Without flags LMDB moves the cursor
-        // to the key by itself (mdb_cursor_put); heed's remark about the current key is for MDB_CURRENT.
-        let put = unsafe {
-            cursor.put_current_reserved_with_flags(PutFlags::empty(), &whole_key, value.len() + SEAL_BYTES, |room| {
-                room.write_all(value)?;
-                room.write_all(&seal)
-            })
+        let mut put = |flags| {
+            // SAFETY: nothing of the database is borrowed, key and value are the batch's. LMDB moves the cursor to the key by
+            // itself (mdb_cursor_put); heed's remark about the current key is for MDB_CURRENT.
+            unsafe {
+                cursor.put_current_reserved_with_flags(flags, &whole_key, value.len() + SEAL_BYTES, |room| {
+                    room.write_all(value)?;
+                    room.write_all(&seal)
+                })
+            }
         };
-        put.map_err(failed)?;
+        match put(PutFlags::NO_OVERWRITE) {
+            Ok(_) => changes.push(KeyChange { space: *space, key, added: true }),
+            Err(heed::Error::Mdb(MdbError::KeyExist)) => drop(put(PutFlags::empty()).map_err(failed)?),
+            Err(error) => return Err(failed(error)),
+        }
         written.puts += 1;
         written.bytes += (whole_key.len() + value.len()) as u64;
     }
@@ -183,5 +227,10 @@ fn put_all(environment: &Environment, transaction: &mut RwTxn<'_>, plan: &Plan<'
         };
         put.map_err(failed)?;
     }
+    // Deletes came first.
+    changes.sort_unstable();
+    let indexes = plan.durable.iter().map(|(space, index)| (*space, index.0 != 0));
+    let plan = fences::plan(&View { environment, reader: transaction }, &changes, indexes, true)?;
+    fenced::apply(environment, transaction, &plan)?;
     Ok(written)
 }

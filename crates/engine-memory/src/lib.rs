@@ -93,7 +93,13 @@ impl MemoryEngine {
         Arc::make_mut(&mut self.lock().state).damage_any(space, place)
     }
 
-    /// Pairs that read as damaged.
+    /// Flips a bit (modulo their number) of the stored key that many places (modulo their number) behind the space's first: which
+    /// key is lost by it. What is missing is told as the contract wants it: never as absence.
+    pub fn flip_key_any(&self, space: SpaceId, place: usize, bit: usize) -> Option<Bytes> {
+        Arc::make_mut(&mut self.lock().state).flip_key_any(space, place, bit)
+    }
+
+    /// Pairs that read as damaged, and keys that are lost.
     pub fn damaged(&self) -> Vec<(SpaceId, Bytes)> {
         self.state().damaged()
     }
@@ -154,8 +160,7 @@ impl EngineRead for MemoryEngine {
     }
 
     fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
-        self.state().walk(space, range, visit);
-        Ok(())
+        self.state().walk(space, range, visit)
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
@@ -232,8 +237,7 @@ impl EngineRead for MemorySnapshot {
     }
 
     fn walk(&self, space: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
-        self.live()?.walk(space, range, visit);
-        Ok(())
+        self.live()?.walk(space, range, visit)
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {

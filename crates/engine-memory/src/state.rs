@@ -5,6 +5,7 @@
 //! Not here: locks and faults of writes (`lib.rs`).
 
 use base_engine::{BatchOperation, Direction, EngineError, KeyRange, Visit, WalkVisit, WriteBatch};
+use base_types::mutant::{planted, Mutant};
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,8 @@ struct Space {
     durable: LogIndex,
     /// Keys whose value reads as damaged.
     damaged: BTreeSet<Bytes>,
+    /// Keys of which a flipped bit made others: that they are missing is known as fences know it, until the space is dropped.
+    lost: BTreeSet<Bytes>,
 }
 
 /// All spaces at one instant.
@@ -35,7 +38,32 @@ fn pair_bytes(key: &[u8], value: &[u8]) -> u64 {
 
 impl Space {
     fn is_empty(&self) -> bool {
-        self.pairs.is_empty() && self.durable == LogIndex(0)
+        self.pairs.is_empty() && self.lost.is_empty() && self.durable == LogIndex(0)
+    }
+
+    /// Whether nothing is missing between two keys, the first included.
+    fn prove(&self, space: SpaceId, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<(), EngineError> {
+        if self.lost.is_empty() || planted(Mutant::AbsenceUnsealed) {
+            return Ok(());
+        }
+        match self.lost.range::<[u8], _>(range).next() {
+            Some(lost) => Err(EngineError::Corrupt(format!(
+                "the keys around {lost:?} in space {space} cannot be proved: some key is lost; rebuild the replica"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a key that is not found is not there: nothing is lost between the whole pairs around it.
+    fn prove_absent(&self, space: SpaceId, key: &[u8]) -> Result<(), EngineError> {
+        if self.lost.is_empty() {
+            return Ok(());
+        }
+        let whole = |(found, _): &(&Bytes, &Bytes)| !self.damaged.contains(*found);
+        let before = self.pairs.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(key))).rev().find(whole);
+        let behind = self.pairs.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).find(whole);
+        let start = before.map_or(Bound::Unbounded, |(key, _)| Bound::Excluded(&key[..]));
+        self.prove(space, (start, behind.map_or(Bound::Unbounded, |(key, _)| Bound::Excluded(&key[..]))))
     }
 
     fn check(&self, space: SpaceId, key: &[u8]) -> Result<(), EngineError> {
@@ -129,7 +157,10 @@ impl State {
     pub fn get(&self, id: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let Some(space) = self.spaces.get(&id) else { return Ok(None) };
         space.check(id, key)?;
-        Ok(space.pairs.get(key).cloned())
+        match space.pairs.get(key) {
+            Some(value) => Ok(Some(value.clone())),
+            None => space.prove_absent(id, key).map(|()| None),
+        }
     }
 
     /// Visits a range in order.
@@ -144,11 +175,16 @@ impl State {
         if range.end.is_some_and(|end| end <= range.start) {
             return Ok(());
         }
+        let start = Bound::Included(range.start);
         let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut pairs = space.pairs.range::<[u8], _>((Bound::Included(range.start), end));
+        let mut pairs = space.pairs.range::<[u8], _>((start, end));
         loop {
             let next = if direction == Direction::Forward { pairs.next() } else { pairs.next_back() };
-            let Some((key, value)) = next else { return Ok(()) };
+            let Some((key, value)) = next else { return space.prove(id, (start, end)) };
+            match direction {
+                Direction::Forward => space.prove(id, (start, Bound::Excluded(key)))?,
+                Direction::Backward => space.prove(id, (Bound::Excluded(key), end))?,
+            }
             space.check(id, key)?;
             if visit(key, value).is_break() {
                 return Ok(());
@@ -157,22 +193,26 @@ impl State {
     }
 
     /// Visits a range in order; a damaged pair without its value.
-    pub fn walk(&self, id: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) {
+    pub fn walk(&self, id: SpaceId, range: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
         let Some(space) = self.spaces.get(&id).filter(|_| range.end.is_none_or(|end| end > range.start)) else {
-            return;
+            return Ok(());
         };
-        let end = range.end.map_or(Bound::Unbounded, Bound::Excluded);
-        for (key, value) in space.pairs.range::<[u8], _>((Bound::Included(range.start), end)) {
+        let (start, end) = (Bound::Included(range.start), range.end.map_or(Bound::Unbounded, Bound::Excluded));
+        for (key, value) in space.pairs.range::<[u8], _>((start, end)) {
+            space.prove(id, (start, Bound::Excluded(key)))?;
             let whole = !space.damaged.contains(key);
             if visit(key, whole.then_some(value)).is_break() {
-                return;
+                return Ok(());
             }
         }
+        space.prove(id, (start, end))
     }
 
     /// Pairs that read as damaged.
     pub fn damaged(&self) -> Vec<(SpaceId, Bytes)> {
-        let of = |(id, space): (&SpaceId, &Arc<Space>)| space.damaged.iter().map(|key| (*id, key.clone())).collect();
+        let of = |(id, space): (&SpaceId, &Arc<Space>)| {
+            space.damaged.iter().chain(&space.lost).map(|key| (*id, key.clone())).collect()
+        };
         self.spaces.iter().flat_map(|one| -> Vec<_> { of(one) }).collect()
     }
 
@@ -181,6 +221,27 @@ impl State {
         let pairs = &self.spaces.get(&id)?.pairs;
         let key = pairs.keys().nth(place.checked_rem(pairs.len())?)?.clone();
         self.damage(id, &key).then_some(key)
+    }
+
+    /// Flips a bit (modulo their number) of the key that many places (modulo their number) behind the first: the pair lies under
+    /// another key, its seal does not hold there, and the key is lost. Which one it was; `None` where the other is there already.
+    pub fn flip_key_any(&mut self, id: SpaceId, place: usize, bit: usize) -> Option<Bytes> {
+        let pairs = &self.spaces.get(&id)?.pairs;
+        let (key, value) = pairs.iter().nth(place.checked_rem(pairs.len())?)?;
+        let (key, value) = (key.clone(), value.clone());
+        let mut other = key.to_vec();
+        let bit = bit.checked_rem(other.len() * 8)?;
+        other[bit / 8] ^= 1 << (bit % 8);
+        let other = Bytes::from(other);
+        let space = Arc::make_mut(self.spaces.get_mut(&id)?);
+        if space.pairs.contains_key(&other) || space.damaged.contains(&key) {
+            return None;
+        }
+        space.pairs.remove(&key);
+        space.lost.insert(key.clone());
+        space.damaged.insert(other.clone());
+        space.pairs.insert(other, value);
+        Some(key)
     }
 
     /// The durable index of a space.

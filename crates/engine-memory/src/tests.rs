@@ -1,7 +1,7 @@
 //! The contract, and what only the memory engine has: images and faults.
 
 use crate::MemoryEngine;
-use base_engine::conformance::EngineFactory;
+use base_engine::conformance::{EngineFactory, Random};
 use base_engine::{BatchOperation, Engine, EngineError, EngineRead, WriteBatch};
 use base_types::SpaceId;
 use bytes::Bytes;
@@ -27,6 +27,17 @@ impl EngineFactory for MemoryFactory {
         let before = engine.image();
         engine.write(batch).unwrap();
         vec![MemoryEngine::from_image(before), MemoryEngine::from_image(engine.image())]
+    }
+
+    fn flip_key(
+        &self,
+        engine: MemoryEngine,
+        _: &[u8],
+        random: &mut Random,
+    ) -> Option<Result<MemoryEngine, EngineError>> {
+        let spaces = engine.spaces().unwrap();
+        let space = spaces[random.below(spaces.len() as u64) as usize];
+        engine.flip_key_any(space, random.below(1 << 20) as usize, random.below(1 << 20) as usize).map(|_| Ok(engine))
     }
 
     fn fail_next_write(&self, engine: &MemoryEngine) -> bool {

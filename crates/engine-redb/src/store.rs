@@ -156,6 +156,7 @@ impl RedbStore {
 
 impl RawStore for RedbStore {
     const NAME: &'static str = "redb";
+    const FENCED: bool = true;
     type View = RedbView;
 
     fn view(&self) -> Result<RedbView, EngineError> {

@@ -143,6 +143,7 @@ impl Writer {
 
 impl RawStore for SqliteStore {
     const NAME: &'static str = "sqlite";
+    const FENCED: bool = true;
     type View = SqliteView;
 
     fn view(&self) -> Result<SqliteView, EngineError> {

@@ -86,7 +86,7 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.wipe(node);
             true
         }
-        FaultKind::PairRot => pairs_rot(world, &hazard, node),
+        FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
         FaultKind::OldImage => old_image(world, &hazard, node),
         FaultKind::Drift => {
             let now = world.now;
@@ -348,7 +348,12 @@ fn pairs_rot(world: &mut World, hazard: &Hazard, node: usize) -> bool {
             view.members.len() >= 3 && !config && !view.blank && !view.damaged
         });
         let Some(view) = views.get(cluster as usize % views.len().max(1)) else { continue };
-        rotten += u64::from(host.engine.damage_any(view.space, place as usize).is_some());
+        // No draw of its own, so that pairs rot as they did before keys could.
+        let hit = match hazard.kind {
+            FaultKind::KeyRot => host.engine.flip_key_any(view.space, place as usize, cluster as usize),
+            _ => host.engine.damage_any(view.space, place as usize),
+        };
+        rotten += u64::from(hit.is_some());
     }
     rotten > 0
 }

@@ -123,6 +123,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::FloorOneTooHigh
         | Mutant::MendFromAnyIndex
         | Mutant::ScrubIgnoresDamage
+        | Mutant::AbsenceUnsealed
         | Mutant::KeptThoughDamaged => (Core, Rot),
         Mutant::SplitForgetsRequests
         | Mutant::DeletesOfManyForgotten

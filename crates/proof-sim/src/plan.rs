@@ -286,6 +286,7 @@ faults! {
     BitRot = "bit_rot": "`amount` sectors of the log of `node` rot",
     MisdirectedWrite = "misdirected_write": "the next log write of `node` lands elsewhere",
     PairRot = "pair_rot": "`amount` pairs in the engine of `node` rot",
+    KeyRot = "key_rot": "a bit flips in `amount` stored keys in the engine of `node`",
     LostWrite = "lost_write": "the next log write of `node` is acknowledged and lost, then power fails",
     DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
     OldImage = "old_image": "`node` dies and comes back with its disk as it was `amount` ms before",

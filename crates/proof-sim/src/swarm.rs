@@ -203,7 +203,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
 /// Kinds that only a majority of healthy disks survives.
 pub(crate) fn damages(kind: FaultKind) -> bool {
     use FaultKind::*;
-    matches!(kind, BitRot | PairRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
+    matches!(kind, BitRot | PairRot | KeyRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
 }
 
 /// Kinds drawn for the whole core only: nobody heals a replica or moves one where there is no router.
@@ -214,6 +214,7 @@ fn needs_router(kind: FaultKind) -> bool {
         DiskLost
             | BitRot
             | PairRot
+            | KeyRot
             | MisdirectedWrite
             | LostWrite
             | OldImage
@@ -291,8 +292,14 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
 }
 
 /// Kinds with a stream of their own (`draw_more`), so that the other draws stay what they were.
-const MORE: &[FaultKind] =
-    &[FaultKind::SeeSaw, FaultKind::FewerCores, FaultKind::OldImage, FaultKind::PairRot, FaultKind::SetEngine];
+const MORE: &[FaultKind] = &[
+    FaultKind::SeeSaw,
+    FaultKind::FewerCores,
+    FaultKind::OldImage,
+    FaultKind::PairRot,
+    FaultKind::KeyRot,
+    FaultKind::SetEngine,
+];
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
 const OF_ENGINES: u64 = 150;
@@ -300,6 +307,9 @@ const OF_ENGINES: u64 = 150;
 const OF_BUCKETS_TO_QUOTAS: u64 = 250;
 /// Of a thousand seeds that lean to nothing, in so many pairs rot.
 const OF_PLAIN_TO_PAIR_ROT: u64 = 80;
+
+/// One in so many of them is a bit that flips in keys: by the moment, so that no draw is another for it.
+const PAIR_ROT_TO_KEYS: u64 = 3;
 
 /// Pairs that rot in the engine of one node, where there are two more to mend them from, and a scrub that finds them.
 /// A disk that forgets or lies in the same world is that node's, too.
@@ -324,7 +334,8 @@ pub(crate) fn draw_pair_rot(
         let within = if random.per_mille(500) { load.run_ms } else { load.run_ms / 10 };
         let before_the_end = random.below(within.max(1));
         let (at_ms, amount) = (load.run_ms - 1 - before_the_end, *random.pick(&[1, 1, 3, 20]));
-        hazards.push(Hazard { at_ms, kind: FaultKind::PairRot, node, peer: 0, for_ms: 0, amount });
+        let kind = if at_ms.is_multiple_of(PAIR_ROT_TO_KEYS) { FaultKind::KeyRot } else { FaultKind::PairRot };
+        hazards.push(Hazard { at_ms, kind, node, peer: 0, for_ms: 0, amount });
     }
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }

@@ -7,6 +7,7 @@
 //! random choices come from fixed seeds, so a failure repeats.
 //! Not here: an engine's own damage and limits (its own tests), speed (its examples).
 
+mod absence;
 mod crash;
 mod model;
 mod points;
@@ -15,6 +16,7 @@ mod snapshots;
 mod spaces;
 mod verifying;
 
+pub use absence::{a_flipped_key_is_never_absence, flip_key_in_files};
 pub use crash::{a_crash_keeps_what_was_acknowledged, a_failed_write_leaves_nothing};
 pub use model::{batch, collect, delete, durable, put, Model, Random};
 pub use points::{
@@ -28,7 +30,7 @@ pub use spaces::{
 };
 pub use verifying::verifying_meets_everything_and_finds_nothing;
 
-use crate::{Engine, WriteBatch};
+use crate::{Engine, EngineError, WriteBatch};
 
 /// How the suite gets at an engine.
 pub trait EngineFactory {
@@ -47,6 +49,16 @@ pub trait EngineFactory {
     /// Writes `batch` into `engine`, then opens things a machine could find that lost power at some
     /// moment of that write. `seed` chooses among them.
     fn crash_during(&self, engine: &Self::Engine, batch: &WriteBatch, seed: u64) -> Vec<Self::Engine>;
+
+    /// Closes an engine, flips a bit in a stored copy of this key, and opens what is there then. `None`: there is none.
+    fn flip_key(
+        &self,
+        _engine: Self::Engine,
+        _key: &[u8],
+        _random: &mut Random,
+    ) -> Option<Result<Self::Engine, EngineError>> {
+        None
+    }
 
     /// Makes the next write of `engine` fail, if there is a way; says whether.
     fn fail_next_write(&self, _engine: &Self::Engine) -> bool {
@@ -87,6 +99,7 @@ macro_rules! conformance_tests {
             a_crash_keeps_what_was_acknowledged,
             a_failed_write_leaves_nothing,
             verifying_meets_everything_and_finds_nothing,
+            a_flipped_key_is_never_absence,
         );
     };
     (@each $factory:expr; $($check:ident,)*) => {
@@ -101,7 +114,7 @@ macro_rules! conformance_tests {
 
 /// Runs every check, one after the other: for a harness that is no `#[test]`.
 pub fn run<F: EngineFactory>(factory: &F) {
-    let checks: [fn(&F); 18] = [
+    let checks: [fn(&F); 19] = [
         points_are_put_read_and_deleted,
         keys_and_values_of_every_size,
         a_batch_with_a_key_too_long_writes_nothing,
@@ -120,6 +133,7 @@ pub fn run<F: EngineFactory>(factory: &F) {
         a_crash_keeps_what_was_acknowledged,
         a_failed_write_leaves_nothing,
         verifying_meets_everything_and_finds_nothing,
+        a_flipped_key_is_never_absence,
     ];
     for check in checks {
         check(factory);

@@ -6,6 +6,7 @@
 //! Not here: how an engine writes them.
 
 use super::format::{self, SEAL_BYTES};
+use crate::fences::{Fence, Plan, Roll};
 use crate::{BatchOperation, EngineError, WriteBatch};
 use base_types::{LogIndex, SpaceId};
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct Changes<'a> {
     pairs: Vec<Pair<'a>>,
     durable: BTreeMap<SpaceId, LogIndex>,
     marker: Vec<(&'static [u8], Vec<u8>)>,
+    /// Whole keys behind those of pairs, ascending.
+    more: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 impl<'a> Changes<'a> {
@@ -50,17 +53,56 @@ impl<'a> Changes<'a> {
         Changes {
             pairs: keys.iter().map(|key| (space, &key[..], None)).collect(),
             durable: durable.into_iter().collect(),
-            marker: Vec::new(),
+            ..Changes::default()
         }
     }
 
     /// The marker of a directory just made.
     pub fn marker(identity: &str) -> Changes<'static> {
-        let marker = vec![
-            (format::VERSION_KEY, format::FORMAT_VERSION.to_le_bytes().to_vec()),
-            (format::IDENTITY_KEY, identity.as_bytes().to_vec()),
-        ];
-        Changes { marker, ..Changes::default() }
+        let mut changes = Changes::version(format::FORMAT_VERSION);
+        changes.marker.push((format::IDENTITY_KEY, identity.as_bytes().to_vec()));
+        changes
+    }
+
+    /// The same of an engine with fences.
+    pub fn fenced_marker(identity: &str) -> Changes<'static> {
+        let mut changes = Changes::version(format::FENCED_VERSION);
+        changes.marker.push((format::IDENTITY_KEY, identity.as_bytes().to_vec()));
+        changes.more.push((format::ROLL_KEY.to_vec(), Some(Roll::default().encode())));
+        changes
+    }
+
+    /// A format's version, written anew.
+    pub fn version(version: u32) -> Changes<'static> {
+        Changes { marker: vec![(format::VERSION_KEY, version.to_le_bytes().to_vec())], ..Changes::default() }
+    }
+
+    /// With these fences and this roll.
+    pub fn with_fences(mut self, plan: Plan) -> Changes<'a> {
+        self.more.extend(plan.roll.map(|roll| (format::ROLL_KEY.to_vec(), Some(roll.encode()))));
+        let fences = plan.fences.into_iter();
+        let whole = |(space, start, fence): (SpaceId, Vec<u8>, Option<Fence>)| {
+            (format::fence_key(space, &start), fence.map(|fence| fence.encode()))
+        };
+        self.more.extend(fences.map(whole));
+        self
+    }
+
+    /// Without these fences (whole keys, ascending), but with this roll.
+    pub fn without_fences(mut self, whole_keys: Vec<Vec<u8>>, roll: Option<Roll>) -> Changes<'a> {
+        self.more.extend(roll.map(|roll| (format::ROLL_KEY.to_vec(), Some(roll.encode()))));
+        self.more.extend(whole_keys.into_iter().map(|key| (key, None)));
+        self
+    }
+
+    /// Keys set or removed, ascending, with whether they are set.
+    pub fn keys(&self) -> impl Iterator<Item = (SpaceId, &'a [u8], bool)> + '_ {
+        self.pairs.iter().map(|(space, key, value)| (*space, *key, value.is_some()))
+    }
+
+    /// Spaces whose durable index is set, or (false) removed.
+    pub fn indexes(&self) -> impl Iterator<Item = (SpaceId, bool)> + '_ {
+        self.durable.iter().map(|(space, index)| (*space, index.0 != 0))
     }
 
     /// Keys set.
@@ -96,6 +138,12 @@ impl<'a> Changes<'a> {
                 format::write_sealed(&mut value, &key, plain);
             }
             change(&key, plain.map(|_| &value[..]))?;
+        }
+        for (key, plain) in &self.more {
+            if let Some(plain) = plain {
+                format::write_sealed(&mut value, key, plain);
+            }
+            change(key, plain.as_ref().map(|_| &value[..]))?;
         }
         Ok(())
     }

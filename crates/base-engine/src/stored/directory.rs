@@ -186,7 +186,7 @@ fn read_engine_file(directory: &Path, engine: &str) -> Result<Option<(bool, Stri
     let rest = line.strip_prefix(&format!("hive engine {engine} format ")).map(str::trim_end);
     let (number, state) = rest.map_or(("", ""), |rest| rest.split_once(' ').unwrap_or((rest, "")));
     match number.parse::<u32>() {
-        Ok(version) if version > FORMAT_VERSION => Err(newer_format(directory, engine, version)),
+        Ok(version) if version > FORMAT_VERSION => Err(newer_format(directory, engine, version, FORMAT_VERSION)),
         Ok(FORMAT_VERSION) if state.is_empty() => Ok(Some((true, owner))),
         Ok(FORMAT_VERSION) if state == BEING_MADE => Ok(Some((false, owner))),
         _ => Err(EngineError::WrongFormat(format!(
@@ -199,9 +199,9 @@ fn read_engine_file(directory: &Path, engine: &str) -> Result<Option<(bool, Stri
 }
 
 /// The refusal of a format of a later release.
-pub fn newer_format(directory: &Path, engine: &str, version: u32) -> EngineError {
+pub fn newer_format(directory: &Path, engine: &str, version: u32, newest: u32) -> EngineError {
     EngineError::WrongFormat(format!(
-        "{} has {engine} engine format {version}, this program reads up to {FORMAT_VERSION}; start it with the newer release",
+        "{} has {engine} engine format {version}, this program reads up to {newest}; start it with the newer release",
         directory.display()
     ))
 }

@@ -4,6 +4,8 @@
 //!   'F'                                  → version u32 │ seal
 //!   'I'                                  → identity text │ seal
 //!   'P' │ space u64 big-endian │ key     → value │ seal
+//!   'R'                                  → roll of spaces │ seal          version 2: engines with fences
+//!   'S' │ space u64 big-endian │ start   → fence │ seal                   (crate::fences)
 //!
 //! One map and not one for each kind: an engine with a journal of its own that loses the journal's end
 //! to rot goes back to an earlier state *as a whole*; with two maps, written out at different times,
@@ -20,6 +22,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The version this code writes and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
+/// The same, inside the files of engines with fences; those of the version before get them when they are opened.
+pub const FENCED_VERSION: u32 = 2;
 /// Key of the format version.
 pub const VERSION_KEY: &[u8] = b"F";
 /// Key of the identity.
@@ -28,6 +32,10 @@ pub const IDENTITY_KEY: &[u8] = b"I";
 pub const DURABLE_TAG: u8 = b'D';
 /// First byte of the keys of pairs.
 pub const PAIR_TAG: u8 = b'P';
+/// Key of the roll of spaces.
+pub const ROLL_KEY: &[u8] = b"R";
+/// First byte of the keys of fences.
+pub const FENCE_TAG: u8 = b'S';
 /// Tag and space in front of a pair's key.
 pub const PREFIX_BYTES: usize = 1 + 8;
 /// The checksum behind each value.
@@ -54,6 +62,16 @@ pub fn write_pair_key(out: &mut Vec<u8>, space: SpaceId, key: &[u8]) {
 /// The first key behind a space's pairs.
 pub fn space_end(space: SpaceId) -> Vec<u8> {
     space.0.checked_add(1).map_or(vec![PAIR_TAG + 1], |next| prefix(PAIR_TAG, SpaceId(next)).to_vec())
+}
+
+/// The key of a fence.
+pub fn fence_key(space: SpaceId, start: &[u8]) -> Vec<u8> {
+    [&prefix(FENCE_TAG, space)[..], start].concat()
+}
+
+/// The first key behind a space's fences.
+pub fn fences_end(space: SpaceId) -> Vec<u8> {
+    space.0.checked_add(1).map_or(vec![FENCE_TAG + 1], |next| prefix(FENCE_TAG, SpaceId(next)).to_vec())
 }
 
 /// The key of a durable index.

@@ -12,6 +12,7 @@
 pub mod changes;
 pub mod directory;
 pub mod failure;
+mod fenced;
 pub mod format;
 pub mod snapshots;
 
@@ -19,6 +20,7 @@ pub use changes::Changes;
 pub use directory::Directory;
 pub use snapshots::SnapshotLimits;
 
+use crate::fences::{self, FencedView};
 use crate::{
     verify, Direction, Engine, EngineError, EngineRead, EngineSnapshot, EngineStatistics, KeyRange, VerifiedPart,
     Visit, WalkVisit, WriteBatch, ENGINE_KEY_BYTES_MAX,
@@ -26,6 +28,7 @@ use crate::{
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
 use failure::Latch;
+use fenced::Fenced;
 use snapshots::{Snapshot, Snapshots};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -41,6 +44,8 @@ pub trait RawStore: Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether the data may be there although its directory is new: it lies elsewhere.
     const ELSEWHERE: bool = false;
+    /// Whether absence is proved by fences: its files have no checksums of their own that every read tries.
+    const FENCED: bool = false;
     /// `Engine::tells_lost_keys`.
     const TELLS_LOST_KEYS: bool = false;
     /// One instant of it; needs no reference to the store.
@@ -106,6 +111,8 @@ pub struct StoredEngine<S: RawStore> {
     directory: Directory,
     snapshots: Snapshots<S::View>,
     free_bytes: fn(&Path) -> Result<u64, EngineError>,
+    /// From reading what fences say to writing what they are to say.
+    one_batch: Mutex<()>,
     one_writer: Mutex<()>,
     latch: Latch,
     batches: AtomicU64,
@@ -123,9 +130,16 @@ impl<S: RawStore> StoredEngine<S> {
         limits: SnapshotLimits,
     ) -> Result<StoredEngine<S>, EngineError> {
         if directory.is_made() || (S::ELSEWHERE && store.view()?.get(format::VERSION_KEY)?.is_some()) {
-            check_marker(&store.view()?, S::NAME, directory.path(), identity)?;
+            let newest = if S::FENCED { format::FENCED_VERSION } else { format::FORMAT_VERSION };
+            let version = check_marker(&store.view()?, S::NAME, directory.path(), identity, newest)?;
+            match S::FENCED {
+                true if version < format::FENCED_VERSION => fenced::make_all(&store)?,
+                true => fenced::mend_roll(&store)?,
+                false => {}
+            }
         } else {
-            store.commit(&Changes::marker(identity))?;
+            let marker = if S::FENCED { Changes::fenced_marker(identity) } else { Changes::marker(identity) };
+            store.commit(&marker)?;
         }
         directory.finish()?;
         Ok(StoredEngine {
@@ -133,6 +147,7 @@ impl<S: RawStore> StoredEngine<S> {
             directory,
             snapshots: Snapshots::new(limits),
             free_bytes: failure::free_bytes,
+            one_batch: Mutex::new(()),
             one_writer: Mutex::new(()),
             latch: Latch::default(),
             batches: AtomicU64::new(0),
@@ -171,10 +186,52 @@ impl<S: RawStore> StoredEngine<S> {
             pairs += u64::from(key.first() == Some(&format::PAIR_TAG));
             Ok(ControlFlow::Continue(()))
         })?;
+        if S::FENCED {
+            self.prove_all(&view, pairs)?;
+        }
         Ok(pairs)
     }
 
-    fn commit(&self, changes: &Changes<'_>) -> Result<(), EngineError> {
+    /// The keys of every space add up, and no pair lies in any other.
+    fn prove_all(&self, view: &S::View, pairs: u64) -> Result<(), EngineError> {
+        let (fenced, mut proved) = (Fenced(view), 0);
+        for space in fenced.roll()?.spaces() {
+            fences::range(&fenced, space, KeyRange::ALL, Direction::Forward, &mut |_, _| {
+                proved += 1;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            durable_index(view, space, true)?;
+        }
+        if proved != pairs {
+            return Err(EngineError::Corrupt(format!(
+                "{pairs} pairs are found, {proved} of them in spaces that are known; rebuild the replica"
+            )));
+        }
+        Ok(())
+    }
+
+    /// For one read. Where fences are compared with keys, both are of one instant.
+    fn read_view(&self) -> Result<S::View, EngineError> {
+        match S::FENCED {
+            true => self.store.view(),
+            false => self.store.newest(),
+        }
+    }
+
+    /// With the fences that a batch changes.
+    fn commit_batch<'c>(&self, changes: Changes<'c>) -> Result<(), EngineError> {
+        let _one = self.one_batch.lock().unwrap_or_else(PoisonError::into_inner); // It guards no data.
+        let changes = match S::FENCED {
+            true => {
+                let plan = fenced::plan(&self.store.view()?, &changes)?;
+                changes.with_fences(plan)
+            }
+            false => changes,
+        };
+        self.commit(changes)
+    }
+
+    fn commit(&self, changes: Changes<'_>) -> Result<(), EngineError> {
         let _one = self.one_writer.lock().unwrap_or_else(PoisonError::into_inner); // It guards no data.
         self.latch.check()?;
         self.snapshots.expire();
@@ -182,7 +239,7 @@ impl<S: RawStore> StoredEngine<S> {
             let free = (self.free_bytes)(self.directory.path())?;
             failure::check_room(self.directory.path(), free, changes.bytes())?;
         }
-        self.latch.judge(self.store.commit(changes))?;
+        self.latch.judge(self.store.commit(&changes))?;
         self.snapshots.on_written(changes.bytes());
         Ok(())
     }
@@ -208,15 +265,22 @@ fn sort_damage(whole_keys: &[Vec<u8>], part: &mut VerifiedPart) -> Result<(), En
     Ok(())
 }
 
-fn check_marker(view: &impl RawView, engine: &str, path: &Path, identity: &str) -> Result<(), EngineError> {
+/// The version of what is inside; an error if it is above `newest`, or somebody else's.
+fn check_marker(
+    view: &impl RawView,
+    engine: &str,
+    path: &Path,
+    identity: &str,
+    newest: u32,
+) -> Result<u32, EngineError> {
     let lost = |what: &str| {
         EngineError::Corrupt(format!("{} has lost the {what} inside its files; rebuild the replica", path.display()))
     };
     let version = view.get(format::VERSION_KEY)?.ok_or_else(|| lost("format marker"))?;
     let version = format::unseal(format::VERSION_KEY, &version)?;
     let version = version.try_into().map(u32::from_le_bytes).map_err(|_| lost("format marker"))?;
-    if version == 0 || version > format::FORMAT_VERSION {
-        return Err(directory::newer_format(path, engine, version));
+    if version == 0 || version > newest {
+        return Err(directory::newer_format(path, engine, version, newest));
     }
     let owner = view.get(format::IDENTITY_KEY)?.ok_or_else(|| lost("identity"))?;
     let owner = format::unseal(format::IDENTITY_KEY, &owner)?;
@@ -228,20 +292,44 @@ fn check_marker(view: &impl RawView, engine: &str, path: &Path, identity: &str) 
             identity.escape_default()
         )));
     }
-    Ok(())
+    Ok(version)
 }
 
-fn get(view: &impl RawView, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+/// `fenced`: a miss is proved.
+fn get(view: &impl RawView, space: SpaceId, key: &[u8], fenced: bool) -> Result<Option<Bytes>, EngineError> {
     if key.len() > ENGINE_KEY_BYTES_MAX {
         return Ok(None); // Never written.
     }
     let whole_key = format::pair_key(space, key);
-    view.get(&whole_key)?.map(|stored| format::unseal_bytes(&whole_key, stored)).transpose()
+    match view.get(&whole_key)? {
+        Some(stored) => format::unseal_bytes(&whole_key, stored).map(Some),
+        None if fenced => fences::prove_absent(&Fenced(view), space, key).map(|()| None),
+        None => Ok(None),
+    }
 }
 
-fn durable_index(view: &impl RawView, space: SpaceId) -> Result<LogIndex, EngineError> {
+fn durable_index(view: &impl RawView, space: SpaceId, fenced: bool) -> Result<LogIndex, EngineError> {
     let key = format::durable_key(space);
-    view.get(&key)?.map_or(Ok(LogIndex(0)), |stored| format::decode_index(&key, &stored))
+    match view.get(&key)? {
+        Some(stored) => format::decode_index(&key, &stored),
+        None if fenced => fences::prove_no_index(&Fenced(view), space).map(|()| LogIndex(0)),
+        None => Ok(LogIndex(0)),
+    }
+}
+
+/// A range whose runs are proved; `see` gets whole keys with what is stored.
+fn fenced_range(
+    view: &impl RawView,
+    space: SpaceId,
+    range: KeyRange<'_>,
+    direction: Direction,
+    see: RawVisit<'_>,
+) -> Result<(), EngineError> {
+    let mut whole_key = Vec::new();
+    fences::range(&Fenced(view), space, range, direction, &mut |key, stored| {
+        format::write_pair_key(&mut whole_key, space, key);
+        see(&whole_key, stored)
+    })
 }
 
 /// `go_on` is asked before each pair.
@@ -252,17 +340,22 @@ fn range(
     direction: Direction,
     visit: Visit<'_>,
     go_on: impl Fn() -> Result<(), EngineError>,
+    fenced: bool,
 ) -> Result<(), EngineError> {
     if range.end.is_some_and(|end| end <= range.start) {
         return Ok(());
     }
-    let start = format::pair_key(space, range.start);
-    let end = range.end.map_or_else(|| format::space_end(space), |end| format::pair_key(space, end));
-    view.range(&start, &end, direction, &mut |whole_key, stored| {
+    let mut see = |whole_key: &[u8], stored: &[u8]| {
         go_on()?;
         let value = format::unseal(whole_key, stored)?;
         Ok(visit(whole_key.get(format::PREFIX_BYTES..).unwrap_or_default(), value))
-    })
+    };
+    if fenced {
+        return fenced_range(view, space, range, direction, &mut see);
+    }
+    let start = format::pair_key(space, range.start);
+    let end = range.end.map_or_else(|| format::space_end(space), |end| format::pair_key(space, end));
+    view.range(&start, &end, direction, &mut see)
 }
 
 /// Sees whole keys with what is stored, or (`None`) that they are refused.
@@ -298,14 +391,19 @@ fn walk(
     range: KeyRange<'_>,
     visit: WalkVisit<'_>,
     go_on: impl Fn() -> Result<(), EngineError>,
+    fenced: bool,
 ) -> Result<(), EngineError> {
-    let start = format::pair_key(space, range.start);
-    let end = range.end.map_or_else(|| format::space_end(space), |end| format::pair_key(space, end));
-    any_range(view, start, &end, &mut |whole_key, stored| {
+    let mut see = |whole_key: &[u8], stored: Option<&[u8]>| {
         go_on()?;
         let value = stored.and_then(|stored| format::unseal(whole_key, stored).ok());
         Ok(visit(whole_key.get(format::PREFIX_BYTES..).unwrap_or_default(), value))
-    })
+    };
+    if fenced {
+        return fenced_range(view, space, range, Direction::Forward, &mut |key, stored| see(key, Some(stored)));
+    }
+    let start = format::pair_key(space, range.start);
+    let end = range.end.map_or_else(|| format::space_end(space), |end| format::pair_key(space, end));
+    any_range(view, start, &end, &mut see)
 }
 
 /// The first key at or behind `start` that begins with `tag`.
@@ -337,7 +435,12 @@ fn list_spaces(view: &impl RawView) -> Result<Vec<SpaceId>, EngineError> {
 
 impl<S: RawStore> EngineRead for StoredEngine<S> {
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        get(&self.store.newest()?, space, key)
+        let found = get(&self.store.newest()?, space, key, false)?;
+        match found {
+            // To be proved, at one instant.
+            None if S::FENCED => get(&self.store.view()?, space, key, true),
+            found => Ok(found),
+        }
     }
 
     fn range(
@@ -347,15 +450,15 @@ impl<S: RawStore> EngineRead for StoredEngine<S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
-        range(&self.store.newest()?, space, bounds, direction, visit, || Ok(()))
+        range(&self.read_view()?, space, bounds, direction, visit, || Ok(()), S::FENCED)
     }
 
     fn walk(&self, space: SpaceId, bounds: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
-        walk(&self.store.newest()?, space, bounds, visit, || Ok(()))
+        walk(&self.read_view()?, space, bounds, visit, || Ok(()), S::FENCED)
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
-        durable_index(&self.store.newest()?, space)
+        durable_index(&self.read_view()?, space, S::FENCED)
     }
 }
 
@@ -367,14 +470,15 @@ impl<S: RawStore> Engine for StoredEngine<S> {
     fn write(&self, batch: &WriteBatch) -> Result<(), EngineError> {
         batch.check()?;
         let changes = Changes::of(batch);
-        self.commit(&changes)?;
+        let puts = changes.puts();
+        self.commit_batch(changes)?;
         self.batches.fetch_add(1, Ordering::Relaxed);
-        self.puts.fetch_add(changes.puts(), Ordering::Relaxed);
+        self.puts.fetch_add(puts, Ordering::Relaxed);
         Ok(())
     }
 
     fn snapshot(&self) -> Result<Box<dyn EngineSnapshot>, EngineError> {
-        Ok(Box::new(StoredSnapshot { snapshot: self.snapshots.take(|| self.store.view())? }))
+        Ok(Box::new(StoredSnapshot { snapshot: self.snapshots.take(|| self.store.view())?, fenced: S::FENCED }))
     }
 
     fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError> {
@@ -389,10 +493,21 @@ impl<S: RawStore> Engine for StoredEngine<S> {
             keys.push(key.get(format::PREFIX_BYTES..).unwrap_or_default().to_vec());
             Ok(ControlFlow::Continue(()))
         })?;
-        let has_index = durable_index(&view, space).map_or(true, |index| index.0 != 0);
+        let has_index = durable_index(&view, space, S::FENCED).map_or(true, |index| index.0 != 0);
+        let (mut fence_keys, mut roll) = (Vec::new(), None);
+        if S::FENCED && !left {
+            fence_keys = fenced::keys_of(&view, &format::fence_key(space, &[]), &format::fences_end(space))?;
+            // A damaged one is made anew when the engine is opened.
+            roll = Fenced(&view).roll().ok();
+            roll.iter_mut().for_each(|roll| roll.remove(space));
+        }
         drop(view);
-        if !keys.is_empty() || (!left && has_index) {
-            self.commit(&Changes::dropping(space, &keys, !left))?;
+        let changes = Changes::dropping(space, &keys, !left);
+        if left {
+            self.commit_batch(changes)?;
+        } else if !keys.is_empty() || has_index || !fence_keys.is_empty() {
+            let _one = self.one_batch.lock().unwrap_or_else(PoisonError::into_inner); // It guards no data.
+            self.commit(changes.without_fences(fence_keys, roll))?;
         }
         Ok(left)
     }
@@ -411,7 +526,11 @@ impl<S: RawStore> Engine for StoredEngine<S> {
     }
 
     fn spaces(&self) -> Result<Vec<SpaceId>, EngineError> {
-        list_spaces(&self.store.view()?)
+        let view = self.store.view()?;
+        match S::FENCED {
+            true => Ok(Fenced(&view).roll()?.spaces()),
+            false => list_spaces(&view),
+        }
     }
 
     fn statistics(&self) -> EngineStatistics {
@@ -430,7 +549,7 @@ pub struct Bystander<V>(V);
 impl<V: RawView> Bystander<V> {
     /// Looks at the marker inside: what is of a newer format is refused. `place` is for messages.
     pub fn open(view: V, engine: &str, place: &Path) -> Result<Bystander<V>, EngineError> {
-        check_marker(&view, engine, place, "")?;
+        check_marker(&view, engine, place, "", format::FORMAT_VERSION)?;
         Ok(Bystander(view))
     }
 
@@ -447,7 +566,7 @@ impl<V: RawView> Bystander<V> {
 
 impl<V: RawView> EngineRead for Bystander<V> {
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        get(&self.0, space, key)
+        get(&self.0, space, key, false)
     }
 
     fn range(
@@ -457,22 +576,23 @@ impl<V: RawView> EngineRead for Bystander<V> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
-        range(&self.0, space, bounds, direction, visit, || Ok(()))
+        range(&self.0, space, bounds, direction, visit, || Ok(()), false)
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
-        durable_index(&self.0, space)
+        durable_index(&self.0, space, false)
     }
 }
 
 /// One instant of a [`StoredEngine`], until it expires.
 struct StoredSnapshot<V> {
     snapshot: Snapshot<V>,
+    fenced: bool,
 }
 
 impl<V: RawView> EngineRead for StoredSnapshot<V> {
     fn get(&self, space: SpaceId, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        self.snapshot.read(|view| get(view, space, key))
+        self.snapshot.read(|view| get(view, space, key, self.fenced))
     }
 
     fn range(
@@ -483,16 +603,16 @@ impl<V: RawView> EngineRead for StoredSnapshot<V> {
         visit: Visit<'_>,
     ) -> Result<(), EngineError> {
         let go_on = || self.snapshot.check_not_expired();
-        self.snapshot.read(|view| range(view, space, bounds, direction, visit, go_on))
+        self.snapshot.read(|view| range(view, space, bounds, direction, visit, go_on, self.fenced))
     }
 
     fn walk(&self, space: SpaceId, bounds: KeyRange<'_>, visit: WalkVisit<'_>) -> Result<(), EngineError> {
         let go_on = || self.snapshot.check_not_expired();
-        self.snapshot.read(|view| walk(view, space, bounds, visit, go_on))
+        self.snapshot.read(|view| walk(view, space, bounds, visit, go_on, self.fenced))
     }
 
     fn durable_index(&self, space: SpaceId) -> Result<LogIndex, EngineError> {
-        self.snapshot.read(|view| durable_index(view, space))
+        self.snapshot.read(|view| durable_index(view, space, self.fenced))
     }
 }
 

@@ -5,8 +5,8 @@ mod images;
 mod limits;
 
 use crate::{FjallConfig, FjallEngine};
-use base_engine::conformance::EngineFactory;
-use base_engine::{Engine, WriteBatch};
+use base_engine::conformance::{flip_key_in_files, EngineFactory, Random};
+use base_engine::{Engine, EngineError, WriteBatch};
 use base_types::SpaceId;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,6 +76,17 @@ impl EngineFactory for FjallFactory {
         images::during(self, engine, batch, seed)
     }
 
+    fn flip_key(
+        &self,
+        engine: FjallEngine,
+        key: &[u8],
+        random: &mut Random,
+    ) -> Option<Result<FjallEngine, EngineError>> {
+        let directory = engine.directory().to_path_buf();
+        drop(engine);
+        flip_key_in_files(&directory, key, random).then(|| crate::open(&directory, self.config()))
+    }
+
     fn fail_next_write(&self, _engine: &FjallEngine) -> bool {
         self.nearly_full
     }
@@ -92,6 +103,7 @@ fn histories_match_while_tables_are_written_out() {
     base_engine::conformance::random_histories_match_the_twin(&factory);
     base_engine::conformance::keys_and_values_of_every_size(&factory);
     base_engine::conformance::a_snapshot_is_one_instant(&factory);
+    base_engine::conformance::a_flipped_key_is_never_absence(&factory);
     base_engine::conformance::export_and_import_carry_a_space(&factory);
 }
 

@@ -86,9 +86,9 @@ fn newer_formats_and_other_identities_are_refused_untouched() {
     assert!(LmdbEngine::open(&directory, factory.config()).is_err(), "open already");
     drop(engine);
 
-    fs::write(directory.join(ENGINE_FILE), "hive engine lmdb format 2\n").unwrap();
+    fs::write(directory.join(ENGINE_FILE), "hive engine lmdb format 3\n").unwrap();
     refused_untouched(&directory, &factory, "newer release");
-    fs::write(directory.join(ENGINE_FILE), "hive engine lmdb format 1\n").unwrap();
+    fs::write(directory.join(ENGINE_FILE), "hive engine lmdb format 2\n").unwrap();
 
     let before = contents(&directory);
     let other = LmdbConfig { identity: "node 7".into(), ..factory.config() };

@@ -5,8 +5,8 @@ mod images;
 mod limits;
 
 use crate::{LmdbConfig, LmdbEngine};
-use base_engine::conformance::EngineFactory;
-use base_engine::{BatchOperation, WriteBatch};
+use base_engine::conformance::{flip_key_in_files, EngineFactory, Random};
+use base_engine::{BatchOperation, EngineError, WriteBatch};
 use base_types::SpaceId;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +58,12 @@ impl EngineFactory for LmdbFactory {
 
     fn crash_during(&self, engine: &LmdbEngine, batch: &WriteBatch, seed: u64) -> Vec<LmdbEngine> {
         images::during(self, engine, batch, seed)
+    }
+
+    fn flip_key(&self, engine: LmdbEngine, key: &[u8], random: &mut Random) -> Option<Result<LmdbEngine, EngineError>> {
+        let directory = engine.directory().to_path_buf();
+        drop(engine);
+        flip_key_in_files(&directory, key, random).then(|| LmdbEngine::open(&directory, self.config()))
     }
 
     fn fail_next_write(&self, _engine: &LmdbEngine) -> bool {

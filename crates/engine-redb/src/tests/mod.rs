@@ -5,8 +5,8 @@ mod images;
 mod limits;
 
 use crate::{RedbConfig, RedbEngine};
-use base_engine::conformance::EngineFactory;
-use base_engine::{Engine, WriteBatch};
+use base_engine::conformance::{flip_key_in_files, EngineFactory, Random};
+use base_engine::{Engine, EngineError, WriteBatch};
 use base_types::SpaceId;
 use images::Recorded;
 use std::path::{Path, PathBuf};
@@ -61,6 +61,12 @@ impl EngineFactory for RedbFactory {
 
     fn crash_during(&self, engine: &RedbEngine, batch: &WriteBatch, seed: u64) -> Vec<RedbEngine> {
         images::during(self, engine, batch, seed)
+    }
+
+    fn flip_key(&self, engine: RedbEngine, key: &[u8], random: &mut Random) -> Option<Result<RedbEngine, EngineError>> {
+        let directory = engine.directory().to_path_buf();
+        drop(engine);
+        flip_key_in_files(&directory, key, random).then(|| images::open(self, &directory))
     }
 
     fn fail_next_write(&self, _engine: &RedbEngine) -> bool {

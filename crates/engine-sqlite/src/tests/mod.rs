@@ -5,8 +5,8 @@ mod images;
 mod limits;
 
 use crate::{SqliteConfig, SqliteEngine};
-use base_engine::conformance::EngineFactory;
-use base_engine::{Engine, WriteBatch};
+use base_engine::conformance::{flip_key_in_files, EngineFactory, Random};
+use base_engine::{Engine, EngineError, WriteBatch};
 use base_types::SpaceId;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,6 +66,17 @@ impl EngineFactory for SqliteFactory {
 
     fn crash_during(&self, engine: &SqliteEngine, batch: &WriteBatch, seed: u64) -> Vec<SqliteEngine> {
         images::during(self, engine, batch, seed)
+    }
+
+    fn flip_key(
+        &self,
+        engine: SqliteEngine,
+        key: &[u8],
+        random: &mut Random,
+    ) -> Option<Result<SqliteEngine, EngineError>> {
+        let directory = engine.directory().to_path_buf();
+        drop(engine);
+        flip_key_in_files(&directory, key, random).then(|| crate::open(&directory, self.config()))
     }
 
     fn fail_next_write(&self, _engine: &SqliteEngine) -> bool {
