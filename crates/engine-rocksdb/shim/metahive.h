@@ -80,7 +80,8 @@ rocksdb::InternalIterator* NewVerifyingIterator(std::shared_ptr<const FileInfo> 
                                                 const rocksdb::ReadOptions& options, rocksdb::Arena* arena,
                                                 size_t readahead, bool carry);
 // Verifies a whole file, read anew; the entries met.
-rocksdb::Status VerifyFile(const std::shared_ptr<const FileInfo>& file, uint64_t* entries);
+rocksdb::Status VerifyFile(const std::shared_ptr<const FileInfo>& file, uint64_t* entries,
+                           std::vector<std::string>* unsealed);
 
 // Wraps options so that builders made with them keep metadata beside its key and out of filters.
 rocksdb::BlockBasedTableOptions Wrapped(rocksdb::BlockBasedTableOptions options);

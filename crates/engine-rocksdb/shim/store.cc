@@ -303,13 +303,16 @@ uint64_t hive_rocks_file_after(HiveRocks* rocks, uint64_t number) {
   return file == nullptr ? 0 : file->number;
 }
 
-void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uint64_t* bytes, HiveError* error) {
+void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uint64_t* bytes, void* self,
+                       void (*take)(void* self, HiveSlice key), HiveError* error) {
   *entries = *bytes = 0;
   hive::Tell(Status::OK(), error);
   const auto file = rocks->context->FileAfter(number - 1);
   if (file == nullptr || file->number != number) return;
   *bytes = file->size;
-  const Status status = hive::VerifyFile(file, entries);
+  std::vector<std::string> unsealed;
+  const Status status = hive::VerifyFile(file, entries, &unsealed);
+  for (const std::string& key : unsealed) take(self, H(key));
   // Merged into another meanwhile, which verified it.
   const bool gone = !status.ok() && rocks->context->FileAfter(file->number - 1) != file;
   if (!gone) hive::Tell(status, error);

@@ -89,8 +89,10 @@ void hive_rocks_counters(HiveRocks* rocks, uint64_t out[kHiveCounters]);
 void hive_rocks_damage(HiveRocks* rocks, void* self, void (*take)(void* self, const HiveDamage* damage));
 // The number of the next table file behind one; 0: there is none.
 uint64_t hive_rocks_file_after(HiveRocks* rocks, uint64_t number);
-// Verifies a table file, read anew; one that is gone has no entries.
-void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uint64_t* bytes, HiveError* error);
+// Verifies a table file, read anew; one that is gone has no entries. `take` gets keys with some version whose value is not
+// sealed as the contract seals: whether the newest is one, a read tells.
+void hive_rocks_verify(HiveRocks* rocks, uint64_t number, uint64_t* entries, uint64_t* bytes, void* self,
+                       void (*take)(void* self, HiveSlice key), HiveError* error);
 // Metadata entries of a key, newest first: the entry's sequence number, checksum, payload.
 void hive_rocks_metadata(HiveRocks* rocks, HiveSlice key, void* self,
                          void (*take)(void* self, uint64_t sequence, uint64_t checksum, HiveSlice payload),

@@ -417,7 +417,22 @@ InternalIterator* NewVerifyingIterator(std::shared_ptr<const FileInfo> file, Tab
   return new (place) VerifyingIterator(std::move(file), table, options, readahead, carry);
 }
 
-Status VerifyFile(const std::shared_ptr<const FileInfo>& file, uint64_t* entries) {
+namespace {
+
+// Whether a value ends in the seal that base_engine::stored put there (format.rs): the contract's own check, which holds from
+// before RocksDB had the pair, and so covers what a checksum made later seals in.
+bool IsSealed(const Slice& user_key, const Slice& value) {
+  if (value.size() < kSealBytes || user_key.empty()) return false;
+  // The contract's key, without the zero behind it.
+  const uint64_t seed = XXH3_64bits(user_key.data(), user_key.size() - 1);
+  const size_t size = value.size() - kSealBytes;
+  const uint32_t seal = static_cast<uint32_t>(XXH3_64bits_withSeed(value.data(), size, seed));
+  return DecodeFixed32(value.data() + size) == seal;
+}
+
+}  // namespace
+
+Status VerifyFile(const std::shared_ptr<const FileInfo>& file, uint64_t* entries, std::vector<std::string>* unsealed) {
   *entries = 0;
   std::unique_ptr<TableReader> table;
   Status status = file->OpenAnew(&table);
@@ -426,7 +441,14 @@ Status VerifyFile(const std::shared_ptr<const FileInfo>& file, uint64_t* entries
   options.fill_cache = false;
   options.verify_checksums = true;
   VerifyingIterator iterator(file, table.get(), options, 0, /*carry=*/false);
-  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) (*entries)++;
+  for (iterator.SeekToFirst(); iterator.Valid(); iterator.Next()) {
+    (*entries)++;
+    const Slice user_key = ExtractUserKey(iterator.key());
+    if (ExtractValueType(iterator.key()) == kTypeValue && !IsSealed(user_key, iterator.value()) &&
+        unsealed->size() < kDamagedKeysMax) {
+      unsealed->push_back(user_key.ToString());
+    }
+  }
   return iterator.status();
 }
 

@@ -171,6 +171,8 @@ extern "C" {
         number: u64,
         entries: *mut u64,
         bytes: *mut u64,
+        this: *mut c_void,
+        take: unsafe extern "C" fn(*mut c_void, HiveSlice<'_>),
         error: *mut HiveError,
     );
     pub fn hive_rocks_metadata(

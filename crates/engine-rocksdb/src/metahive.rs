@@ -12,7 +12,7 @@
 
 use crate::ffi::*;
 use crate::store::{mapped, unmapped, Database, RocksStore};
-use base_engine::stored::RawVerified;
+use base_engine::stored::{format, RawStore, RawVerified, RawView};
 use base_engine::EngineError;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -285,6 +285,11 @@ impl Kept {
     }
 }
 
+unsafe extern "C" fn take_key(this: *mut c_void, key: HiveSlice<'_>) {
+    // SAFETY: `this` is the vector given along, the key lives for the call.
+    unsafe { (*this.cast::<Vec<Vec<u8>>>()).push(key.bytes().to_vec()) }
+}
+
 unsafe extern "C" fn take_kept(this: *mut c_void, sequence: u64, checksum: u64, payload: HiveSlice<'_>) {
     // SAFETY: `this` is the vector given along, the payload lives for the call.
     unsafe {
@@ -321,23 +326,53 @@ impl RocksStore {
     /// `None`: there is none. What is wrong is in [`RocksStore::damage`] then. A scrub calls it again and
     /// again, and waits in between as its rate allows.
     pub fn verify_file(&self, after: u64) -> Result<Option<VerifiedFile>, EngineError> {
+        Ok(self.verify_with_seals(after)?.map(|(verified, _)| verified))
+    }
+
+    /// The same, with the keys (as RocksDB has them) of which the file has a version without the contract's seal.
+    fn verify_with_seals(&self, after: u64) -> Result<Option<(VerifiedFile, Vec<Vec<u8>>)>, EngineError> {
         // SAFETY: the handle is open.
         let file = unsafe { hive_rocks_file_after(self.database.handle(), after) };
         if file == 0 {
             return Ok(None);
         }
         let (mut entries, mut bytes, mut error) = (0, 0, HiveError::none());
-        // SAFETY: the handle is open, the numbers and the error outlive the call.
-        unsafe { hive_rocks_verify(self.database.handle(), file, &mut entries, &mut bytes, &mut error) };
+        let mut unsealed: Vec<Vec<u8>> = Vec::new();
+        let this = from_mut(&mut unsealed).cast();
+        // SAFETY: the handle is open; the numbers, the vector and the error outlive the call, and only `take_key` uses the vector.
+        unsafe {
+            hive_rocks_verify(self.database.handle(), file, &mut entries, &mut bytes, this, take_key, &mut error);
+        }
         error.judge(&format!("verifying table {file}"))?;
-        Ok(Some(VerifiedFile { file, entries, bytes }))
+        Ok(Some((VerifiedFile { file, entries, bytes }, unsealed)))
     }
 
-    /// A table file as a part of the contract's verifying; its damage is all that is known.
+    /// Of these keys those that a read refuses: an older version that is not sealed is nobody's any more.
+    fn refused_of(&self, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, EngineError> {
+        let mut refused = Vec::new();
+        for key in keys {
+            let key = unmapped(&key).unwrap_or(&key).to_vec();
+            let stored = self.newest()?.get(&key);
+            let sound = match &stored {
+                Ok(stored) => stored.as_ref().is_none_or(|stored| format::unseal(&key, stored).is_ok()),
+                Err(EngineError::Corrupt(_)) => false,
+                Err(error) => return Err(error.clone()),
+            };
+            if !sound {
+                refused.push(key);
+            }
+        }
+        Ok(refused)
+    }
+
+    /// A table file as a part of the contract's verifying; its damage is all that is known, and what its seals say.
     pub(crate) fn verify_part(&self, after: &[u8]) -> Result<RawVerified, EngineError> {
         let after = after.try_into().map_or(0, u64::from_be_bytes);
-        let Some(verified) = self.verify_file(after)? else { return Ok(RawVerified::default()) };
-        let damaged = self.damage().into_iter().map(|damage| damage.key).collect();
+        let Some((verified, unsealed)) = self.verify_with_seals(after)? else { return Ok(RawVerified::default()) };
+        let mut damaged: Vec<Vec<u8>> = self.damage().into_iter().map(|damage| damage.key).collect();
+        damaged.extend(self.refused_of(unsealed)?);
+        damaged.sort_unstable();
+        damaged.dedup();
         let next = Bytes::copy_from_slice(&verified.file.to_be_bytes());
         Ok(RawVerified { entries: verified.entries, bytes: verified.bytes, damaged, next: Some(next) })
     }

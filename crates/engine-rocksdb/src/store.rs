@@ -52,6 +52,7 @@ impl Drop for Database {
 /// A RocksDB database.
 pub struct RocksStore {
     pub(crate) database: Arc<Database>,
+    metahive: bool,
 }
 
 /// A key as RocksDB gets it.
@@ -97,7 +98,10 @@ impl RocksStore {
         // SAFETY: all arguments outlive the call.
         let opened = unsafe { hive_rocks_open(HiveSlice::of(path.as_os_str().as_bytes()), &options, &mut error) };
         match NonNull::new(opened) {
-            Some(handle) => Ok(RocksStore { database: Arc::new(Database { handle, _providers: providers }) }),
+            Some(handle) => Ok(RocksStore {
+                database: Arc::new(Database { handle, _providers: providers }),
+                metahive: config.metahive,
+            }),
             None => Err(missing_is_damage(made, error.judge(&what).err(), &what)),
         }
     }
@@ -191,7 +195,8 @@ impl RawStore for RocksStore {
     }
 
     fn verify(&self, after: &[u8]) -> Option<Result<RawVerified, EngineError>> {
-        Some(self.verify_part(after))
+        // Without metadata pairs are read, and their seals tried.
+        self.metahive.then(|| self.verify_part(after))
     }
 
     fn bytes_used(&self) -> u64 {
