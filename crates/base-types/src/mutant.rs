@@ -90,6 +90,8 @@ mutants! {
     QuarantineServes = "a replica that cannot apply an entry goes on answering reads",
     ContradictionIgnored = "a member whose committed log contradicts its leader's goes on as if it did not",
     SkipNotReplicated = "an operator's word to skip an entry is heard by the leader alone",
+    OwnReplicaIgnored = "a node asks the world where a cluster is of which it holds a replica itself",
+    StaleRouteIsError = "a route that proved stale is told to the client instead of being looked up anew",
     HealthIgnoresQuorum = "a node calls the world well although no leader with a majority answers",
     ApplyOutOfOrder = "the writes of one entry are applied last first",
     ClockStepsBack = "the cluster's time goes back when leadership moves, and applying follows it",

@@ -61,6 +61,11 @@ impl Director {
             | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, deadline),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
                 let map = self.keyspaces.maps.get(keyspace);
+                if map.is_none() {
+                    let keyspace = keyspace.clone();
+                    self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
+                    return Ok(());
+                }
                 let planner = scan_planner(&request.action, map, request.read_consistency);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }

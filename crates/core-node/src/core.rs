@@ -317,6 +317,8 @@ pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
             TimerKey::Nodes => director.on_nodes_timer(turn),
             TimerKey::Config => director.on_config_timer(turn),
             TimerKey::Health => director.on_health_timer(turn),
+            TimerKey::Search(number) => director.on_search_timer(turn, number),
+            TimerKey::Copies => director.on_copies_timer(turn),
             TimerKey::Resume => director.on_resume_timer(turn),
             TimerKey::Recruits => director.on_recruits_timer(turn),
             TimerKey::Moves => director.on_moves_timer(turn),
@@ -500,6 +502,9 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         Item::LaneNews { gauges } => director.on_lane_news(from.lane, *gauges),
         Item::StatusAsked { ticket } => director.ask_health_for_lane(turn, from, ticket),
         Item::StatusTold { ticket, status } => director.on_status_told(turn, ticket, *status),
+        Item::WhereIs { name, led } => director.on_where_is(from, &name, led),
+        Item::Whereabouts { name, told } => director.on_whereabouts(turn, from.node, name, told),
+        Item::Neighbours { nodes } => director.on_neighbours(turn, &nodes),
         Item::HealthAsked { ticket } => director.on_health_asked(turn, from, ticket),
         Item::HealthTold { ticket, health } => director.on_health_told(turn, from.lane, ticket, *health),
         _ => {}

@@ -29,6 +29,7 @@ use crate::resume::Resumption;
 use crate::s3::cache::S3Cache;
 use crate::s3::keeper::Keeper;
 use crate::status::StatusAsked;
+use crate::whereabouts::{Search, Whereabouts};
 use crate::untold::Untold;
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
@@ -65,6 +66,10 @@ pub enum TimerKey {
     Nodes,
     Config,
     Health,
+    /// A search that the world has not answered.
+    Search(u64),
+    /// Keyspaces' documents are copied into the region's cluster.
+    Copies,
     Resume,
     Recruits,
     Moves,
@@ -128,7 +133,8 @@ pub struct Director {
     pub clients: BTreeMap<Ticket, ClientWork>,
     pub served: BTreeMap<u64, Served>,
     pub routes: RouteCache,
-    pub resolving: BTreeMap<Arc<ClusterName>, Vec<u64>>,
+    pub resolving: BTreeMap<Arc<ClusterName>, Search>,
+    pub whereabouts: Whereabouts,
     pub plans: BTreeMap<u64, Plan>,
     pub orders: BTreeMap<u64, Order>,
     /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
@@ -183,6 +189,7 @@ impl Director {
             served: BTreeMap::new(),
             routes: RouteCache::default(),
             resolving: BTreeMap::new(),
+            whereabouts: Whereabouts::default(),
             plans: BTreeMap::new(),
             orders: BTreeMap::new(),
             plan_results: VecDeque::new(),

@@ -12,6 +12,7 @@
 
 use crate::health::{read_lane_health, write_lane_health, LaneHealth};
 use crate::nodes::LaneGauges;
+use crate::whereabouts::Told;
 use crate::{status, wire};
 use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -123,6 +124,12 @@ pub enum Item {
     StatusAsked { ticket: Ticket },
     /// Lane zero's answer.
     StatusTold { ticket: Ticket, status: Box<StatusInfo> },
+    /// The sender looks for a cluster; `led`: only a replica with a leader is of use. To lane zero.
+    WhereIs { name: ClusterName, led: bool },
+    /// The sender has a replica of it.
+    Whereabouts { name: ClusterName, told: Told },
+    /// No leader of the world is known: nodes that the sender has heard of, and where they are.
+    Neighbours { nodes: Vec<(NodeId, String)> },
     /// Between lanes of one node: how is it with the lane?
     HealthAsked { ticket: Ticket },
     /// Its answer.
@@ -150,6 +157,9 @@ mod kind {
     pub const DISK_FORGOT: u8 = 18;
     pub const HEALTH_ASKED: u8 = 19;
     pub const HEALTH_TOLD: u8 = 20;
+    pub const WHERE_IS: u8 = 21;
+    pub const WHEREABOUTS: u8 = 22;
+    pub const NEIGHBOURS: u8 = 23;
 }
 
 /// A frame being filled.
@@ -290,6 +300,24 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
         Item::StatusTold { ticket, status } => {
             status::write_status(out.u64(ticket.0), status);
             kind::STATUS_TOLD
+        }
+        Item::WhereIs { name, led } => {
+            wire::write_name(out, name);
+            out.bool(*led);
+            kind::WHERE_IS
+        }
+        Item::Whereabouts { name, told } => {
+            wire::write_name(out, name);
+            out.u64(told.cluster.0).u32(told.generation.0);
+            write_node_option(out, told.leader);
+            kind::WHEREABOUTS
+        }
+        Item::Neighbours { nodes } => {
+            out.varint(nodes.len() as u64);
+            for (node, address) in nodes {
+                out.u64(node.0).string(address);
+            }
+            kind::NEIGHBOURS
         }
         Item::HealthAsked { ticket } => {
             out.u64(ticket.0);
@@ -477,6 +505,23 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
         kind::STATUS_ASKED => Item::StatusAsked { ticket: Ticket(input.u64("ticket")?) },
         kind::STATUS_TOLD => {
             Item::StatusTold { ticket: Ticket(input.u64("ticket")?), status: Box::new(status::read_status(input)?) }
+        }
+        kind::WHERE_IS => Item::WhereIs { name: wire::read_name(input)?, led: input.bool("led")? },
+        kind::WHEREABOUTS => Item::Whereabouts {
+            name: wire::read_name(input)?,
+            told: Told {
+                cluster: ClusterId(input.u64("cluster")?),
+                generation: Generation(input.u32("generation")?),
+                leader: read_node_option(input)?,
+            },
+        },
+        kind::NEIGHBOURS => {
+            let count = input.count("neighbours")?;
+            if count > LIST_MAX {
+                return Err(DecodeError::TooLarge("neighbours"));
+            }
+            let node = |_| Ok((NodeId(input.u64("node")?), input.string("address")?));
+            Item::Neighbours { nodes: (0..count).map(node).collect::<Result<_, DecodeError>>()? }
         }
         kind::HEALTH_ASKED => Item::HealthAsked { ticket: Ticket(input.u64("ticket")?) },
         kind::HEALTH_TOLD => {

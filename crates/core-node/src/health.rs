@@ -396,6 +396,7 @@ impl Director {
     /// What does not work on this lane. Whoever finds another thing that an operator must know of adds it here.
     fn lane_degraded(&self, now: Tick) -> Vec<String> {
         let mut reasons: Vec<String> = self.recruits.damaged.values().cloned().collect();
+        reasons.extend(self.recruits.quarantined.values().cloned());
         let took = self.health.log.worst(now);
         if took >= self.election_timeout() / 2 {
             reasons.push(format!(

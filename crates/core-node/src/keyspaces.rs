@@ -6,18 +6,26 @@
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
 use crate::director::{ClientWork, Director, TimerKey, Turn};
-use crate::keyspace::{document_key, retry_of, KeyspaceMap, Payload, Retry};
+use crate::flows::copy::{CopyFlow, DocumentCopy};
+use crate::keyspace::{document_key, retry_of, scan_planner, KeyspaceMap, Payload, Retry};
 use crate::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
 use crate::planner::{CallReply, CallResult, DocumentNews};
+use crate::plans::{AfterPlan, PlanOwner};
 use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
+use crate::whereabouts::Search;
 use base_types::action::{Action, Failure, Request};
 use base_types::{BackendKind, ErrorKind, Refusal, RequestId, Tick, Ticket};
 use bytes::Bytes;
+use core::time::Duration;
 use core_backends::reference::{Query, Reply};
 use core_cluster::api::LocalKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How long a document waits before it is copied into the region's cluster, how many go at a time, and how long each may take.
+const COPY_PAUSE: Duration = Duration::from_secs(1);
+const COPIES_AT_ONCE: usize = 16;
+const COPY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most keyspaces remembered.
 pub const KEYSPACES_MAX: usize = 10_000;
 
@@ -26,7 +34,10 @@ pub const KEYSPACES_MAX: usize = 10_000;
 pub struct KeyspaceTable {
     pub maps: BTreeMap<String, KeyspaceMap>,
     /// Operations that wait for a document.
-    fetching: BTreeMap<String, Vec<u64>>,
+    pub fetching: BTreeMap<String, Search>,
+    /// What the region's cluster is to hold copies of (`None`: no more), and when.
+    to_copy: BTreeMap<String, Option<DocumentCopy>>,
+    copies_timer: Tick,
 }
 
 impl Director {
@@ -42,7 +53,7 @@ impl Director {
         let request_id = request.request_id.unwrap_or_else(|| self.random.request_id());
         let consistency = request.consistency;
         let kind = match &request.action {
-            Action::KvGet { .. } => LocalKind::Read {
+            Action::KvGet { .. } | Action::KvScan { .. } => LocalKind::Read {
                 backend: BackendKind::Metadata,
                 query: Bytes::new(),
                 consistency: request.read_consistency,
@@ -78,6 +89,9 @@ impl Director {
         let Some(map) = self.keyspaces.maps.get(&work.keyspace).filter(usable) else {
             return self.wait_for_keyspace(turn, number);
         };
+        if matches!(work.action, Action::KvScan { .. }) {
+            return self.scan(turn, number);
+        }
         let routed = match map.route(&work.action) {
             Ok(routed) => routed,
             // A document that does not serve may be out of date.
@@ -107,27 +121,33 @@ impl Director {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
         operation.phase = Phase::Resolving;
-        operation.last = "its keyspace was being looked up";
+        operation.last = "nobody has told where its keys are yet; if the world's cluster has no leader, start its members";
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(TimerKey::Operation(number), old, at);
         let first = !self.keyspaces.fetching.contains_key(&keyspace);
-        self.keyspaces.fetching.entry(keyspace.clone()).or_default().push(number);
+        self.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
         if first {
             let key = Bytes::from(document_key(&keyspace).into_bytes());
             let kind = reference_read(&Query::GetDocument { key });
             let deadline = turn.now + RESOLVE_TIMEOUT;
-            let question = Operation::new(Owner::Keyspace(keyspace), self.world.clone(), kind, turn.now, deadline);
+            let owner = Owner::Keyspace(keyspace.clone());
+            let question = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
             self.start_operation(turn, question);
+            self.watch_keyspace(turn, &keyspace);
         }
     }
 
     /// The world cluster told a keyspace's document, or could not be asked.
     pub fn on_keyspace_document(&mut self, turn: &mut Turn<'_>, keyspace: &str, result: CallResult) {
-        let waiting = self.keyspaces.fetching.remove(keyspace).unwrap_or_default();
-        match decode_call::<Reply>(result) {
+        let search = self.keyspaces.fetching.remove(keyspace);
+        let waiting = self.end_search(search);
+        let reply = decode_call::<Reply>(result);
+        self.whereabouts.world_silent = reply.is_err();
+        match reply {
             Ok((Reply::Document { document: Some(document) }, _)) => {
                 let version = document.version;
+                self.want_copy(turn, keyspace, Some(DocumentCopy { version, body: document.body.clone() }));
                 self.learn_document(
                     turn,
                     DocumentNews { keyspace: keyspace.into(), version, body: Some(document.body) },
@@ -137,7 +157,9 @@ impl Director {
                 }
             }
             Ok((Reply::Document { document: None }, _)) => {
-                self.keyspaces.maps.remove(keyspace);
+                if self.keyspaces.maps.remove(keyspace).is_some() {
+                    self.want_copy(turn, keyspace, None);
+                }
                 for number in waiting {
                     let message = format!("keyspace '{}' does not exist; create it first", keyspace.escape_default());
                     let refusal = Refusal::new(ErrorKind::NotFound, "UnknownKeyspace", message);
@@ -152,6 +174,51 @@ impl Director {
                     }
                 }
             }
+        }
+    }
+
+    /// What the world told of a keyspace is to be in the region's cluster, too: soon, for it may change again.
+    pub(crate) fn want_copy(&mut self, turn: &Turn<'_>, keyspace: &str, copy: Option<DocumentCopy>) {
+        if self.level_zero.len() < 2 || self.keyspaces.to_copy.len() >= KEYSPACES_MAX {
+            return;
+        }
+        self.keyspaces.to_copy.insert(keyspace.into(), copy);
+        if self.keyspaces.copies_timer <= turn.now {
+            self.set_copies_timer(turn.now + COPY_PAUSE);
+        }
+    }
+
+    fn set_copies_timer(&mut self, at: Tick) {
+        let old = core::mem::replace(&mut self.keyspaces.copies_timer, at);
+        self.set_timer(TimerKey::Copies, old, at);
+    }
+
+    /// Copies what is due, some at a time.
+    pub fn on_copies_timer(&mut self, turn: &mut Turn<'_>) {
+        let Some(region) = self.level_zero.get(1).map(|zero| (*zero.name).clone()) else { return };
+        for _ in 0..COPIES_AT_ONCE {
+            let Some((keyspace, copy)) = self.keyspaces.to_copy.pop_first() else { break };
+            let flow = CopyFlow::new(region.clone(), &keyspace, copy);
+            self.start_plan(turn, Box::new(flow), PlanOwner::Silent, turn.now + COPY_TIMEOUT);
+        }
+        if !self.keyspaces.to_copy.is_empty() {
+            self.set_copies_timer(turn.now + COPY_PAUSE);
+        }
+    }
+
+    /// A scan's keyspace is known: from here on it is a plan.
+    fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.remove(&number) else { return };
+        self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
+        let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else { return };
+        let consistency = match operation.kind {
+            LocalKind::Read { consistency, .. } => consistency,
+            _ => None,
+        };
+        let map = self.keyspaces.maps.get(&work.keyspace);
+        if let Some(planner) = scan_planner(&work.action, map, consistency) {
+            let after = AfterPlan { read_only: true, follow_up: None };
+            self.start_client_plan(turn, ticket, planner, operation.deadline, after);
         }
     }
 

@@ -38,6 +38,7 @@ mod sizes;
 mod status;
 mod untold;
 mod verification;
+mod whereabouts;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};

@@ -15,11 +15,13 @@ use crate::frame::{Item, Sender};
 use crate::registry::Authority;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
-use core_placement::{occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX};
+use core_placement::{occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Heartbeats without an answer before another member of the world is asked.
 const SILENT_MAX: u32 = 2;
+/// Nodes told of in one answer where the world has no leader.
+const NEIGHBOURS_MAX: usize = 256;
 /// Pages of the map mailed to the other lanes in one turn.
 const LANE_PAGES_MAX: usize = 16;
 
@@ -81,8 +83,19 @@ pub struct Nodes {
     lanes_have: MapVersion,
     /// Lane zero: every replica of the node.
     pub replicas: BTreeMap<ClusterId, ReplicaKnown>,
+    names: BTreeMap<ClusterName, ClusterId>,
+    /// Who was heard of while no leader of the world was known, and where they are.
+    heard: BTreeMap<NodeId, String>,
     addressed: BTreeMap<NodeId, String>,
     wanted: BTreeSet<NodeId>,
+}
+
+impl Nodes {
+    /// The replica of a cluster on this node, on whatever lane; lane zero knows.
+    pub fn replica_named(&self, name: &ClusterName) -> Option<(ClusterId, &ReplicaKnown)> {
+        let cluster = *self.names.get(name)?;
+        self.replicas.get(&cluster).map(|known| (cluster, known))
+    }
 }
 
 impl Director {
@@ -204,7 +217,11 @@ impl Director {
         if self.nodes.silent > SILENT_MAX {
             self.nodes.world_leader = None;
         }
-        let members = &self.level_zero[0].members;
+        let mut members = self.level_zero[0].members.clone();
+        if self.nodes.silent as usize > SILENT_MAX as usize + members.len() {
+            // No member of the world knows a leader: those of the region may know other nodes (decision 0035).
+            members.extend(self.level_zero.iter().skip(1).flat_map(|zero| zero.members.iter().copied()));
+        }
         let target = match self.nodes.world_leader {
             Some(leader) => leader,
             None if members.is_empty() => return,
@@ -241,6 +258,35 @@ impl Director {
         }
         let leader = self.nodes.world_leader;
         self.outbox.push(from.node, LANE_ZERO, &Item::HeartbeatReply { leader, delta });
+        if leader.is_none() {
+            self.tell_neighbours(from.node, record);
+        }
+    }
+
+    /// Without a leader of the world, nodes learn of each other from the members that they turn to.
+    fn tell_neighbours(&mut self, to: NodeId, record: NodeRecord) {
+        if self.nodes.heard.len() < MAP_NODES_MAX {
+            self.nodes.heard.insert(record.node, record.peer_address);
+        }
+        let mapped = self.nodes.map.records().map(|record| (record.node, record.peer_address.clone()));
+        let heard = self.nodes.heard.iter().map(|(node, address)| (*node, address.clone()));
+        let nodes: BTreeMap<NodeId, String> =
+            mapped.chain(heard).filter(|(node, _)| *node != to).take(NEIGHBOURS_MAX).collect();
+        if !nodes.is_empty() {
+            self.outbox.push(to, LANE_ZERO, &Item::Neighbours { nodes: nodes.into_iter().collect() });
+        }
+    }
+
+    /// A member that knows no leader of the world told which nodes it has heard of.
+    pub fn on_neighbours(&mut self, turn: &mut Turn<'_>, nodes: &[(NodeId, String)]) {
+        if self.nodes.world_leader.is_some() {
+            return;
+        }
+        for (node, address) in nodes {
+            if self.nodes.addressed.len() < MAP_NODES_MAX && !self.nodes.addressed.contains_key(node) {
+                self.give_address(turn, *node, address);
+            }
+        }
     }
 
     /// The answer to this node's heartbeat.
@@ -260,6 +306,7 @@ impl Director {
         }
         if let Some(delta) = delta {
             self.nodes.silent = 0;
+            self.whereabouts.world_silent = false;
             let changes = self.nodes.map.apply_delta(turn.now, &delta);
             self.on_map_changes(turn, changes);
         } else if news && leader.is_some() && leader != Some(from) {
@@ -341,6 +388,7 @@ impl Director {
     /// Lane zero hears of a replica.
     pub fn on_replica_news(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, known: ReplicaKnown) {
         self.config_cluster.dirty = true;
+        self.nodes.names.insert(known.name.clone(), cluster);
         if cluster == WORLD_CLUSTER {
             let was = self.nodes.world_leader == Some(self.config.node);
             if known.leader.is_some() || was {
@@ -360,6 +408,9 @@ impl Director {
     /// Lane zero hears that a replica is gone.
     pub fn on_replica_gone(&mut self, cluster: ClusterId, name: &ClusterName) {
         self.nodes.replicas.remove(&cluster);
+        if self.nodes.names.get(name) == Some(&cluster) {
+            self.nodes.names.remove(name);
+        }
         self.config_cluster.note_left(name);
     }
 

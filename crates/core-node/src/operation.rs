@@ -41,6 +41,10 @@ pub enum Owner {
     ConfigWrite,
     /// A listed cluster's leader is asked to take this node back.
     ConfigNudge(Arc<ClusterName>),
+    /// A member of the world tells from what it has applied where a cluster is.
+    Elsewhere(Arc<ClusterName>),
+    /// A member of the world (or of the region: its copy) tells a keyspace's document from what it has applied.
+    KeyspaceElsewhere { keyspace: String, copy: bool },
     /// Whether a level 0 cluster answers, for a status.
     Probe { round: u64, cluster: ClusterId },
     /// Flows that were left unfinished.
@@ -127,6 +131,8 @@ pub struct Operation {
     pub rounds: u32,
     /// Whether the cluster was looked up anew for this operation.
     pub refreshed: u32,
+    /// The life of the cluster that a member said is not there: no guess of it is tried again.
+    pub refuted: Option<(ClusterId, Generation)>,
     /// Members asked in this round.
     pub tried: Vec<NodeId>,
     pub maybe_applied: bool,
@@ -153,6 +159,7 @@ impl Operation {
             redirects: 0,
             rounds: 0,
             refreshed: 0,
+            refuted: None,
             tried: Vec::new(),
             maybe_applied: false,
             last: "nothing yet",

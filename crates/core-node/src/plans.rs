@@ -7,6 +7,7 @@
 use crate::director::{ClientWork, Director, TimerKey, Turn};
 use crate::durable::Deferred;
 use crate::failures;
+use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
@@ -170,6 +171,11 @@ impl Director {
         for news in documents {
             if sweeping {
                 self.resumption.swept.push(news.clone());
+            }
+            let copy = news.body.clone().map(|body| DocumentCopy { version: news.version, body });
+            if copy.is_some() || self.keyspaces.maps.contains_key(&news.keyspace) {
+                let keyspace = news.keyspace.clone();
+                self.want_copy(turn, &keyspace, copy);
             }
             self.learn_document(turn, news);
         }

@@ -1,4 +1,5 @@
-//! Where a cluster is: asked of the world cluster's `reference` backend, once for all who wait.
+//! Where a cluster is: asked of the world cluster's `reference` backend, once for all who wait; of others beside it where that
+//! does not answer (whereabouts.rs).
 //!
 //! Always: one question a name at a time; whoever waits is tried again or told that there is no such
 //! cluster; nothing negative is kept. Not here: the cache (cache.rs).
@@ -72,7 +73,7 @@ pub fn route_of(record: &ClusterRecord) -> Route {
 }
 
 /// Other regions' level 0 clusters have a document, every other cluster has a record.
-fn question_for(name: &ClusterName) -> Query {
+pub(crate) fn question_for(name: &ClusterName) -> Query {
     match name.tail().strip_prefix("region-") {
         Some(region) => Query::GetDocument { key: region_key(region) },
         None => Query::Resolve { name: name.clone() },
@@ -82,27 +83,34 @@ fn question_for(name: &ClusterName) -> Query {
 impl Director {
     /// Lets an operation wait until its cluster's whereabouts are known.
     pub fn wait_for_route(&mut self, turn: &mut Turn<'_>, number: u64, name: Arc<ClusterName>) {
+        if self.know_own_replica(number, &name) {
+            return self.attempt(turn, number);
+        }
         let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.phase = Phase::Resolving;
-        operation.last = "its whereabouts were being looked up";
+        operation.last = "nobody has told where it is yet; if the world's cluster has no leader, start its members";
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(crate::director::TimerKey::Operation(number), old, at);
         let first = !self.resolving.contains_key(&name);
-        self.resolving.entry(name.clone()).or_default().push(number);
+        self.resolving.entry(name.clone()).or_default().waiting.push(number);
         if first {
             self.statistics.resolves += 1;
             let kind = reference_read(&question_for(&name));
             let deadline = turn.now + RESOLVE_TIMEOUT;
-            let question = Operation::new(Owner::Resolve(name), self.world.clone(), kind, turn.now, deadline);
+            let question = Operation::new(Owner::Resolve(name.clone()), self.world.clone(), kind, turn.now, deadline);
             self.start_operation(turn, question);
+            self.watch_cluster(turn, &name);
         }
     }
 
     /// `reference` answered, or could not be asked.
     pub fn on_resolved(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
-        let waiting = self.resolving.remove(name).unwrap_or_default();
-        match decode_call::<Reply>(result) {
+        let search = self.resolving.remove(name);
+        let waiting = self.end_search(search);
+        let reply = decode_call::<Reply>(result);
+        self.whereabouts.world_silent = reply.is_err();
+        match reply {
             Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Active => {
                 self.learn_record(turn, &record);
                 self.attempt_all(turn, waiting);
@@ -118,6 +126,10 @@ impl Director {
                 Err(_) => self.back_off_all(turn, &waiting, "its region's document cannot be read"),
             },
             Ok((Reply::Resolved { .. } | Reply::Document { .. }, _)) => {
+                // What others told meanwhile is over.
+                if let Some((cluster, generation)) = self.routes.get(name).map(|route| (route.cluster, route.generation)) {
+                    self.routes.flush(name, cluster, generation);
+                }
                 for number in waiting {
                     self.end_unknown_cluster(turn, number, name);
                 }
@@ -126,7 +138,7 @@ impl Director {
         }
     }
 
-    fn attempt_all(&mut self, turn: &mut Turn<'_>, waiting: Vec<u64>) {
+    pub(crate) fn attempt_all(&mut self, turn: &mut Turn<'_>, waiting: Vec<u64>) {
         for number in waiting {
             if self.waits_for_route(number) {
                 self.attempt(turn, number);
@@ -154,7 +166,7 @@ impl Director {
         self.routes.put(name.clone(), route);
     }
 
-    fn waits_for_route(&self, number: u64) -> bool {
+    pub(crate) fn waits_for_route(&self, number: u64) -> bool {
         self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
     }
 

@@ -423,6 +423,11 @@ impl Director {
             return self.give_up_on(turn, number, node);
         }
         operation.refreshed = operation.rounds + 1;
+        operation.refuted = Some((cluster, generation));
+        if planted(Mutant::StaleRouteIsError) && !operation.maybe_applied {
+            let failure = failures::unknown_cluster(name);
+            return self.end(turn, number, Err(failure));
+        }
         if self.routes.flush(name, cluster, generation) {
             self.statistics.cache_flushes += 1;
         }
@@ -477,6 +482,8 @@ impl Director {
             Owner::Registry(work) => self.on_registry(turn, work, result),
             Owner::ConfigWrite => self.on_config_written(turn, result),
             Owner::ConfigNudge(name) => self.on_config_nudged(turn, &name, result),
+            Owner::Elsewhere(name) => self.on_elsewhere(turn, &name, result),
+            Owner::KeyspaceElsewhere { keyspace, copy } => self.on_keyspace_elsewhere(turn, &keyspace, copy, result),
             Owner::Probe { round, cluster } => self.on_probe(turn, round, cluster, &result),
             Owner::Unfinished => self.on_unfinished(turn, result),
             Owner::Lives(asked) => self.on_lives(turn, &asked, result),

@@ -2,6 +2,7 @@
 //! is idempotent, and what is unfinished is found in `reference` (resume.rs).
 
 pub mod config;
+pub mod copy;
 pub mod create;
 pub mod decommission;
 pub mod delete;

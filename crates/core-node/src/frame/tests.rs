@@ -177,6 +177,12 @@ fn node_items() -> Vec<Item> {
         },
         Item::StatusAsked { ticket: Ticket(7) },
         Item::StatusTold { ticket: Ticket(7), status: Box::new(status()) },
+        Item::WhereIs { name: name(), led: true },
+        Item::Whereabouts {
+            name: name(),
+            told: Told { cluster: ClusterId(7), generation: Generation(2), leader: Some(NodeId(3)) },
+        },
+        Item::Neighbours { nodes: vec![(NodeId(4), "node-4:7000".into())] },
         Item::HealthAsked { ticket: Ticket(8) },
         Item::HealthTold {
             ticket: Ticket(8),

@@ -8,7 +8,7 @@
 //! Not here: moving partitions (`run.rs`).
 
 use super::delete::Delete;
-use super::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState};
+use super::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState, FIRST_EPOCH, FIRST_EPOCHS};
 use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
 use super::store;
 use crate::planner::{Call, CallResult, PlanContext, Step};
@@ -79,7 +79,7 @@ impl Rounds for Create {
 
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         let Some(mut document) =
-            self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(KeyspaceSpec::document))
+            self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(|spec| first_document(spec, context)))
         else {
             return refuse(Refusal::new(ErrorKind::Internal, "Internal", "a keyspace is to be made from nothing"));
         };
@@ -90,6 +90,14 @@ impl Rounds for Create {
         self.document = document.ok();
         step
     }
+}
+
+/// Epochs begin where no earlier keyspace of the name had them: a document of that one, wherever it was kept, is refused.
+fn first_document(spec: &KeyspaceSpec, context: &mut PlanContext<'_>) -> Result<Document, Refusal> {
+    let mut document = spec.document()?;
+    let first = FIRST_EPOCH + context.random.below(FIRST_EPOCHS);
+    document.epochs.fill(first);
+    Ok(document)
 }
 
 impl Create {
@@ -193,6 +201,7 @@ impl Create {
         match store::document_read(context, &document.name, result) {
             Ok(Some((version, found))) if found.state == KeyspaceState::Creating && found.is_of(document) => {
                 self.version = Some(version);
+                document.epochs = found.epochs;
                 self.go(Stage::Clusters(0), document)
             }
             // Finished by another runner of this same plan: ours lost only the race to say so.

@@ -20,7 +20,9 @@ const SPLIT_KEYS_BYTES_MAX: usize = 128 << 10;
 /// The longest rule kept.
 const RULE_BYTES_MAX: usize = 1024;
 const DOCUMENT_VERSION: u8 = 1;
-const FIRST_EPOCH: u64 = 1;
+pub(super) const FIRST_EPOCH: u64 = 1;
+/// A keyspace's first epoch is drawn from so many.
+pub(super) const FIRST_EPOCHS: u64 = 1 << 40;
 
 /// What a keyspace is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -255,7 +257,8 @@ impl Document {
 
     /// Whether this is what `spec` would make (a creation that is asked for again).
     pub(super) fn is_of(&self, fresh: &Document) -> bool {
-        let as_created = Document { state: fresh.state, ..self.clone() };
+        // First epochs are drawn: each who makes it would begin with others.
+        let as_created = Document { state: fresh.state, epochs: fresh.epochs.clone(), ..self.clone() };
         as_created == *fresh
     }
 

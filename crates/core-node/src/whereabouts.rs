@@ -1,0 +1,286 @@
+//! Where a cluster is, and what a keyspace's document says, when the world's cluster does not answer (decision 0035).
+//!
+//!   own replica ─▶ else: world (strong) ─ silent for half an election timeout ─▶ world (eventual), region's copy, connected nodes
+//!
+//! Always: what others than the world say is a guess: it may cost a redirect, is replaced by the world's answer, and never says
+//! that something does not exist. A life that proved wrong is not tried again by the same operation. Only lane zero knows the
+//! node's replicas, and answers for all lanes.
+//! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
+
+use crate::cache::Route;
+use crate::director::{Director, TimerKey, Turn};
+use crate::flows::copy::{copy_key, DocumentCopy};
+use crate::frame::{Item, Sender};
+use crate::keyspace::document_key;
+use crate::nodes::ReplicaKnown;
+use crate::operation::{Operation, Owner};
+use crate::planner::{CallResult, DocumentNews};
+use crate::resolve::{decode_call, question_for, route_of};
+use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
+use base_types::{BackendKind, ClusterId, ClusterName, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Term, Tick, LANE_ZERO};
+use bytes::Bytes;
+use core::time::Duration;
+use core_backends::reference::{ClusterState, Query, Reply};
+use core_cluster::api::{LocalKind, Member};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The most nodes asked at a time.
+const NODES_ASKED_MAX: usize = 64;
+
+/// What is being looked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Sought {
+    Cluster(Arc<ClusterName>),
+    Keyspace(String),
+}
+
+/// Operations that wait for a route or a document.
+#[derive(Debug, Default)]
+pub struct Search {
+    pub waiting: Vec<u64>,
+    number: u64,
+    timer: Tick,
+}
+
+/// All searches of a core.
+#[derive(Debug, Default)]
+pub struct Whereabouts {
+    sought: BTreeMap<u64, Sought>,
+    /// The world's cluster did not answer when it was last asked: others are asked at once.
+    pub world_silent: bool,
+}
+
+/// A replica as its node tells it to who asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    pub cluster: ClusterId,
+    pub generation: Generation,
+    pub leader: Option<NodeId>,
+}
+
+impl Director {
+    /// Half an election timeout: the world's leader answers sooner, or is being elected.
+    fn hedge(&self) -> Duration {
+        self.election_timeout() / 4
+    }
+
+    /// Begins to watch a search whose question to the world has just been sent.
+    pub fn watch_cluster(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>) {
+        if !self.is_lane_zero() && !planted(Mutant::OwnReplicaIgnored) {
+            self.tell_lane_zero(&Item::WhereIs { name: (**name).clone(), led: true });
+        }
+        let at = self.watch_from(turn.now);
+        let number = self.next_number();
+        let Some(search) = self.resolving.get_mut(name) else { return };
+        (search.number, search.timer) = (number, at);
+        self.whereabouts.sought.insert(number, Sought::Cluster(name.clone()));
+        self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
+    }
+
+    /// As [`Director::watch_cluster`], for a keyspace's document.
+    pub fn watch_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
+        let at = self.watch_from(turn.now);
+        let number = self.next_number();
+        let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
+        (search.number, search.timer) = (number, at);
+        self.whereabouts.sought.insert(number, Sought::Keyspace(keyspace.into()));
+        self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
+    }
+
+    fn watch_from(&self, now: Tick) -> Tick {
+        if self.whereabouts.world_silent {
+            now
+        } else {
+            now + self.hedge()
+        }
+    }
+
+    /// A search is over: who waited.
+    pub fn end_search(&mut self, search: Option<Search>) -> Vec<u64> {
+        let Some(search) = search else { return Vec::new() };
+        self.timers.remove(&(search.timer, TimerKey::Search(search.number)));
+        self.whereabouts.sought.remove(&search.number);
+        search.waiting
+    }
+
+    /// The world has not answered a search yet: others are asked, and again after a while.
+    pub fn on_search_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(sought) = self.whereabouts.sought.get(&number).cloned() else { return };
+        self.whereabouts.world_silent = true;
+        let at = turn.now + self.hedge() * 2;
+        let search = match &sought {
+            Sought::Cluster(name) => self.resolving.get_mut(name),
+            Sought::Keyspace(keyspace) => self.keyspaces.fetching.get_mut(keyspace),
+        };
+        let Some(search) = search else { return };
+        search.timer = at;
+        self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
+        match sought {
+            Sought::Cluster(name) => self.ask_for_cluster(turn, &name),
+            Sought::Keyspace(keyspace) => self.ask_for_keyspace(turn, &keyspace),
+        }
+    }
+
+    fn eventual(&mut self, turn: &mut Turn<'_>, owner: Owner, cluster: Arc<ClusterName>, query: &Query) {
+        let kind = LocalKind::Read {
+            backend: BackendKind::Reference,
+            query: query.to_bytes(),
+            consistency: Some(ReadConsistency::Eventual),
+        };
+        let deadline = turn.now + self.election_timeout();
+        let question = Operation::new(owner, cluster, kind, turn.now, deadline);
+        self.start_operation(turn, question);
+    }
+
+    fn ask_for_cluster(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>) {
+        let item = Item::WhereIs { name: (**name).clone(), led: false };
+        if !planted(Mutant::OwnReplicaIgnored) {
+            self.outbox.push(self.config.node, LANE_ZERO, &item);
+        }
+        for node in self.nodes_to_ask() {
+            self.outbox.push(node, LANE_ZERO, &item);
+        }
+        self.eventual(turn, Owner::Elsewhere(name.clone()), self.world.clone(), &question_for(name));
+    }
+
+    /// Nodes that this one is connected with, those of its region first; if there are too many, others each time.
+    fn nodes_to_ask(&mut self) -> Vec<NodeId> {
+        let mapped = self.nodes.map.records().filter(|record| record.up).map(|record| record.node);
+        let near: BTreeSet<NodeId> = self
+            .nodes
+            .map
+            .records()
+            .filter(|record| record.labels.region == self.config.labels.region)
+            .map(|record| record.node)
+            .chain(self.level_zero.iter().skip(1).flat_map(|zero| zero.members.iter().copied()))
+            .collect();
+        let all: BTreeSet<NodeId> = self.health.connected.iter().copied().chain(mapped).collect();
+        let mut nodes: Vec<(bool, u64, NodeId)> = all
+            .into_iter()
+            .filter(|node| *node != self.config.node && self.is_up(*node))
+            .map(|node| (!near.contains(&node), 0, node))
+            .collect();
+        if nodes.len() > NODES_ASKED_MAX {
+            nodes.iter_mut().for_each(|(_, order, _)| *order = self.random.next());
+            nodes.sort_unstable();
+            nodes.truncate(NODES_ASKED_MAX);
+        }
+        nodes.into_iter().map(|(_, _, node)| node).collect()
+    }
+
+    fn ask_for_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
+        let key = Bytes::from(document_key(keyspace).into_bytes());
+        let owner = |copy| Owner::KeyspaceElsewhere { keyspace: keyspace.into(), copy };
+        self.eventual(turn, owner(false), self.world.clone(), &Query::GetDocument { key });
+        if let Some(region) = self.level_zero.get(1).map(|zero| zero.name.clone()) {
+            self.eventual(turn, owner(true), region, &Query::GetDocument { key: copy_key(keyspace) });
+        }
+    }
+
+    /// A member of the world answered from what it has applied.
+    pub fn on_elsewhere(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
+        let Ok((Reply::Resolved { record: Some(record), .. }, _)) = decode_call::<Reply>(result) else { return };
+        if record.state == ClusterState::Active {
+            for member in &record.members {
+                self.want_address(turn, member.node);
+            }
+            self.guess(turn, name, route_of(&record));
+        }
+    }
+
+    /// A member of the world, or of the region, answered from what it has applied.
+    pub fn on_keyspace_elsewhere(&mut self, turn: &mut Turn<'_>, keyspace: &str, copy: bool, result: CallResult) {
+        let Ok((Reply::Document { document: Some(document) }, _)) = decode_call::<Reply>(result) else { return };
+        let (version, body) = if copy {
+            let Ok(copy) = DocumentCopy::from_bytes(document.body) else { return };
+            (copy.version, copy.body)
+        } else {
+            (document.version, document.body)
+        };
+        self.learn_document(turn, DocumentNews { keyspace: keyspace.into(), version, body: Some(body) });
+        let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
+        let waiting = core::mem::take(&mut search.waiting);
+        let (usable, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
+            let work = self.operations.get(number).and_then(|operation| operation.keyspace.as_ref());
+            work.is_some_and(|work| work.avoid.is_none_or(|avoid| version > avoid))
+        });
+        search.waiting = others;
+        for number in usable {
+            if self.waits_for_route(number) {
+                self.place(turn, number);
+            }
+        }
+    }
+
+    /// A node (or a lane of this one) looks for a cluster.
+    pub fn on_where_is(&mut self, from: Sender, name: &ClusterName, led: bool) {
+        let Some((cluster, known)) = self.nodes.replica_named(name) else { return };
+        if led && !known.leader.is_some_and(|leader| self.is_up(leader)) {
+            return;
+        }
+        let told = Told { cluster, generation: known.generation, leader: known.leader };
+        self.outbox.push(from.node, from.lane, &Item::Whereabouts { name: name.clone(), told });
+    }
+
+    /// A node has a replica of it.
+    pub fn on_whereabouts(&mut self, turn: &mut Turn<'_>, from: NodeId, name: ClusterName, told: Told) {
+        if let Some(leader) = told.leader {
+            self.want_address(turn, leader);
+        }
+        self.guess(turn, &Arc::new(name), route_by(from, &told));
+    }
+
+    /// Lane zero has a replica of it with a leader: the route is known, and nobody is asked. Whether it is.
+    pub fn know_own_replica(&mut self, number: u64, name: &Arc<ClusterName>) -> bool {
+        if planted(Mutant::OwnReplicaIgnored) {
+            return false;
+        }
+        let Some((cluster, known)) = self.nodes.replica_named(name) else { return false };
+        let ReplicaKnown { generation, leader, .. } = *known;
+        let refuted = self.operations.get(&number).is_some_and(|operation| operation.refuted == Some((cluster, generation)));
+        if refuted || !leader.is_some_and(|leader| self.is_up(leader)) {
+            return false;
+        }
+        let route = route_by(self.config.node, &Told { cluster, generation, leader });
+        self.routes.put(name.clone(), route);
+        true
+    }
+
+    /// Somebody else than the world told a route: those who wait for it, and have not found it wrong, try it.
+    fn guess(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, route: Route) {
+        let life = (route.cluster, route.generation);
+        let Some(search) = self.resolving.get_mut(name) else { return };
+        let waiting = core::mem::take(&mut search.waiting);
+        let (willing, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
+            self.operations.get(number).is_some_and(|operation| operation.refuted != Some(life))
+        });
+        search.waiting = others;
+        if willing.is_empty() || self.routes.get(name).is_some_and(|known| known.generation > route.generation) {
+            search.waiting.extend(willing);
+            return;
+        }
+        self.routes.put(name.clone(), route);
+        self.attempt_all(turn, willing);
+    }
+}
+
+/// A route over the node that told it and the leader it named: they redirect to the other members.
+fn route_by(from: NodeId, told: &Told) -> Route {
+    let member = |node| Member { replica: ReplicaId(0), node, disk: DiskId(0), learner: false };
+    let others = told.leader.filter(|leader| *leader != from);
+    Route {
+        cluster: told.cluster,
+        generation: told.generation,
+        members: core::iter::once(from).chain(others).map(member).collect(),
+        leader: told.leader,
+        term: Term(0),
+        rule: String::new(),
+        consistency: Default::default(),
+        read_consistency: Default::default(),
+        clock: None,
+        pinned: false,
+        used: true,
+    }
+}
