@@ -29,8 +29,8 @@ use crate::resume::Resumption;
 use crate::s3::cache::S3Cache;
 use crate::s3::keeper::Keeper;
 use crate::status::StatusAsked;
-use crate::whereabouts::{Search, Whereabouts};
 use crate::untold::Untold;
+use crate::whereabouts::{Search, Whereabouts};
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
     WriteConsistency, LANE_ZERO,

@@ -121,7 +121,8 @@ impl Director {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
         operation.phase = Phase::Resolving;
-        operation.last = "nobody has told where its keys are yet; if the world's cluster has no leader, start its members";
+        operation.last =
+            "nobody has told where its keys are yet; if the world's cluster has no leader, start its members";
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(TimerKey::Operation(number), old, at);
@@ -210,7 +211,9 @@ impl Director {
     fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.remove(&number) else { return };
         self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
-        let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else { return };
+        let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else {
+            return;
+        };
         let consistency = match operation.kind {
             LocalKind::Read { consistency, .. } => consistency,
             _ => None,

@@ -15,7 +15,9 @@ use crate::frame::{Item, Sender};
 use crate::registry::Authority;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
-use core_placement::{occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX};
+use core_placement::{
+    occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Heartbeats without an answer before another member of the world is asked.

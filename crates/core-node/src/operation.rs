@@ -18,6 +18,9 @@ pub const PENDING_REQUESTS_MAX: usize = 65_536;
 /// The most attempts of one operation; its deadline usually ends it long before.
 pub const ATTEMPTS_MAX: u32 = 250;
 
+/// Denials that an operation remembers: more than a cluster has members.
+const REFUTED_MAX: usize = 32;
+
 /// Who is told how it ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Owner {
@@ -131,8 +134,8 @@ pub struct Operation {
     pub rounds: u32,
     /// Whether the cluster was looked up anew for this operation.
     pub refreshed: u32,
-    /// The life of the cluster that a member said is not there: no guess of it is tried again.
-    pub refuted: Option<(ClusterId, Generation)>,
+    /// Nodes that said that this life of the cluster is not there: no guess that leads to them alone is tried again.
+    pub refuted: Vec<(ClusterId, Generation, NodeId)>,
     /// Members asked in this round.
     pub tried: Vec<NodeId>,
     pub maybe_applied: bool,
@@ -159,7 +162,7 @@ impl Operation {
             redirects: 0,
             rounds: 0,
             refreshed: 0,
-            refuted: None,
+            refuted: Vec::new(),
             tried: Vec::new(),
             maybe_applied: false,
             last: "nothing yet",
@@ -171,6 +174,19 @@ impl Operation {
     /// Whether it can change anything.
     pub fn is_write(&self) -> bool {
         matches!(self.kind, LocalKind::Write { .. })
+    }
+
+    /// A node said that it has no replica of this life.
+    pub fn refute(&mut self, cluster: ClusterId, generation: Generation, node: NodeId) {
+        if self.refuted.len() >= REFUTED_MAX {
+            self.refuted.remove(0);
+        }
+        self.refuted.push((cluster, generation, node));
+    }
+
+    /// Whether a route leads to a node that has not denied it.
+    pub fn may_try(&self, cluster: ClusterId, generation: Generation, mut nodes: impl Iterator<Item = NodeId>) -> bool {
+        nodes.any(|node| !self.refuted.contains(&(cluster, generation, node)))
     }
 
     /// Whether any member may answer, for a cluster with this default.

@@ -127,7 +127,9 @@ impl Director {
             },
             Ok((Reply::Resolved { .. } | Reply::Document { .. }, _)) => {
                 // What others told meanwhile is over.
-                if let Some((cluster, generation)) = self.routes.get(name).map(|route| (route.cluster, route.generation)) {
+                if let Some((cluster, generation)) =
+                    self.routes.get(name).map(|route| (route.cluster, route.generation))
+                {
                     self.routes.flush(name, cluster, generation);
                 }
                 for number in waiting {

@@ -419,11 +419,11 @@ impl Director {
         } else {
             "a member does not hold it"
         };
+        operation.refute(cluster, generation, node);
         if pinned || operation.refreshed > operation.rounds {
             return self.give_up_on(turn, number, node);
         }
         operation.refreshed = operation.rounds + 1;
-        operation.refuted = Some((cluster, generation));
         if planted(Mutant::StaleRouteIsError) && !operation.maybe_applied {
             let failure = failures::unknown_cluster(name);
             return self.end(turn, number, Err(failure));

@@ -3,7 +3,7 @@
 //!   own replica ─▶ else: world (strong) ─ silent for half an election timeout ─▶ world (eventual), region's copy, connected nodes
 //!
 //! Always: what others than the world say is a guess: it may cost a redirect, is replaced by the world's answer, and never says
-//! that something does not exist. A life that proved wrong is not tried again by the same operation. Only lane zero knows the
+//! that something does not exist. A node that denied a life is not asked for it again by the same operation. Only lane zero knows the
 //! node's replicas, and answers for all lanes.
 //! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
 
@@ -18,10 +18,12 @@ use crate::planner::{CallResult, DocumentNews};
 use crate::resolve::{decode_call, question_for, route_of};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ClusterId, ClusterName, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Term, Tick, LANE_ZERO};
+use base_types::{
+    BackendKind, ClusterId, ClusterName, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Term, Tick, LANE_ZERO,
+};
 use bytes::Bytes;
 use core::time::Duration;
-use core_backends::reference::{ClusterState, Query, Reply};
+use core_backends::reference::{ClusterState, Query, Reply, MEMBERS_MAX};
 use core_cluster::api::{LocalKind, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -239,8 +241,9 @@ impl Director {
         }
         let Some((cluster, known)) = self.nodes.replica_named(name) else { return false };
         let ReplicaKnown { generation, leader, .. } = *known;
-        let refuted = self.operations.get(&number).is_some_and(|operation| operation.refuted == Some((cluster, generation)));
-        if refuted || !leader.is_some_and(|leader| self.is_up(leader)) {
+        let Some(led_by) = leader.filter(|leader| self.is_up(*leader)) else { return false };
+        let may_try = |operation: &Operation| operation.may_try(cluster, generation, core::iter::once(led_by));
+        if !self.operations.get(&number).is_some_and(may_try) {
             return false;
         }
         let route = route_by(self.config.node, &Told { cluster, generation, leader });
@@ -250,20 +253,35 @@ impl Director {
 
     /// Somebody else than the world told a route: those who wait for it, and have not found it wrong, try it.
     fn guess(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, route: Route) {
-        let life = (route.cluster, route.generation);
         let Some(search) = self.resolving.get_mut(name) else { return };
         let waiting = core::mem::take(&mut search.waiting);
         let (willing, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
-            self.operations.get(number).is_some_and(|operation| operation.refuted != Some(life))
+            let nodes = route.members.iter().map(|member| member.node);
+            let operation = self.operations.get(number);
+            operation.is_some_and(|operation| operation.may_try(route.cluster, route.generation, nodes))
         });
         search.waiting = others;
-        if willing.is_empty() || self.routes.get(name).is_some_and(|known| known.generation > route.generation) {
-            search.waiting.extend(willing);
-            return;
+        match self.routes.get(name) {
+            Some(known) if known.generation > route.generation => search.waiting.extend(willing),
+            Some(known) if (known.cluster, known.generation) == (route.cluster, route.generation) => {
+                let route = joined(known, route);
+                self.routes.put(name.clone(), route);
+                self.attempt_all(turn, willing);
+            }
+            _ if willing.is_empty() => {}
+            _ => {
+                self.routes.put(name.clone(), route);
+                self.attempt_all(turn, willing);
+            }
         }
-        self.routes.put(name.clone(), route);
-        self.attempt_all(turn, willing);
     }
+}
+
+/// What is known of a life, and what another has told of it.
+fn joined(known: &Route, told: Route) -> Route {
+    let new = told.members.iter().filter(|new| !known.members.iter().any(|member| member.node == new.node));
+    let members = known.members.iter().chain(new).copied().take(MEMBERS_MAX).collect();
+    Route { members, leader: known.leader.or(told.leader), ..known.clone() }
 }
 
 /// A route over the node that told it and the leader it named: they redirect to the other members.

@@ -28,11 +28,8 @@ fn two_regions(lanes: u16) -> (World, Vec<KvTarget>) {
     let name = world.create(4, "metadata@users", "size=3 location=nl-ams failure_domain=chassis");
     world.done(4, keyspace("hashed", Partitioning::Hash));
     world.done(5, keyspace("ranged", Partitioning::Range));
-    let targets = vec![
-        KvTarget::Cluster(name),
-        KvTarget::Keyspace("hashed".into()),
-        KvTarget::Keyspace("ranged".into()),
-    ];
+    let targets =
+        vec![KvTarget::Cluster(name), KvTarget::Keyspace("hashed".into()), KvTarget::Keyspace("ranged".into())];
     for target in &targets {
         for key in ["a", "h", "p", "z"] {
             world.put(6, target, key, "first").unwrap();
