@@ -29,6 +29,11 @@ const SEGMENTS_MAX: u64 = 1 << 20;
 /// Flag of a batch written only to prove that the batch before it was durable.
 pub(crate) const FLAG_SEAL: u16 = 1;
 
+/// Flag of a batch in a part of its segment that held nothing but zeros before: what is missing of it is zeros.
+pub(crate) const FLAG_FIRST_LIFE: u16 = 2;
+/// What a disk writes whole or not at all, at least.
+pub(crate) const SECTOR_BYTES: usize = 512;
+
 /// What a record does when it is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]

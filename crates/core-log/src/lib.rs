@@ -41,7 +41,7 @@ use batch::BatchWriter;
 use bytes::{Bytes, BytesMut};
 use cluster::ClusterLog;
 use core::time::Duration;
-use format::{align_up, BatchHeader, BATCH_HEADER_BYTES, FLAG_SEAL};
+use format::{align_up, BatchHeader, BATCH_HEADER_BYTES, FLAG_FIRST_LIFE, FLAG_SEAL};
 use ledger::Ledger;
 use tails::Tails;
 
@@ -103,7 +103,8 @@ pub enum LogAction {
     Write { batch: BatchNumber, segment: SegmentId, offset: u64, blocks: Bytes },
     /// Make a segment file of the configured size ready (prewritten or recycled under a new name), then call
     /// `on_segment_ready`, or `on_segment_failed` where there is no room. The file must appear under its
-    /// name whole and durably (rename, then sync of the directory); its contents do not matter.
+    /// name whole and durably (rename, then sync of the directory). A recycled one may hold anything; a new one zeros, for
+    /// by them a torn batch is told from a rotted one.
     Prepare { segment: SegmentId, recycle: Option<SegmentId> },
     /// A file no longer wanted. One that is not there is no failure.
     Remove { segment: SegmentId },
@@ -151,6 +152,9 @@ pub enum Damage {
 pub struct RecoveryReport {
     pub batches: u64,
     pub torn_tail: bool,
+    /// What was cut off as torn: records, and the bytes of their batch.
+    pub cut_records: u64,
+    pub cut_bytes: u64,
     pub damage: Vec<Damage>,
     /// One line a finding, for people.
     pub notes: Vec<String>,
@@ -380,6 +384,7 @@ impl Log {
         let place = self.ledger.segments.place(bytes as u64, number, self.ledger.staging.front());
         self.starved = place.is_none();
         let (segment, offset) = place?;
+        let first_life = self.ledger.segments.is_first_life();
         if plan.is_none() {
             self.ledger.staging.skip_number();
         }
@@ -387,7 +392,7 @@ impl Log {
         let (log_start, log_start_number) = self.ledger.segments.log_start(end);
         let header = BatchHeader {
             version: FORMAT_VERSION,
-            flags: if plan.is_none() { FLAG_SEAL } else { 0 },
+            flags: if plan.is_none() { FLAG_SEAL } else { 0 } | if first_life { FLAG_FIRST_LIFE } else { 0 },
             identity: self.identity,
             segment,
             offset,

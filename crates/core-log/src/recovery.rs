@@ -3,14 +3,18 @@
 //!   whole batch ──▶ replayed
 //!   not whole ── a later batch proves it was durable ──▶ rot: salvaged, what is lost becomes holes
 //!      │  └───── the same batch follows elsewhere ─────▶ was cut off by an earlier recovery, or the segment was full
-//!      └── nothing follows ──▶ torn tail: cut off, the log goes on here
+//!      └── nothing follows ── nothing of the write is missing ──▶ rot: salvaged
+//!                       └──── else ──▶ torn tail: cut off and reported, the log goes on here
 //!
 //! Always: nothing is written; a batch proves the one before it durable because it is handed out only
 //! after it; what rotted is named (entry, state, or every cluster), never dropped in silence.
 //! Not here: single batches (`salvage.rs`), what records mean (`replay.rs`).
 
 use crate::cluster::ClusterLog;
-use crate::format::{record_bytes, BatchHeader, FORMAT_VERSION, NUMBER_END};
+use crate::format::{
+    align_up, place, record_bytes, BatchHeader, RecordHeader, FLAG_FIRST_LIFE, FORMAT_VERSION, NUMBER_END,
+    RECORD_ALIGN, RECORD_HEADER_BYTES, SECTOR_BYTES,
+};
 use crate::ledger::{Ledger, NO_SEQUENCE};
 use crate::replay::{damage_of, Replay};
 use crate::salvage::{find_header, from_echo, from_echo_alone, header_at, read_echo, read_whole, walk, Found};
@@ -30,6 +34,8 @@ use base_types::mutant::{planted, Mutant};
 use bytes::{Bytes, BytesMut};
 use core::ops::Range;
 
+/// A segment that cannot be read at once is read in parts of this size, and only parts that fail block by block.
+const CHUNK_BYTES: usize = 1 << 20;
 /// Images of segments kept while recovering: the one being read and the one looked ahead into.
 const IMAGES_KEPT: usize = 2;
 /// The most findings told one by one.
@@ -111,7 +117,7 @@ impl<'a> Images<'a> {
         let Some(&bytes) = self.sizes.get(&segment) else { return Ok(None) };
         let image = match self.disk.read(crate::SegmentId(segment), 0, bytes as usize) {
             Ok(image) if image.len() as u64 == bytes => image,
-            _ => self.read_by_blocks(segment, bytes as usize)?,
+            _ => self.read_in_parts(segment, bytes as usize)?,
         };
         if self.kept.len() == IMAGES_KEPT {
             self.kept.pop_front();
@@ -121,14 +127,24 @@ impl<'a> Images<'a> {
     }
 
     /// A segment with unreadable sectors: their blocks are taken as zeros, that is, as rotted.
-    fn read_by_blocks(&mut self, segment: u64, bytes: usize) -> Result<Bytes, LogError> {
+    fn read_in_parts(&mut self, segment: u64, bytes: usize) -> Result<Bytes, LogError> {
         let mut image = BytesMut::zeroed(bytes);
         let (mut bad, mut last) = (0, LogError::Io(format!("segment {segment} could not be read")));
-        for at in (0..bytes).step_by(BLOCK_BYTES) {
-            match self.disk.read(crate::SegmentId(segment), at as u64, BLOCK_BYTES) {
-                Ok(block) if block.len() == BLOCK_BYTES => image[at..at + BLOCK_BYTES].copy_from_slice(&block),
-                Ok(_) => bad += 1,
-                Err(error) => (bad, last) = (bad + 1, error),
+        for chunk in (0..bytes).step_by(CHUNK_BYTES) {
+            let end = bytes.min(chunk + CHUNK_BYTES);
+            match self.disk.read(crate::SegmentId(segment), chunk as u64, end - chunk) {
+                Ok(read) if read.len() == end - chunk => {
+                    image[chunk..end].copy_from_slice(&read);
+                    continue;
+                }
+                _ => {}
+            }
+            for at in (chunk..end).step_by(BLOCK_BYTES) {
+                match self.disk.read(crate::SegmentId(segment), at as u64, BLOCK_BYTES) {
+                    Ok(block) if block.len() == BLOCK_BYTES => image[at..at + BLOCK_BYTES].copy_from_slice(&block),
+                    Ok(_) => bad += 1,
+                    Err(error) => (bad, last) = (bad + 1, error),
+                }
             }
         }
         if bad * BLOCK_BYTES == bytes {
@@ -191,6 +207,33 @@ fn fresh(sizes: &BTreeMap<u64, u64>, config: LogConfig, identity: u64) -> Log {
     let mut segments = Segments::new(&config, VecDeque::new(), 0, first, ready);
     sizes.keys().filter(|id| **id >= first + ready as u64).for_each(|id| segments.remove(*id));
     assemble(config, place, segments, BTreeMap::new(), 0)
+}
+
+/// What of a batch does not verify, as ranges of the image.
+fn unverified(image: &Bytes, batch: &BatchHeader) -> Vec<Range<usize>> {
+    let (from, end) = (batch.records_at() as usize, batch.echo_at() as usize);
+    let mut ranges = Vec::new();
+    let mut at = from;
+    while at < end {
+        let place = place(batch.identity, batch.segment, at as u64);
+        let Some(record) = image.get(at..end).and_then(|bytes| RecordHeader::decode(bytes, place)) else {
+            ranges.push(at..end);
+            break;
+        };
+        let payload = at + RECORD_HEADER_BYTES..at + RECORD_HEADER_BYTES + record.payload_bytes();
+        if !image.get(payload.clone()).is_some_and(|bytes| record.payload_is_whole(batch.identity, bytes)) {
+            ranges.push(payload.start..payload.end.min(end));
+        }
+        at += record_bytes(record.payload_bytes());
+    }
+    if read_echo(image, batch).is_none() {
+        ranges.push(end..end + batch.echo_bytes as usize);
+    }
+    if ranges.is_empty() {
+        // Each record verifies and the row of them does not: a mixture of two writes.
+        ranges.push(from..end);
+    }
+    ranges
 }
 
 /// How many files from `first` on are spares of the right size.
@@ -318,7 +361,13 @@ impl<'a> Walker<'a> {
                     self.salvage(here.as_ref(), &next)?;
                     self.go_to(&next);
                 }
-                _ => {
+                next => {
+                    if let (None, Some(last), Some(image)) = (&next, &here, &image) {
+                        if self.is_rot(last, image) {
+                            self.salvage_last(last, image);
+                            continue;
+                        }
+                    }
                     self.end(here);
                     return Ok(());
                 }
@@ -390,6 +439,48 @@ impl<'a> Walker<'a> {
         self.place.chain = next.previous;
     }
 
+    /// Nothing follows a batch that is not whole: whether it was written to its end all the same. A sector that a crash kept from
+    /// the disk holds what stood there before; in a segment's first life that is zeros (docs/formats/log.md).
+    fn is_rot(&self, last: &BatchHeader, image: &Bytes) -> bool {
+        let expected = self.expected == Some(last.number) && self.chain.is_none_or(|chain| chain == last.previous);
+        expected
+            && last.flags & FLAG_FIRST_LIFE != 0
+            && !planted(Mutant::LastRotIsTorn)
+            && unverified(image, last).into_iter().all(|range| {
+                let from = range.start / SECTOR_BYTES * SECTOR_BYTES;
+                let to = align_up(range.end, SECTOR_BYTES).min(image.len());
+                image[from..to].chunks(SECTOR_BYTES).all(|sector| sector.iter().any(|byte| *byte != 0))
+            })
+    }
+
+    /// Gets out of the last batch what is left of it; the log goes on after it, for it was durable.
+    fn salvage_last(&mut self, last: &BatchHeader, image: &Bytes) {
+        self.begin();
+        let first_sequence = self.replay.next_sequence();
+        let (records, skipped) = walk(image, (self.identity, self.segment), last.records_at(), last.echo_at());
+        let whole = records.iter().filter(|found| found.payload.is_some()).count();
+        let what = if skipped { "some records cannot be identified" } else { "all records are identified" };
+        self.images.notes.push(format!(
+            "log segment {}, offset {}: rot in batch {}, the last one, of which every sector was written; {what}, {whole} of {} are whole",
+            self.segment, self.offset, last.number, last.records
+        ));
+        self.unknown |= skipped;
+        self.report.batches += u64::from(!skipped);
+        records.into_iter().for_each(|found| self.replay.apply(found));
+        self.weak.push(first_sequence..self.replay.next_sequence());
+        self.offset += last.total_bytes();
+        self.expected = Some(last.number + 1);
+        self.chain = Some(last.checksum);
+        self.place = LogPlace {
+            identity: self.identity,
+            last: last.number,
+            chain: last.checksum,
+            // No directory: who meets this batch again reads it record by record, as here.
+            directory: vec![0; RECORD_ALIGN],
+            sealed: false,
+        };
+    }
+
     /// Nothing follows: a batch that is not whole here was never acknowledged (or is beyond telling).
     fn end(&mut self, here: Option<BatchHeader>) {
         self.begin();
@@ -400,8 +491,16 @@ impl<'a> Walker<'a> {
             self.place.chain = torn.previous;
         }
         let (segment, offset, number) = (self.segment, self.offset, torn.number);
+        self.report.cut_records += u64::from(torn.records);
+        self.report.cut_bytes += torn.total_bytes();
+        let sure = match torn.flags & FLAG_FIRST_LIFE != 0 {
+            true => "sectors of it are missing, so it was never acknowledged",
+            false => "it was never acknowledged, unless it rotted since it was written (the segment was used before: that cannot be told)",
+        };
         self.images.notes.push(format!(
-            "log segment {segment}, offset {offset}: batch {number} is torn; cut off, it was never acknowledged"
+            "log segment {segment}, offset {offset}: batch {number} is torn; {} records in {} bytes are cut off; {sure}",
+            torn.records,
+            torn.total_bytes()
         ));
         if planted(Mutant::TornIsRot) {
             self.unknown = true;
@@ -507,7 +606,11 @@ impl<'a> Walker<'a> {
             self.report.damage.push(Damage::Unknown { clusters: clusters.keys().copied().collect() });
         }
         self.report.notes = self.images.notes.take();
-        let segments = self.segments(&config, &clusters, next_sequence);
+        let zeros = self.images.get(self.segment).ok().flatten().is_some_and(|image| {
+            image.get(self.offset as usize..).is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+        });
+        let mut segments = self.segments(&config, &clusters, next_sequence);
+        segments.set_first_life(zeros);
         let weak = core::mem::take(&mut self.weak);
         let place = core::mem::replace(
             &mut self.place,

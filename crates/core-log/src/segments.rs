@@ -22,6 +22,8 @@ const PREPARE_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) struct Segment {
     pub id: u64,
     pub bytes: u64,
+    /// Whether it held nothing but zeros where nothing was written yet.
+    pub zeros: bool,
     /// The number of its first batch; 0: not known.
     pub first_batch: u64,
     /// The sequence of its first record; the next segment's is where it ends.
@@ -36,15 +38,29 @@ pub(crate) struct Segment {
 
 impl Segment {
     pub fn new(id: u64, bytes: u64, first_batch: u64, first_sequence: u64) -> Segment {
-        Segment { id, bytes, first_batch, first_sequence, live: 0, last_kill: 0, clusters: BTreeSet::new() }
+        Segment {
+            id,
+            bytes,
+            zeros: false,
+            first_batch,
+            first_sequence,
+            live: 0,
+            last_kill: 0,
+            clusters: BTreeSet::new(),
+        }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spare {
     Wanted,
-    Preparing { recycle: Option<u64> },
-    Ready,
+    Preparing {
+        recycle: Option<u64>,
+    },
+    /// Whether it holds nothing but zeros.
+    Ready {
+        zeros: bool,
+    },
 }
 
 /// All segments of a log.
@@ -70,7 +86,7 @@ impl Segments {
         Segments {
             in_use,
             head,
-            spares: (next..next + ready as u64).map(|id| (id, Spare::Ready)).collect(),
+            spares: (next..next + ready as u64).map(|id| (id, Spare::Ready { zeros: false })).collect(),
             next_id: next + ready as u64,
             retired: Vec::new(),
             removals: Vec::new(),
@@ -87,7 +103,7 @@ impl Segments {
     }
 
     pub fn spares_ready(&self) -> usize {
-        self.spares.values().filter(|spare| **spare == Spare::Ready).count()
+        self.spares.values().filter(|spare| matches!(spare, Spare::Ready { .. })).count()
     }
 
     /// The oldest segment, unless it is the active one.
@@ -125,18 +141,26 @@ impl Segments {
             }
         }
         let (id, spare) = self.spares.first_key_value().map(|(id, spare)| (*id, *spare))?;
-        if spare != Spare::Ready {
-            return None;
-        }
+        let Spare::Ready { zeros } = spare else { return None };
         assert!(
             bytes <= self.segment_bytes,
             "a batch of {bytes} bytes does not fit a segment of {}",
             self.segment_bytes
         );
         self.spares.remove(&id);
-        self.in_use.push_back(Segment::new(id, self.segment_bytes, number, first_sequence));
+        self.in_use.push_back(Segment { zeros, ..Segment::new(id, self.segment_bytes, number, first_sequence) });
         self.head = 0;
         Some((id, 0))
+    }
+
+    /// Whether what is left of the active segment holds zeros.
+    pub fn set_first_life(&mut self, zeros: bool) {
+        self.in_use.back_mut().into_iter().for_each(|active| active.zeros = zeros);
+    }
+
+    /// Whether the place that `place` gave out holds zeros.
+    pub fn is_first_life(&self) -> bool {
+        self.in_use.back().is_some_and(|active| active.zeros)
     }
 
     /// Takes the place that `place` gave out.
@@ -199,7 +223,7 @@ impl Segments {
 
     pub fn on_ready(&mut self, id: u64) {
         if let Some(spare) = self.spares.get_mut(&id) {
-            *spare = Spare::Ready;
+            *spare = Spare::Ready { zeros: matches!(spare, Spare::Preparing { recycle: None }) };
             self.prepare_failed = false;
         }
     }

@@ -221,3 +221,88 @@ fn a_lost_segment_file_is_not_passed_over() {
     idle(&mut disk, &mut log);
     assert_eq!(open(&mut disk).1.damage, vec![]);
 }
+
+/// Three batches, the last not followed by anything.
+fn unsealed() -> TestDisk {
+    let mut disk = TestDisk::new(config().segment_bytes);
+    let (mut log, _) = open(&mut disk);
+    log.append(A, &[entry(1, 1, &[1; 1500])]);
+    disk.drive(&mut log, Tick(0));
+    log.append(B, &[entry(1, 4, &[2; 1500])]);
+    disk.drive(&mut log, Tick(0));
+    log.append(A, &[entry(2, 2, &[3; 1500])]);
+    log.put_state(A, 9, Bytes::from_static(b"vote"));
+    disk.drive(&mut log, Tick(0));
+    assert_eq!(log.synced(), BatchNumber(3));
+    disk
+}
+
+#[test]
+pub fn rot_of_the_last_batch_is_no_torn_tail() {
+    for bit in 0..8 {
+        let mut disk = unsealed();
+        disk.rot(FIRST, 2 * BLOCK + 104 + 56 + 700, bit);
+        let (mut log, report) = open(&mut disk);
+        assert_eq!((&report.damage[..], report.torn_tail), (&[lost(A, 2, 2)][..], false), "{:?}", report.notes);
+        assert!(report.notes[0].contains("log segment 1, offset 8192: rot in batch 3, the last one"));
+        assert_eq!((log.synced(), log.state(A, 9).unwrap()), (BatchNumber(3), Bytes::from_static(b"vote")));
+        // What is written next may be torn: the batch is read again as it was.
+        log.append(B, &[entry(2, 4, &[4; 3000])]);
+        log.poll(Tick(0)).into_iter().for_each(|action| disk.start(action));
+        let mut calls = 0;
+        disk.crash(&mut |_| {
+            calls += 1;
+            // A subset: the first sector alone.
+            if calls == 1 {
+                2
+            } else {
+                u64::from(calls != 2)
+            }
+        });
+        let (mut log, report) = open(&mut disk);
+        assert_eq!((&report.damage[..], report.torn_tail), (&[lost(A, 2, 2)][..], true), "{:?}", report.notes);
+        assert_eq!(log.state(A, 9).unwrap(), "vote");
+        assert!(log.fill(A, entry(2, 2, &[3; 1500])));
+        idle(&mut disk, &mut log);
+        let (log, report) = open(&mut disk);
+        assert_eq!((report.damage, report.torn_tail, log.last_index(B).0), (vec![], false, 1));
+        assert_eq!(log.entry(A, LogIndex(2)), Some(entry(2, 2, &[3; 1500])));
+    }
+}
+
+#[test]
+fn a_rotted_record_header_in_the_last_batch_leaves_nobody_sound() {
+    let mut disk = unsealed();
+    disk.rot(FIRST, 2 * BLOCK + 104 + 8, 1);
+    let (_, report) = open(&mut disk);
+    assert!(!report.torn_tail);
+    assert!(matches!(&report.damage[..], [Damage::Unknown { clusters }] if *clusters == [A, B]), "{report:?}");
+}
+
+#[test]
+fn what_is_cut_from_a_used_segment_is_reported_with_the_doubt() {
+    let mut disk = unsealed();
+    // A life of the segment that nobody remembers: what stood behind the batches is not known.
+    let (mut log, _) = open(&mut disk);
+    log.append(B, &(2..=30).map(|index| entry(index, 4, &[5; 3000])).collect::<Vec<_>>());
+    disk.drive(&mut log, Tick(0));
+    let segments = disk.files();
+    let (mut log, _) = open(&mut disk);
+    log.append(B, &[entry(31, 4, &[6; 1500])]);
+    disk.drive(&mut log, Tick(0));
+    // Until a batch stands in a segment that was ready before the restart.
+    let mut index = 31;
+    while disk.files().last() == segments.last() {
+        index += 1;
+        log.append(B, &[entry(index, 4, &[7; 3000])]);
+        disk.drive(&mut log, Tick(0));
+    }
+    let last = *segments.last().unwrap();
+    assert_eq!(disk.written(last), BLOCK);
+    disk.rot(last, 104 + 56 + 700, 3);
+    let (log, report) = open(&mut disk);
+    assert!(report.torn_tail && report.damage.is_empty(), "{report:?}");
+    assert_eq!((report.cut_records, report.cut_bytes, log.last_index(B).0), (1, BLOCK, index - 1));
+    assert!(report.notes[0].contains("1 records in 4096 bytes are cut off"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("that cannot be told"), "{:?}", report.notes);
+}

@@ -262,7 +262,7 @@ fn a_crash_after_every_action_loses_nothing_acknowledged() {
 
 #[test]
 fn one_rotted_sector_never_loses_a_state_and_names_every_entry_it_takes() {
-    let mut holes = 0;
+    let (mut holes, mut unknown) = (0, 0);
     for seed in 0..250 {
         let mut world = World::new(seed);
         world.trace = format!("rot seed {seed}");
@@ -279,6 +279,14 @@ fn one_rotted_sector_never_loses_a_state_and_names_every_entry_it_takes() {
         let before_seal = world.log.synced().0.saturating_sub(1);
         let mut report = world.reopen_at(before_seal);
         world.trace += &format!(" {file:?} {at}");
+        // Record headers of the last batch have no second copy yet: then everybody is named, and nothing cut in silence.
+        if let [Damage::Unknown { clusters }] = &report.damage[..] {
+            assert!(report.notes[0].contains("the last one"), "{}: {report:?}", world.trace);
+            let known: Vec<ClusterId> = world.model.0.keys().map(|id| ClusterId(*id)).collect();
+            assert_eq!(*clusters, known, "{}", world.trace);
+            unknown += 1;
+            continue;
+        }
         let named = report.damage.iter().all(|damage| matches!(damage, Damage::Entry { term: Some(_), .. }));
         assert!(named, "{}: {:?}", world.trace, report);
         world.check(&report);
@@ -302,6 +310,7 @@ fn one_rotted_sector_never_loses_a_state_and_names_every_entry_it_takes() {
         assert_eq!(again.damage, []);
         world.check(&again);
     }
+    assert!(unknown < 10, "{unknown}");
     assert!(holes > 20, "the test rotted nothing that mattered: {holes}");
 }
 
