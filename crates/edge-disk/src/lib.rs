@@ -31,7 +31,7 @@ use std::sync::mpsc::{sync_channel, SyncSender, TrySendError};
 /// Actions that may wait for a thread. The log has one write and a few segments out, so a full queue is a bug.
 const ACTIONS_QUEUED_MAX: usize = 1024;
 /// A segment larger than this is not one of ours.
-const READ_BYTES_MAX: usize = 64 << 20;
+const READ_BYTES_MAX: u64 = core_log::SEGMENT_BYTES_MAX;
 
 /// A segment's file name.
 pub fn segment_path(directory: &Path, segment: SegmentId) -> PathBuf {
@@ -68,6 +68,7 @@ impl LogDisk for LogDirectory {
             // A write of the process before us may have ended without its sync.
             let file = File::open(entry.path()).map_err(|error| self.io("open", error))?;
             file.sync_all().map_err(|error| self.io("sync", error))?;
+            drop_cached(&file).map_err(|error| self.io("dropping cached pages", error))?;
             let bytes = file.metadata().map_err(|error| self.io("size", error))?.len();
             found.push((SegmentId(number), bytes));
         }
@@ -77,7 +78,7 @@ impl LogDisk for LogDirectory {
     }
 
     fn read(&mut self, segment: SegmentId, offset: u64, bytes: usize) -> Result<Bytes, LogError> {
-        if bytes > READ_BYTES_MAX {
+        if bytes as u64 > READ_BYTES_MAX {
             return Err(LogError::Io(format!("a read of {bytes} bytes is beyond {READ_BYTES_MAX}")));
         }
         if !self.files.contains_key(&segment) {
@@ -99,6 +100,18 @@ impl LogDisk for LogDirectory {
             }
         }
         Ok(Bytes::from(out))
+    }
+}
+
+/// Recovery reads what is on the disk, not what a page cache says. Where O_DIRECT is refused, a write that failed leaves pages
+/// behind that are marked clean and never reached the disk (ATC'20); the process has ended since, the pages have not. Those
+/// that a file system keeps all the same (tmpfs has nothing else) are no disk's.
+fn drop_cached(file: &File) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: a call on a descriptor we own; it has no memory effects.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 | libc::ENOSYS | libc::EINVAL => Ok(()),
+        error => Err(std::io::Error::from_raw_os_error(error)),
     }
 }
 

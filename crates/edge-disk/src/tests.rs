@@ -55,6 +55,17 @@ fn a_segment_of_no_whole_blocks_is_made_through_the_page_cache() {
     assert_eq!(disk.read(SegmentId(1), 0, odd as usize).unwrap(), vec![0; odd as usize]);
 }
 
+/// Recovery asks for a segment as a whole.
+#[test]
+fn a_segment_above_64_mib_is_read_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let bytes = (64 << 20) + 4096;
+    File::create(segment_path(home.path(), SegmentId(1))).unwrap().set_len(bytes).unwrap();
+    let mut disk = LogDirectory::new(home.path());
+    assert_eq!(disk.segments().unwrap(), [(SegmentId(1), bytes)]);
+    assert_eq!(disk.read(SegmentId(1), 0, bytes as usize).unwrap().len() as u64, bytes);
+}
+
 #[test]
 fn a_failed_write_is_final() {
     let home = tempfile::tempdir().unwrap();

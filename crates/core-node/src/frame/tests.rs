@@ -254,3 +254,12 @@ fn damage_never_panics() {
         let _ = decode(Bytes::from(bytes));
     }
 }
+
+#[test]
+fn the_formats_page_names_this_version() {
+    let page = include_str!("../../../../docs/formats/frames.md");
+    assert!(
+        page.contains(&format!("│ u8 = {FRAME_VERSION} │"))
+            && page.contains(&format!("(`FRAME_VERSION`, {FRAME_VERSION})"))
+    );
+}

@@ -311,7 +311,7 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("replace_after_ms", tuning.replace_after_ms, 0, 30 * 24 * 3_600_000),
         ("scrub_bytes_per_second", tuning.scrub_bytes_per_second, 0, 1 << 34),
         ("scrub_round_ms", tuning.scrub_round_ms, 1_000, 30 * 24 * 3_600_000),
-        ("log_segment_bytes", tuning.log_segment_bytes, 8 << 20, 1 << 34),
+        ("log_segment_bytes", tuning.log_segment_bytes, 8 << 20, core_log::SEGMENT_BYTES_MAX),
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
         ("log_stall_ms", tuning.log_stall_ms, 100, 600_000),
         ("log_stall_elections", u64::from(tuning.log_stall_elections), 0, 1_000),

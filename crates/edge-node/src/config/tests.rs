@@ -98,6 +98,7 @@ fn each_mistake_is_named_with_line_and_remedy() {
         ("[region]", "[engine]\ndefault = \"btrieve\"\n[region]", "~/node.toml: line 17: engine.default is \"btrieve\"; use one of <engines>"),
         ("[region]", "[limits]\nbody_bytes_max = 1\n[region]", "~/node.toml: line 17: body_bytes_max is 1; use 1024 to 67108864"),
         ("[region]", "[tuning]\nlog_segment_bytes = 8388609\n[region]", "~/node.toml: line 17: log_segment_bytes is 8388609; use a multiple of 4096"),
+        ("[region]", "[tuning]\nlog_segment_bytes = 2147483648\n[region]", "~/node.toml: line 17: log_segment_bytes is 2147483648; use 8388608 to 1073741824"),
     ];
     for (from, to, expected) in cases {
         assert!(GOOD.contains(from), "{from}");
