@@ -58,6 +58,7 @@ fn config(node: u64) -> LaneConfig {
         disk: DiskId(node),
         lane: LaneId(0),
         log_identity: node,
+        log_reached: 0,
         seed: node,
         tick_ms: 30,
         heartbeat_ticks: 3,

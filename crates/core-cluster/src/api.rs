@@ -394,6 +394,8 @@ pub struct LaneConfig {
     pub lane: base_types::LaneId,
     /// What the log's checksums cover: a hash of world, disk and lane.
     pub log_identity: u64,
+    /// The batch that the log is known to have reached, by a mark kept outside its files. 0: it may be new.
+    pub log_reached: u64,
     pub seed: u64,
     pub tick_ms: u64,
     pub heartbeat_ticks: usize,
@@ -502,6 +504,9 @@ pub struct LaneStatistics {
     pub log_segments: u64,
     pub log_batches: u64,
     pub log_bytes: u64,
+    /// What the last start cut off the log's end as torn.
+    pub log_cut_records: u64,
+    pub log_cut_bytes: u64,
     pub proposals: u64,
     pub entries_applied: u64,
     pub commands_applied: u64,

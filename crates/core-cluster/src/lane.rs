@@ -361,6 +361,10 @@ impl Lane {
         let sender = message.from();
         let votes = matches!(message.kind(), MessageKind::RequestVote | MessageKind::RequestPreVote);
         if votes {
+            // It knows no term, no vote and no entry of its cluster until a snapshot has told it.
+            if replica.blank && !planted(Mutant::BlankReplicaVotes) {
+                return;
+            }
             if replica.is_stranger(sender) {
                 // It was removed and has not noticed; its elections would disturb for ever.
                 return replica.send(shared, from, &Payload::Removed { replica: sender });

@@ -46,6 +46,7 @@ mod writes;
 pub use entry::COMMANDS_PER_ENTRY_MAX;
 pub use lane::{Lane, LaneError};
 pub use meta::FIRST_INDEX;
+pub use tombstones::begin_log;
 pub use wire::fuzz_decode;
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::wire::Payload;
 use base_types::codec::Encode;
 use base_types::{ClusterId, Generation, NodeId, ReplicaId};
 use bytes::Bytes;
+use core_backends::reference::CLUSTER_ID_FIRST;
 use core_raft::{HardState, MessageKind, STATE_HARD};
 use std::collections::BTreeMap;
 
@@ -105,6 +106,13 @@ impl Lane {
         self.tombstones.bury(cluster, replica, log.state_bytes_max());
         log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
         log.forget(cluster);
+    }
+
+    /// Nobody can say whose records rotted: a first replica is made here of no cluster that may have had one.
+    pub(crate) fn bury_unknown(&mut self, clusters: &[ClusterId]) {
+        let known = clusters.iter().map(|cluster| cluster.0).max().unwrap_or(0);
+        self.tombstones.raise_floor(known.max(CLUSTER_ID_FIRST - 1));
+        self.shared.log.borrow_mut().put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
     }
 
     /// The list of the destroyed itself rotted: everything up to the highest id ever seen here counts as destroyed.

@@ -3,6 +3,7 @@
 //! Always: what is forgotten for want of room counts as destroyed all the same, by its id (`floor`).
 //! Not here: records that were lost (lost.rs).
 
+use crate::meta::STATE_TOMBSTONES;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{ClusterId, ReplicaId};
 use std::collections::BTreeMap;
@@ -18,6 +19,11 @@ const TOMBSTONE_BYTES_MAX: usize = 20;
 pub(crate) struct Tombstones {
     floor: u64,
     pub(crate) ids: BTreeMap<ClusterId, ReplicaId>,
+}
+
+/// The first record of a lane's log: that nothing was destroyed here yet. From then on the log is one that has begun.
+pub fn begin_log(log: &mut core_log::Log) {
+    log.put_state(ClusterId(0), STATE_TOMBSTONES, Tombstones::default().to_bytes());
 }
 
 impl Encode for Tombstones {

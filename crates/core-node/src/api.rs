@@ -16,6 +16,8 @@ pub struct NodeConfig {
     pub world: String,
     pub node: NodeId,
     pub disk: DiskId,
+    /// The batch that this lane's log is known to have reached, by a mark kept outside its files. 0: it may be new.
+    pub log_reached: u64,
     pub boot: BootId,
     pub lane: LaneId,
     pub lane_count: u16,

@@ -219,6 +219,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         disk: config.disk,
         lane: config.lane,
         log_identity: crate::api::log_identity(&config.world, config.disk, config.lane),
+        log_reached: config.log_reached,
         seed: config.seed ^ u64::from(config.lane.0).rotate_left(32) ^ 0x5eed,
         tick_ms: config.tuning.tick_ms,
         heartbeat_ticks: config.tuning.heartbeat_ticks,

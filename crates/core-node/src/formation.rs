@@ -241,10 +241,14 @@ impl Director {
 
 /// The document, if the members are still the first ones.
 fn document_of(zero: &LevelZero, members: &[Member]) -> Option<FormationDocument> {
+    is_original(zero, members).then(|| FormationDocument { cluster: zero.cluster, members: members.to_vec() })
+}
+
+/// Whether the members are those that the cluster was formed with.
+pub fn is_original(zero: &LevelZero, members: &[Member]) -> bool {
     let first =
         |member: &Member| member.replica.0 == member.node.0 && !member.learner && zero.members.contains(&member.node);
-    let unchanged = members.len() == zero.members.len() && members.iter().all(first);
-    unchanged.then(|| FormationDocument { cluster: zero.cluster, members: members.to_vec() })
+    members.len() == zero.members.len() && members.iter().all(first)
 }
 
 /// Formed, with nothing to tell.

@@ -5,6 +5,9 @@
 //!   UnknownCluster{disk} ─┴▶ leader: ReplaceDisk (until done) ─▶ its messages meet nothing
 //!        ─▶ UnknownCluster{disk} ─▶ leader: CreateReplica (blank, new replica id) ─▶ snapshot
 //!
+//! A voter that says twice, `FORGOT_AFTER` apart, that it holds nothing on the disk it had, has forgotten what it promised
+//! (or was never made): it is replaced by a new replica, and never made anew under its own id.
+//!
 //! Always: a node makes a replica only on the disk the order names; a leader orders only what its
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
@@ -29,6 +32,12 @@ use std::sync::Arc;
 
 /// The least time between two orders (or questions) about one member of one cluster.
 const TELL_EVERY: Duration = Duration::from_millis(500);
+/// How long a voter must have said that it holds nothing: an order that makes it may be under way.
+const FORGOT_AFTER: Duration = Duration::from_secs(3);
+/// The same for a first member of a level 0 cluster: it forms by itself as soon as it has asked.
+const UNFORMED_AFTER: Duration = Duration::from_secs(15);
+/// What it said longer ago than this was of another time.
+const FORGOT_STALE: Duration = Duration::from_secs(30);
 /// The first pause before a replacement is tried again; doubled up to `REPLACE_PAUSE_MAX`.
 const REPLACE_PAUSE: Duration = Duration::from_millis(500);
 const REPLACE_PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -55,6 +64,14 @@ struct Replacement {
     out: bool,
 }
 
+/// A voter that said that it holds nothing: from when on this counts, and when it last said so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Forgot {
+    replica: ReplicaId,
+    due: Tick,
+    last: Tick,
+}
+
 /// What there is to do.
 #[derive(Debug, Default)]
 pub struct Recruits {
@@ -62,6 +79,8 @@ pub struct Recruits {
     recheck: bool,
     replacements: BTreeMap<(ClusterId, NodeId), Replacement>,
     told: BTreeMap<(ClusterId, NodeId), Tick>,
+    /// Voters that say they hold nothing.
+    forgot: BTreeMap<(ClusterId, NodeId), Forgot>,
     gone: BTreeMap<ClusterId, ReplicaId>,
     /// The members as last noticed, of every cluster here.
     seen: BTreeMap<ClusterId, Arc<[Member]>>,
@@ -83,12 +102,35 @@ impl Recruits {
         let out = self.replacements.values().filter(|replacement| replacement.out).count();
         sizes.passing("replacements under way, a core", out, REPLACEMENTS_OUT_MAX);
         sizes.lasting("strangers told to go, a core", self.told.len(), TOLD_MAX);
+        sizes.lasting("voters that hold nothing, a core", self.forgot.len(), TOLD_MAX);
         sizes.lasting("replicas gone, a core", self.gone.len(), GONE_MAX);
     }
 
     /// Whether this replica (or an earlier one) of the cluster was removed here in this life of the process.
     pub fn is_gone(&self, cluster: ClusterId, replica: ReplicaId) -> bool {
         self.gone.get(&cluster).is_some_and(|gone| replica <= *gone)
+    }
+
+    /// A voter says that it holds nothing: whether it has said so for long enough.
+    fn note_forgot(&mut self, now: Tick, cluster: ClusterId, member: &Member, after: Duration) -> bool {
+        let key = (cluster, member.node);
+        if !self.forgot.contains_key(&key) && self.forgot.len() >= TOLD_MAX {
+            self.forgot.pop_first();
+        }
+        let new = Forgot { replica: member.replica, due: now + after, last: now };
+        let known = self.forgot.entry(key).or_insert(new);
+        if known.replica != member.replica || now.since(known.last) > FORGOT_STALE {
+            *known = new;
+        }
+        known.last = now;
+        now >= known.due
+    }
+
+    /// Whether this member is known to hold nothing.
+    fn has_forgotten(&self, now: Tick, cluster: ClusterId, member: &Member) -> bool {
+        self.forgot.get(&(cluster, member.node)).is_some_and(|known| {
+            known.replica == member.replica && known.last >= known.due && now.since(known.last) <= FORGOT_STALE
+        })
     }
 
     /// The members of every cluster here, as last noticed.
@@ -323,27 +365,39 @@ impl Director {
             .collect();
         for (cluster, node) in due {
             match self.replacement_wanted(turn, cluster, node) {
-                Some((view, disk)) => self.start_replacement(turn, view, node, disk),
+                Some((view, command)) => self.start_replacement(turn, view, node, command),
                 None => {
                     self.recruits.replacements.remove(&(cluster, node));
+                    self.recruits.forgot.remove(&(cluster, node));
                 }
             }
         }
     }
 
-    /// Whether the cluster is (still) led here with this node as a member on a disk it no longer has.
-    fn replacement_wanted(&self, turn: &Turn<'_>, cluster: ClusterId, node: NodeId) -> Option<(ReplicaView, DiskId)> {
+    /// Whether the cluster is (still) led here with this node as a member on a disk it no longer has, or as a voter that
+    /// has forgotten; and what its leader is to do.
+    fn replacement_wanted(
+        &self,
+        turn: &Turn<'_>,
+        cluster: ClusterId,
+        node: NodeId,
+    ) -> Option<(ReplicaView, AdminCommand)> {
         let view = turn.lane.view(cluster).filter(|view| view.is_leader)?;
         let disk = self.disk_of(node)?;
-        let lost = view.members.iter().any(|member| member.node == node && member.disk != disk);
-        lost.then_some((view, disk))
+        let member = view.members.iter().find(|member| member.node == node)?;
+        let command = match member.disk != disk {
+            true => AdminCommand::ReplaceDisk { node, disk },
+            false if member.learner || !self.recruits.has_forgotten(turn.now, cluster, member) => return None,
+            false => AdminCommand::RenewMember { node, replica: member.replica },
+        };
+        Some((view, command))
     }
 
-    fn start_replacement(&mut self, turn: &mut Turn<'_>, view: ReplicaView, node: NodeId, disk: DiskId) {
+    fn start_replacement(&mut self, turn: &mut Turn<'_>, view: ReplicaView, node: NodeId, command: AdminCommand) {
         if let Some(replacement) = self.recruits.replacements.get_mut(&(view.cluster, node)) {
             replacement.out = true;
         }
-        let kind = LocalKind::Admin(AdminCommand::ReplaceDisk { node, disk });
+        let kind = LocalKind::Admin(command);
         let owner = Owner::Replace { cluster: view.cluster, node };
         self.know_own(&view);
         let operation = Operation::new(owner, Arc::new(view.name), kind, turn.now, turn.now + REPLACE_TIMEOUT);
@@ -413,6 +467,9 @@ impl Director {
             // Else the map will tell soon; a report that was long under way must not undo a newer disk.
             return;
         }
+        if !member.learner && !planted(Mutant::VoterMadeBlank) {
+            return self.on_voter_forgot(turn, &view, &member);
+        }
         let last = self.recruits.told.get(&(cluster, from)).copied();
         if last.is_some_and(|last| turn.now.since(last) < TELL_EVERY) {
             return;
@@ -428,10 +485,32 @@ impl Director {
         self.start_operation(turn, operation);
     }
 
+    /// A voter holds nothing on the disk it had. A member of a level 0 cluster may be about to form; any other may be
+    /// about to be made: only who says so for long is replaced.
+    fn on_voter_forgot(&mut self, turn: &mut Turn<'_>, view: &ReplicaView, member: &Member) {
+        let cluster = view.cluster;
+        let forms = self.level_zero_of(cluster).is_some_and(|zero| crate::formation::is_original(zero, &view.members));
+        let after = if forms { UNFORMED_AFTER } else { FORGOT_AFTER };
+        if !self.recruits.note_forgot(turn.now, cluster, member, after) {
+            return;
+        }
+        if !self.recruits.replacements.contains_key(&(cluster, member.node)) {
+            let text = format!(
+                "node {} holds nothing of cluster {} on the disk it votes with (replica {}): it is replaced by a new replica",
+                member.node, view.name, member.replica
+            );
+            turn.note(crate::api::NoteLevel::Warning, text);
+        }
+        self.want_replacement(turn.now, cluster, member.node);
+    }
+
     /// The leader's own description: what the member must be told.
     pub fn on_heal_description(&mut self, turn: &mut Turn<'_>, node: NodeId, result: CallResult) {
         let Ok(CallReply::Described(description)) = result else { return };
         let Some((member, _)) = description.members.iter().find(|(member, _)| member.node == node) else { return };
+        if !member.learner && !planted(Mutant::VoterMadeBlank) && !planted(Mutant::ReplicaIdReused) {
+            return;
+        }
         // As with the removal of a member (`on_members_noticed`): only what is durable here. The node may hold an earlier
         // replica that is whole and gives way to this one, and that one's vote is needed while the change may be forgotten.
         let seen = self.recruits.seen.get(&description.cluster);

@@ -22,6 +22,7 @@ mod decommission;
 mod engines;
 mod healing;
 mod health;
+mod lost_logs;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -35,6 +36,8 @@ struct Lane {
     core: Option<Core>,
     engine: Arc<MemoryEngine>,
     disk: TestDisk,
+    /// The mark that a host keeps outside the log.
+    reached: u64,
     inbox: Vec<Event>,
 }
 
@@ -152,6 +155,7 @@ impl World {
             core: None,
             engine: Arc::new(MemoryEngine::new()),
             disk: TestDisk::new(SEGMENT_BYTES),
+            reached: 0,
             inbox: Vec::new(),
         };
         node.lanes = (0..lanes).map(blank).collect();
@@ -164,6 +168,7 @@ impl World {
             world: "test".into(),
             node: NodeId(id),
             disk: node.disk,
+            log_reached: node.lanes[usize::from(lane)].reached,
             boot: BootId(node.boot),
             lane: LaneId(lane),
             lane_count: node.lanes.len() as u16,
@@ -182,13 +187,20 @@ impl World {
     }
 
     fn start(&mut self, id: u64) {
+        self.try_start(id).unwrap_or_else(|reason| panic!("node {id} does not start: {reason}"));
+    }
+
+    /// The error says why it refuses.
+    fn try_start(&mut self, id: u64) -> Result<(), String> {
         let now = self.now;
         self.nodes.get_mut(&NodeId(id)).unwrap().boot += 1 + id * 100;
         for lane in 0..self.nodes[&NodeId(id)].lanes.len() {
             let config = self.config(id, lane as u16);
             let slot = &mut self.nodes.get_mut(&NodeId(id)).unwrap().lanes[lane];
             let engines: Vec<Arc<dyn Engine>> = vec![slot.engine.clone()];
-            let (core, effects) = Core::open(config, engines, &mut slot.disk, now).unwrap();
+            let (core, effects) =
+                Core::open(config, engines, &mut slot.disk, now).map_err(|error| error.to_string())?;
+            slot.reached = slot.reached.max(core.lane().durable_batch().0);
             slot.core = Some(core);
             self.carry_out(NodeId(id), LaneId(lane as u16), effects);
         }
@@ -199,6 +211,7 @@ impl World {
                 self.tell_all(NodeId(id), || Event::PeerUp { node: other });
             }
         }
+        Ok(())
     }
 
     fn is_running(&self, id: u64) -> bool {
@@ -267,7 +280,10 @@ impl World {
         let mut events: Vec<Event> = Vec::new();
         while let Some(event) = if stalled { None } else { slot.disk.finish() } {
             events.push(match event {
-                DiskEvent::Written(batch) => Event::LogWritten { batch },
+                DiskEvent::Written(batch) => {
+                    slot.reached = slot.reached.max(1);
+                    Event::LogWritten { batch }
+                }
                 DiskEvent::Ready(segment) => Event::LogSegmentReady { segment },
                 DiskEvent::NoRoom(segment) => Event::LogSegmentFailed { segment },
                 DiskEvent::Failed => Event::LogFailed { message: "test".into() },

@@ -34,6 +34,10 @@ impl Machine for Core {
         Core::next_wake(self)
     }
 
+    fn durable_batch(&self) -> u64 {
+        self.lane().durable_batch().0
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         let metrics = self.metrics();
         counters::lane_counters(&metrics.lane, out);

@@ -16,6 +16,8 @@ pub fn lane_counters(numbers: &LaneStatistics, out: &mut Vec<Counter>) {
         gauge("log_segments", "log segments in use", numbers.log_segments),
         count("log_batches", "batches written to the log", numbers.log_batches),
         count("log_bytes", "bytes written to the log", numbers.log_bytes),
+        gauge("log_cut_records", "records that the last start cut off the log's end as torn", numbers.log_cut_records),
+        gauge("log_cut_bytes", "bytes that the last start cut off the log's end as torn", numbers.log_cut_bytes),
         count("proposals", "entries proposed here", numbers.proposals),
         count("entries_applied", "entries applied", numbers.entries_applied),
         count("commands_applied", "commands applied", numbers.commands_applied),

@@ -1,7 +1,7 @@
 //! The data directory: whose it is, who has it open, and how it is laid out.
 //!
 //! ```text
-//! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2}
+//! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2,"logs":[17,12]}
 //! <data>/hive-node.lock      held (flock) by the process that has it open
 //! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
 //! <data>/lane-<n>/log/reserve        a prewritten segment for the day the disk is full
@@ -10,16 +10,24 @@
 //!
 //! Always: a directory of another world, another node or another format is refused and left as it is;
 //! the disk id is drawn when the directory is made and lost with it, so that a node that lost its disk
-//! is known by its new one. Names become durable (directory synced) before anything relies on them.
-//! Not here: what the log and the engines keep in their files.
+//! is known by its new one. Each lane's log is begun when the directory is made, and a lane whose log is gone is refused:
+//! it would vote without its memory. Names become durable (directory synced) before anything relies on them.
+//! Not here: what the log and the engines keep in their files; what belongs together: docs/formats/data-directory.md.
+
+mod logs;
+
+#[cfg(feature = "engine-object")]
+pub(crate) use logs::write_out;
 
 use crate::chance;
-use base_types::{DiskId, NodeId};
+use base_types::{DiskId, LaneId, NodeId};
+use core_node::api::log_identity;
 pub use edge_disk::files::make_directory;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// The format this build writes and the only one it reads: it stands for all that lies in the directory, the rows of
 /// backends included, which carry no number of their own. Before 2, shards of buckets had other records and puts
@@ -37,6 +45,12 @@ pub enum DataError {
     InUse { path: String },
     #[error("data directory {path} is not empty and has no hive-node.json; name an empty directory or a node's own")]
     Foreign { path: String },
+    #[error("data directory {path} has lanes and no hive-node.json, which says whose they are; put that very file back, or move the directory away and let the node come back with an empty one")]
+    IdentityGone { path: String },
+    #[error("data directory {path}: {file} {found}, but hive-node.json says that the log there has begun; mount or put back the log that was there. If it is lost, move the whole data directory away and start the node with an empty one: the other members fill it again. Without its log a node has forgotten its votes")]
+    LogGone { path: String, file: String, found: String },
+    #[error("data directory {path} holds {file}, but hive-node.json names {lanes} lanes; put the hive-node.json of this directory back, or move away what is not this node's")]
+    SurplusLane { path: String, file: String, lanes: u16 },
     #[error("data directory {path} has a damaged hive-node.json ({reason}); restore it from a backup, or move the directory away and let the node come back blank")]
     Damaged { path: String, reason: String },
     #[error("data directory {path} has format {found}, this build knows up to {FORMAT}; start a newer build")]
@@ -50,13 +64,23 @@ pub enum DataError {
 }
 
 /// The marker file. Unknown fields are let through: only `format` says whether we may read it.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, Debug)]
 struct Marker {
     format: u32,
     world: String,
     node: u64,
     disk: u64,
     lanes: u16,
+    /// The batch that each lane's log had reached when it last started; empty: the logs have not all begun, and nothing
+    /// has run here. Absent in directories made before this was written down: there the logs have begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    logs: Option<Vec<u64>>,
+}
+
+impl Marker {
+    fn is_being_made(&self) -> bool {
+        self.logs.as_ref().is_some_and(Vec::is_empty)
+    }
 }
 
 /// An open data directory; the lock lives as long as this.
@@ -67,6 +91,7 @@ pub struct DataDirectory {
     pub lanes: u16,
     /// Made just now: this node remembers nothing.
     pub fresh: bool,
+    marker: Mutex<Marker>,
     _lock: File,
 }
 
@@ -77,27 +102,56 @@ impl DataDirectory {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
         // Looked at before the lock file is made, so that a refused directory stays untouched.
         let marker = read_marker(path)?;
-        if let Some(marker) = &marker {
-            accept(path, marker, world, node)?;
-        } else if has_foreign_files(path).map_err(io)? {
-            return Err(DataError::Foreign { path: path.display().to_string() });
+        match &marker {
+            Some(marker) => {
+                accept(path, marker, world, node)?;
+                logs::check_lanes(path, marker.lanes)?;
+                match marker.is_being_made() {
+                    true => logs::check_unused(path, marker.lanes)?,
+                    false => logs::check_begun(path, marker.lanes)?,
+                }
+            }
+            None => check_empty(path)?,
         }
         let lock = lock(path)?;
+        if marker.is_none() && read_marker(path)?.is_some() {
+            // Whoever held the lock meanwhile has made it.
+            return Err(DataError::InUse { path: path.display().to_string() });
+        }
         let fresh = marker.is_none();
-        let marker = match marker {
+        let mut marker = match marker {
             Some(marker) => marker,
             None => {
                 let disk = chance::draw().map_err(io)?;
-                let marker = Marker { format: FORMAT, world: world.into(), node: node.0, disk, lanes };
+                let logs = Some(Vec::new());
+                let marker = Marker { format: FORMAT, world: world.into(), node: node.0, disk, lanes, logs };
                 write_marker(path, &marker).map_err(io)?;
                 marker
             }
         };
-        for lane in 0..marker.lanes {
-            make_directory(&path.join(format!("lane-{lane}"))).map_err(io)?;
-            make_directory(&path.join(format!("lane-{lane}/log"))).map_err(io)?;
+        begin_logs(path, &mut marker)?;
+        let (disk, lanes) = (DiskId(marker.disk), marker.lanes);
+        Ok(DataDirectory { path: path.into(), disk, lanes, fresh, marker: Mutex::new(marker), _lock: lock })
+    }
+
+    /// The batch that a lane's log must have at least.
+    pub fn log_reached(&self, lane: u16) -> u64 {
+        let marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        marker.logs.as_ref().and_then(|logs| logs.get(usize::from(lane))).copied().unwrap_or(1)
+    }
+
+    /// What a lane's log has reached; durable by `write_reached`.
+    pub fn note_reached(&self, lane: u16, batch: u64) {
+        let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(reached) = marker.logs.as_mut().and_then(|logs| logs.get_mut(usize::from(lane))) {
+            *reached = batch.max(*reached);
         }
-        Ok(DataDirectory { path: path.into(), disk: DiskId(marker.disk), lanes: marker.lanes, fresh, _lock: lock })
+    }
+
+    /// Writes down what the logs have reached: an older copy of one is then known as such.
+    pub fn write_reached(&self) -> std::io::Result<()> {
+        let marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        write_marker(&self.path, &marker)
     }
 
     /// Where a lane's log segments are.
@@ -176,7 +230,27 @@ fn read_marker(path: &Path) -> Result<Option<Marker>, DataError> {
     if marker.lanes == 0 || marker.lanes > crate::config::LANES_MAX || marker.disk == 0 {
         return Err(DataError::Damaged { path: name, reason: "lanes or disk is out of range".into() });
     }
+    let logs = marker.logs.as_ref().map_or(0, Vec::len);
+    if logs != 0 && (logs != usize::from(marker.lanes) || marker.logs.iter().flatten().any(|batch| *batch == 0)) {
+        let reason = format!("logs names {logs} batches for {} lanes, or batch 0", marker.lanes);
+        return Err(DataError::Damaged { path: name, reason });
+    }
     Ok(Some(marker))
+}
+
+/// Every lane has its log, and the marker says so.
+fn begin_logs(path: &Path, marker: &mut Marker) -> Result<(), DataError> {
+    let io = |reason: String| DataError::Io { path: path.display().to_string(), reason };
+    if marker.is_being_made() {
+        for lane in 0..marker.lanes {
+            let identity = log_identity(&marker.world, DiskId(marker.disk), LaneId(lane));
+            logs::begin(&path.join(format!("lane-{lane}")), identity).map_err(io)?;
+        }
+    } else if marker.logs.is_some() {
+        return Ok(());
+    }
+    marker.logs = Some(vec![1; usize::from(marker.lanes)]);
+    write_marker(path, marker).map_err(|error| io(format!("hive-node.json: {error}")))
 }
 
 fn accept(path: &Path, marker: &Marker, world: &str, node: NodeId) -> Result<(), DataError> {
@@ -190,15 +264,20 @@ fn accept(path: &Path, marker: &Marker, world: &str, node: NodeId) -> Result<(),
     Ok(())
 }
 
-/// Anything but what a start cut short before its marker may have left.
-fn has_foreign_files(path: &Path) -> std::io::Result<bool> {
-    for entry in std::fs::read_dir(path)? {
-        let name = entry?.file_name();
+/// Nothing but what a start cut short before its marker may have left.
+fn check_empty(path: &Path) -> Result<(), DataError> {
+    let shown = || path.display().to_string();
+    let io = |error: std::io::Error| DataError::Io { path: shown(), reason: error.to_string() };
+    for entry in std::fs::read_dir(path).map_err(io)? {
+        let name = entry.map_err(io)?.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with("lane-")) {
+            return Err(DataError::IdentityGone { path: shown() });
+        }
         if !["hive-node.lock", "hive-node.json.new", "lost+found"].iter().any(|ours| name == *ours) {
-            return Ok(true);
+            return Err(DataError::Foreign { path: shown() });
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File, DataError> {

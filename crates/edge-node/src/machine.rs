@@ -17,6 +17,8 @@ pub trait Machine {
     fn finish_turn(&mut self, now: Tick, effects: &mut Effects);
     /// When `Event::Timer` is wanted at the latest.
     fn next_wake(&self) -> Tick;
+    /// The last batch of its log that is durable.
+    fn durable_batch(&self) -> u64;
     /// Counters and gauges for `/metrics`.
     fn counters(&self, out: &mut Vec<Counter>);
 }

@@ -180,6 +180,9 @@ impl NodeHandle {
             // A thread that panics while opening drops its sender and has reported why.
             openings.recv().map_err(|_| StartError::Failed { reason: self.reason() })??;
         }
+        if let Err(error) = shared.data.write_reached() {
+            tracing::warn!(%error, "hive-node.json cannot be written: an older copy of a log would not be known as such");
+        }
         self.start_s3(shared, cores, listeners.s3)?;
         self.start_monitor(shared)
     }
@@ -361,6 +364,7 @@ impl Shared {
             world: config.world.clone(),
             node: config.node,
             disk: self.data.disk,
+            log_reached: self.data.log_reached(lane.0),
             boot: self.own.boot,
             lane,
             lane_count: self.data.lanes,
@@ -422,5 +426,7 @@ fn local_address(listeners: &[TcpListener]) -> SocketAddr {
     listeners.first().and_then(|listener| listener.local_addr().ok()).unwrap_or(unknown)
 }
 
+#[cfg(test)]
+mod mishaps;
 #[cfg(test)]
 mod tests;

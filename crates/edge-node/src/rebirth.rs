@@ -13,28 +13,23 @@
 //! Not here: what keeps the place up to date (core-cluster flushes into it).
 
 use crate::config::EngineSection;
-use crate::data::{DataDirectory, Origin, FORMAT};
+use crate::data::{write_out, DataDirectory, Origin, FORMAT};
 use base_engine::{export, Engine, WriteBatch};
-use base_types::{ClusterId, DiskId, LaneId, LogIndex, NodeId, SpaceId, Tick};
+use base_types::{ClusterId, DiskId, LaneId, LogIndex, NodeId, SpaceId};
 use core_cluster::reborn::{Found, Home, Reborn};
-use core_log::{Log, LogAction, LogConfig};
+use core_log::{Log, LogConfig};
 use core_node::api::log_identity;
 use edge_disk::files::sync_directory;
-use edge_disk::segments::Segments;
-use edge_disk::writer::Writer;
-use edge_disk::{DiskEvent, LogDirectory};
+use edge_disk::LogDirectory;
 pub use engine_object::Held;
 use engine_object::ObjectConfig;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The engine the data goes to.
 const ENGINE: &str = "lmdb";
 /// Bytes copied in one transaction.
 const COPIED_BYTES: usize = 4 << 20;
-/// Rounds of writing the log out; a few are needed.
-const LOG_ROUNDS_MAX: usize = 100_000;
 
 /// What is to be made, and where from.
 #[derive(Clone, Debug)]
@@ -217,39 +212,11 @@ fn copy(
     }
 }
 
-/// A new log with the replicas' records, synced.
+/// The replicas' records in the log, which has just begun; synced.
 fn write_log<'a>(path: &Path, identity: u64, replicas: impl Iterator<Item = &'a Reborn>) -> Result<(), String> {
     let config = LogConfig::default();
-    let (segment_bytes, pause) = (config.segment_bytes, config.seal_after);
     let (mut log, _) =
-        Log::recover(&mut LogDirectory::new(path), config, identity).map_err(|error| error.to_string())?;
+        Log::recover(&mut LogDirectory::new(path), config.clone(), identity).map_err(|error| error.to_string())?;
     replicas.for_each(|replica| replica.stage(&mut log));
-    let (mut writer, mut segments) = (Writer::new(path, false), Segments::new(path, segment_bytes));
-    let mut now = Tick(0);
-    for _ in 0..LOG_ROUNDS_MAX {
-        let actions = log.poll(now);
-        if actions.is_empty() && !log.has_staged() {
-            return Ok(());
-        }
-        for action in actions {
-            let events = match action {
-                LogAction::Write { .. } => writer.carry_out(action).into_iter().collect(),
-                other => segments.carry_out(other),
-            };
-            events.into_iter().try_for_each(|event| on_event(&mut log, event))?;
-        }
-        now = now + pause.max(Duration::from_millis(1));
-    }
-    Err(format!("{}: the log was not written out in {LOG_ROUNDS_MAX} rounds", path.display()))
-}
-
-fn on_event(log: &mut Log, event: DiskEvent) -> Result<(), String> {
-    match event {
-        DiskEvent::Written { batch } => log.on_written(batch),
-        DiskEvent::SegmentReady { segment } => log.on_segment_ready(segment),
-        DiskEvent::Failed { message } => return Err(message),
-        DiskEvent::SegmentFailed { .. } => return Err("the disk has no room for the log".into()),
-        DiskEvent::Full { .. } => {}
-    }
-    Ok(())
+    write_out(&mut log, path, &config)
 }

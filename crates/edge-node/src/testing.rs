@@ -105,6 +105,10 @@ impl Machine for StubMachine {
         }
     }
 
+    fn durable_batch(&self) -> u64 {
+        1
+    }
+
     fn counters(&self, out: &mut Vec<Counter>) {
         out.push(Counter { name: "stub", help: "one", gauge: true, value: 1 });
     }

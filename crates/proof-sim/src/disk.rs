@@ -47,6 +47,11 @@ pub struct SimDisk {
     pub next_fault: Option<WriteFault>,
     /// The last write that ended whole: rot there cannot be told from a torn tail, so none is made.
     pub last_write: Option<(SegmentId, u64, u64)>,
+    /// The mark that a host keeps outside the log: the batch that it had reached at its last start, at least 1 once a
+    /// batch is durable.
+    pub reached: u64,
+    /// What is here is not this lane's log.
+    pub spoiled: bool,
     /// Every write fails.
     pub read_only: bool,
     /// No segment can be made.
@@ -73,6 +78,7 @@ impl SimDisk {
                     None => match self.put(segment, offset, &blocks) {
                         true => {
                             self.last_write = Some((segment, offset, offset + blocks.len() as u64));
+                            self.reached = self.reached.max(1);
                             Finished::Written(batch)
                         }
                         false => Finished::Unprepared(format!(

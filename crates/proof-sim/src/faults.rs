@@ -86,6 +86,7 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.wipe(node);
             true
         }
+        FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
         FaultKind::OldImage => old_image(world, &hazard, node),
         FaultKind::Drift => {

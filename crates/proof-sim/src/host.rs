@@ -134,7 +134,8 @@ impl Node {
             .lanes
             .iter()
             .map(|lane| {
-                let disk = SimDisk { segments: lane.disk.segments.clone(), ..SimDisk::default() };
+                let disk =
+                    SimDisk { segments: lane.disk.segments.clone(), reached: lane.disk.reached, ..SimDisk::default() };
                 (disk, lane.engine.image())
             })
             .collect();

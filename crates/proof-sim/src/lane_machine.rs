@@ -115,6 +115,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         disk: base_types::DiskId(config.node.0),
         lane: config.lane,
         log_identity: xxhash_rust::xxh3::xxh3_64_with_seed(&config.disk.0.to_le_bytes(), u64::from(config.lane.0)),
+        log_reached: config.log_reached,
         seed: config.seed,
         tick_ms: tuning.tick_ms,
         heartbeat_ticks: tuning.heartbeat_ticks,
@@ -199,6 +200,10 @@ impl Machine for LaneMachine {
 
     fn next_wake(&self) -> Tick {
         self.lane.next_wake()
+    }
+
+    fn durable_batch(&self) -> u64 {
+        self.lane.durable_batch().0
     }
 
     fn views(&self) -> Vec<ReplicaView> {

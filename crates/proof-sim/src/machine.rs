@@ -17,6 +17,10 @@ pub trait Machine {
     fn step(&mut self, now: Tick, event: Event, effects: &mut Effects);
     fn finish_turn(&mut self, now: Tick, effects: &mut Effects);
     fn next_wake(&self) -> Tick;
+    /// The last batch of its log that is durable; 0 where it has no log.
+    fn durable_batch(&self) -> u64 {
+        0
+    }
     /// Every replica here, by cluster.
     fn views(&self) -> Vec<ReplicaView>;
     /// The same in short, for those who look often.

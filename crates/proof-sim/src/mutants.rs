@@ -117,6 +117,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::LearnerCounts
         | Mutant::LearnerVotes
         | Mutant::BlankVotes
+        | Mutant::LostLogIsBlank
         | Mutant::ReplicaIdReused
         | Mutant::ConfChangeUnapplied => (Core, Members),
         Mutant::RotIsTorn

@@ -289,6 +289,8 @@ faults! {
     KeyRot = "key_rot": "a bit flips in `amount` stored keys in the engine of `node`",
     LostWrite = "lost_write": "the next log write of `node` is acknowledged and lost, then power fails",
     DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
+    LogLost = "log_lost": "`node` dies and comes back without the log of a lane, with all else: it must refuse",
+    LogSwapped = "log_swapped": "`node` dies and comes back with two lanes' logs swapped, or another node's: it must refuse",
     OldImage = "old_image": "`node` dies and comes back with its disk as it was `amount` ms before",
     EngineError = "engine_error": "the next engine write of `node` fails",
     SlowDisk = "slow_disk": "every log write of `node` takes up to `amount` ms longer",

@@ -42,6 +42,10 @@ impl Machine for RealCore {
         self.0.next_wake()
     }
 
+    fn durable_batch(&self) -> u64 {
+        self.0.lane().durable_batch().0
+    }
+
     fn views(&self) -> Vec<ReplicaView> {
         self.0.lane().views()
     }

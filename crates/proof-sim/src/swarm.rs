@@ -53,11 +53,22 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
     }
+    lose_only_logs(seed, &mut plan.hazards);
     if plan.shape.buckets > 0 {
         plan.shape.quota_keys = draw_quota(seed);
         fit_shards(&mut plan);
     }
     plan
+}
+
+/// Some of the disks that are lost keep their id and all but the log. Its own stream: the others stay as they were.
+fn lose_only_logs(seed: u64, hazards: &mut [Hazard]) {
+    let mut random = Random::stream(seed, "lost logs");
+    for hazard in hazards.iter_mut().filter(|hazard| hazard.kind == FaultKind::DiskLost) {
+        if random.per_mille(OF_LOST_DISKS_ONLY_LOGS) {
+            hazard.kind = *random.pick(&[FaultKind::LogLost, FaultKind::LogSwapped]);
+        }
+    }
 }
 
 /// In some worlds a bucket has a quota: of fewer keys than a shard splits at, or of so many that there are several shards.
@@ -203,7 +214,10 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
 /// Kinds that only a majority of healthy disks survives.
 pub(crate) fn damages(kind: FaultKind) -> bool {
     use FaultKind::*;
-    matches!(kind, BitRot | PairRot | KeyRot | MisdirectedWrite | LostWrite | DiskLost | OldImage)
+    matches!(
+        kind,
+        BitRot | PairRot | KeyRot | MisdirectedWrite | LostWrite | DiskLost | LogLost | LogSwapped | OldImage
+    )
 }
 
 /// Kinds drawn for the whole core only: nobody heals a replica or moves one where there is no router.
@@ -212,6 +226,8 @@ fn needs_router(kind: FaultKind) -> bool {
     matches!(
         kind,
         DiskLost
+            | LogLost
+            | LogSwapped
             | BitRot
             | PairRot
             | KeyRot
@@ -299,10 +315,14 @@ const MORE: &[FaultKind] = &[
     FaultKind::PairRot,
     FaultKind::KeyRot,
     FaultKind::SetEngine,
+    FaultKind::LogLost,
+    FaultKind::LogSwapped,
 ];
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
 const OF_ENGINES: u64 = 150;
+/// Of a thousand disks that are lost, of so many only the log is.
+const OF_LOST_DISKS_ONLY_LOGS: u64 = 400;
 /// Of a thousand seeds with buckets, in so many one has a quota.
 const OF_BUCKETS_TO_QUOTAS: u64 = 250;
 /// Of a thousand seeds that lean to nothing, in so many pairs rot.
@@ -467,6 +487,8 @@ fn keep_promisable(kinds: &mut Vec<FaultKind>) {
                     | DiskStall
                     | BitRot
                     | DiskLost
+                    | LogLost
+                    | LogSwapped
             )
         });
     }

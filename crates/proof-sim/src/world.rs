@@ -12,6 +12,7 @@ mod describe;
 mod disks;
 mod links;
 mod lives;
+mod lost_logs;
 mod queue;
 mod see_saw;
 mod shards;

@@ -1,6 +1,7 @@
 //! How a lane comes up again: its log is read back, its replicas made of their records, and what is damaged is told.
 //!
-//! Always: a replica whose record or engine cannot be read is asked of the others, never made blank (it may have voted);
+//! Always: a log that has not what a mark outside it says it had is refused before anything else is opened;
+//! a replica whose record or engine cannot be read is asked of the others, never made blank (it may have voted);
 //! a space that may still be somebody's is not dropped.
 //! Not here: entries that rotted (repair.rs), pairs that did (mend.rs), records that are gone (lost.rs).
 
@@ -38,6 +39,14 @@ pub enum LaneError {
     /// An engine cannot be read.
     #[error("engine: {0}")]
     Engine(#[from] EngineError),
+    /// The log is not the one that was here, or not all of it.
+    #[error("{}", lost_log(*found, *expected))]
+    LogLost {
+        /// The last batch there is; 0: none.
+        found: u64,
+        /// The batch it had reached.
+        expected: u64,
+    },
     /// A record of ours does not decode.
     #[error(
         "{what} of cluster {cluster} does not decode: {error}; the data directory is damaged or of a newer version"
@@ -52,6 +61,18 @@ pub enum LaneError {
     },
 }
 
+fn lost_log(found: u64, expected: u64) -> String {
+    let found = match found {
+        0 => "has no batch".to_string(),
+        found => format!("ends at batch {found}"),
+    };
+    format!(
+        "the log {found}, and it had reached batch {expected}: its files are missing, damaged, or older than the rest; \
+         mount or put back the log that was here. If it is lost, move the whole data directory away and start the node \
+         with an empty one: its members fill it again. Without its log it has forgotten its votes and must not go on"
+    )
+}
+
 impl Lane {
     /// Recovers the lane: log, replicas. The notes are for the operator.
     pub fn open(
@@ -61,6 +82,10 @@ impl Lane {
         now: Tick,
     ) -> Result<(Lane, Vec<String>), LaneError> {
         let (log, report) = Log::recover(disk, config.log.clone(), config.log_identity)?;
+        let (found, expected) = (log.synced().0, config.log_reached);
+        if found < expected && !planted(Mutant::LostLogIsBlank) {
+            return Err(LaneError::LogLost { found, expected });
+        }
         let guard = Duration::from_millis(config.tick_ms * (config.election_ticks as u64 + 1));
         let mut lane = Lane {
             shared: Shared {
@@ -107,10 +132,12 @@ impl Lane {
             lane.shared.no_vote_until = now;
         }
         lane.shared.draw_flush();
+        lane.shared.statistics.log_cut_records = report.cut_records;
+        lane.shared.statistics.log_cut_bytes = report.cut_bytes;
         let mut notes = report.notes.clone();
         lane.open_replicas(now, &mut notes)?;
         lane.note_damage(&report.damage, &mut notes);
-        lane.drop_orphans()?;
+        lane.drop_orphans(found == 0, &mut notes)?;
         Ok((lane, notes))
     }
 
@@ -181,7 +208,11 @@ impl Lane {
                     continue;
                 }
                 Damage::State { cluster, .. } => vec![*cluster],
-                Damage::Unknown { clusters } => clusters.clone(),
+                Damage::Unknown { clusters } => {
+                    // A cluster of which nothing is left may have been here, and voted.
+                    self.bury_unknown(clusters);
+                    clusters.clone()
+                }
             };
             for cluster in clusters {
                 if let Some(replica) = self.replicas.get_mut(&cluster) {
@@ -193,17 +224,29 @@ impl Lane {
     }
 
     /// Spaces that no replica owns are dropped: left by a crash between staging and installing, or while being
-    /// dropped. Not where a replica's record rotted: it may be its space.
-    fn drop_orphans(&mut self) -> Result<(), LaneError> {
+    /// dropped. Not where a replica's record rotted: it may be its space. Nor after a log without a batch, which can have
+    /// dropped nothing: what lies there is somebody's.
+    fn drop_orphans(&mut self, new_log: bool, notes: &mut Vec<String>) -> Result<(), LaneError> {
+        let mut kept = 0;
         let owned: BTreeSet<SpaceId> = self.replicas.values().map(|replica| replica.space).collect();
         let engines: Vec<Arc<dyn Engine>> = self.shared.engines.values().cloned().collect();
         for engine in engines {
             for space in engine.spaces()? {
                 self.shared.next_space = self.shared.next_space.max(space.0);
-                if !owned.contains(&space) && self.lost.is_empty() {
+                if owned.contains(&space) || !self.lost.is_empty() {
+                    continue;
+                }
+                if new_log && !planted(Mutant::LostLogIsBlank) {
+                    kept += 1;
+                } else {
                     self.shared.jobs.drop_space(engine.name(), space);
                 }
             }
+        }
+        if kept > 0 {
+            notes.push(format!(
+                "the log is new and {kept} spaces lie in the engine; they are kept until its next start"
+            ));
         }
         Ok(())
     }

@@ -365,3 +365,23 @@ fn a_request_asked_again_is_remembered_anew() {
     let late = applied(world.write(leader, 1, create("k", "v"), WriteConsistency::Strong));
     assert_eq!(late, None, "remembered for ever");
 }
+
+/// Whoever ordered it so: it does not know what the voter of its id has promised.
+#[test]
+fn a_blank_replica_of_a_voters_id_elects_nobody() {
+    let mut world = World::new(3, 3, 1 << 20);
+    world.put("k", "v");
+    (1..=3).for_each(|node| world.kill(node));
+    world.start_blank(NodeId(3), DiskId(3));
+    let blank = ReplicaSpec { initial_members: Vec::new().into(), ..spec(3, 3) };
+    let now = world.now;
+    assert!(world.lane(3).create_replica(now, blank).unwrap());
+    world.start(NodeId(1));
+    world.run(5_000);
+    let view = world.view(1).expect("it is there");
+    assert!(!view.is_leader && view.leader.is_none(), "elected in term {:?}", view.term);
+    world.start(NodeId(2));
+    world.run(5_000);
+    let leader = world.leader();
+    assert_eq!(world.get(leader, "k", ReadConsistency::Strong).as_deref(), Some("v"));
+}

@@ -108,6 +108,7 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         disk,
         lane: LaneId(0),
         log_identity: disk.0,
+        log_reached: 0,
         seed: node.0,
         tick_ms: 10,
         heartbeat_ticks: 3,

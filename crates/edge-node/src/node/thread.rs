@@ -139,7 +139,11 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
     let segment_bytes = config.tuning.log.segment_bytes;
     let log_directory = shared.data.log(lane.0);
     let mut disk = LogDirectory::new(&log_directory);
-    let (machine, first) = shared.factory.open(config, engines.clone(), &mut disk, shared.clock.now())?;
+    let (machine, first) = shared
+        .factory
+        .open(config, engines.clone(), &mut disk, shared.clock.now())
+        .map_err(|reason| format!("{}: {reason}", log_directory.display()))?;
+    shared.data.note_reached(lane.0, machine.durable_batch());
     let report = || -> Report {
         let mailbox = shared.mailboxes[usize::from(lane.0)].clone();
         // A lane that has ended hears nothing any more; the thread then ends with its queue.

@@ -101,6 +101,7 @@ impl World {
                 return;
             }
         }
+        self.check_logs(node);
         self.tell_wall_clock(node);
         // One life in four is on a machine that has no CPU to spare.
         let load = if seed.is_multiple_of(4) { 1_000 } else { 0 };
@@ -140,6 +141,7 @@ impl World {
         match self.opener.open(config, vec![engine], &mut host.disk, local) {
             Ok((machine, effects)) => {
                 let wake = machine.next_wake();
+                host.disk.reached = host.disk.reached.max(machine.durable_batch());
                 host.machine = Some(machine);
                 let life = self.nodes[node].life;
                 self.carry_out(node, lane, effects, false);
@@ -210,6 +212,7 @@ impl World {
             world: "sim".to_string(),
             node: host.id,
             disk: host.disk_id,
+            log_reached: host.lanes[lane].disk.reached,
             boot,
             lane: LaneId(lane as u16),
             lane_count: host.lanes.len() as u16,
