@@ -16,12 +16,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("proof-", &["base-", "core-", "engine-", "door-", "edge-", "hive-client", "proof-"]),
 ];
 
-/// Words no core crate may contain outside its tests: clocks, threads, sockets, files, randomness.
+/// Words no core crate may contain outside its tests: clocks, threads, sockets, files, the environment, randomness, state that
+/// outlives a core (statics: `is_static`).
 const FORBIDDEN_IN_CORE: &[&str] = &[
     "std::net",
     "std::thread",
     "std::fs",
     "std::process",
+    "std::env",
+    "OpenOptions",
+    "thread_local!",
+    "LocalKey",
+    "OnceLock",
+    "LazyLock",
+    "lazy_static",
     "SystemTime",
     "Instant::now",
     "tokio",
@@ -29,6 +37,7 @@ const FORBIDDEN_IN_CORE: &[&str] = &[
     "HashSet",
     "rand::",
     "thread_rng",
+    "getrandom",
 ];
 
 fn main() -> Result<()> {
@@ -94,12 +103,27 @@ fn check_file(name: &str, file: &Path, findings: &mut Vec<String>) -> Result<()>
         let code = text.split("#[cfg(test)]").next().unwrap_or("");
         for (number, line) in code.lines().enumerate() {
             let line_code = line.split("//").next().unwrap_or("");
+            if is_static(line_code) {
+                let text = "a core crate has a static: state belongs to a core, and a table is a const";
+                findings.push(format!("{shown}:{}: {text}", number + 1));
+            }
             if let Some(word) = FORBIDDEN_IN_CORE.iter().find(|word| line_code.contains(*word)) {
                 findings.push(format!("{shown}:{}: a core crate names {word}: it must be handed in", number + 1));
             }
         }
     }
     Ok(())
+}
+
+/// Whether a line begins a static item.
+fn is_static(line: &str) -> bool {
+    let line = line.trim_start();
+    let item = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or(rest, |(_, item)| item).trim_start(),
+        Some(rest) if rest.starts_with(' ') => rest.trim_start(),
+        _ => line,
+    };
+    item.starts_with("static ")
 }
 
 fn check_merged(file: &Path, findings: &mut Vec<String>) -> Result<()> {
@@ -126,4 +150,37 @@ fn files_of(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statics_are_told_from_lifetimes() {
+        for line in ["static A: u8 = 0;", "  pub static A: u8", "pub(crate) static mut A", "static ref A"] {
+            assert!(is_static(line), "{line}");
+        }
+        for line in ["const A: &'static str = \"static \";", "fn f() -> &'static str", "let statics = 1;", "pub fn x()"]
+        {
+            assert!(!is_static(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_a_core_may_not_name_is_found() {
+        let home = std::env::temp_dir().join(format!("hive-tidy-{}", std::process::id()));
+        fs::create_dir_all(&home).unwrap();
+        for line in ["std::env::vars()", "fs::OpenOptions::new()", "thread_local! {}", "static A: u8 = 0;"] {
+            let file = home.join("x.rs");
+            fs::write(&file, format!("//! A file.\n{line}\n")).unwrap();
+            let mut findings = Vec::new();
+            check_file("core-x", &file, &mut findings).unwrap();
+            assert_eq!(findings.len(), 1, "{line}: {findings:?}");
+            findings.clear();
+            check_file("edge-x", &file, &mut findings).unwrap();
+            assert!(findings.is_empty(), "{line}");
+        }
+        fs::remove_dir_all(&home).unwrap();
+    }
 }
