@@ -38,8 +38,28 @@ pub struct ApplyContext {
     pub cluster_time_ms: u64,
 }
 
+/// How long state machines keep what may still be asked for, in cluster time. Part of the state machine: alike on all nodes
+/// of a world. Real nodes have `Keep::default()`; the simulator draws less, so that what comes of the end is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Completed uploads, and the tokens of their puts. Longer than a request can be repeated.
+    pub closed_ms: u64,
+    /// A shard that took over rows is not narrowed for so long. Longer than a request can be repeated.
+    pub narrow_after_ms: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Keep { closed_ms: multipart::CLOSED_KEEP_MS, narrow_after_ms: shard::NARROW_AFTER_MS }
+    }
+}
+
 /// What a backend sees of its space. Keys are the backend's own; no neighbour's.
 pub trait SpaceRead {
+    /// How long what is kept in it is kept.
+    fn keep(&self) -> Keep {
+        Keep::default()
+    }
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
     fn range(&self, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError>;
 }

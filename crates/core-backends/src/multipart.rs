@@ -248,7 +248,8 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
             let mut upload = admit!(load(space, &key, upload)?);
             if upload.state == UploadState::Completing {
                 upload.outcome = Some(outcome);
-                close(space, &mut upload, UploadState::Completed, now_ms.saturating_add(CLOSED_KEEP_MS))?;
+                let until_ms = now_ms.saturating_add(space.keep().closed_ms);
+                close(space, &mut upload, UploadState::Completed, until_ms)?;
             }
             Ok(Ok(Reply::Upload { upload }))
         }
@@ -267,7 +268,7 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
             match upload.state {
                 UploadState::Open => {
                     // A put of an attempt that was refused may still be under way: its token must outlive it.
-                    let keep_ms = if upload.attempts > 0 { CLOSED_KEEP_MS } else { 0 };
+                    let keep_ms = if upload.attempts > 0 { space.keep().closed_ms } else { 0 };
                     close(space, &mut upload, UploadState::Aborted, now_ms.saturating_add(keep_ms))?;
                 }
                 UploadState::Aborted => {}

@@ -416,9 +416,9 @@ fn reshape(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
         // The cluster takes the ids; here is told only whether the shard may still be given any.
         Command::Remember { epoch, .. } => {
             admit!(work.shard.check(epoch, &[ShardState::Importing]));
-            Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms) }))
+            Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms, work.space.keep()) }))
         }
-        _ => Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms) })),
+        _ => Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms, work.space.keep()) })),
     }
 }
 
@@ -448,7 +448,7 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
             let samples = rows.into_iter().map(|(_, key)| key).collect();
             Ok(Ok(Reply::CutPoints { keys: growth::load_cuts(samples, &shard.range, parts) }))
         }
-        Query::Describe => Ok(Ok(Reply::Shard { info: shard.info(now_ms) })),
+        Query::Describe => Ok(Ok(Reply::Shard { info: shard.info(now_ms, space.keep()) })),
         Query::Export { epoch, range, after, bytes_max } => {
             admit!(shard.check(epoch, &[ShardState::Splitting]));
             let bytes_max = (bytes_max as usize).clamp(1, STEP_BYTES_MAX);

@@ -424,6 +424,8 @@ pub struct LaneConfig {
     /// Commands of this kind are kept when they were applied, with their replies, for who watches the order of things
     /// (`Lane::take_witnessed`): simulator only, else `None`.
     pub witness: Option<BackendKind>,
+    /// How long state machines keep what may still be asked for: alike on all nodes.
+    pub keep: core_backends::Keep,
     pub log: core_log::LogConfig,
 }
 

@@ -10,7 +10,7 @@ use base_engine::{Direction, Engine, EngineError, KeyRange, Visit};
 use base_types::mutant::{planted, Mutant};
 use base_types::SpaceId;
 use bytes::Bytes;
-use core_backends::{SpaceRead, SpaceWrite};
+use core_backends::{Keep, SpaceRead, SpaceWrite};
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,8 @@ pub struct Overlay {
     damage_seen: RefCell<BTreeSet<Bytes>>,
     /// The engine has said since then that keys of a range are lost: which ones, it cannot tell.
     loss_seen: Cell<bool>,
+    /// How long the state machines keep what they keep.
+    keep: Keep,
 }
 
 /// A key, and what the layer held of it.
@@ -77,9 +79,14 @@ impl Overlay {
         self.frozen.take()
     }
 
+    /// Empty, for state machines that keep things so long.
+    pub fn new(keep: Keep) -> Overlay {
+        Overlay { keep, ..Overlay::default() }
+    }
+
     /// Everything is replaced (a snapshot was installed).
     pub fn clear(&mut self) {
-        *self = Overlay::default();
+        *self = Overlay::new(self.keep);
     }
 
     /// Changes from here on can be taken back.
@@ -322,6 +329,10 @@ pub struct BackendView<'a> {
 }
 
 impl SpaceRead for BackendView<'_> {
+    fn keep(&self) -> Keep {
+        self.view.overlay.keep
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         self.view.get_raw(&prefixed(self.backend, key))
     }
@@ -346,6 +357,10 @@ impl BackendSpace<'_> {
 }
 
 impl SpaceRead for BackendSpace<'_> {
+    fn keep(&self) -> Keep {
+        self.overlay.keep
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         self.view().get_raw(&prefixed(self.backend, key))
     }

@@ -149,6 +149,7 @@ impl Replica {
         };
         let was_damaged = record.damaged;
         let mut replica = Replica::empty(record, engine, meta, durable, now);
+        replica.overlay = Overlay::new(shared.config.keep);
         let loaded = replica.load_request_ids();
         if was_damaged {
             replica.damage(shared, "it was damaged before the restart and has not been replaced yet".into());
@@ -172,6 +173,7 @@ impl Replica {
         let engine = shared.engines.get(&*record.spec.engine).cloned()?;
         let meta = ClusterMeta::initial(&record.spec);
         let mut replica = Replica::empty(record, engine, meta, SnapshotPoint::default(), now);
+        replica.overlay = Overlay::new(shared.config.keep);
         replica.damage(shared, message);
         Some(replica)
     }

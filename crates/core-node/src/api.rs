@@ -5,6 +5,7 @@
 use base_types::action::{Request, Response};
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
+pub use core_backends::Keep;
 use core_cluster::api::EngineJob;
 use core_log::{BatchNumber, LogAction, SegmentId};
 use std::sync::Arc;
@@ -52,6 +53,9 @@ pub const SPLIT_WRITES: u64 = 5_000;
 /// leave 5 to 8 % of a machine idle.
 pub const SPLIT_LOAD_PERCENT: u32 = 90;
 
+/// How old freed data is before it is handed on.
+pub const FREED_AGE_MS: u64 = 60_000;
+
 /// How S3 metadata is laid out; the same on all nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct S3Config {
@@ -60,6 +64,8 @@ pub struct S3Config {
     /// A shard with more keys than this is split in three when its leader's machine has CPU to spare, at the latest with four
     /// times as many, in more parts (decision 0021); neighbours that have less than a quarter together merge.
     pub split_keys: u64,
+    /// How old freed data is before it is handed on to who removes the bytes: a reader may have been told its place just before.
+    pub freed_age_ms: u64,
     /// A shard that takes more writes a second than this, for two windows of ten seconds, is split where they part. 0: never.
     pub split_writes: u64,
     /// So much of the CPU time of the machine of a shard's leader in use, at the busiest of the last seconds, is none to
@@ -77,6 +83,7 @@ impl S3Config {
         S3Config {
             rule: format!("size={size} location=world failure_domain=chassis"),
             split_keys: SPLIT_KEYS,
+            freed_age_ms: FREED_AGE_MS,
             split_writes: SPLIT_WRITES,
             split_load_percent: SPLIT_LOAD_PERCENT,
             region: None,
@@ -141,6 +148,8 @@ pub struct Tuning {
     pub buggify_until: Tick,
     /// Commands of this kind are kept when they were applied (core-cluster's `Witnessed`): simulator only, else `None`.
     pub witness: Option<BackendKind>,
+    /// How long state machines keep what may still be asked for: alike on all nodes, and the default but in simulations.
+    pub keep: Keep,
     pub log: core_log::LogConfig,
 }
 
@@ -167,6 +176,7 @@ impl Default for Tuning {
             tail_engine: None,
             buggify_until: Tick(0),
             witness: None,
+            keep: core_backends::Keep::default(),
             log: core_log::LogConfig::default(),
         }
     }

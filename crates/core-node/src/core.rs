@@ -238,6 +238,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         tail_engine: config.tuning.tail_engine.clone(),
         buggify_until: config.tuning.buggify_until,
         witness: config.tuning.witness,
+        keep: config.tuning.keep,
         log: config.tuning.log.clone(),
     }
 }

@@ -345,6 +345,7 @@ impl TuningSection {
             tail_engine: None,
             buggify_until: base_types::Tick(0),
             witness: None,
+            keep: core_node::api::Keep::default(),
             log: core_log::LogConfig {
                 segment_bytes: self.log_segment_bytes,
                 spare_segments: self.log_spare_segments,

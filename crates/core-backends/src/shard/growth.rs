@@ -12,6 +12,7 @@
 use super::command::{Range, Totals};
 use crate::rows::successor;
 use crate::wire::wire_struct;
+use crate::Keep;
 use base_types::mutant::{planted, Mutant};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
@@ -139,8 +140,8 @@ impl Growth {
     }
 
     /// The first key behind all that were written, where it lies inside of the range and is a key.
-    pub fn cut(&self, range: &Range, now_ms: u64) -> Option<Bytes> {
-        if self.top.is_empty() || self.top.len() >= KEY_BYTES_MAX || self.is_younger(NARROW_AFTER_MS, now_ms) {
+    pub fn cut(&self, range: &Range, now_ms: u64, keep: Keep) -> Option<Bytes> {
+        if self.top.is_empty() || self.top.len() >= KEY_BYTES_MAX || self.is_younger(keep.narrow_after_ms, now_ms) {
             return None;
         }
         let cut: Bytes = match planted(Mutant::NarrowCutsGreatestKey) {
@@ -154,14 +155,14 @@ impl Growth {
         self.imported_ms > 0 && now_ms < self.imported_ms.saturating_add(ms)
     }
 
-    pub fn info(&self, range: &Range, now_ms: u64) -> GrowthInfo {
+    pub fn info(&self, range: &Range, now_ms: u64, keep: Keep) -> GrowthInfo {
         let elapsed = now_ms.saturating_sub(self.window_ms);
         let full = elapsed >= LOAD_WINDOW_MS;
         let least = if full { self.last.min(rate(self.window_writes, elapsed)) } else { self.before.min(self.last) };
         GrowthInfo {
             settled: self.settled,
             appended: self.appended,
-            narrows: self.cut(range, now_ms).is_some(),
+            narrows: self.cut(range, now_ms, keep).is_some(),
             young: self.is_younger(2 * LOAD_WINDOW_MS, now_ms),
             writes_per_s: u32::try_from(least).unwrap_or(u32::MAX),
         }
@@ -245,11 +246,11 @@ mod tests {
         for at in 0..25_000u64 {
             growth.note(&key, true, 1_000_000 + at);
         }
-        assert_eq!(growth.info(&range, 1_025_000).writes_per_s, 1_000);
-        assert_eq!(growth.info(&range, 1_090_000).writes_per_s, 71);
+        assert_eq!(growth.info(&range, 1_025_000, Keep::default()).writes_per_s, 1_000);
+        assert_eq!(growth.info(&range, 1_090_000, Keep::default()).writes_per_s, 71);
         growth.note(&key, true, 2_000_000);
         growth.note(&key, true, 2_010_000);
-        assert_eq!(growth.info(&range, 2_010_000).writes_per_s, 0);
+        assert_eq!(growth.info(&range, 2_010_000, Keep::default()).writes_per_s, 0);
         assert_eq!((growth.appended, growth.writes), (1, 25_002));
     }
 

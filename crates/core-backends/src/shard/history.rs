@@ -10,7 +10,7 @@
 
 use super::keys::{self, HISTORY};
 use crate::rows::successor;
-use crate::SpaceRead;
+use crate::{Keep, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use bytes::Bytes;
 use core::ops::ControlFlow;
@@ -116,6 +116,10 @@ impl AsOf<'_> {
 }
 
 impl SpaceRead for AsOf<'_> {
+    fn keep(&self) -> Keep {
+        self.space.keep()
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
         let start = keys::of_history(key, self.ordinal);
         let mut found = None;

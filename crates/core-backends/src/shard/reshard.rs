@@ -33,7 +33,7 @@ fn conflict(code: &'static str, message: String) -> Refusal {
 }
 
 fn done(work: &Work<'_>) -> Outcome<Reply> {
-    Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms) }))
+    Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms, work.space.keep()) }))
 }
 
 fn digests_of(peers: &[Peer], range: &Range) -> Digest {
@@ -271,7 +271,7 @@ pub(super) fn narrow(work: &mut Work<'_>, epoch: u64, next: u64) -> Outcome<Repl
     }
     admit!(work.shard.check(epoch, &[ShardState::Serving]));
     let (range, now) = (work.shard.range.clone(), work.at.cluster_time_ms);
-    let cut = work.shard.growth.cut(&range, now);
+    let cut = work.shard.growth.cut(&range, now, work.space.keep());
     if !planted(Mutant::NarrowKeepsHalfPins) {
         // Keys behind the cut are written elsewhere from now on, so this shard no longer stands still for them.
         work.shard.drop_pins(Pin::stands);

@@ -20,7 +20,7 @@ use super::growth::Growth;
 use super::keys;
 use crate::freed::Queue;
 use crate::wire::wire_struct;
-use crate::{corrupt_row, SpaceRead};
+use crate::{corrupt_row, Keep, SpaceRead};
 use base_engine::EngineError;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -273,7 +273,7 @@ impl Shard {
         }
     }
 
-    pub fn info(&self, now_ms: u64) -> ShardInfo {
+    pub fn info(&self, now_ms: u64, keep: Keep) -> ShardInfo {
         let pin_info = |pin: &Pin| PinInfo { pin: pin.pin, expires_ms: pin.expires_ms, committed: pin.stands() };
         ShardInfo {
             state: self.state,
@@ -289,7 +289,7 @@ impl Shard {
             pins: self.pins.iter().filter(|pin| pin.expires_ms > now_ms).map(pin_info).collect(),
             history_rows: self.history_rows,
             freed_rows: self.freed_rows,
-            growth: self.growth.info(&self.range, now_ms),
+            growth: self.growth.info(&self.range, now_ms, keep),
         }
     }
 }

@@ -117,8 +117,8 @@ impl Lane {
         core::mem::take(&mut self.shared.won)
     }
 
-    /// A cluster's name and the partitions that its replica here serves, each with its epoch. For the simulator.
-    pub fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<metadata::Scope>)> {
+    /// A cluster's name and the partitions that its replica here serves, each with its epoch and how many pairs it counts. For the simulator.
+    pub fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<metadata::PartitionInfo>)> {
         let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
         let (name, backend) = (replica.spec.name.clone(), BackendKind::Metadata);
         if !name.has(backend) {
@@ -128,7 +128,7 @@ impl Lane {
         let asked = metadata::Query::Partitions.to_bytes();
         let reply = core_backends::query(backend, replica.meta.cluster_time_ms, &space, &asked).ok()?;
         let Ok(metadata::Reply::Partitions(known)) = core_backends::decode_reply(reply) else { return None };
-        let served = known.into_iter().filter(|info| info.state.serves()).map(|info| info.scope).collect();
+        let served = known.into_iter().filter(|info| info.state.serves()).collect();
         Some((name, served))
     }
 }

@@ -26,8 +26,6 @@ use core_backends::freed::{Freed, FREED_PAGE_MAX};
 use core_backends::metadata::{self, ScanScopes, ScopedStep};
 use core_backends::{multipart, shard};
 
-/// How old freed data must be before it is handed on: a reader may have been told its place just before.
-pub(crate) const FREED_AGE_MS: u64 = 60_000;
 /// The most places one call lists or forgets.
 const LOCATIONS_MAX: usize = 1_000;
 /// The bytes after which a list ends early.

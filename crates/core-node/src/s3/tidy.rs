@@ -10,7 +10,7 @@
 //! Not here: who begins it and when (keeper.rs), which shards are retired (core-backends, shard_reference.rs).
 
 use super::clusters;
-use super::freed::{HandOn, Queue, FREED_AGE_MS};
+use super::freed::{HandOn, Queue};
 use super::request::{map_read, map_write, reply};
 use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
 use crate::keyspace::rounds::{one, only, InRounds, Rounds};
@@ -120,7 +120,7 @@ impl Tidy {
     ) -> Result<Step, Failure> {
         match seen(answer)? {
             Seen::Shard(info) if info.freed_rows > 0 => {
-                let hand_on = HandOn::new(self.id, Queue::Shard(retired.peer.shard), FREED_AGE_MS);
+                let hand_on = HandOn::new(self.id, Queue::Shard(retired.peer.shard), context.s3_config.freed_age_ms);
                 self.drain(context, retired, hand_on, Vec::new())
             }
             Seen::Shard(_) => self.drop_rows(retired),

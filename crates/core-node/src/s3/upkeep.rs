@@ -7,7 +7,7 @@
 //! Not here: when it is looked (keeper.rs), how a flow goes on (reshard.rs), the removal of retired shards (tidy.rs).
 
 use super::cache::ShardMap;
-use super::freed::{HandOn, Queue, FREED_AGE_MS};
+use super::freed::{HandOn, Queue};
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, map_write, multipart_read, reply};
 use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
@@ -136,7 +136,7 @@ impl ShardLook {
         // Looked at once more behind the hand-over; what is too young then waits.
         if info.freed_rows > 0 && !self.watch {
             self.watch = true;
-            let hand_on = HandOn::new(self.id, Queue::Shard(self.number), FREED_AGE_MS);
+            let hand_on = HandOn::new(self.id, Queue::Shard(self.number), context.s3_config.freed_age_ms);
             return self.hand_on(context, hand_on, Vec::new());
         }
         self.watch = info.freed_rows > 0;
@@ -390,7 +390,8 @@ impl BucketLook {
         if !core::mem::take(&mut self.uploads) {
             return Ok(end(self.watch));
         }
-        self.hand_on(context, HandOn::new(self.id, Queue::Uploads, FREED_AGE_MS), Vec::new())
+        let hand_on = HandOn::new(self.id, Queue::Uploads, context.s3_config.freed_age_ms);
+        self.hand_on(context, hand_on, Vec::new())
     }
 
     fn hand_on(

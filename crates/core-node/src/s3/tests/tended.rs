@@ -2,8 +2,8 @@
 //! must be there. Not here: what is looked at (flows.rs, upkeep.rs, snapshots.rs, given_back.rs).
 
 use super::world::{Running, World};
+use crate::api::FREED_AGE_MS;
 use crate::s3::cache::{Bucket, ShardMap};
-use crate::s3::freed::FREED_AGE_MS;
 use crate::s3::on_bucket::Place;
 use crate::s3::record::BucketRecord;
 use crate::s3::{clusters, reshard, tidy, upkeep};

@@ -3,7 +3,7 @@
 
 use super::tended::{Tended, NAME};
 use super::world::Running;
-use crate::s3::freed::FREED_AGE_MS;
+use crate::api::FREED_AGE_MS;
 use crate::s3::{clusters, reshard, upkeep};
 use base_types::codec::Encode;
 use base_types::s3::*;
