@@ -93,6 +93,11 @@ impl MemoryEngine {
         Arc::make_mut(&mut self.lock().state).damage_any(space, place)
     }
 
+    /// As `damage_any`, among the pairs that `eligible` picks by their key.
+    pub fn damage_one_of(&self, space: SpaceId, place: usize, eligible: &dyn Fn(&[u8]) -> bool) -> Option<Bytes> {
+        Arc::make_mut(&mut self.lock().state).damage_one_of(space, place, eligible)
+    }
+
     /// Flips a bit (modulo their number) of the stored key that many places (modulo their number) behind the space's first: which
     /// key is lost by it. What is missing is told as the contract wants it: never as absence.
     pub fn flip_key_any(&self, space: SpaceId, place: usize, bit: usize) -> Option<Bytes> {

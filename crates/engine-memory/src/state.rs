@@ -244,6 +244,14 @@ impl State {
         Some(key)
     }
 
+    /// As `damage_any`, among the pairs that `eligible` picks by their key.
+    pub fn damage_one_of(&mut self, id: SpaceId, place: usize, eligible: &dyn Fn(&[u8]) -> bool) -> Option<Bytes> {
+        let pairs = &self.spaces.get(&id)?.pairs;
+        let count = pairs.keys().filter(|key| eligible(key)).count();
+        let key = pairs.keys().filter(|key| eligible(key)).nth(place.checked_rem(count)?)?.clone();
+        self.damage(id, &key).then_some(key)
+    }
+
     /// The durable index of a space.
     pub fn durable_index(&self, id: SpaceId) -> LogIndex {
         self.spaces.get(&id).map_or(LogIndex(0), |space| space.durable)

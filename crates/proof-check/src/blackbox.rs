@@ -69,6 +69,18 @@ struct Call {
     ghost: bool,
 }
 
+impl Step {
+    /// Whether it holds in a state and leaves it as it is, whatever the state will be later.
+    fn only_looks(self, state: State) -> bool {
+        let looks = match self {
+            Step::Read { .. } | Step::Presence { .. } | Step::NotEqual { .. } => true,
+            Step::Delete { existed } => !existed,
+            Step::Write { .. } | Step::Swap { .. } | Step::Increment { .. } | Step::Add => false,
+        };
+        looks && apply(state, self) == Some(state)
+    }
+}
+
 fn apply(state: State, step: Step) -> Option<State> {
     match step {
         Step::Write { value } => Some(value),
@@ -339,6 +351,12 @@ impl Search<'_> {
         candidates.retain(|bit| self.calls[*bit].invoked <= earliest_return);
         if count >= self.deepest.0 {
             self.deepest = (count, candidates.iter().map(|bit| self.calls[*bit].record).collect());
+        }
+        // What only looks, and sees what there is, goes first and alone: it changes nothing and holds up nobody, so an order
+        // that explains the rest with it later explains it with it now.
+        let looks = |bit: &&usize| self.calls[**bit].step.only_looks(state);
+        if let Some(bit) = candidates.iter().find(looks) {
+            return Frame { count, next: vec![(with(&taken, *bit), state)] };
         }
         let mut next = Vec::new();
         for bit in candidates.iter().rev() {

@@ -349,10 +349,15 @@ fn pairs_rot(world: &mut World, hazard: &Hazard, node: usize) -> bool {
             view.members.len() >= 3 && !config && !view.blank && !view.damaged
         });
         let Some(view) = views.get(cluster as usize % views.len().max(1)) else { continue };
+        // Of `peer` classes of keys each node has its own: what rots on several is disjoint.
+        let eligible = |key: &[u8]| match hazard.peer {
+            0 => true,
+            classes => xxhash_rust::xxh3::xxh3_64(key) % classes == hazard.node % classes,
+        };
         // No draw of its own, so that pairs rot as they did before keys could.
         let hit = match hazard.kind {
             FaultKind::KeyRot => host.engine.flip_key_any(view.space, place as usize, cluster as usize),
-            _ => host.engine.damage_any(view.space, place as usize),
+            _ => host.engine.damage_one_of(view.space, place as usize, &eligible),
         };
         rotten += u64::from(hit.is_some());
     }

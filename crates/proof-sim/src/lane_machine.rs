@@ -134,6 +134,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         tail_engine: tuning.tail_engine.clone(),
         buggify_until: tuning.buggify_until,
         witness: tuning.witness,
+        keep: tuning.keep,
         log: tuning.log.clone(),
     }
 }

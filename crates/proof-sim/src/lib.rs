@@ -15,6 +15,7 @@ pub mod emphasis;
 pub mod excuses;
 pub mod faults;
 pub mod host;
+pub mod http;
 pub mod lane_machine;
 pub mod ledger;
 pub mod load;

@@ -13,6 +13,7 @@ mod draw;
 pub use answers::observe;
 
 use crate::excuses::Excuse;
+use crate::http;
 use crate::plan::Load as LoadPlan;
 use crate::random::Random;
 use crate::s3_groups::Grouped;
@@ -22,7 +23,7 @@ use crate::s3_quota;
 use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{Fates, Places, Upload};
 use crate::world::{Answered, Due, World};
-use base_types::action::{Action, KvTarget, Level, Request};
+use base_types::action::{Action, KvTarget, Level, Request, Response};
 use base_types::{ClusterName, RequestId, Ticket};
 use bytes::Bytes;
 use draw::Drawn;
@@ -36,6 +37,9 @@ const TRIES_DEADLINES: u64 = 4;
 const TRIES_US_MAX: u64 = 25_000_000;
 /// An answer may come this long behind its deadline (clocks drift); later is a broken promise.
 pub const ANSWER_GRACE_US: u64 = 2_000_000;
+
+/// Nodes that are asked at once for one operation, beside the first.
+const HURRIED_MAX: u32 = 3;
 
 /// Walks of one uploader.
 const WALKS_MAX: u32 = 6;
@@ -83,6 +87,8 @@ struct Open {
     give_up_at: u64,
     /// Some attempt may have happened.
     unknown: bool,
+    /// How often it was asked of another node before the one before had answered.
+    hurried: u32,
     /// Pages of a snapshot's walk so far.
     walked: Vec<(Bytes, Bytes)>,
 }
@@ -103,6 +109,8 @@ struct Client {
     /// A shard keeps few snapshots at a time.
     walks_left: u32,
     owner: Option<Owner>,
+    /// It sends and hears JSON.
+    http: bool,
 }
 
 /// All clients and what they saw.
@@ -170,6 +178,7 @@ impl Load {
                     remover: Remover::default(),
                     walks_left: WALKS_MAX,
                     owner: (kind == Kind::Owner).then(|| Owner::new(number)),
+                    http: Random::stream(seed, &format!("http {}", clients.len())).per_mille(plan.http),
                 });
             }
         }
@@ -293,6 +302,7 @@ impl Load {
             asked_at: 0,
             give_up_at,
             unknown: false,
+            hurried: 0,
             walked: Vec::new(),
         });
         self.try_again(world, client);
@@ -310,7 +320,8 @@ impl Load {
             Kind::Reader | Kind::Writer => client % world.nodes.len(),
             _ => this.random.below(world.nodes.len() as u64) as usize,
         };
-        let micros = deadline_us.min(open.give_up_at - world.now).max(1_000);
+        // Whole milliseconds, as doors take them.
+        let micros = deadline_us.min(open.give_up_at - world.now).max(1_000) / 1_000 * 1_000;
         let level = (open.record != usize::MAX).then(|| self.history.records[open.record].level);
         let request = Request {
             action: open.action.clone(),
@@ -326,6 +337,14 @@ impl Load {
             request_id: Some(open.request_id),
             expected_bucket_owner: None,
         };
+        let request = match this.http.then(|| http::through_door(&request)).flatten() {
+            None => request,
+            Some(Ok(read)) => {
+                world.probe("asked_over_http");
+                read
+            }
+            Some(Err(message)) => return world.violate(Violation::new("http", message, vec![])),
+        };
         match world.ask(node, request) {
             Some(ticket) => {
                 open.ticket = Some(ticket);
@@ -333,8 +352,25 @@ impl Load {
                 open.asked_at = world.now;
                 self.tickets.insert(ticket, client);
                 world.schedule(world.now + micros + ANSWER_GRACE_US, Due::Timeout { client, ticket });
+                let hurry = self.plan.hurry_ms * 1_000;
+                if hurry > 0 && hurry < micros && open.hurried < HURRIED_MAX {
+                    world.schedule(world.now + hurry, Due::Hurry { client, ticket });
+                }
             }
             None => self.back_off(world, client),
+        }
+    }
+
+    /// What the answer's bytes say, to who hears bytes.
+    fn heard(&mut self, world: &mut World, client: usize, response: Response) -> Response {
+        let this = &self.clients[client];
+        let Some(open) = this.open.as_ref().filter(|_| this.http) else { return response };
+        match http::heard(&open.action, &response) {
+            Ok(heard) => heard,
+            Err(message) => {
+                world.violate(Violation::new("http", message, vec![]));
+                response
+            }
         }
     }
 
@@ -344,6 +380,15 @@ impl Load {
         let longest = if matches!(this.kind, Kind::Reader | Kind::Writer) { 15_000 } else { 100_000 };
         let wait = this.random.between(2_000, longest);
         world.schedule(world.now + wait, Due::Client(client));
+    }
+
+    /// No answer for so long that its client asks another node, under the same id; the first one goes on.
+    pub fn on_hurry(&mut self, world: &mut World, client: usize, ticket: Ticket) {
+        let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else { return };
+        (open.ticket, open.unknown, open.hurried) = (None, true, open.hurried + 1);
+        self.tickets.remove(&ticket);
+        world.probe("asked_of_two_nodes_at_once");
+        self.try_again(world, client);
     }
 
     /// No answer came in time.
@@ -377,7 +422,7 @@ impl Load {
                 open.unknown = true;
                 self.back_off(world, client);
             }
-            Answered::Response(response) => match *response {
+            Answered::Response(response) => match self.heard(world, client, *response) {
                 Ok(answer) => self.on_done(world, client, answer),
                 Err(failure) => self.on_refused(world, client, failure),
             },

@@ -7,7 +7,7 @@ use crate::disk::SimDisk;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
-use core_backends::metadata::Scope;
+use core_backends::metadata::PartitionInfo;
 use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed, Won};
 use core_node::api::{Effects, Event, NodeConfig};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub trait Machine {
     /// The state of a replica as a hash, and the index it stands at. `None`: cannot be told.
     fn state_hash(&self, cluster: ClusterId) -> Option<(LogIndex, u64)>;
     /// A cluster's name and what a replica serves of a keyspace. `None`: nothing of any.
-    fn served_partitions(&self, _cluster: ClusterId) -> Option<(ClusterName, Vec<Scope>)> {
+    fn served_partitions(&self, _cluster: ClusterId) -> Option<(ClusterName, Vec<PartitionInfo>)> {
         None
     }
     /// The commands to shards of buckets that its replicas have applied since this was last called.

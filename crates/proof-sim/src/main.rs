@@ -228,6 +228,7 @@ fn command_speed(words: &[String]) -> Ran {
         keyspaces: 0,
         buckets: 0,
         versioned: 0,
+        suspended: 0,
         quota_keys: 0,
         regional: false,
         wall_clock: false,

@@ -19,6 +19,8 @@ pub const HAZARDS_MAX: usize = 10_000;
 pub const LOAD_MS_MAX: u64 = 3_600_000;
 /// The most lanes a node may have.
 const LANES_MAX: u64 = 4;
+/// The longest a client's request or answer may be under way: answers are waited for two seconds behind their deadline.
+const LATE_MS_MAX: u64 = 500;
 /// The most clients of one kind.
 const CLIENTS_MAX: u64 = 1_000;
 
@@ -82,6 +84,9 @@ pub struct Shape {
     /// So many of them keep versions.
     #[serde(default)]
     pub versioned: u64,
+    /// So many behind those have kept versions, and their versioning is suspended.
+    #[serde(default)]
+    pub suspended: u64,
     /// The last of them may have so many keys, if it keeps no versions (0: as many as come).
     #[serde(default)]
     pub quota_keys: u64,
@@ -100,7 +105,10 @@ impl Shape {
     /// The bucket with a quota, and how many keys it may have. Of one that keeps versions a removal may bring a key back,
     /// which no quota hinders.
     pub fn limited(&self) -> Option<(usize, u64)> {
-        let last = self.buckets.checked_sub(1).filter(|last| self.quota_keys > 0 && *last >= self.versioned)?;
+        let last = self
+            .buckets
+            .checked_sub(1)
+            .filter(|last| self.quota_keys > 0 && *last >= self.versioned + self.suspended)?;
         Some((last as usize, self.quota_keys))
     }
 }
@@ -138,6 +146,10 @@ pub struct SimTuning {
     pub split_keys: u64,
     /// Writes a second beyond which it is split too; zero: never.
     pub split_writes: u64,
+    /// State machines keep what may still be asked for so long; zero: as long as real ones do.
+    pub keep_ms: u64,
+    /// Freed data is handed on when it is so old; zero: as old as in real worlds.
+    pub freed_age_ms: u64,
 }
 
 impl Default for SimTuning {
@@ -165,6 +177,8 @@ impl Default for SimTuning {
             buggify: false,
             split_keys: 40_000,
             split_writes: 0,
+            keep_ms: 0,
+            freed_age_ms: 0,
         }
     }
 }
@@ -208,6 +222,12 @@ pub struct Load {
     pub absolute: u64,
     /// The same of level s3.
     pub kept: u64,
+    /// So many clients in a thousand speak the HTTP door's JSON (those of keys, only with the whole core).
+    pub http: u64,
+    /// What clients ask and what they are answered is up to so long under way.
+    pub late_ms: u64,
+    /// Who has waited so long asks another node too, with the same request id; zero: nobody does.
+    pub hurry_ms: u64,
 }
 
 impl Default for Load {
@@ -234,6 +254,9 @@ impl Default for Load {
             eventual: 50,
             absolute: 20,
             kept: 0,
+            http: 0,
+            late_ms: 0,
+            hurry_ms: 0,
         }
     }
 }
@@ -285,7 +308,7 @@ faults! {
     DiskFull = "disk_full": "`node` gets no new segments",
     BitRot = "bit_rot": "`amount` sectors of the log of `node` rot",
     MisdirectedWrite = "misdirected_write": "the next log write of `node` lands elsewhere",
-    PairRot = "pair_rot": "`amount` pairs in the engine of `node` rot",
+    PairRot = "pair_rot": "`amount` pairs in the engine of `node` rot (of `peer` classes of keys those of its own; 0: any)",
     KeyRot = "key_rot": "a bit flips in `amount` stored keys in the engine of `node`",
     LostWrite = "lost_write": "the next log write of `node` is acknowledged and lost, then power fails",
     DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
@@ -366,6 +389,7 @@ impl Plan {
         within("shape.keyspaces", shape.keyspaces, 0, 8)?;
         within("shape.buckets", shape.buckets, 0, 4)?;
         within("shape.versioned", shape.versioned, 0, shape.buckets)?;
+        within("shape.suspended", shape.suspended, 0, shape.buckets - shape.versioned)?;
         within("shape.quota_keys", shape.quota_keys, 0, s3_quota::KEYS_MAX)?;
         within("shape.tails", shape.tails, 0, shape.nodes)?;
         self.tuning.check()?;
@@ -422,7 +446,9 @@ impl SimTuning {
         within("tuning.seal_after_ms", self.seal_after_ms, 1, LOAD_MS_MAX)?;
         within("tuning.turn_events_max", self.turn_events_max as u64, 1, 4_096)?;
         within("tuning.split_keys", self.split_keys, 4, 1 << 40)?;
-        within("tuning.split_writes", self.split_writes, 0, 1 << 40)
+        within("tuning.split_writes", self.split_writes, 0, 1 << 40)?;
+        within("tuning.keep_ms", self.keep_ms, 0, LOAD_MS_MAX)?;
+        within("tuning.freed_age_ms", self.freed_age_ms, 0, LOAD_MS_MAX)
     }
 }
 
@@ -465,6 +491,9 @@ impl Load {
         within("load.deadline_ms", self.deadline_ms, 1, 30_000)?;
         within("load.keys", self.keys, 1, 1_000)?;
         within("load.value_bytes", self.value_bytes, 12, 65_536)?;
+        within("load.http", self.http, 0, 1_000)?;
+        within("load.late_ms", self.late_ms, 0, LATE_MS_MAX)?;
+        within("load.hurry_ms", self.hurry_ms, 0, LOAD_MS_MAX)?;
         let shares =
             [("hopeful", self.hopeful), ("eventual", self.eventual), ("absolute", self.absolute), ("kept", self.kept)];
         for (name, share) in shares {

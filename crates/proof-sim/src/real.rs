@@ -5,7 +5,7 @@ use crate::machine::{Machine, Opener};
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
-use core_backends::metadata::Scope;
+use core_backends::metadata::PartitionInfo;
 use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed, Won};
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::Core;
@@ -74,7 +74,7 @@ impl Machine for RealCore {
         self.0.lane().state_hash(cluster)
     }
 
-    fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<Scope>)> {
+    fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<PartitionInfo>)> {
         self.0.lane().served_partitions(cluster)
     }
 

@@ -182,6 +182,7 @@ impl Run {
     fn drive(&mut self, due: Due) {
         match due {
             Due::Client(client) => self.load.on_wake(&mut self.world, client),
+            Due::Hurry { client, ticket } => self.load.on_hurry(&mut self.world, client, ticket),
             Due::Timeout { client, ticket } => self.load.on_timeout(&mut self.world, client, ticket),
             Due::Hazard(number) if self.hazards_from.is_some() => {
                 faults::begin(&mut self.world, number, &self.load.targets)
@@ -570,6 +571,23 @@ impl Run {
                 keys_only: false,
             };
             self.audit_one(Place(place), operation, action);
+            self.audit_count_of_keys(Place(place));
+        }
+    }
+
+    /// What a keyspace's partitions count is what was just listed: counters that nothing else looks at.
+    fn audit_count_of_keys(&mut self, place: Place) {
+        let (Some(KvTarget::Keyspace(name)), true) = (self.load.address(place), self.world.violations.is_empty())
+        else {
+            return;
+        };
+        let last = self.load.history.records.last().filter(|record| record.place == place);
+        let Some(Observed::Page { entries, next: None }) = last.and_then(|record| record.observed.as_ref()) else {
+            return;
+        };
+        let (listed, counted) = (entries.len() as u64, self.world.counted_keys(&name));
+        if listed != counted {
+            self.violate("count", format!("keyspace {name} lists {listed} keys, and its partitions count {counted}"));
         }
     }
 

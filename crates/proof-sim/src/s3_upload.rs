@@ -37,6 +37,10 @@ pub type Fates = BTreeMap<(usize, String), Fate>;
 /// Places of parts that are surely there, by bucket and key.
 pub type Places = BTreeMap<(usize, String), Vec<String>>;
 
+/// Of so many parts one is sent, and then sent again, other than it was.
+const AGAIN_ONE_IN: u64 = 4;
+
+#[derive(Clone)]
 struct Part {
     etag: String,
     data: Data,
@@ -49,6 +53,8 @@ pub struct Upload {
     key: Bytes,
     pub id: Option<String>,
     parts: Vec<Part>,
+    /// What is sent, in order: a part's number and what it is then. A part that is sent again is another one.
+    sends: Vec<(usize, Part)>,
     uploaded: usize,
     abort: bool,
 }
@@ -65,15 +71,21 @@ impl Upload {
     /// A new one. Parts but the last must be large, so their bytes are said to be elsewhere.
     pub fn draw(random: &mut Random, client: usize, written: u64, bucket: usize) -> Upload {
         let count = random.between(1, 3);
-        let parts = (1..=count).map(|number| {
-            let etag = format!("{client:08x}{number:04x}{written:020x}");
+        let part = |number: u64, time: u64| {
+            let etag = format!("{client:08x}{number:03x}{time:01x}{written:020x}");
             match number < count {
                 true => Part { data: Data::Location(format!("place/{etag}")), size: PART_BYTES_MIN, etag },
                 false => Part { data: Data::Inline(Bytes::from(etag.clone())), size: etag.len() as u64, etag },
             }
-        });
-        let parts = parts.collect();
-        Upload { bucket, key: s3_load::key(random), id: None, parts, uploaded: 0, abort: random.per_mille(200) }
+        };
+        let (mut parts, mut sends) = (Vec::new(), Vec::new());
+        for number in 1..=count {
+            let again = u64::from(random.below(AGAIN_ONE_IN) == 0);
+            sends.extend((0..=again).map(|time| (number as usize, part(number, time))));
+            parts.push(part(number, again));
+        }
+        let key = s3_load::key(random);
+        Upload { bucket, key, id: None, parts, sends, uploaded: 0, abort: random.per_mille(200) }
     }
 
     fn key(&self) -> String {
@@ -86,8 +98,8 @@ impl Upload {
         let Some(upload_id) = self.id.clone() else {
             return Next::Call(CreateMultipartUpload { bucket, key, ..CreateMultipartUpload::default() }.into());
         };
-        if let Some(part) = self.parts.get(self.uploaded) {
-            let (part_number, data) = (self.uploaded as u32 + 1, part.data.clone());
+        if let Some((number, part)) = self.sends.get(self.uploaded) {
+            let (part_number, data) = (*number as u32, part.data.clone());
             let (size, etag) = (part.size, part.etag.clone());
             let call = UploadPart { bucket, key, upload_id, part_number, data, size, etag, ..UploadPart::default() };
             return Next::Call(call.into());
@@ -110,7 +122,7 @@ impl Upload {
 
     /// The key and the place of the part that goes next, if its bytes are elsewhere.
     pub fn place(&self) -> Option<(String, String)> {
-        match &self.parts.get(self.uploaded).filter(|_| self.id.is_some())?.data {
+        match &self.sends.get(self.uploaded).filter(|_| self.id.is_some())?.1.data {
             Data::Location(place) => Some((self.key(), place.clone())),
             _ => None,
         }
@@ -118,7 +130,7 @@ impl Upload {
 
     /// Whether the next call ends it.
     pub fn is_ending(&self) -> bool {
-        self.id.is_some() && self.uploaded == self.parts.len()
+        self.id.is_some() && self.uploaded == self.sends.len()
     }
 
     /// Its call was answered well. False: it is over.

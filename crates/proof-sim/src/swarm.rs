@@ -49,6 +49,13 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         let Plan { shape, load, hazards, .. } = &mut plan;
         draw_engines(seed, shape, load, hazards);
     }
+    if layer == Layer::Core && !calm {
+        draw_lost_beside(seed, &mut plan);
+    }
+    if lean == Emphasis::Plain {
+        draw_dozens(seed, &mut plan);
+    }
+    draw_clients(seed, layer, &mut plan.load);
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -56,6 +63,7 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     lose_only_logs(seed, &mut plan.hazards);
     if plan.shape.buckets > 0 {
         plan.shape.quota_keys = draw_quota(seed);
+        draw_short(seed, &mut plan);
         fit_shards(&mut plan);
     }
     plan
@@ -78,6 +86,59 @@ fn draw_quota(seed: u64) -> u64 {
     match random.per_mille(OF_BUCKETS_TO_QUOTAS) {
         true => *random.pick(&[3, 4, 6, 12, 20, 30]),
         false => 0,
+    }
+}
+
+/// What is kept for a while is kept for as short as promises to clients allow, so that its end comes while there is load; and
+/// some buckets have kept versions once. Its own stream.
+fn draw_short(seed: u64, plan: &mut Plan) {
+    let mut random = Random::stream(seed, "short");
+    if random.per_mille(OF_BUCKETS_TO_SHORT) {
+        plan.tuning.keep_ms = plan.load.deadline_ms * REPEATED_DEADLINES + REPEATED_LATE_MS;
+        plan.tuning.freed_age_ms = *random.pick(&[200, 2_000]);
+    }
+    if plan.shape.versioned < plan.shape.buckets && random.per_mille(OF_BUCKETS_TO_SUSPENDED) {
+        plan.shape.suspended = 1;
+    }
+}
+
+/// Where members move or engines change, a disk is lost, too: one, once, and none that lies. Its own stream.
+fn draw_lost_beside(seed: u64, plan: &mut Plan) {
+    let mut random = Random::stream(seed, "lost beside");
+    let moves =
+        |hazard: &Hazard| matches!(hazard.kind, FaultKind::MoveMember | FaultKind::Decommission | FaultKind::SetEngine);
+    let spoils = |hazard: &Hazard| damages(hazard.kind) || hazard.kind == FaultKind::RemoveMember;
+    let Plan { shape, load, hazards, .. } = plan;
+    let small = shape.world_members < 3 || shape.cluster_size < 3;
+    if small || !hazards.iter().any(moves) || hazards.iter().any(spoils) || !random.per_mille(OF_MOVES_TO_LOST_DISKS) {
+        return;
+    }
+    let (at_ms, node, for_ms) = (random.below(load.run_ms), random.between(1, shape.nodes), random.between(100, 2_000));
+    hazards.push(Hazard { at_ms, kind: FaultKind::DiskLost, node, peer: 0, for_ms, amount: 0 });
+    hazards.sort_by_key(|hazard| hazard.at_ms);
+}
+
+/// Dozens of clusters, most of them idle at any moment. Its own stream.
+fn draw_dozens(seed: u64, plan: &mut Plan) {
+    let mut random = Random::stream(seed, "dozens");
+    if random.per_mille(OF_PLAIN_TO_DOZENS) {
+        plan.shape.clusters = random.between(12, 36);
+        plan.load.think_ms = plan.load.think_ms.max(10);
+    }
+}
+
+/// Clients that speak JSON, that are far from their nodes, and that ask another node before the first has answered. Its own
+/// stream.
+fn draw_clients(seed: u64, layer: Layer, load: &mut Load) {
+    let mut random = Random::stream(seed, "clients");
+    if layer == Layer::Core && random.per_mille(OF_HTTP) {
+        load.http = *random.pick(&[300, 1_000]);
+    }
+    if random.per_mille(OF_LATE_CLIENTS) {
+        load.late_ms = *random.pick(&[5, 50, 400]);
+    }
+    if random.per_mille(OF_HURRIED_CLIENTS) {
+        load.hurry_ms = *random.pick(&[20, 100, 400]);
     }
 }
 
@@ -150,6 +211,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         keyspaces: random.below(2),
         buckets: 0,
         versioned: 0,
+        suspended: 0,
         quota_keys: 0,
         regional: false,
         wall_clock: false,
@@ -180,6 +242,9 @@ fn draw_load(random: &mut Random) -> Load {
         owners: 0,
         swappers: 0,
         writers_rest: 1,
+        http: 0,
+        late_ms: 0,
+        hurry_ms: 0,
     }
 }
 
@@ -208,6 +273,8 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         buggify: random.per_mille(400),
         split_keys: SimTuning::default().split_keys,
         split_writes: SimTuning::default().split_writes,
+        keep_ms: 0,
+        freed_age_ms: 0,
     }
 }
 
@@ -296,6 +363,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         keyspaces: 1,
         buckets: 0,
         versioned: 0,
+        suspended: 0,
         quota_keys: 0,
         regional: false,
         wall_clock: false,
@@ -325,13 +393,33 @@ const OF_ENGINES: u64 = 150;
 const OF_LOST_DISKS_ONLY_LOGS: u64 = 400;
 /// Of a thousand seeds with buckets, in so many one has a quota.
 const OF_BUCKETS_TO_QUOTAS: u64 = 250;
+/// Of a thousand seeds with an old image, in so many another node has troubles too.
+const OF_IMAGES_TO_OTHERS: u64 = 500;
+/// Of a thousand seeds whose pairs rot and whose disks have no other fault, in so many they rot on every node.
+const OF_PAIR_ROT_TO_ALL: u64 = 400;
+/// Of a thousand seeds in which members move or engines change, in so many a disk is lost besides.
+const OF_MOVES_TO_LOST_DISKS: u64 = 250;
+/// Of a thousand seeds that lean to nothing, so many have dozens of clusters.
+const OF_PLAIN_TO_DOZENS: u64 = 150;
+/// Of a thousand seeds of the whole core, in so many some clients speak JSON; are far from their nodes; ask two at once.
+const OF_HTTP: u64 = 250;
+const OF_LATE_CLIENTS: u64 = 150;
+const OF_HURRIED_CLIENTS: u64 = 100;
+/// Of a thousand seeds with buckets, in so many what is kept is kept for as short as promises allow.
+const OF_BUCKETS_TO_SHORT: u64 = 500;
+/// Of a thousand seeds with a bucket that keeps no versions, in so many it kept them once.
+const OF_BUCKETS_TO_SUSPENDED: u64 = 300;
+/// A request may be repeated for so long, in deadlines, and so much longer come late (`Keep`).
+const REPEATED_DEADLINES: u64 = 4;
+const REPEATED_LATE_MS: u64 = 8_000;
 /// Of a thousand seeds that lean to nothing, in so many pairs rot.
 const OF_PLAIN_TO_PAIR_ROT: u64 = 80;
 
 /// One in so many of them is a bit that flips in keys: by the moment, so that no draw is another for it.
 const PAIR_ROT_TO_KEYS: u64 = 3;
 
-/// Pairs that rot in the engine of one node, where there are two more to mend them from, and a scrub that finds them.
+/// Pairs that rot in the engine of one node, or on every node others, where there are two more to mend them from, and a scrub
+/// that finds them.
 /// A disk that forgets or lies in the same world is that node's, too.
 pub(crate) fn draw_pair_rot(
     random: &mut Random,
@@ -349,13 +437,18 @@ pub(crate) fn draw_pair_rot(
     // Some keys are written once and read at the end only: what rots of them is the scrub's to find. And some rot so
     // late that nobody writes them anew.
     load.ledger = load.ledger.max(1);
-    let node = other.unwrap_or_else(|| random.between(1, shape.nodes));
+    let first = other.unwrap_or_else(|| random.between(1, shape.nodes));
+    let everywhere = other.is_none() && random.per_mille(OF_PAIR_ROT_TO_ALL);
     for _ in 0..random.between(1, 12) {
+        // On every node another class of keys: no pair rots on two.
+        let (node, peer) = if everywhere { (random.between(1, shape.nodes), shape.nodes) } else { (first, 0) };
         let within = if random.per_mille(500) { load.run_ms } else { load.run_ms / 10 };
         let before_the_end = random.below(within.max(1));
         let (at_ms, amount) = (load.run_ms - 1 - before_the_end, *random.pick(&[1, 1, 3, 20]));
-        let kind = if at_ms.is_multiple_of(PAIR_ROT_TO_KEYS) { FaultKind::KeyRot } else { FaultKind::PairRot };
-        hazards.push(Hazard { at_ms, kind, node, peer: 0, for_ms: 0, amount });
+        // A key that is lost is of no class: only where one node's keys rot.
+        let of_keys = !everywhere && at_ms.is_multiple_of(PAIR_ROT_TO_KEYS);
+        let kind = if of_keys { FaultKind::KeyRot } else { FaultKind::PairRot };
+        hazards.push(Hazard { at_ms, kind, node, peer, for_ms: 0, amount });
     }
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }
@@ -372,9 +465,7 @@ fn draw_more(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard
             add(&mut random, hazards, FaultKind::SeeSaw, 0, for_ms, 0);
         }
     }
-    // A disk that lies must not die of something else: what it lost could not be told.
-    let lies = |hazard: &Hazard| matches!(hazard.kind, FaultKind::LostWrite | FaultKind::MisdirectedWrite);
-    if !hazards.iter().any(lies) && random.per_mille(50) {
+    if random.per_mille(50) {
         shape.lanes = random.between(2, 4) as u16;
         for _ in 0..random.between(1, 3) {
             let (node, for_ms) = (random.between(1, shape.nodes), *random.pick(&[500, 2_000, 8_000]));
@@ -382,6 +473,7 @@ fn draw_more(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard
             add(&mut random, hazards, FaultKind::FewerCores, node, for_ms, amount);
         }
     }
+    leave_liars_alone(hazards);
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }
 
@@ -439,12 +531,31 @@ fn draw_old_image(seed: u64, shape: &Shape, load: &Load, tuning: &mut SimTuning,
     if shape.world_members < 3 || shape.cluster_size < 3 || !random.per_mille(100) {
         return;
     }
-    hazards.retain(|hazard| matches!(hazard.kind, SlowDisk | Duplicate | Reorder | Reshard | EngineError));
+    let (node, other) = (random.between(1, shape.nodes), random.between(1, shape.nodes));
+    // One other node may have any trouble: the rest have heard of what the old image forgot, and say so.
+    let of_other = |hazard: &Hazard| {
+        hazard.node == other
+            && matches!(
+                hazard.kind,
+                Crash | CrashInTurn | CrashAtVote | PowerLoss | Pause | Isolate | BlackHole | SyncError
+            )
+    };
+    let others = other != node && random.per_mille(OF_IMAGES_TO_OTHERS);
+    if others && !hazards.iter().any(of_other) {
+        let kind = *random.pick(&[Crash, PowerLoss, Pause, Isolate, BlackHole, SyncError]);
+        for _ in 0..random.between(1, 4) {
+            let (at_ms, for_ms) = (random.below(load.run_ms), *random.pick(&[200, 1_000, 3_000]));
+            hazards.push(Hazard { at_ms, kind, node: other, peer: 0, for_ms, amount: 0 });
+        }
+    }
+    hazards.retain(|hazard| {
+        matches!(hazard.kind, SlowDisk | Duplicate | Reorder | Reshard | EngineError) || others && of_other(hazard)
+    });
     (tuning.buggify, tuning.replace_after_ms) = (false, 0);
     // Older than what its peers hear at the latest, and not so old that there is no image of it.
     let amount = random.between(2_500, 3_500);
     let at_ms = random.between(amount.min(load.run_ms), load.run_ms);
-    let (node, for_ms) = (random.between(1, shape.nodes), random.between(100, 2_000));
+    let for_ms = random.between(100, 2_000);
     hazards.push(Hazard { at_ms, kind: OldImage, node, peer: 0, for_ms, amount });
     hazards.sort_by_key(|hazard| hazard.at_ms);
 }
@@ -465,32 +576,28 @@ fn draw_hazards(random: &mut Random, layer: Layer, shape: &Shape, load: &Load) -
             hazards.push(draw_hazard(random, kind, shape, load, damaged));
         }
     }
+    leave_liars_alone(&mut hazards);
     hazards.sort_by_key(|hazard| hazard.at_ms);
     hazards
 }
 
-/// Leaves out what together breaks more than was promised: a disk that lied about its last write and
-/// died is not to be told from one that never got it, and a member removed is a majority less.
+/// A disk that lies must not die of something else: what it lost could not be told from what it never got. Others may.
+fn leave_liars_alone(hazards: &mut Vec<Hazard>) {
+    use FaultKind::*;
+    let lies = |hazard: &&Hazard| matches!(hazard.kind, LostWrite | MisdirectedWrite);
+    let Some(liar) = hazards.iter().find(lies).map(|hazard| hazard.node) else { return };
+    let kills = |kind| {
+        matches!(kind, Crash | CrashInTurn | CrashAtVote | PowerLoss | SyncError | ReadOnly | DiskStall | FewerCores)
+    };
+    hazards.retain(|hazard| hazard.kind != CrashAll && !(hazard.node == liar && kills(hazard.kind)));
+}
+
+/// Leaves out what together breaks more than was promised: a disk that lied and lost more besides could not be mended, and a
+/// member removed is a majority less.
 fn keep_promisable(kinds: &mut Vec<FaultKind>) {
     use FaultKind::*;
     if kinds.iter().any(|kind| matches!(kind, LostWrite | MisdirectedWrite)) {
-        kinds.retain(|kind| {
-            !matches!(
-                kind,
-                Crash
-                    | CrashInTurn
-                    | CrashAtVote
-                    | CrashAll
-                    | PowerLoss
-                    | SyncError
-                    | ReadOnly
-                    | DiskStall
-                    | BitRot
-                    | DiskLost
-                    | LogLost
-                    | LogSwapped
-            )
-        });
+        kinds.retain(|kind| !matches!(kind, CrashAll | BitRot | DiskLost | LogLost | LogSwapped));
     }
     if kinds.contains(&RemoveMember) {
         kinds.retain(|kind| !damages(*kind));

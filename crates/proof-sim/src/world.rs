@@ -29,7 +29,7 @@ use crate::network::Network;
 use crate::plan::{FaultKind, Plan};
 use crate::random::Random;
 use crate::trace::Trace;
-use base_types::action::Response;
+use base_types::action::{Request, Response};
 use base_types::{LaneId, NodeId, Ticket};
 use bytes::Bytes;
 use core_node::api::{Effect, Event, Mail};
@@ -113,8 +113,25 @@ pub enum Due {
         node: usize,
     },
     Keeper,
+    /// A client's request arrives.
+    Asked {
+        node: usize,
+        life: u64,
+        ticket: Ticket,
+        request: Box<Request>,
+    },
+    /// An answer arrives at its client.
+    Told {
+        ticket: Ticket,
+        response: Box<Response>,
+    },
     /// For the driver above: a client's turn, a hazard's beginning or end.
     Client(usize),
+    /// A client has waited for so long that it asks another node, too.
+    Hurry {
+        client: usize,
+        ticket: Ticket,
+    },
     Timeout {
         client: usize,
         ticket: Ticket,
@@ -306,6 +323,8 @@ impl World {
                 }
             }
             Due::Start { node, life } => self.start(node, life),
+            Due::Asked { node, life, ticket, request } => self.arrive(node, life, ticket, *request),
+            Due::Told { ticket, response } => self.answers.push_back((ticket, Answered::Response(response))),
             Due::Resume { node } => self.resume(node),
             Due::Keeper => self.keep_connections(),
             other => return Some(other),

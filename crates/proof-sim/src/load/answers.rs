@@ -11,6 +11,7 @@ use crate::s3_owner::Told;
 use crate::s3_upload::{self, Fate};
 use crate::world::{Due, World};
 use base_types::action::{Action, ActionResult, Answer, Failure, Level, RedisReply};
+use base_types::s3::NULL_VERSION;
 use base_types::s3::{S3Action, S3Answer};
 use base_types::{ErrorKind, OrderedAt, Outcome, WriteConsistency};
 use proof_check::{Ending, Observed, Operation, Record, Violation};
@@ -54,7 +55,9 @@ impl Load {
         match answer {
             S3Answer::PutObjectAnswer(put) => {
                 let Some(record) = self.history.records.get(open.record) else { return };
-                this.remover.put(record.place, &record.operation, put.version_id.as_ref());
+                // The null version is whoever puts next's: no single one of them can be removed.
+                let version = put.version_id.as_ref().filter(|version| version.as_str() != NULL_VERSION);
+                this.remover.put(record.place, &record.operation, version);
             }
             S3Answer::ObjectPage(page) if open.record == usize::MAX => {
                 let Action::S3(S3Action::ListObjectsV2(call)) = &open.action else { return };

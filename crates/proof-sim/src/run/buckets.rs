@@ -11,7 +11,7 @@ use base_types::action::{Action, ActionResult, Response};
 use base_types::s3::{
     CountObjects, CreateAccount, CreateBucket, DeleteBucket, DeleteObject, DescribeShards, GetObject, ListFreedData,
     ListObjectsV2, LookupData, ObjectCount, ObjectEntry, ObjectPage, PutBucketVersioning, S3Action, S3Answer, Shards,
-    Uploads, VersionPage, Versioning,
+    Uploads, VersionPage, Versioning, NULL_VERSION,
 };
 use base_types::ReadConsistency;
 use bytes::Bytes;
@@ -25,6 +25,8 @@ const SETTLE_US: u64 = 180_000_000;
 /// What nothing names any more is told to be freed within this time: it must be a minute old, and looks at a bucket that
 /// nobody writes to come seldom.
 const FREED_US: u64 = 600_000_000;
+/// Behind the end of what is kept: collectors come by every few seconds.
+const COLLECTED_MS: u64 = 20_000;
 /// Places of freed data in one page.
 const FREED_MAX: u32 = 1_000;
 /// The most pages of one listing of the audit.
@@ -44,6 +46,9 @@ impl Run {
             calls.push(CreateBucket { bucket, account, ..CreateBucket::default() }.into());
             if (number as u64) < self.world.plan.shape.versioned {
                 calls.push(PutBucketVersioning { bucket: name, status: Versioning::Enabled }.into());
+            } else if self.is_suspended(number) {
+                calls.push(PutBucketVersioning { bucket: name.clone(), status: Versioning::Enabled }.into());
+                calls.push(PutBucketVersioning { bucket: name, status: Versioning::Suspended }.into());
             } else if let Some((_, keys_max)) = self.world.plan.shape.limited().filter(|(of, _)| *of == number) {
                 calls.push(s3_quota::set(&name, keys_max));
             }
@@ -146,9 +151,42 @@ impl Run {
             let mut counted = s3_rest::count_of_objects(&objects);
             if (number as u64) < self.world.plan.shape.versioned {
                 counted = self.audit_versions(number, &bucket, counted.keys);
+            } else if self.is_suspended(number) {
+                counted = self.audit_null_versions(&bucket, counted.keys);
             }
             self.audit_count(&bucket, counted);
         }
+    }
+
+    /// Whether a bucket's versioning was suspended before anything was put.
+    fn is_suspended(&self, number: usize) -> bool {
+        let shape = &self.world.plan.shape;
+        (shape.versioned..shape.versioned + shape.suspended).contains(&(number as u64))
+    }
+
+    /// Of suspended versioning: a key has one version, the null one, which each put and delete replaces.
+    fn audit_null_versions(&mut self, bucket: &str, listed: u64) -> ObjectCount {
+        let mut versions = Vec::new();
+        self.pages(
+            |behind| s3_versions::list_versions(bucket, behind, 17),
+            |page: &VersionPage| s3_versions::take_page(&mut versions, page),
+        );
+        let left = s3_rest::count_of_versions(&versions);
+        let mut keys = BTreeSet::new();
+        let odd = versions.iter().find(|entry| entry.version_id != NULL_VERSION || !keys.insert(entry.key.as_str()));
+        let message = match odd {
+            Some(odd) => format!(
+                "{bucket}, whose versioning is suspended, has a version that is not its key's only one: {odd:?}"
+            ),
+            None if left.keys != listed => {
+                format!("{bucket} lists {listed} keys, and {} whose null version is no marker", left.keys)
+            }
+            None => return left,
+        };
+        if self.world.violations.is_empty() {
+            self.violate("versions", message);
+        }
+        left
     }
 
     /// Each version once; what a marker hid is there again when the marker is gone. Returns what there is to count.
@@ -264,11 +302,13 @@ impl Run {
     /// No place is forgotten: what was uploaded is named, or told to who removes the bytes that nothing names.
     pub(super) fn audit_places(&mut self) {
         let mut unnamed: BTreeSet<String> = BTreeSet::new();
+        let mut all_named: BTreeSet<String> = BTreeSet::new();
         for ((bucket, key), locations) in self.load.places.clone() {
             let Some(bucket) = self.load.targets.buckets.get(bucket).cloned() else { continue };
             let named = self.told("look up", LookupData { bucket, key, locations: locations.clone() }.into());
             let Some(S3Answer::Locations(named)) = named else { return };
             unnamed.extend(locations.into_iter().filter(|place| !named.locations.contains(place)));
+            all_named.extend(named.locations);
         }
         let until = self.world.now + FREED_US;
         while !unnamed.is_empty() {
@@ -285,6 +325,27 @@ impl Run {
             }
             let pause = self.world.now + LOOK_US * 50;
             self.pump(pause, |_| false);
+        }
+        self.none_is_named_and_freed(&all_named);
+    }
+
+    /// What collectors hand on once everything kept for a while has come to its end is named by nothing.
+    fn none_is_named_and_freed(&mut self, named: &BTreeSet<String>) {
+        let tuning = &self.world.plan.tuning;
+        if named.is_empty() || tuning.keep_ms == 0 || !self.world.violations.is_empty() {
+            return;
+        }
+        let over_ms = tuning.keep_ms + tuning.freed_age_ms + COLLECTED_MS;
+        let over = self.world.load_ends_at + over_ms * 1_000;
+        self.pump(over, |_| false);
+        let Some(S3Answer::Locations(freed)) = self.told("list", ListFreedData { max: FREED_MAX }.into()) else {
+            return;
+        };
+        self.world.probe("freed_and_named_compared");
+        let both: Vec<&String> = freed.locations.iter().filter(|place| named.contains(*place)).collect();
+        if !both.is_empty() {
+            let message = format!("these places are named by an object or an upload, and told to be freed: {both:?}");
+            self.violate("places", message);
         }
     }
 

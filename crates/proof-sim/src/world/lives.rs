@@ -12,7 +12,7 @@ use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
-use core_node::api::{Event, NodeConfig, S3Config, Tuning, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
+use core_node::api::{Event, Keep, NodeConfig, S3Config, Tuning, FREED_AGE_MS, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
 use core_placement::Labels;
 use proof_check::Violation;
 use std::collections::VecDeque;
@@ -230,6 +230,10 @@ impl World {
             s3: S3Config {
                 split_keys: self.plan.tuning.split_keys,
                 split_writes: self.plan.tuning.split_writes,
+                freed_age_ms: match self.plan.tuning.freed_age_ms {
+                    0 => FREED_AGE_MS,
+                    drawn => drawn,
+                },
                 ..S3Config::for_world(self.plan.shape.world_members as usize)
             },
         }
@@ -289,6 +293,10 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
         tail_engine: tail.then(|| "memory".into()),
         buggify_until,
         witness: Some(BackendKind::Shard),
+        keep: match tuning.keep_ms {
+            0 => Keep::default(),
+            drawn => Keep { closed_ms: drawn, narrow_after_ms: drawn },
+        },
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
             spare_segments: tuning.spare_segments,

@@ -10,10 +10,11 @@ use crate::excuses::Excuse;
 use crate::host::{Armed, INBOX_EVENTS_MAX};
 use crate::plan::FaultKind;
 use base_types::{ClusterId, ClusterName, LaneId};
-use core_backends::metadata::Scope;
+use core_backends::metadata::PartitionInfo;
 use core_cluster::api::Won;
 use core_node::api::{Effect, Effects, Event};
 use proof_check::Violation;
+use std::collections::BTreeMap;
 
 impl World {
     /// Puts an event into a core's inbox.
@@ -165,12 +166,28 @@ impl World {
     }
 
     /// Notes which partitions of a keyspace a replica serves, at which epochs.
-    fn note_owners(&mut self, served: Option<(ClusterName, Vec<Scope>)>) {
-        let Some((name, scopes)) = served else { return };
-        for scope in scopes {
+    fn note_owners(&mut self, served: Option<(ClusterName, Vec<PartitionInfo>)>) {
+        let Some((name, served)) = served else { return };
+        for PartitionInfo { scope, .. } in served {
             let found = self.owners.note(name.as_str(), scope.partition.0, scope.epoch);
             found.into_iter().for_each(|violation| self.violate(violation));
         }
+    }
+
+    /// How many pairs the partitions of a keyspace count, each as it is served at its last epoch.
+    pub fn counted_keys(&self, keyspace: &str) -> u64 {
+        let prefix = format!("metadata@ks-{keyspace}-");
+        let machines = self.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
+        let served = machines.flat_map(|machine| {
+            let glances = machine.glances().into_iter();
+            glances.filter_map(|seen| machine.served_partitions(seen.cluster)).collect::<Vec<_>>()
+        });
+        let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+        for info in served.filter(|(name, _)| name.as_str().starts_with(&prefix)).flat_map(|(_, served)| served) {
+            let known = counts.entry(info.scope.partition.0).or_default();
+            *known = (*known).max((info.scope.epoch, info.keys));
+        }
+        counts.values().map(|(_, keys)| keys).sum()
     }
 
     /// The same for all replicas there are.
