@@ -68,6 +68,7 @@ fn plan(seed: u64) -> Plan {
         keyspaces: 0,
         buckets: 0,
         versioned: 0,
+        suspended: 0,
         quota_keys: 0,
         regional: false,
         wall_clock: false,

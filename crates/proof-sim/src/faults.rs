@@ -279,7 +279,13 @@ fn pause(world: &mut World, node: usize, micros: u64) -> bool {
 
 fn disk_fails(world: &mut World, hazard: &Hazard, node: usize) {
     match hazard.kind {
-        FaultKind::DiskStall => world.nodes[node].stalled_until = world.now + hazard.for_ms * 1_000,
+        FaultKind::DiskStall => {
+            let (now, host) = (world.now, &mut world.nodes[node]);
+            if host.stalled_until <= now {
+                host.stalled_since = now;
+            }
+            host.stalled_until = now + hazard.for_ms * 1_000;
+        }
         FaultKind::SyncError => {
             let lane = world.random.fault.below(world.nodes[node].lanes.len() as u64) as usize;
             world.nodes[node].lanes[lane].disk.next_fault = Some(WriteFault::Fails);

@@ -95,6 +95,8 @@ pub struct Node {
     pub cores: Vec<u64>,
     pub armed: Option<Armed>,
     pub stalled_until: u64,
+    /// Since when no write has ended, while it is stalled.
+    pub stalled_since: u64,
     /// Every log write takes up to so much longer.
     pub slow_disk_us: u64,
     /// It lost its disk.

@@ -261,6 +261,7 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
         cores: vec![0; usize::from(lanes)],
         armed: None,
         stalled_until: 0,
+        stalled_since: 0,
         slow_disk_us: 0,
         wiped: false,
         disk_lied: false,

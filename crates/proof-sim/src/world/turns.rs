@@ -16,6 +16,9 @@ use core_node::api::{Effect, Effects, Event};
 use proof_check::Violation;
 use std::collections::BTreeMap;
 
+/// A stall of a disk that a core may take for its failure: five seconds, by a clock that runs up to a tenth fast.
+const STALL_TOLD_US: u64 = 4_500_000;
+
 impl World {
     /// Puts an event into a core's inbox.
     pub fn post(&mut self, node: usize, lane: usize, event: Event) {
@@ -274,7 +277,9 @@ impl World {
         self.trace.say(self.now, || format!("n{} halts: {reason}", node + 1));
         let host = &self.nodes[node];
         let about = (node as u64, host.life);
-        match (host.disk_suspect, host.disk_failed) {
+        // A core takes the time of its own writes, by its own clock, from when it asked for them.
+        let stalled = host.stalled_until > self.now && self.now - host.stalled_since >= STALL_TOLD_US;
+        match (host.disk_suspect, host.disk_failed || stalled) {
             (_, true) => self.excuses.used(Excuse::HaltedOnError, about),
             (true, _) => self.excuses.used(Excuse::HaltedOnLostBytes, about),
             (false, false) => {
