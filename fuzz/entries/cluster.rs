@@ -74,6 +74,7 @@ fn config(node: u64) -> LaneConfig {
         tail_engine: None,
         buggify_until: Tick(0),
         witness: None,
+        keep: core_backends::Keep::default(),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }
