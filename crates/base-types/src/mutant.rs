@@ -93,6 +93,7 @@ mutants! {
     PoisonedCommand = "a state machine panics at one command of a client, or calls its state corrupt",
     QuarantineServes = "a replica that cannot apply an entry goes on answering reads",
     ContradictionIgnored = "a member whose committed log contradicts its leader's goes on as if it did not",
+    HashNeverCompared = "a leader compares what members have applied with nothing",
     SkipNotReplicated = "an operator's word to skip an entry is heard by the leader alone",
     OwnReplicaIgnored = "a node asks the world where a cluster is of which it holds a replica itself",
     StaleRouteIsError = "a route that proved stale is told to the client instead of being looked up anew",

@@ -5,6 +5,7 @@
 
 use crate::admin::ChangeContext;
 use crate::api::Witnessed;
+use crate::chain::CHAIN_COMMAND;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
 use crate::meta::ChosenEngine;
 use crate::overlay::BackendSpace;
@@ -122,16 +123,22 @@ impl Replica {
             entry.index,
             self.meta.applied
         );
+        self.changes = 0;
+        let mut skipped = false;
         let replies = if entry.kind == entry_kind::MEMBERSHIP {
             contained(|| self.apply_membership(shared, entry))?;
             Vec::new()
-        } else if entry.data.is_empty() || self.takes_skip(shared, entry) {
+        } else if entry.data.is_empty() {
+            Vec::new()
+        } else if self.takes_skip(shared, entry) {
+            skipped = true;
             Vec::new()
         } else {
             self.apply_commands(shared, entry)?
         };
         self.meta.applied = entry.index;
         self.meta.applied_term = entry.term;
+        self.extend_chain(entry, self.changes, skipped);
         if let Some(mark) = self.marked.take() {
             self.on_mark(shared, mark);
         }
@@ -149,7 +156,7 @@ impl Replica {
         self.applying = 0;
         let applied = contained(|| self.apply_payload(shared, entry, payload));
         if applied.is_ok() {
-            self.overlay.commit();
+            self.changes = self.overlay.commit();
         } else {
             // As if it had not been tried: a damaged pair is mended first, then the request ids are read back, and
             // it is tried again (`mend.rs`).
@@ -195,6 +202,10 @@ impl Replica {
                 continue;
             }
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
+            if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&CHAIN_COMMAND) {
+                self.begin_chain(entry);
+                continue;
+            }
             let reply = self.apply_command(context, &command, &row)?;
             shared.statistics.commands_applied += 1;
             self.witness(shared, entry, &command, &reply);

@@ -6,7 +6,8 @@
 //! acknowledged to somebody.
 //!
 //! Always: a member gives way only to a leader of its own term or a later one.
-//! Not here: what a replica does when it is given up (`Replica::damage`), entries that cannot be applied (quarantine.rs).
+//! Not here: members whose applied states differ (chain.rs), what a replica does when it is given up
+//! (`Replica::damage`), entries that cannot be applied (quarantine.rs).
 
 use crate::replica::Replica;
 use crate::shared::Shared;
@@ -55,7 +56,8 @@ impl Replica {
         }
     }
 
-    fn give_way(&mut self, shared: &mut Shared, why: String) {
+    /// It is given up, loudly.
+    pub fn give_way(&mut self, shared: &mut Shared, why: String) {
         shared.statistics.contradictions += 1;
         let text = "it contradicts the majority and is rebuilt from it; acknowledged writes may be lost: compare with a backup";
         self.rebuild(shared, format!("{why}; {text}"));

@@ -304,6 +304,13 @@ impl Lane {
         }
         let replica = self.replicas.get_mut(&cluster).expect("known");
         let shared = &mut self.shared;
+        let payload = match payload {
+            Payload::Sampled { samples, message } => {
+                replica.on_samples(shared, now, message.from(), samples);
+                Payload::Raft(message)
+            }
+            payload => payload,
+        };
         match payload {
             Payload::Raft(message) => Lane::on_raft(shared, replica, now, from, message),
             Payload::SnapshotChunk { to, snapshot, sequence, data, last } => {
@@ -332,13 +339,14 @@ impl Lane {
             Payload::VerifyAsk { mark } => replica.on_verify_ask(shared, from, mark),
             Payload::VerifyTold { from: member, mark, told } => replica.on_verify_told(now, member, mark, told),
             Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(shared, now, member, pairs),
-            Payload::Quiesce { .. } | Payload::Kept { .. } => unreachable!("handled above"),
+            Payload::Verdict { to, term, about, value } => replica.on_verdict(shared, to, term, about, value),
+            Payload::Quiesce { .. } | Payload::Kept { .. } | Payload::Sampled { .. } => unreachable!("handled above"),
         }
     }
 
     /// Answers to a quiet leader's last heartbeats do not wake it.
     fn is_late_answer(&self, cluster: ClusterId, payload: &Payload) -> bool {
-        let Payload::Raft(message) = payload else { return false };
+        let (Payload::Raft(message) | Payload::Sampled { message, .. }) = payload else { return false };
         let answer = matches!(message.kind(), MessageKind::HeartbeatResponse | MessageKind::AppendResponse);
         answer
             && !message.is_reject()
@@ -636,6 +644,8 @@ impl Lane {
             replica.tick_repair(shared, now);
             replica.tick_mending(shared, now);
             replica.tick_quarantine(shared, now);
+            replica.judge(shared, now);
+            replica.begin_missing_chain(shared, now);
             replica.tick_walk(shared);
             replica.tick_verification(shared, now);
             replica.forget_before_quiet(shared, now);
@@ -731,7 +741,7 @@ impl Lane {
             return self.remove(now, cluster);
         }
         // What an eventual read of a quiet one has met: it is mended by ticks.
-        if replica.mending.is_some() && !self.awake.contains(&cluster) {
+        if (replica.mending.is_some() || replica.standings.is_some()) && !self.awake.contains(&cluster) {
             self.wake(now, cluster);
         }
     }

@@ -8,12 +8,13 @@
 //! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
 //! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
-//! Reading order: api, lane, replica, writes, apply, reads, admin, snapshot, repair, mend, quarantine, scrub, verify, flush, tail.
+//! Reading order: api, lane, replica, writes, apply, reads, admin, snapshot, repair, mend, quarantine, contradiction, chain, scrub, verify, flush, tail.
 
 mod admin;
 pub mod api;
 mod apply;
 mod buggify;
+mod chain;
 mod common;
 mod contradiction;
 mod entry;

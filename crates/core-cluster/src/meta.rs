@@ -29,6 +29,8 @@ pub const MEMBERS_MAX: usize = 32;
 const FORMAT: u8 = 1;
 /// The meta record's form once an engine was chosen (`AdminCommand::SetEngine`); before, it has the first one.
 const FORMAT_ENGINE: u8 = 2;
+/// The meta record's form with the number of what was applied (chain.rs).
+const FORMAT_CHAIN: u8 = 3;
 
 impl Encode for Member {
     fn encode(&self, out: &mut Writer) {
@@ -149,6 +151,8 @@ pub struct ClusterMeta {
     pub cluster_time_ms: u64,
     /// The same entry's stamp that request ids expire by.
     pub id_time_ms: u64,
+    /// What was applied, in one number (chain.rs). `None`: by a release that kept none.
+    pub chain: Option<u64>,
 }
 
 impl ClusterMeta {
@@ -172,6 +176,7 @@ impl ClusterMeta {
             engine: None,
             cluster_time_ms: 0,
             id_time_ms: 0,
+            chain: (!blank).then_some(0),
         }
     }
 
@@ -193,12 +198,19 @@ impl ClusterMeta {
 
 impl Encode for ClusterMeta {
     fn encode(&self, out: &mut Writer) {
-        let format = if self.engine.is_some() { FORMAT_ENGINE } else { FORMAT };
+        let format = match (self.chain, &self.engine) {
+            (Some(_), _) => FORMAT_CHAIN,
+            (None, Some(_)) => FORMAT_ENGINE,
+            (None, None) => FORMAT,
+        };
         out.u8(format).varint(self.applied.0).varint(self.applied_term.0);
         self.membership.encode(out);
         encode_members(out, &self.members);
         out.varint(self.next_replica.0).u8(self.consistency as u8).u8(self.read_consistency as u8);
         out.varint(self.cluster_time_ms).varint(self.id_time_ms);
+        if let Some(chain) = self.chain {
+            out.u64(chain).bool(self.engine.is_some());
+        }
         if let Some(chosen) = &self.engine {
             out.string(&chosen.engine).varint(chosen.since.0);
         }
@@ -206,7 +218,7 @@ impl Encode for ClusterMeta {
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let format = input.u8("meta format")?;
-        if ![FORMAT, FORMAT_ENGINE].contains(&format) {
+        if ![FORMAT, FORMAT_ENGINE, FORMAT_CHAIN].contains(&format) {
             return Err(DecodeError::Unknown("meta format"));
         }
         let mut meta = ClusterMeta {
@@ -220,8 +232,12 @@ impl Encode for ClusterMeta {
             engine: None,
             cluster_time_ms: input.varint("cluster time")?,
             id_time_ms: input.varint("id time")?,
+            chain: None,
         };
-        if format == FORMAT_ENGINE {
+        if format == FORMAT_CHAIN {
+            meta.chain = Some(input.u64("chain")?);
+        }
+        if format == FORMAT_ENGINE || (format == FORMAT_CHAIN && input.bool("engine chosen")?) {
             let (engine, since) = (input.string("engine")?, ReplicaId(input.varint("engine since")?));
             meta.engine = Some(Rc::new(ChosenEngine { engine, since }));
         }

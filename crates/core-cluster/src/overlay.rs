@@ -42,6 +42,8 @@ pub struct Overlay {
     /// What an entry has changed so far, to be taken back if it cannot be applied to its end: each key with
     /// what `active` held, and its bytes before.
     undo: Option<(Vec<Change>, u64)>,
+    /// A hash of what the entry has changed so far, in its order (chain.rs).
+    changes: u64,
     /// Keys of which the engine has said that they are damaged, since somebody last took them.
     damage_seen: RefCell<BTreeSet<Bytes>>,
     /// The engine has said since then that keys of a range are lost: which ones, it cannot tell.
@@ -92,11 +94,13 @@ impl Overlay {
     /// Changes from here on can be taken back.
     pub fn begin(&mut self) {
         self.undo = Some((Vec::new(), self.active_bytes));
+        self.changes = 0;
     }
 
-    /// They stay.
-    pub fn commit(&mut self) {
+    /// They stay. Gives the hash of all of them.
+    pub fn commit(&mut self) -> u64 {
         self.undo = None;
+        self.changes
     }
 
     /// They are taken back.
@@ -145,6 +149,9 @@ impl Overlay {
     }
 
     fn set(&mut self, key: Bytes, value: Option<Bytes>) {
+        if self.undo.is_some() {
+            self.changes = crate::chain::changed(self.changes, &key, value.as_deref());
+        }
         let added = key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64) + PAIR_OVERHEAD_BYTES;
         let key_bytes = key.len() as u64;
         self.active_bytes += added;

@@ -331,6 +331,16 @@ impl Replica {
         Ok(entries)
     }
 
+    /// A majority holds what this replica holds, after all: it goes on.
+    pub fn release_undecided(&mut self, shared: &mut Shared) {
+        let applied = self.meta.applied;
+        let Some(quarantine) = self.quarantine.as_mut().filter(|own| own.cause == Cause::NoMajority) else { return };
+        quarantine.catches_up = true;
+        if quarantine.handed <= applied {
+            self.end_quarantine(shared);
+        }
+    }
+
     /// Everything that was committed meanwhile is applied.
     pub fn end_if_caught_up(&mut self, shared: &mut Shared) {
         let applied = self.meta.applied;

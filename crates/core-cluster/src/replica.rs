@@ -13,6 +13,7 @@
 use crate::admin::AdminWaits;
 use crate::api::*;
 use crate::buggify::Point;
+use crate::chain::{Sample, Standings};
 use crate::mend::Mending;
 use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
 use crate::overlay::{Overlay, View};
@@ -81,6 +82,14 @@ pub struct Replica {
     pub quarantine: Option<Box<Quarantine>>,
     /// Which command of the entry is being applied.
     pub applying: usize,
+    /// A hash of what the entry that is being applied has changed.
+    pub changes: u64,
+    /// What was applied up to some of the last indexes (chain.rs).
+    pub samples: VecDeque<Sample>,
+    /// What members hold, while any differs from this leader.
+    pub standings: Option<Box<Standings>>,
+    /// The term in which it had a chain begun.
+    pub chain_asked: Option<Term>,
     /// A mark in the entry that is being applied.
     pub marked: Option<u64>,
     /// Pairs that are checked because a leader asked for it, or were last.
@@ -242,6 +251,10 @@ impl Replica {
             lost_pairs: BTreeSet::new(),
             quarantine: None,
             applying: 0,
+            changes: 0,
+            samples: VecDeque::new(),
+            standings: None,
+            chain_asked: None,
             marked: None,
             walk: None,
             verification: None,
@@ -302,6 +315,7 @@ impl Replica {
         self.proposed.shrink_to_fit();
         // Who answered a leader before the quiet counts anew when it wakes.
         self.answered = BTreeMap::new();
+        self.samples = VecDeque::new();
         self.rest(shared);
     }
 
@@ -421,9 +435,12 @@ impl Replica {
                 continue;
             }
             let node = self.meta.node_of(to).or_else(|| self.heard_from.get(&to).copied());
-            if let Some(node) = node {
-                self.send(shared, node, &Payload::Raft(message));
-            }
+            let Some(node) = node else { continue };
+            let payload = match self.samples_to_report(message.kind()) {
+                Some(samples) => Payload::Sampled { samples, message },
+                None => Payload::Raft(message),
+            };
+            self.send(shared, node, &payload);
         }
     }
 
@@ -630,6 +647,7 @@ impl Replica {
     pub fn lose_leadership(&mut self, shared: &mut Shared) {
         self.leading = None;
         self.unsure_until = LogIndex(0);
+        self.standings = None;
         self.answered.clear();
         let hidden = planted(Mutant::UnknownAsRefused);
         for proposed in std::mem::take(&mut self.proposed) {
@@ -734,6 +752,7 @@ impl Replica {
             || self.is_verifying()
             || self.damaged.is_some()
             || self.is_quarantined()
+            || self.standings.is_some()
             || !self.late.is_empty()
     }
 }

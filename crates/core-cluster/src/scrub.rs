@@ -25,6 +25,8 @@ use std::time::Duration;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The first round begins so long after the start, or after a round's time if that is less.
 const FIRST_AFTER: Duration = Duration::from_secs(60);
+/// After so many rounds of an engine, clusters in it are compared with their other members: once a day, as rounds are set.
+pub const ROUNDS_BEFORE_COMPARED: u64 = 24;
 
 struct Round {
     after: Bytes,
@@ -32,6 +34,8 @@ struct Round {
     due: Tick,
     /// A part is at the engine's thread.
     out: bool,
+    /// Rounds so far.
+    done: u64,
 }
 
 /// How far the scrub of each engine is.
@@ -40,6 +44,9 @@ pub struct Scrub {
     rounds: BTreeMap<String, Round>,
     /// Replicas that may be what an engine could not read.
     to_check: VecDeque<ClusterId>,
+    /// Clusters led here that are to be compared with their other members, and the one that is.
+    to_compare: VecDeque<ClusterId>,
+    comparing: Option<ClusterId>,
     bytes_per_second: u64,
     every: Duration,
 }
@@ -53,9 +60,9 @@ impl Scrub {
     ) -> Scrub {
         let every = Duration::from_millis(round_ms);
         let due = now + every.min(FIRST_AFTER);
-        let round = |name: &String| (name.clone(), Round { after: Bytes::new(), begun: due, due, out: false });
+        let round = |name: &String| (name.clone(), Round { after: Bytes::new(), begun: due, due, out: false, done: 0 });
         let engines = engines.filter(|_| bytes_per_second > 0);
-        Scrub { rounds: engines.map(round).collect(), to_check: VecDeque::new(), bytes_per_second, every }
+        Scrub { rounds: engines.map(round).collect(), bytes_per_second, every, ..Scrub::default() }
     }
 
     pub fn next_wake(&self) -> Tick {
@@ -98,8 +105,40 @@ impl Lane {
         }
     }
 
+    /// Engines were scrubbed: after some rounds the clusters led here are compared with their other members, too. What
+    /// rots under its seal is found by nothing else.
+    fn compare_all_of(&mut self, engine: &str) {
+        let Some(round) = self.scrub.rounds.get_mut(engine) else { return };
+        round.done += 1;
+        if round.done % ROUNDS_BEFORE_COMPARED != 0 || !self.scrub.to_compare.is_empty() {
+            return;
+        }
+        let here = |replica: &Replica| *replica.spec.engine == *engine && replica.is_leader();
+        self.scrub.to_compare = self.replicas_where(&here).into_iter().map(|(cluster, _)| cluster).collect();
+    }
+
+    /// One after the other; so that the rest of the lane's work goes on, the next when the one before is done.
+    fn compare_the_next(&mut self, now: Tick) {
+        if let Some(cluster) = self.scrub.comparing {
+            let mut goes_on = false;
+            self.with_replica(cluster, |_, replica| goes_on = replica.is_verifying());
+            if goes_on {
+                return;
+            }
+            self.scrub.comparing = None;
+        }
+        let Some(cluster) = self.scrub.to_compare.pop_front() else { return };
+        let mut begun = false;
+        self.with_replica(cluster, |shared, replica| begun = replica.verify_unasked(shared, now));
+        if begun {
+            self.wake(now, cluster);
+            self.scrub.comparing = Some(cluster);
+        }
+    }
+
     /// One a tick.
     pub(crate) fn check_the_next(&mut self, now: Tick) {
+        self.compare_the_next(now);
         let Some(cluster) = self.scrub.to_check.pop_front() else { return };
         self.wake(now, cluster);
         self.with_replica(cluster, |_, replica| {
@@ -126,6 +165,13 @@ impl Lane {
         statistics.scrub_entries += part.entries;
         statistics.scrub_bytes += part.bytes;
         statistics.scrub_rounds += u64::from(last);
+        if last {
+            self.compare_all_of(engine);
+            if let Some(first) = self.scrub.to_compare.front().copied() {
+                // There are ticks only where a replica is awake.
+                self.wake(now, first);
+            }
+        }
         if (part.damaged.is_empty() && part.indexes.is_empty()) || planted(Mutant::ScrubIgnoresDamage) {
             return;
         }

@@ -379,6 +379,7 @@ impl Replica {
         self.late.clear();
         self.mending = None;
         self.end_quarantine(shared);
+        self.samples.clear();
         self.walk = None;
         self.lost_pairs.clear();
         self.dirty_since = None;

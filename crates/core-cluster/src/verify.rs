@@ -295,6 +295,7 @@ impl Replica {
     pub fn tick_verification(&mut self, shared: &mut Shared, now: Tick) {
         let own = self.spec.replica;
         let told = self.walk.as_ref().map(|walk| (walk.mark, walk.index, walk.told()));
+        let mut judged = None;
         let Some(run) = self.verification.as_mut() else { return };
         if !run.done {
             if let Some((mark, index, what)) = told.filter(|(mark, ..)| *mark == run.mark) {
@@ -320,10 +321,35 @@ impl Replica {
                 }
             } else {
                 run.done = run.told.values().all(|told| told.what.is_final());
+                judged = run.done.then(|| {
+                    let told = run.told.iter().map(|(replica, told)| (*replica, told.what.clone()));
+                    (run.mark, told.collect::<Vec<_>>())
+                });
             }
         }
         self.ask_members(shared, now);
         self.answer_verify(shared, now);
+        if let Some((mark, told)) = judged {
+            self.judge_digests(shared, mark, &told);
+        }
+    }
+
+    /// The digest of all pairs at this mark, where it was walked to its end.
+    pub fn digest_at(&self, mark: u64) -> Option<u64> {
+        match self.walk.as_ref().filter(|walk| walk.mark == mark)?.state {
+            State::Ended(Verified::Checked { hash, damaged: 0, .. }) => Some(hash),
+            _ => None,
+        }
+    }
+
+    /// Begins a run that nobody waits for. False: not now.
+    pub fn verify_unasked(&mut self, shared: &mut Shared, now: Tick) -> bool {
+        let settled = self.leading.is_some() && self.meta.members.len() > 1 && !self.meta.membership.is_joint();
+        if !settled || self.is_quarantined() || self.verification.as_ref().is_some_and(|run| !run.done) {
+            return false;
+        }
+        self.begin_verification(shared, now);
+        true
     }
 
     fn ask_members(&mut self, shared: &mut Shared, now: Tick) {

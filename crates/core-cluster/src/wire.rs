@@ -2,6 +2,7 @@
 //! (docs/formats/frames.md, "replica payload").
 
 use crate::api::Verified;
+use crate::chain::{About, Sample};
 use base_engine::{ENGINE_KEY_BYTES_MAX, ENGINE_VALUE_BYTES_MAX};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{LogIndex, ReplicaId, Term};
@@ -84,6 +85,18 @@ pub enum Payload {
     Passed {
         from: ReplicaId,
         index: LogIndex,
+    },
+    /// A Raft message, and what its sender has applied: up to an index that all sample, and up to its newest.
+    Sampled {
+        samples: [Sample; 2],
+        message: Message,
+    },
+    /// What a majority of the voters holds; `None`: there is no majority that holds the same.
+    Verdict {
+        to: ReplicaId,
+        term: Term,
+        about: About,
+        value: Option<u64>,
     },
     /// The receiver's committed log goes beyond its leader's, which ends at this index.
     Contradicts {
@@ -331,6 +344,23 @@ impl Encode for Payload {
             }
             Payload::FloorAsk { life } => drop(out.u8(13).u64(*life)),
             Payload::FloorTold { replica, life } => drop(out.u8(14).varint(replica.0).u64(*life)),
+            Payload::Sampled { samples, message } => {
+                out.u8(16);
+                for sample in samples {
+                    out.varint(sample.index.0).u64(sample.chain);
+                }
+                message.encode(out);
+            }
+            Payload::Verdict { to, term, about, value } => {
+                out.u8(17).varint(to.0).varint(term.0);
+                match about {
+                    About::Index(index) => out.u8(0).varint(index.0),
+                    About::Mark(mark) => out.u8(1).u64(*mark),
+                };
+                out.option(*value, |w, value| {
+                    w.u64(value);
+                });
+            }
             Payload::Contradicts { to, term, index } => drop(out.u8(15).varint(to.0).varint(term.0).varint(index.0)),
             Payload::Stuck { from, index } => drop(out.u8(18).varint(from.0).varint(index.0)),
             Payload::Passed { from, index } => drop(out.u8(19).varint(from.0).varint(index.0)),
@@ -380,6 +410,22 @@ impl Encode for Payload {
             14 => Payload::FloorTold { replica: ReplicaId(input.varint("replica")?), life: input.u64("life")? },
             18 => Payload::Stuck { from: ReplicaId(input.varint("from")?), index: LogIndex(input.varint("index")?) },
             19 => Payload::Passed { from: ReplicaId(input.varint("from")?), index: LogIndex(input.varint("index")?) },
+            16 => {
+                let mut sample =
+                    || Ok(Sample { index: LogIndex(input.varint("sampled index")?), chain: input.u64("chain")? });
+                let samples = [sample()?, sample()?];
+                Payload::Sampled { samples, message: Message::decode(input)? }
+            }
+            17 => Payload::Verdict {
+                to: ReplicaId(input.varint("to")?),
+                term: Term(input.varint("term")?),
+                about: match input.u8("about")? {
+                    0 => About::Index(LogIndex(input.varint("index")?)),
+                    1 => About::Mark(input.u64("mark")?),
+                    _ => return Err(DecodeError::Unknown("about")),
+                },
+                value: input.option("value", |r| r.u64("value"))?,
+            },
             15 => Payload::Contradicts {
                 to: ReplicaId(input.varint("to")?),
                 term: Term(input.varint("term")?),

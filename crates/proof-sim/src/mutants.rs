@@ -59,6 +59,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::PoisonedCommand, "no client of the load sends such a command; the tests of core-cluster do, and plant it themselves"),
     (Mutant::QuarantineServes, "without a bug nothing is ever quarantined in the simulator (core-cluster)"),
     (Mutant::SkipNotReplicated, "without a bug nothing is ever quarantined in the simulator (core-cluster)"),
+    (Mutant::HashNeverCompared, "without a fault members never differ, and the swarm flips no row under its seal (core-cluster)"),
     (Mutant::ContradictionIgnored, "a majority that comes back with old logs is no fault of the swarm (core-cluster)"),
     (Mutant::DropsOvertakeWrites, "what is left behind is dropped at the next start (core-cluster)"),
     (Mutant::ImportNotCompared, "only of two runners of one split does one bring rows late"),

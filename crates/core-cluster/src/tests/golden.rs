@@ -288,7 +288,9 @@ impl Story {
 
 fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
     Some(match payload {
-        Payload::Raft(message) => ("raft", format!("{:?} t{}", message.kind(), message.term().0)),
+        Payload::Raft(message) | Payload::Sampled { message, .. } => {
+            ("raft", format!("{:?} t{}", message.kind(), message.term().0))
+        }
         Payload::Quiesce { .. } => ("quiesce", "let us be quiet".to_string()),
         Payload::SnapshotChunk { sequence, last: None, .. } => ("snapshot", format!("piece {sequence}")),
         Payload::SnapshotChunk { sequence, last: Some(message), .. } => {
@@ -301,7 +303,9 @@ fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
         Payload::PairsRequest { keys, .. } => ("pairs", format!("{} of mine are damaged", keys.len())),
         Payload::PairsReply { pairs, .. } => ("pairs", format!("here are {}", pairs.answers.len())),
         Payload::VerifyAsk { .. } | Payload::VerifyTold { .. } => return None,
-        Payload::Stuck { .. } | Payload::Passed { .. } | Payload::Contradicts { .. } => return None,
+        Payload::Stuck { .. } | Payload::Passed { .. } | Payload::Contradicts { .. } | Payload::Verdict { .. } => {
+            return None
+        }
         Payload::RepairRequest { .. } | Payload::RepairReply { .. } | Payload::Kept { .. } => return None,
         Payload::FloorAsk { .. } | Payload::FloorTold { .. } => return None,
     })

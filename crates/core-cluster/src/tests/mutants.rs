@@ -11,7 +11,9 @@ use std::panic::catch_unwind;
 fn every_planted_bug_is_noticed() {
     use super::{contradiction, quarantine};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 5] = [
+    let here: [(Mutant, fn()); 7] = [
+        (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
+        (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
         (Mutant::QuarantineServes, quarantine::a_poisoned_entry_stops_its_own_group_only),
         (Mutant::SkipNotReplicated, quarantine::a_quarantine_outlives_restarts_and_ends_by_a_skip),

@@ -108,6 +108,9 @@ fn one_that_differs_and_one_that_is_damaged_are_told_apart() {
     let of = |node: u64| found[again.members.iter().position(|one| one.member.node == NodeId(node)).unwrap()];
     assert_eq!(of(others[1]), of(leader));
     assert_ne!(of(others[0]).2, of(leader).2, "no checksum tells of it, so nobody mends it");
+    // Two of three hold the same: the third gives way.
+    world.run(100);
+    assert_eq!(world.lane(others[0]).statistics().contradictions, 1);
     assert_eq!(world.get(others[1], "key-012", ReadConsistency::Eventual).as_deref(), Some("value 12"));
 }
 
