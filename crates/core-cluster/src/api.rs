@@ -382,6 +382,8 @@ pub enum Notice {
     ScrubFailed { engine: String, message: String },
     /// The log failed: nothing is acknowledged any more; the process should end and recover.
     LogFailed { message: String },
+    /// An engine failed: nothing is acknowledged any more; the process should end and recover.
+    EngineFailed { engine: String, message: String },
     /// A peer addressed a cluster that is not here; core-node may answer with what it knows.
     UnknownCluster { from: NodeId, cluster: ClusterId, generation: Generation },
 }

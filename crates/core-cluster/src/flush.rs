@@ -222,7 +222,7 @@ impl Jobs {
         now: Tick,
         number: u64,
         result: Result<EngineAnswer, EngineError>,
-    ) -> Result<Option<Ended>, EngineError> {
+    ) -> Result<Option<Ended>, (String, EngineError)> {
         let found = self.queues.iter_mut().find(|(_, q)| q.out.as_ref().is_some_and(|job| job.number == number));
         let Some((engine, queue)) = found else { return Ok(None) };
         let job = queue.out.take().expect("found by it");
@@ -257,7 +257,7 @@ impl Jobs {
                 Ok(Some(Ended::new(job.target, false)))
             }
             Err(EngineError::Full(_)) => Ok(Some(Ended::new(job.target, false))),
-            Err(error) => Err(error),
+            Err(error) => Err((engine.clone(), error)),
         }
     }
 

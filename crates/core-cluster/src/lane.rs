@@ -537,7 +537,7 @@ impl Lane {
         self.run_ticks(now);
         let ended = match self.shared.jobs.on_done(now, job, result) {
             Ok(ended) => ended,
-            Err(error) => return self.shared.fail_storage(format!("engine: {error}")),
+            Err((engine, error)) => return self.shared.fail_engine(&engine, error.to_string()),
         };
         match ended {
             None | Some(crate::flush::Ended { target: JobTarget::Drop | JobTarget::Forget, .. }) => {}

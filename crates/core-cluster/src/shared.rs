@@ -110,6 +110,14 @@ impl Shared {
         }
     }
 
+    /// An engine cannot be written: what it was to hold is in the log, but nothing can go on.
+    pub fn fail_engine(&mut self, engine: &str, message: String) {
+        if !self.storage_failed {
+            self.storage_failed = true;
+            self.output.notices.push(Notice::EngineFailed { engine: engine.into(), message });
+        }
+    }
+
     /// Drops a space once everything staged in the log so far is durable: until then a crash would
     /// come back to the record that names it.
     pub fn drop_space_later(&mut self, engine: &str, space: SpaceId) {

@@ -205,6 +205,13 @@ impl Director {
                 let reason = format!("the log failed, nothing is acknowledged any more: {message}; the process ends so that it can recover");
                 turn.effects.list.push(crate::api::Effect::Halt { reason });
             }
+            Notice::EngineFailed { engine, message } => {
+                let reason = format!(
+                    "engine {engine} (lane-{}/{engine} below the data directory) failed, nothing is acknowledged any more: {message};                      the process ends; a damaged engine is set aside at the next start, and its replicas are rebuilt from the other members",
+                    self.config.lane.0
+                );
+                turn.effects.list.push(crate::api::Effect::Halt { reason });
+            }
             Notice::UnknownCluster { from, cluster, generation } => {
                 let item = Item::UnknownCluster { cluster, generation, disk: self.config.disk };
                 self.say(from, cluster, &item);

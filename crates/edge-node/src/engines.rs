@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Always: every lane offers every engine of the build; a directory that an engine refuses is named in
-//! the error and left as it is.
+//! the error and left as it is; one that is damaged is set aside (engines/aside.rs).
 //! Not here: what an engine is (base-engine), which one a replica gets (core-node).
 
 use crate::config::EngineSection;
@@ -14,6 +14,7 @@ use lazy::{Lazy, Open};
 use std::path::Path;
 use std::sync::Arc;
 
+pub mod aside;
 mod lazy;
 
 /// The names, as rules, keyspaces and node.toml write them.
@@ -92,10 +93,15 @@ pub fn open(lane: &Path, identity: &str, note: &str, section: &EngineSection) ->
     };
     let path = lane.join(engine_lmdb::LmdbEngine::NAME);
     crate::data::make_directory(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let lmdb = engine_lmdb::LmdbEngine::open(&path, lmdb).map_err(|error| error.to_string())?;
+    let lmdb = aside::open_or_set_aside(&path, |path| engine_lmdb::LmdbEngine::open(path, lmdb.clone()))?;
     let mut engines: Vec<Arc<dyn Engine>> = vec![Arc::new(lmdb), Arc::new(engine_memory::MemoryEngine::new())];
     for (name, open) in optional(identity, note, section) {
-        let engine = Lazy::new(name, lane.join(name), open).map_err(|error| error.to_string())?;
+        let open = |path: &Path| Lazy::new(name, path.into(), open.clone());
+        let engine = match name {
+            // What is damaged is not here.
+            "object" => open(&lane.join(name)).map_err(|error| error.to_string())?,
+            _ => aside::open_or_set_aside(&lane.join(name), open)?,
+        };
         engines.push(Arc::new(engine));
     }
     Ok(engines)
@@ -118,7 +124,7 @@ fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'stati
             identity: identity.into(),
             ..Default::default()
         };
-        engines.push((engine_redb::NAME, Box::new(move |path| Ok(Box::new(engine_redb::open(path, config.clone())?)))));
+        engines.push((engine_redb::NAME, Arc::new(move |path| Ok(Box::new(engine_redb::open(path, config.clone())?)))));
     }
     #[cfg(feature = "engine-fjall")]
     {
@@ -128,7 +134,7 @@ fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'stati
             ..Default::default()
         };
         engines
-            .push((engine_fjall::NAME, Box::new(move |path| Ok(Box::new(engine_fjall::open(path, config.clone())?)))));
+            .push((engine_fjall::NAME, Arc::new(move |path| Ok(Box::new(engine_fjall::open(path, config.clone())?)))));
     }
     #[cfg(feature = "engine-sqlite")]
     {
@@ -140,7 +146,7 @@ fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'stati
         };
         engines.push((
             engine_sqlite::NAME,
-            Box::new(move |path| Ok(Box::new(engine_sqlite::open(path, config.clone())?))),
+            Arc::new(move |path| Ok(Box::new(engine_sqlite::open(path, config.clone())?))),
         ));
     }
     #[cfg(feature = "engine-rocksdb")]
@@ -154,7 +160,7 @@ fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'stati
         };
         engines.push((
             engine_rocksdb::NAME,
-            Box::new(move |path| Ok(Box::new(engine_rocksdb::open(path, config.clone())?))),
+            Arc::new(move |path| Ok(Box::new(engine_rocksdb::open(path, config.clone())?))),
         ));
     }
     #[cfg(feature = "engine-object")]
@@ -167,7 +173,7 @@ fn optional(identity: &str, note: &str, section: &EngineSection) -> Vec<(&'stati
             note: note.into(),
             ..Default::default()
         };
-        engines.push((engine_object::NAME, Box::new(move |path| Ok(Box::new(engine_object::open(path, &config)?)))));
+        engines.push((engine_object::NAME, Arc::new(move |path| Ok(Box::new(engine_object::open(path, &config)?)))));
     }
     engines
 }

@@ -23,6 +23,9 @@ pub fn lmdb_failure(what: &str, error: heed::Error) -> EngineError {
         | MdbError::Corrupted
         | MdbError::Invalid
         | MdbError::Incompatible
+        | MdbError::PageFull
+        | MdbError::CursorFull
+        | MdbError::Problem
         | MdbError::BadValSize => EngineError::Corrupt(format!("{what}: {error}; rebuild the replica from a peer")),
         MdbError::VersionMismatch => {
             EngineError::WrongFormat(format!("{what}: the file is of another LMDB version: {error}"))

@@ -191,7 +191,9 @@ impl Machine for LaneMachine {
         }
         for notice in output.notices {
             match notice {
-                Notice::LogFailed { message } => effects.list.push(Effect::Halt { reason: message }),
+                Notice::LogFailed { message } | Notice::EngineFailed { message, .. } => {
+                    effects.list.push(Effect::Halt { reason: message })
+                }
                 other => effects
                     .list
                     .push(Effect::Note { level: core_node::api::NoteLevel::Info, text: format!("{other:?}") }),

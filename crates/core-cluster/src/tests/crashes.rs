@@ -236,3 +236,42 @@ fn whoever_asks_in_step_with_the_quorum_check_is_not_refused() {
         }
     }
 }
+
+/// Its engine is set aside, as a damaged one is: it comes back with its log alone.
+fn lose_engine(world: &mut World, node: u64) {
+    world.kill(node);
+    world.node(node).engine = Arc::new(engine_memory::MemoryEngine::new());
+    world.start(NodeId(node));
+}
+
+#[test]
+fn a_replica_without_its_engine_applies_its_log_again() {
+    let mut world = World::new(3, 3, 1 << 20);
+    (0..10).for_each(|number| world.put(&format!("k{number}"), "v"));
+    world.run(500);
+    let node = world.leader() % 3 + 1;
+    lose_engine(&mut world, node);
+    world.run(1_000);
+    assert!(!world.view(node).unwrap().damaged);
+    world.assert_equal(3);
+}
+
+#[test]
+fn a_replica_without_its_engine_never_votes_from_nothing() {
+    let mut world = World::new(3, 3, 1);
+    (0..60).for_each(|number| world.put(&format!("k{number}"), "v"));
+    world.run(2_000);
+    let node = world.leader() % 3 + 1;
+    lose_engine(&mut world, node);
+    world.run(20);
+    assert!(world.view(node).is_none_or(|view| view.damaged), "its log begins behind what it has");
+    world.run(2_000);
+    let leader = world.leader();
+    let members = world.view(leader).unwrap().members;
+    let new = members.iter().find(|member| member.node == NodeId(node)).unwrap().replica;
+    assert!(new > ReplicaId(3), "{members:?}");
+    let (now, joins) = (world.now, ReplicaSpec { replica: new, initial_members: Arc::default(), ..spec(node, 3) });
+    assert!(world.lane(node).create_replica(now, joins).unwrap());
+    world.run(3_000);
+    world.assert_equal(3);
+}

@@ -109,6 +109,7 @@ impl Story {
             match notice {
                 Notice::Gone { .. } => self.say(format!("{} destroys its replica", self.letter(node.0))),
                 Notice::Damaged { .. } => self.say(format!("{} reports damage", self.letter(node.0))),
+                Notice::EngineFailed { .. } => self.say(format!("{} must end: its engine failed", self.letter(node.0))),
                 Notice::LogFailed { .. } => self.say(format!("{} must end: its log failed", self.letter(node.0))),
                 Notice::Mending { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
                 Notice::ScrubFailed { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),

@@ -12,10 +12,10 @@ use base_engine::{
 use base_types::{LogIndex, SpaceId};
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Opens, or makes, the engine of a directory.
-pub type Open = Box<dyn Fn(&Path) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
+pub type Open = Arc<dyn Fn(&Path) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
 
 /// The engine, once there is one.
 pub struct Lazy {

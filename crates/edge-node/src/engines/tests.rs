@@ -53,7 +53,7 @@ fn a_foreign_directory_stops_the_start_with_its_name() {
 fn an_unknown_name_comes_with_those_that_are_there() {
     assert_eq!(remedy("btrieve"), format!("use one of {}", NAMES.join(", ")));
     assert!(remedy("redb").contains("cargo feature engine-redb"));
-    let lazy = Lazy::new("x", "/proc/no/such".into(), Box::new(|_| Err(EngineError::Io("never".into())))).unwrap();
+    let lazy = Lazy::new("x", "/proc/no/such".into(), Arc::new(|_| Err(EngineError::Io("never".into())))).unwrap();
     assert!(lazy.write(&put()).unwrap_err().to_string().contains("/proc/no/such"));
 }
 
@@ -94,4 +94,36 @@ fn what_a_node_is_told_to_keep_beside_keys_is_there() {
     told.metahive_providers = vec![SizeAndAge::NAME.into()];
     let (bytes, since) = beside(&told, "k").unwrap();
     assert!(bytes >= 5 && since > 1_700_000_000, "{bytes} bytes since {since}");
+}
+
+#[test]
+fn a_damaged_engine_is_set_aside_and_made_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let lmdb = |engines: Vec<Arc<dyn Engine>>| engines.into_iter().find(|engine| engine.name() == "lmdb").unwrap();
+    lmdb(open(home.path(), "test", "", &section()).unwrap()).write(&put()).unwrap();
+    let aside = || {
+        let names =
+            std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("lmdb.damaged")).collect();
+        names.sort();
+        names
+    };
+    // A write met the damage: the next start knows.
+    aside::mark(&home.path().join("lmdb"), "MDB_PAGE_FULL");
+    assert_eq!(aside(), ["lmdb.damaged"]);
+    let opened = lmdb(open(home.path(), "test", "", &section()).unwrap());
+    assert_eq!(opened.get(SpaceId(1), b"k"), Ok(None));
+    opened.write(&put()).unwrap();
+    drop(opened);
+    assert_eq!(aside().len(), 1);
+    assert!(home.path().join(&aside()[0]).join("data.mdb").exists(), "nothing is deleted");
+    // Nothing is set aside twice.
+    assert_eq!(lmdb(open(home.path(), "test", "", &section()).unwrap()).get(SpaceId(1), b"k"), Ok(Some("v".into())));
+    // Opening meets it.
+    std::fs::write(home.path().join("lmdb/data.mdb"), vec![7; 1 << 16]).unwrap();
+    assert_eq!(lmdb(open(home.path(), "test", "", &section()).unwrap()).get(SpaceId(1), b"k"), Ok(None));
+    assert_eq!(aside().len(), 2);
+    // Another lane's is refused as it is.
+    assert!(open(home.path(), "another", "", &section()).is_err());
+    assert_eq!(aside().len(), 2);
 }

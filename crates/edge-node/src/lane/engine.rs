@@ -5,7 +5,7 @@
 //! Not here: what is written and when (core-cluster).
 
 use base_engine::{Engine, EngineError};
-use core_cluster::api::EngineJob;
+use core_cluster::api::{EngineJob, EngineWork};
 use core_node::api::Event;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{sync_channel, SyncSender, TrySendError};
@@ -17,6 +17,9 @@ const JOBS_QUEUED_MAX: usize = 1024;
 /// How much nicer the thread is than those that clients wait for: a third of their weight (docs/figures.md). With 10, a ninth, it
 /// does not keep up beside other busy programs: overlays fill, and writes are refused.
 const NICENESS: i32 = 5;
+
+/// Called with an engine that cannot be written because it is damaged, and what was found: before the lane hears of it.
+pub type Damaged = Box<dyn Fn(&str, &str) + Send>;
 
 /// The lane's end of the thread.
 pub struct EngineThread {
@@ -30,6 +33,7 @@ impl EngineThread {
         name: &str,
         engines: &[Arc<dyn Engine>],
         report: crate::disk::Report,
+        damaged: Damaged,
         spawn: impl Fn(String, Box<dyn FnOnce() + Send>) -> std::io::Result<std::thread::JoinHandle<()>>,
     ) -> std::io::Result<EngineThread> {
         let (queue, jobs) = sync_channel::<EngineJob>(JOBS_QUEUED_MAX);
@@ -43,6 +47,10 @@ impl EngineThread {
                     Some(engine) => job.work.carry_out(engine.as_ref()),
                     None => Err(EngineError::Io(format!("this node has no engine {:?}", job.engine))),
                 };
+                let writes = matches!(job.work, EngineWork::Write(_) | EngineWork::Flush(_));
+                if let (true, Err(EngineError::Corrupt(found))) = (writes, &result) {
+                    damaged(&job.engine, found);
+                }
                 report(Event::EngineDone { job: job.job, result });
             }
         };
@@ -72,7 +80,6 @@ impl EngineThread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core_cluster::api::EngineWork;
     use engine_memory::MemoryEngine;
 
     #[test]
@@ -84,7 +91,7 @@ mod tests {
         let report: crate::disk::Report = Box::new(move |_| told.send(niceness()).unwrap());
         let engines: Vec<Arc<dyn Engine>> = vec![Arc::new(MemoryEngine::new())];
         let spawn = |name, work| std::thread::Builder::new().name(name).spawn(work);
-        let mut thread = EngineThread::start("test", &engines, report, spawn).unwrap();
+        let mut thread = EngineThread::start("test", &engines, report, Box::new(|_, _| ()), spawn).unwrap();
         thread.submit(EngineJob { job: 1, engine: "memory".into(), work: EngineWork::Forget(Vec::new()) }).unwrap();
         assert_eq!(heard.recv().unwrap(), (own + NICENESS).min(19));
         thread.stop();

@@ -158,7 +158,9 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
         Box::new(move |event| report(disk::event(event)))
     };
     let log = LogWriter::start(&name, &log_directory, options, of_disk, spawn).map_err(io)?;
-    let engine = EngineThread::start(&name, &engines, report(), spawn).map_err(io)?;
+    let home = shared.data.lane(lane.0);
+    let damaged = Box::new(move |engine: &str, found: &str| crate::engines::aside::mark(&home.join(engine), found));
+    let engine = EngineThread::start(&name, &engines, report(), damaged, spawn).map_err(io)?;
     let door = LaneDoor::new(lane);
     let peers = PeerSet::new(shared.own.clone(), lane, shared.identities.clone(), door.clone());
     let host = LaneHost {
