@@ -63,6 +63,23 @@ fn is_whole(world: &mut World) -> bool {
     world.nodes.values().all(|node| node.engine.damaged().is_empty())
 }
 
+/// A bit flips in a stored key (mutant AbsenceUnsealed answers that there is none).
+#[test]
+fn a_key_that_a_flipped_bit_took_is_never_told_absent() {
+    let mut world = written_out();
+    let leader = world.leader();
+    let (space, keys) = raw(&mut world, leader, &key(7));
+    let (_, all) = raw(&mut world, leader, "");
+    let place = all.iter().position(|one| *one == keys[0]).unwrap();
+    // A bit in the middle of the name: it sorts elsewhere.
+    let bit = (keys[0].len() - 6) * 8 + 5;
+    assert_eq!(world.node(leader).engine.flip_key_any(space, place, bit), Some(keys[0].clone()));
+    for asked in [key(7), "key-007x".into()] {
+        let answer = world.call(leader, read(&asked, ReadConsistency::Eventual));
+        assert!(matches!(answer, LocalOutcome::NotLeader { .. }), "{asked}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_read_that_meets_damage_is_served_elsewhere_and_the_pair_is_mended() {
     let mut world = written_out();
