@@ -23,7 +23,8 @@ impl Clock {
 
     /// What it shows.
     pub fn local_at(&self, now: u64) -> Tick {
-        let passed = i128::from(now - self.base_true);
+        // Less only while it is held.
+        let passed = i128::from(now.saturating_sub(self.base_true));
         Tick(self.base_local + (passed * (MILLION + i128::from(self.drift_ppm)) / MILLION) as u64)
     }
 
@@ -39,12 +40,24 @@ impl Clock {
 
     /// From now on it runs this much off.
     pub fn set_drift(&mut self, now: u64, drift_ppm: i64) {
-        *self = Clock { base_true: now, base_local: self.local_at(now).0, drift_ppm };
+        *self = Clock { base_true: now.max(self.base_true), base_local: self.local_at(now).0, drift_ppm };
+    }
+
+    /// It stands still until then.
+    pub fn hold(&mut self, now: u64, until: u64) {
+        let base_true = until.max(self.base_true);
+        *self = Clock { base_true, base_local: self.local_at(now).0, drift_ppm: self.drift_ppm };
+    }
+
+    /// It stands still no more.
+    pub fn release(&mut self, now: u64) {
+        self.base_true = self.base_true.min(now);
     }
 
     /// It jumps forward.
     pub fn jump(&mut self, now: u64, micros: u64) {
-        *self = Clock { base_true: now, base_local: self.local_at(now).0 + micros, drift_ppm: self.drift_ppm };
+        let base_true = now.max(self.base_true);
+        *self = Clock { base_true, base_local: self.local_at(now).0 + micros, drift_ppm: self.drift_ppm };
     }
 }
 
@@ -61,5 +74,19 @@ mod tests {
         assert!(clock.local_at(due) >= Tick(2_100_500) && due < 2_000_010);
         clock.jump(1_000_000, 7);
         assert_eq!(clock.local_at(1_000_000), Tick(1_050_507));
+    }
+
+    #[test]
+    fn a_held_clock_stands_still_and_then_goes_on_from_there() {
+        let mut clock = Clock::new(0, 500);
+        clock.hold(1_000, 5_000);
+        assert_eq!(
+            [0, 1_000, 4_000, 5_000, 6_000].map(|now| clock.local_at(now).0),
+            [1_500, 1_500, 1_500, 1_500, 2_500]
+        );
+        assert!(clock.true_at(Tick(2_500), 2_000) >= 6_000);
+        clock.hold(6_000, 9_000);
+        clock.release(7_000);
+        assert_eq!(clock.local_at(8_000), Tick(3_500));
     }
 }

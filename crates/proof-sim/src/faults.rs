@@ -66,6 +66,12 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             world.nodes[node].armed = Some(Armed::AtVote { after_us: hazard.amount, down_us: hazard.for_ms * 1_000 });
             false
         }
+        FaultKind::Hold => world.hold(node, hazard.for_ms * 1_000),
+        FaultKind::LeaseEnd => {
+            // Counted when it finds its moment.
+            world.begin_lease_end();
+            false
+        }
         FaultKind::Pause => pause(world, node, hazard.for_ms * 1_000),
         FaultKind::DiskStall
         | FaultKind::SyncError
@@ -142,6 +148,7 @@ pub fn end(world: &mut World, number: usize) {
             }
         }
         FaultKind::SeeSaw => world.end_see_saw(),
+        FaultKind::LeaseEnd => world.end_lease_end(),
         FaultKind::FewerCores => {
             world.nodes[node].cores = vec![0; world.nodes[node].lanes.len()];
             world.kill(node, Some(RESTART_US), true);
@@ -164,15 +171,19 @@ pub fn end(world: &mut World, number: usize) {
 /// Everything works again and every node runs.
 pub fn heal(world: &mut World) {
     world.end_see_saw();
+    world.end_lease_end();
     world.network.heal();
     world.trace.say(world.now, || "HEAL".to_string());
     for node in 0..world.nodes.len() {
         let now = world.now;
         world.nodes[node].armed = None;
         world.nodes[node].held_down = 0;
-        world.nodes[node].stalled_until = 0;
+        if std::mem::take(&mut world.nodes[node].stalled_until) > now {
+            end_stall(world, node);
+        }
         world.nodes[node].slow_disk_us = 0;
         world.nodes[node].cores = vec![0; world.nodes[node].lanes.len()];
+        world.nodes[node].clock.release(now);
         world.nodes[node].clock.set_drift(now, 0);
         world.nodes[node].wall_off_ms = 0;
         world.clock_changed(node);
@@ -191,6 +202,16 @@ pub fn heal(world: &mut World) {
         if !world.nodes[node].running {
             let life = world.nodes[node].life;
             world.schedule(now + 1_000, Due::Start { node, life });
+        }
+    }
+}
+
+/// What a stalled disk has under way ends at once.
+fn end_stall(world: &mut World, node: usize) {
+    let life = world.nodes[node].life;
+    for lane in 0..world.nodes[node].lanes.len() {
+        if world.nodes[node].lanes[lane].disk.in_flight.is_some() {
+            world.schedule(world.now + 1_000, Due::DiskDone { node, lane, life });
         }
     }
 }

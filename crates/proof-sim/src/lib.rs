@@ -10,6 +10,7 @@
 
 pub mod campaign;
 pub mod clock;
+pub mod clock_faults;
 pub mod disk;
 pub mod emphasis;
 pub mod excuses;

@@ -89,6 +89,8 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
 const STORIES: &[(Mutant, &str)] = &[
     (Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml")),
     (Mutant::FloorOneTooHigh, include_str!("../scenarios/every-record-of-a-replica-rots.toml")),
+    (Mutant::StalledLeaderStays, include_str!("../scenarios/stalled-disk-moves-the-lead.toml")),
+    (Mutant::StallCountsPauses, include_str!("../scenarios/stopped-with-a-write-under-way.toml")),
 ];
 
 /// Where a bug lives: the layer that has it, and the stories that lead to it.
@@ -98,6 +100,11 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
     match mutant {
         Mutant::LocalLeaderRead
         | Mutant::LeaseWithoutMargin
+        | Mutant::LeaseAtElectionTimeout
+        | Mutant::LeaseFromAnswer
+        | Mutant::LeaseTrustedOverHold
+        | Mutant::LeaseAfterFailedTransfer
+        | Mutant::VoteInsidePromise
         | Mutant::LeaseAfterTransfer
         | Mutant::StaleReadIndex
         | Mutant::ReadBeforeApply

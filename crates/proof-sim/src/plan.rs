@@ -301,6 +301,8 @@ faults! {
     CrashAll = "crash_all": "all processes are killed together",
     PowerLoss = "power_loss": "as crash, and what was being written is torn",
     Pause = "pause": "`node` is stopped and goes on `for_ms` later",
+    Hold = "hold": "the machine of `node` is held by its hypervisor, its clock with it, and goes on `for_ms` later",
+    LeaseEnd = "lease_end": "whoever leads is cut off as soon as its lease is renewed, and clocks run at the bounds against it, for `for_ms`",
     FewerCores = "fewer_cores": "`node` is killed and back with `amount` cores for all its lanes, and again with one each `for_ms` later",
     DiskStall = "disk_stall": "no write of `node` ends",
     SyncError = "sync_error": "the next log write of `node` fails",
@@ -400,6 +402,9 @@ impl Plan {
             );
         }
         within("the number of hazards", self.hazards.len() as u64, 0, HAZARDS_MAX as u64)?;
+        if self.tuning.read_leases && self.hazards.iter().any(|hazard| hazard.kind == FaultKind::Hold) {
+            return Err("leases do not survive a hold; set read_leases = false in [tuning]".to_string());
+        }
         for (number, hazard) in self.hazards.iter().enumerate() {
             within(&format!("hazard {number}: node"), hazard.node, 0, shape.nodes)?;
             within(&format!("hazard {number}: peer"), hazard.peer, 0, shape.nodes)?;

@@ -4,6 +4,7 @@
 //! Always: what a plan breaks is within what was promised: disks that lie or rot are a minority's, so
 //! that a correct world always recovers.
 
+use crate::clock_faults;
 use crate::emphasis::{self, Emphasis};
 use crate::plan::{FaultKind, Hazard, Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use crate::random::Random;
@@ -49,6 +50,7 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         let Plan { shape, load, hazards, .. } = &mut plan;
         draw_engines(seed, shape, load, hazards);
     }
+    clock_faults::draw(&mut plan, lean);
     if layer == Layer::Core && !calm {
         draw_lost_beside(seed, &mut plan);
     }
@@ -385,6 +387,8 @@ const MORE: &[FaultKind] = &[
     FaultKind::SetEngine,
     FaultKind::LogLost,
     FaultKind::LogSwapped,
+    FaultKind::Hold,
+    FaultKind::LeaseEnd,
 ];
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.

@@ -10,6 +10,8 @@
 mod clients;
 mod describe;
 mod disks;
+mod holds;
+mod lease_end;
 mod links;
 mod lives;
 mod lost_logs;
@@ -17,6 +19,7 @@ mod queue;
 mod see_saw;
 mod shards;
 mod sizes;
+mod stalls;
 mod tails;
 mod turns;
 
@@ -89,11 +92,10 @@ pub enum Due {
         lane: usize,
         life: u64,
     },
-    DiskStalled {
+    StallJudged {
         node: usize,
         lane: usize,
         life: u64,
-        finish_at: u64,
     },
     JobDone {
         node: usize,
@@ -173,6 +175,9 @@ pub struct World {
     pub wishes: BTreeMap<Ticket, Wish>,
     /// Who leads is cut off, in turns, while there is one.
     see_saw: Option<SeeSaw>,
+    /// A cut that waits for a lease, or has been made.
+    lease_end: Option<lease_end::LeaseEnd>,
+    stalls: stalls::Stalls,
     /// When the load ends; before it has begun, a guess.
     pub load_ends_at: u64,
     /// Turns in a thousand behind which somebody looks inside.
@@ -238,6 +243,8 @@ impl World {
             kept: tails::Kept::default(),
             wishes: BTreeMap::new(),
             see_saw: None,
+            lease_end: None,
+            stalls: stalls::Stalls::default(),
             load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,
             sample_per_mille: sample_per_mille(&plan),
             answers: VecDeque::new(),
@@ -310,12 +317,7 @@ impl World {
             Due::PeerUp { node, peer, life } => self.post_peer(node, peer, life, true),
             Due::PeerDown { node, peer, life } => self.post_peer(node, peer, life, false),
             Due::DiskDone { node, lane, life } => self.disk_done(node, lane, life),
-            Due::DiskStalled { node, lane, life, finish_at } => {
-                if self.is_alive(node, life) && self.nodes[node].stalled_until >= finish_at {
-                    self.nodes[node].disk_failed = true;
-                    self.post(node, lane, Event::LogFailed { message: "the disk stalled (injected)".to_string() });
-                }
-            }
+            Due::StallJudged { node, lane, life } => self.judge_stall(node, lane, life),
             Due::JobDone { node, lane, life } => self.job_done(node, lane, life),
             Due::Die { node, life, down_us } => {
                 if self.is_alive(node, life) {

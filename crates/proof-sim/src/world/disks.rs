@@ -12,14 +12,12 @@ use core_log::LogAction;
 use core_node::api::Event;
 use proof_check::Violation;
 
-/// A disk that ends nothing for this long is treated as failed.
-const STALL_US_MAX: u64 = 5_000_000;
-
 impl World {
     pub(super) fn kick_disk(&mut self, node: usize, lane: usize) {
         let (now, life) = (self.now, self.nodes[node].life);
         let stalled = self.nodes[node].stalled_until;
         let Some(action) = self.nodes[node].lanes[lane].disk.begin() else { return };
+        let (stalls, is_write) = (stalled > now, matches!(action, LogAction::Write { .. }));
         let takes = match action {
             LogAction::Write { .. } => {
                 let slow = self.nodes[node].slow_disk_us;
@@ -30,8 +28,8 @@ impl World {
         };
         let at = (now + takes).max(stalled);
         self.schedule(at, Due::DiskDone { node, lane, life });
-        if stalled > now + STALL_US_MAX {
-            self.schedule(now + STALL_US_MAX, Due::DiskStalled { node, lane, life, finish_at: stalled });
+        if stalls {
+            self.note_stall(node, lane, at, is_write);
         }
     }
 

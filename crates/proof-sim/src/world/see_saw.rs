@@ -96,7 +96,7 @@ impl World {
     }
 
     /// As a black hole, and back.
-    fn hide(&mut self, node: usize, hidden: bool) {
+    pub(super) fn hide(&mut self, node: usize, hidden: bool) {
         for peer in (0..self.nodes.len()).filter(|peer| *peer != node) {
             for (from, to) in [(node, peer), (peer, node)] {
                 match hidden {

@@ -74,6 +74,7 @@ impl World {
         self.note_shards(machine.take_witnessed());
         self.note_won(node, machine.take_won());
         self.weigh(node, led, machine.as_ref());
+        self.watch_lease(node, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
         if self.random.sample.per_mille(self.sample_per_mille) {
@@ -275,6 +276,7 @@ impl World {
     pub(super) fn halt(&mut self, node: usize, reason: &str) {
         self.probe("halted");
         self.trace.say(self.now, || format!("n{} halts: {reason}", node + 1));
+        self.nodes[node].disk_failed |= self.has_stalled_for_long(node);
         let host = &self.nodes[node];
         let about = (node as u64, host.life);
         // A core takes the time of its own writes, by its own clock, from when it asked for them.
