@@ -79,6 +79,8 @@ mutants! {
     UnknownAsRefused = "a proposed write whose outcome is lost is reported as not applied",
     NewsOfMembersDropped = "members that change while `reference` is told of an earlier change are taken for told",
     MembersNotCompared = "what `reference` lists of a cluster is not compared with what its leader holds",
+    RemovedMemberStays = "a member of the world that was removed while it was away keeps its replica",
+    MembersForgotten = "a node that starts goes by its configured list of the world's members, whatever it has heard since",
     ShrunkTooLate = "a configuration cluster keeps the copy on a node that leaves, where no other node can take it",
     ReplicaIdReused = "a node that lost its disk comes back under its old replica id",
     MoveLosesDirty = "a partition's last dirty keys are not copied before the switch",

@@ -2,6 +2,7 @@
 //! events of one turn, calls `Core::step` for each, then `Core::finish_turn` once, then carries out
 //! the effects in order.
 
+pub use crate::level_zero::Announcement;
 use base_types::action::{Request, Response};
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
@@ -27,10 +28,12 @@ pub struct NodeConfig {
     pub peer_address: String,
     /// Where clients reach this node's HTTP door (told in the node map).
     pub http_address: String,
-    /// The members of the world cluster: (node, peer address).
+    /// Who forms the world cluster, and where it is looked for first: (node, peer address).
     pub world_members: Vec<(NodeId, String)>,
-    /// The members of this region's cluster: (node, peer address). Empty: the region has none.
+    /// The same for this region's cluster. Empty: the region has none, as far as this node knows.
     pub region_members: Vec<(NodeId, String)>,
+    /// The members of the level 0 clusters as the host was last told (`Effect::Remember`) by this node on this disk.
+    pub remembered: Vec<Announcement>,
     /// Engine where a rule names none.
     pub default_engine: String,
     pub engines: Vec<String>,
@@ -289,6 +292,11 @@ pub enum Effect {
     /// Not to be talked to any more.
     Forget {
         node: NodeId,
+    },
+    /// To be kept durably, in place of what was there before, and handed to the next life on this disk
+    /// (`NodeConfig::remembered`). What cannot be kept is found out anew, as long as a configured node can be asked.
+    Remember {
+        announcements: Vec<Announcement>,
     },
     /// For the log file and the operator.
     Note {

@@ -12,6 +12,7 @@ use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::forget::ForgetFlow;
 use crate::flows::levels::LevelsFlow;
+use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
 use crate::operation::{Operation, Owner, Shape};
@@ -75,9 +76,8 @@ impl Director {
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
             Action::SetEngine { target: KvTarget::Cluster(name), .. } if name.is_level_zero() => {
-                let message = format!(
-                    "the members of {name} are configured (node.toml), and its replicas are in each node's default engine"
-                );
+                let message =
+                    format!("the replicas of {name} are in each node's default engine (engine.default in node.toml)");
                 Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into())
             }
             Action::SetEngine { engine, .. } => {
@@ -282,11 +282,11 @@ impl Director {
             Action::TransferLeader { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline)
             }
-            Action::MoveMember { name, .. } if name.is_level_zero() => {
-                let message = format!(
-                    "the members of {name} are configured (node.toml) and cannot be moved; keep them in service"
-                );
-                return Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into());
+            Action::MoveMember { name, from, to: Some(to) } if name.is_level_zero() => {
+                self.change_members(turn, ticket, name, Change::Replace { from, to }, deadline);
+            }
+            Action::AddMember { name, node } if name.is_level_zero() => {
+                self.change_members(turn, ticket, name, Change::Add(node), deadline);
             }
             Action::MoveMember { name, from, to } => {
                 let flow = match to {
@@ -310,7 +310,7 @@ impl Director {
                 self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, deadline)
             }
             Action::RemoveMember { name, node } => {
-                self.admin(turn, ticket, name, AdminCommand::RemoveMember { node }, deadline)
+                self.change_members(turn, ticket, name, Change::Remove(node), deadline);
             }
             Action::AddMember { name, node } => {
                 let disk =
@@ -320,6 +320,18 @@ impl Director {
             other => return Err(failures::internal(format!("{} was not dispatched", other.name()))),
         }
         Ok(())
+    }
+
+    fn change_members(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        name: ClusterName,
+        change: Change,
+        deadline: Tick,
+    ) {
+        let flow = MembersFlow::new(name, change, self.nodes.map.records().cloned().collect());
+        self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
     }
 
     fn admin(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, command: AdminCommand, deadline: Tick) {

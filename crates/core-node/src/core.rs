@@ -494,6 +494,7 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         Item::UnknownCluster { cluster, generation, disk } => {
             director.on_unknown_cluster(turn, from.node, cluster, generation, disk);
         }
+        Item::Announce { announcement } => director.on_announcement(turn, *announcement),
         Item::DiskForgot { boot, disk, batch } => director.on_disk_forgot(turn, from.node, (boot, disk, batch)),
         Item::MapNews { delta } => director.on_map_news(turn, &delta),
         Item::ReplicaNews { cluster, generation, name, replica, leader } => {

@@ -15,6 +15,7 @@ use crate::frame::{Item, Sender};
 use crate::health::Health;
 use crate::keyspaces::KeyspaceTable;
 use crate::lane_face::LaneFace;
+use crate::level_zero::LevelZeroMembers;
 use crate::lives::Lives;
 use crate::memory::DiskMemory;
 use crate::moves::Moves;
@@ -44,7 +45,7 @@ use std::sync::Arc;
 pub const SERVED_MAX: usize = 65_536;
 /// Notes about bad frames: at most one in this time.
 const BAD_FRAME_NOTE_EVERY: Duration = Duration::from_secs(10);
-/// The rules of the two level 0 clusters: their members are configured, the rule only names levels.
+/// The rules of the two level 0 clusters: their members are an operator's choice, the rule only names levels.
 const LEVEL_ZERO_RULE: &str = "location=world";
 /// Ids 2…901 are the regions' clusters; `reference` gives out ids from 1000.
 const REGION_IDS: u64 = 900;
@@ -115,7 +116,7 @@ pub struct RouterStatistics {
     pub routes_cached: u64,
 }
 
-/// A level 0 cluster as configured.
+/// A level 0 cluster as configured: who forms it, and a hint where to find it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LevelZero {
     pub cluster: ClusterId,
@@ -147,6 +148,7 @@ pub struct Director {
     pub lanes: BTreeMap<NodeId, u16>,
     pub unreachable: BTreeSet<NodeId>,
     pub level_zero: Vec<LevelZero>,
+    pub level_zero_members: LevelZeroMembers,
     pub world: Arc<ClusterName>,
     pub formations: Formations,
     pub nodes: Nodes,
@@ -180,6 +182,7 @@ impl Director {
             batch: 0,
         };
         let level_zero = level_zero(&config);
+        let level_zero_members = LevelZeroMembers::remembered(&config.remembered);
         let mut director = Director {
             random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
             counter: 0,
@@ -217,6 +220,7 @@ impl Director {
             lane_dirty: true,
             bad_frame_noted: Tick(0),
             level_zero,
+            level_zero_members,
             config,
         };
         director.pin_level_zero();
@@ -231,19 +235,8 @@ impl Director {
                 disk: base_types::DiskId(0),
                 learner: false,
             });
-            let route = Route {
-                cluster: zero.cluster,
-                generation: Generation(1),
-                members: members.collect(),
-                leader: None,
-                term: Term(0),
-                rule: LEVEL_ZERO_RULE.into(),
-                consistency: WriteConsistency::Strong,
-                read_consistency: ReadConsistency::Strong,
-                clock: None,
-                pinned: true,
-                used: true,
-            };
+            let known = self.level_zero_members.of(zero.cluster).map(|known| known.members());
+            let route = level_zero_route(zero.cluster, known.unwrap_or_else(|| members.collect()));
             self.routes.put(zero.name.clone(), route);
         }
     }
@@ -358,6 +351,23 @@ pub fn is_level_zero(cluster: ClusterId) -> bool {
 /// The id of the world cluster.
 pub const WORLD_CLUSTER: ClusterId = ClusterId(1);
 
+/// What routes to a level 0 cluster with these members.
+pub fn level_zero_route(cluster: ClusterId, members: Arc<[Member]>) -> Route {
+    Route {
+        cluster,
+        generation: Generation(1),
+        members,
+        leader: None,
+        term: Term(0),
+        rule: LEVEL_ZERO_RULE.into(),
+        consistency: WriteConsistency::Strong,
+        read_consistency: ReadConsistency::Strong,
+        clock: None,
+        pinned: true,
+        used: true,
+    }
+}
+
 fn level_zero(config: &NodeConfig) -> Vec<LevelZero> {
     let sorted = |members: &[(NodeId, String)]| {
         let set: BTreeSet<NodeId> = members.iter().map(|(node, _)| *node).collect();
@@ -368,12 +378,11 @@ fn level_zero(config: &NodeConfig) -> Vec<LevelZero> {
         name: Arc::new(ClusterName::world()),
         members: sorted(&config.world_members),
     }];
-    if let (false, Ok(name)) = (config.region_members.is_empty(), ClusterName::regional(&config.labels.region)) {
-        clusters.push(LevelZero {
-            cluster: region_cluster_id(&config.labels.region),
-            name: Arc::new(name),
-            members: sorted(&config.region_members),
-        });
+    let region = region_cluster_id(&config.labels.region);
+    let has_region = !config.region_members.is_empty()
+        || config.remembered.iter().any(|announcement| announcement.cluster == region);
+    if let (true, Ok(name)) = (has_region, ClusterName::regional(&config.labels.region)) {
+        clusters.push(LevelZero { cluster: region, name: Arc::new(name), members: sorted(&config.region_members) });
     }
     clusters
 }

@@ -11,6 +11,7 @@
 //! was still waiting for (its nonce is new), so a document of an earlier attempt cannot reach it any
 //! more; a document counts only for a member on the very disk it names. A member on another disk has
 //! lost what it promised: it waits to be healed (`recruits.rs`) and never votes as it was.
+//! Who remembers an announcement of the cluster (level_zero.rs), or hears one, forms nothing.
 //! Not here: members that are added or come back later.
 
 use crate::director::{Director, LevelZero, TimerKey, Turn};
@@ -45,6 +46,15 @@ pub struct Formations {
 }
 
 impl Formations {
+    /// Stops waiting for a cluster of which this node is no member. Whether it waited.
+    pub fn give_up(&mut self, cluster: ClusterId) -> bool {
+        let waits = self.of.get(&cluster).is_some_and(|formation| formation.document.is_none());
+        if waits {
+            self.of.remove(&cluster);
+        }
+        waits
+    }
+
     /// The level 0 clusters this lane still waits for.
     pub fn waiting(&self) -> impl Iterator<Item = ClusterId> + '_ {
         self.of.iter().filter(|(_, formation)| formation.document.is_none()).map(|(cluster, _)| *cluster)
@@ -57,10 +67,11 @@ impl Director {
         let here: Vec<LevelZero> = self
             .level_zero
             .iter()
-            .filter(|zero| zero.members.contains(&self.config.node) && self.is_mine(zero.cluster))
+            .filter(|zero| self.belongs_to(zero) && self.is_mine(zero.cluster))
             .cloned()
             .collect();
-        for warning in self.level_zero.iter().filter_map(crate::status::two_members).collect::<Vec<_>>() {
+        let two = |zero: &LevelZero| crate::status::two_members(zero, self.level_zero_members.of(zero.cluster));
+        for warning in self.level_zero.iter().filter_map(two).collect::<Vec<_>>() {
             turn.note(crate::api::NoteLevel::Warning, warning);
         }
         for zero in here {
@@ -73,6 +84,14 @@ impl Director {
             self.formations.of.insert(zero.cluster, formation);
         }
         self.on_formation_timer(turn);
+    }
+
+    /// Whether this node is a member of a level 0 cluster: as was announced, else as is configured.
+    fn belongs_to(&self, zero: &LevelZero) -> bool {
+        match self.level_zero_members.of(zero.cluster) {
+            Some(known) => known.lists(self.config.node),
+            None => zero.members.contains(&self.config.node),
+        }
     }
 
     /// Time to ask the others.
@@ -120,19 +139,26 @@ impl Director {
 
     /// A member asks what this node holds.
     pub fn on_formation_probe(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64) {
+        // Whoever knows that the cluster is there says who has it: nobody forms another by an old list.
+        let told = self.answer_with_members(from, cluster);
         let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
         if !zero.members.contains(&from) {
+            if told {
+                return;
+            }
             return self.refuse_frame(
                 turn,
                 from,
                 "it asks about a level 0 cluster of which it is no configured member",
             );
         }
-        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        let changed = self.recruits.members_of(cluster).is_some_and(|seen| document_of(&zero, &seen).is_none());
+        let Some(formation) = self.formations.of.get_mut(&cluster).filter(|_| !changed) else { return };
         let state = match &formation.document {
             Some(document) if formation.durable && document.members.is_empty() => return,
             Some(document) if formation.durable => FormationState::Formed(document.clone()),
             Some(_) => FormationState::Pending,
+            None if told => return,
             None => FormationState::Blank { disk: self.config.disk },
         };
         if !matches!(state, FormationState::Formed(_)) {
@@ -170,7 +196,7 @@ impl Director {
     }
 
     fn form_if_complete(&mut self, turn: &mut Turn<'_>, zero: &LevelZero) {
-        if zero.members.first() != Some(&self.config.node) {
+        if zero.members.first() != Some(&self.config.node) || self.level_zero_members.of(zero.cluster).is_some() {
             return;
         }
         let Some(formation) = self.formations.of.get(&zero.cluster) else { return };

@@ -11,6 +11,7 @@
 //! Not here: the cluster layer's types (`wire.rs`); whether `from` may say what it says (`core.rs`).
 
 use crate::health::{read_lane_health, write_lane_health, LaneHealth};
+use crate::level_zero::Announcement;
 use crate::nodes::LaneGauges;
 use crate::whereabouts::Told;
 use crate::{status, wire};
@@ -106,6 +107,8 @@ pub enum Item {
     UnknownCluster { cluster: ClusterId, generation: Generation, disk: DiskId },
     /// The lane of this boot sends from a disk that has forgotten: the sender has seen this batch of it.
     DiskForgot { boot: BootId, disk: DiskId, batch: u64 },
+    /// Who the members of a level 0 cluster are: by its leader, or by who remembers what a leader said.
+    Announce { announcement: Box<Announcement> },
     /// Between lanes of one node: the node map, as it changes.
     MapNews { delta: Box<MapDelta> },
     /// Between lanes of one node: what is known of replicas here.
@@ -160,6 +163,7 @@ mod kind {
     pub const WHERE_IS: u8 = 21;
     pub const WHEREABOUTS: u8 = 22;
     pub const NEIGHBOURS: u8 = 23;
+    pub const ANNOUNCE: u8 = 24;
 }
 
 /// A frame being filled.
@@ -271,6 +275,10 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
         Item::DiskForgot { boot, disk, batch } => {
             out.u64(boot.0).u64(disk.0).u64(*batch);
             kind::DISK_FORGOT
+        }
+        Item::Announce { announcement } => {
+            announcement.encode(out);
+            kind::ANNOUNCE
         }
         Item::MapNews { delta } => {
             delta.encode(out);
@@ -482,6 +490,7 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             disk: DiskId(input.u64("disk")?),
             batch: input.u64("batch")?,
         },
+        kind::ANNOUNCE => Item::Announce { announcement: Box::new(Announcement::decode(input)?) },
         kind::MAP_NEWS => Item::MapNews { delta: Box::new(MapDelta::decode(input)?) },
         kind::REPLICA_NEWS => Item::ReplicaNews {
             cluster: ClusterId(input.u64("cluster")?),

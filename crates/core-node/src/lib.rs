@@ -19,6 +19,7 @@ mod health;
 pub mod keyspace;
 mod keyspaces;
 pub mod lane_face;
+mod level_zero;
 mod lives;
 mod memory;
 mod moves;

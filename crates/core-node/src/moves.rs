@@ -6,12 +6,12 @@
 //!   made before the engine was set ─────┘
 //!
 //! Always: only the leader of a cluster moves its members, one at a time; at most `MOVES_OUT_MAX` moves a
-//! lane; what cannot be moved is told in the status and tried again. Clusters of level 0 stay where the
-//! configuration puts them. Nothing is kept here that is not seen anew after a crash.
+//! lane; what cannot be moved is reported in the status and tried again. A member of a level 0 cluster
+//! moves when its node is being decommissioned, not when it is only down. Nothing is kept here that is not seen anew after a crash.
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (recruits.rs).
 
 use crate::config_cluster::is_config_cluster;
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{is_level_zero, Director, TimerKey, Turn};
 use crate::flows::moving::MoveFlow;
 use crate::plans::PlanOwner;
 use base_types::action::Response;
@@ -164,9 +164,14 @@ impl Director {
             .recruits
             .members_seen()
             // One that waits to be renewed, perhaps because its node is the one that is gone, stands back.
-            .filter(|(cluster, _)| self.moves.list.get(cluster).is_none_or(|one| one.renews && !one.out))
-            .filter(|(cluster, _)| self.level_zero_of(**cluster).is_none());
-        let found = unknown.filter_map(|(cluster, members)| Some((*cluster, leaving_member(members, leaving)?)));
+            .filter(|(cluster, _)| self.moves.list.get(cluster).is_none_or(|one| one.renews && !one.out));
+        // A majority of the world does not walk away from machines that are only switched off.
+        let draining = |node: &NodeId| self.nodes.map.get(*node).is_some_and(|record| record.draining);
+        let called: BTreeSet<NodeId> = leaving.iter().copied().filter(draining).collect();
+        let found = unknown.filter_map(|(cluster, members)| {
+            let leaving = if is_level_zero(*cluster) { &called } else { leaving };
+            Some((*cluster, leaving_member(members, leaving)?))
+        });
         let led = found.filter(|(cluster, _)| turn.lane.view(*cluster).is_some_and(|view| view.is_leader));
         let free = MOVES_KNOWN_MAX.saturating_sub(self.moves.list.len());
         for (cluster, from) in led.take(free).collect::<Vec<_>>() {

@@ -108,6 +108,7 @@ impl Director {
         for (node, address) in configured {
             self.give_address(turn, node, &address);
         }
+        self.start_level_zero(turn);
         for view in turn.lane.views() {
             let known = ReplicaKnown {
                 name: view.name,
@@ -120,7 +121,7 @@ impl Director {
         self.on_nodes_timer(turn);
     }
 
-    fn give_address(&mut self, turn: &mut Turn<'_>, node: NodeId, address: &str) {
+    pub(crate) fn give_address(&mut self, turn: &mut Turn<'_>, node: NodeId, address: &str) {
         if node == self.config.node
             || address.is_empty()
             || self.nodes.addressed.get(&node).is_some_and(|old| old == address)
@@ -219,7 +220,7 @@ impl Director {
         if self.nodes.silent > SILENT_MAX {
             self.nodes.world_leader = None;
         }
-        let mut members = self.level_zero[0].members.clone();
+        let mut members = self.world_contacts();
         if self.nodes.silent as usize > SILENT_MAX as usize + members.len() {
             // No member of the world knows a leader: those of the region may know other nodes (decision 0035).
             members.extend(self.level_zero.iter().skip(1).flat_map(|zero| zero.members.iter().copied()));
@@ -260,6 +261,10 @@ impl Director {
         }
         let leader = self.nodes.world_leader;
         self.outbox.push(from.node, LANE_ZERO, &Item::HeartbeatReply { leader, delta });
+        if !leading {
+            // It does not know who leads, and perhaps not even who could.
+            self.answer_with_members(from.node, WORLD_CLUSTER);
+        }
         if leader.is_none() {
             self.tell_neighbours(from.node, record);
         }

@@ -133,6 +133,11 @@ impl Recruits {
         })
     }
 
+    /// The members of a cluster here, as last noticed.
+    pub fn members_of(&self, cluster: ClusterId) -> Option<Arc<[Member]>> {
+        self.seen.get(&cluster).cloned()
+    }
+
     /// The members of every cluster here, as last noticed.
     pub fn members_seen(&self) -> impl Iterator<Item = (&ClusterId, &Arc<[Member]>)> {
         self.seen.iter()
@@ -251,6 +256,9 @@ impl Director {
         let changed = before.as_ref().is_some_and(|before| before != members);
         if changed && !is_level_zero(cluster) {
             self.recruits.untold.insert(cluster, turn.now);
+        }
+        if is_level_zero(cluster) {
+            self.note_level_zero(turn, cluster, changed, leader == Some(self.config.node));
         }
         if leader != Some(self.config.node) {
             return;
@@ -611,6 +619,7 @@ impl Director {
         let views = turn.lane.views();
         self.ask_after_lives(turn, &views);
         self.compare_members(turn, &views);
+        self.announce_again(turn);
         let after = self.recruits.orphans_after;
         let suspects: Vec<ReplicaView> = views
             .into_iter()

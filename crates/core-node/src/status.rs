@@ -5,9 +5,10 @@
 //! Always: whichever lane is asked, the answer is lane zero's, so that it is the whole node's.
 //! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
-use crate::director::{Director, LevelZero, Turn};
+use crate::director::{Director, LevelZero, Turn, WORLD_CLUSTER};
 use crate::failures;
 use crate::frame::Item;
+use crate::level_zero::Announcement;
 use crate::nodes::LaneGauges;
 use base_types::action::{ActionResult, Answer, Failure, NodeInfo, QuorumInfo, StatusInfo};
 use base_types::codec::{DecodeError, Reader, Writer};
@@ -163,12 +164,19 @@ impl Director {
         let mut warnings = Vec::new();
         for cluster in self.formations.waiting() {
             if let Some(zero) = self.level_zero_of(cluster) {
-                let nodes: Vec<String> = zero.members.iter().map(|node| node.to_string()).collect();
-                warnings.push(format!(
-                    "cluster {} is not here yet: it forms once all of its configured members are up: node {}",
-                    zero.name,
-                    nodes.join(", node ")
-                ));
+                let join = |nodes: Vec<String>| nodes.join(", node ");
+                warnings.push(match self.level_zero_members.of(cluster) {
+                    Some(known) => format!(
+                        "cluster {} is not here yet: its leader gives this node its copy; its members are node {}",
+                        zero.name,
+                        join(known.members.iter().map(|(member, _)| member.node.to_string()).collect())
+                    ),
+                    None => format!(
+                        "cluster {} is not here yet: it forms once all of its configured members are up: node {}",
+                        zero.name,
+                        join(zero.members.iter().map(|node| node.to_string()).collect())
+                    ),
+                });
             }
         }
         warnings.extend(self.recruits.quarantined.values().cloned());
@@ -179,7 +187,11 @@ impl Director {
     }
 
     fn node_warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self.level_zero.iter().filter_map(two_members).collect();
+        let mut warnings: Vec<String> = self
+            .level_zero
+            .iter()
+            .filter_map(|zero| two_members(zero, self.level_zero_members.of(zero.cluster)))
+            .collect();
         let draining = self.nodes.map.records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
         let is_down = |record: &&NodeRecord| !(record.up && self.is_up(record.node)) && !record.draining;
@@ -190,12 +202,18 @@ impl Director {
 }
 
 /// Two of two are a majority: neither may be lost, and a lost disk cannot even be replaced.
-pub fn two_members(zero: &LevelZero) -> Option<String> {
-    (zero.members.len() == 2).then(|| {
-        format!(
+pub fn two_members(zero: &LevelZero, known: Option<&Announcement>) -> Option<String> {
+    let voters = |known: &Announcement| known.members.iter().filter(|(member, _)| !member.learner).count();
+    (known.map_or(zero.members.len(), voters) == 2).then(|| match known {
+        None => format!(
             "cluster {} has two configured members: it stops when either is down, and cannot mend a lost disk; configure 1, 3 or 5 members",
             zero.name
-        )
+        ),
+        Some(_) => format!(
+            "cluster {} has two members: it stops when either is down, and cannot mend a lost disk; make it 1, 3 or 5 members with `hive ctl {} members add`",
+            zero.name,
+            if zero.cluster == WORLD_CLUSTER { "world" } else { "region" }
+        ),
     })
 }
 

@@ -22,6 +22,7 @@ mod decommission;
 mod engines;
 mod healing;
 mod health;
+mod level_zero;
 mod lost_logs;
 mod moves;
 #[cfg(feature = "mutants")]
@@ -46,6 +47,8 @@ struct Node {
     disk: DiskId,
     boot: u64,
     labels: Labels,
+    /// What it was last told to remember; as durable as its disk.
+    remembered: Vec<crate::api::Announcement>,
 }
 
 type Wire = (NodeId, LaneId, Event);
@@ -91,10 +94,15 @@ struct World {
     /// Pairs of which the one hears nothing of the other.
     cut_pairs: BTreeSet<(NodeId, NodeId)>,
     weather: Option<Weather>,
+    /// Whether nodes reach only those whose addresses they were told; else everybody.
+    by_address: bool,
+    dialled: BTreeSet<(NodeId, NodeId)>,
     replies: BTreeMap<Ticket, Response>,
     notes: Vec<String>,
     members: u64,
     regions: BTreeMap<String, Vec<u64>>,
+    /// Nodes whose configuration lists others than the first as members of the world: these, and none of their region.
+    hints: BTreeMap<u64, Vec<u64>>,
 }
 
 /// Node 1…n: regions and chassis by number.
@@ -130,15 +138,24 @@ impl World {
             stalled: BTreeSet::new(),
             cut_pairs: BTreeSet::new(),
             weather: None,
+            by_address: false,
+            dialled: BTreeSet::new(),
             replies: BTreeMap::new(),
             notes: Vec::new(),
             members,
             regions: BTreeMap::new(),
+            hints: BTreeMap::new(),
         };
         for (at, region) in regions.iter().enumerate() {
             let id = at as u64 + 1;
             world.regions.entry((*region).into()).or_default().push(id);
-            let node = Node { lanes: Vec::new(), disk: DiskId(0), boot: 0, labels: labels(region, id) };
+            let node = Node {
+                lanes: Vec::new(),
+                disk: DiskId(0),
+                boot: 0,
+                labels: labels(region, id),
+                remembered: Vec::new(),
+            };
             world.nodes.insert(NodeId(id), node);
             world.new_disk(id, lanes);
         }
@@ -151,6 +168,7 @@ impl World {
     fn new_disk(&mut self, id: u64, lanes: u16) {
         let node = self.nodes.get_mut(&NodeId(id)).unwrap();
         node.disk = DiskId(node.disk.0 + 1_000 + id);
+        node.remembered.clear();
         let blank = |_| Lane {
             core: None,
             engine: Arc::new(MemoryEngine::new()),
@@ -175,8 +193,15 @@ impl World {
             labels: node.labels.clone(),
             peer_address: address(id).1,
             http_address: format!("node-{id}:8000"),
-            world_members: (1..=self.members).map(address).collect(),
-            region_members: self.regions[&node.labels.region].iter().take(3).map(|id| address(*id)).collect(),
+            world_members: match self.hints.get(&id) {
+                Some(hints) => hints.iter().map(|id| address(*id)).collect(),
+                None => (1..=self.members).map(address).collect(),
+            },
+            region_members: match self.hints.get(&id) {
+                Some(_) => Vec::new(),
+                None => self.regions[&node.labels.region].iter().take(3).map(|id| address(*id)).collect(),
+            },
+            remembered: node.remembered.clone(),
             default_engine: "memory".into(),
             engines: vec!["memory".into()],
             version: "test".into(),
@@ -205,7 +230,8 @@ impl World {
             self.carry_out(NodeId(id), LaneId(lane as u16), effects);
         }
         let others: Vec<NodeId> = self.nodes.keys().copied().filter(|other| other.0 != id).collect();
-        for other in others {
+        let all = !self.by_address;
+        for other in others.into_iter().filter(|_| all) {
             if self.is_running(other.0) {
                 self.tell_all(other, || Event::PeerUp { node: NodeId(id) });
                 self.tell_all(NodeId(id), || Event::PeerUp { node: other });
@@ -225,6 +251,7 @@ impl World {
     }
 
     fn kill(&mut self, id: u64) {
+        self.dialled.retain(|(node, _)| node.0 != id);
         for lane in &mut self.nodes.get_mut(&NodeId(id)).unwrap().lanes {
             lane.core = None;
             lane.inbox.clear();
@@ -234,6 +261,15 @@ impl World {
         let others: Vec<NodeId> = self.nodes.keys().copied().filter(|other| other.0 != id).collect();
         for other in others {
             self.tell_all(other, || Event::PeerDown { node: NodeId(id) });
+        }
+    }
+
+    /// A node was told where another is.
+    fn dial(&mut self, id: NodeId, node: NodeId) {
+        let fresh = self.dialled.insert((id, node));
+        if fresh && self.by_address && self.is_running(node.0) {
+            self.tell_all(node, || Event::PeerUp { node: id });
+            self.tell_all(id, || Event::PeerUp { node });
         }
     }
 
@@ -248,6 +284,7 @@ impl World {
             match effect {
                 Effect::Send { to, lane, frame } => {
                     let cut = self.cut_pairs.contains(&(id.min(to), id.max(to)));
+                    let cut = cut || self.by_address && !self.dialled.contains(&(id, to));
                     if !cut && !self.cut.contains(&id) && !self.cut.contains(&to) && self.nodes.contains_key(&to) {
                         let arrivals = self.weather.as_mut().map_or(vec![LATENCY], Weather::arrivals);
                         for after in arrivals {
@@ -268,7 +305,9 @@ impl World {
                 }
                 Effect::Note { text, .. } => self.notes.push(format!("{} node {id}: {text}", self.now.as_millis())),
                 Effect::Halt { reason } => panic!("node {id} halts: {reason}"),
-                Effect::Address { .. } | Effect::Forget { .. } => {}
+                Effect::Remember { announcements } => self.nodes.get_mut(&id).unwrap().remembered = announcements,
+                Effect::Address { node, .. } => self.dial(id, node),
+                Effect::Forget { node } => drop(self.dialled.remove(&(id, node))),
             }
         }
     }
@@ -310,7 +349,10 @@ impl World {
             let (to, lane, event) = entry.remove();
             let node = self.nodes.get_mut(&to).unwrap();
             let lane = usize::from(lane.0).min(node.lanes.len() - 1);
-            node.lanes[lane].inbox.push(event);
+            // What reaches a node that is down is gone.
+            if node.lanes[lane].core.is_some() {
+                node.lanes[lane].inbox.push(event);
+            }
         }
         let ids: Vec<(NodeId, usize)> =
             self.nodes.iter().flat_map(|(id, node)| (0..node.lanes.len()).map(|lane| (*id, lane))).collect();

@@ -310,7 +310,10 @@ impl NodeMap {
             Some(MapRecord { number: *number, heard_ms_ago, record: entry.record.clone() })
         });
         let records = records.collect();
-        let forgotten = self.forgotten.range(from + 1..=reached).map(|(_, node)| *node).collect();
+        // A copy that has everything asks for an empty range, which a tree that holds anything panics over.
+        let range = (reached > from).then_some(from + 1..=reached);
+        let forgotten =
+            range.into_iter().flat_map(|range| self.forgotten.range(range)).map(|(_, node)| *node).collect();
         MapDelta { since, until: MapVersion { epoch, number: reached }, restart, more, records, forgotten }
     }
 

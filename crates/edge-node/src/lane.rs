@@ -69,6 +69,8 @@ pub struct LaneHost {
     pub log: LogWriter,
     pub engine: EngineThread,
     pub peers: Rc<PeerSet>,
+    /// The node's data directory.
+    pub data: std::path::PathBuf,
     pub clock: Clock,
     pub report: Arc<Mutex<LaneReport>>,
     pub state: LaneState,
@@ -195,6 +197,12 @@ impl LaneHost {
             Effect::Engine(job) => return self.engine.submit(job),
             Effect::Address { node, address } => self.peers.connect(node, address),
             Effect::Forget { node } => self.peers.forget(node),
+            Effect::Remember { announcements } => {
+                // Members change seldom, so the core may wait for this one write.
+                if let Err(error) = crate::remembered::write(&self.data, &announcements) {
+                    tracing::warn!(%error, "hive-members.json cannot be written: after a restart this node asks the configured members");
+                }
+            }
             Effect::Note { level, text } => note(self.door.lane, level, &text),
             Effect::Halt { reason } => return Err(reason),
         }

@@ -37,6 +37,7 @@ mod peers;
 mod quiet;
 #[cfg(feature = "engine-object")]
 pub mod rebirth;
+mod remembered;
 mod s3;
 mod sync;
 #[cfg(test)]

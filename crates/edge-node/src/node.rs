@@ -75,6 +75,8 @@ pub(crate) struct Shared {
     pub http_limits: HttpLimits,
     pub connections: Arc<AtomicUsize>,
     pub mailboxes: Vec<Sender<Event>>,
+    /// Who the members of the level 0 clusters were when this node last heard.
+    pub remembered: Vec<core_node::api::Announcement>,
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     pub failure: Failure,
 }
@@ -325,6 +327,10 @@ fn share(
             advertise.into()
         }
     };
+    let (remembered, forgotten) = crate::remembered::read(&data.path);
+    if let Some(why) = forgotten {
+        tracing::warn!("{why}");
+    }
     let limits = &config.limits;
     let clock = Clock::start();
     if config.tuning.read_leases && !clock.counts_suspension() {
@@ -344,6 +350,7 @@ fn share(
         connections: Arc::default(),
         clock,
         mailboxes: senders,
+        remembered,
         failure: failure.clone(),
         config,
         data,
@@ -354,6 +361,13 @@ fn share(
 }
 
 impl Shared {
+    /// How many members the world's cluster has: as was last heard, or as is configured, where that may be a hint only.
+    fn world_size(&self) -> usize {
+        let world = self.remembered.iter().find(|known| known.cluster == base_types::ClusterId(1));
+        let heard = world.map_or(0, |known| known.members.iter().filter(|(member, _)| !member.learner).count());
+        heard.max(self.config.world_members.len())
+    }
+
     /// What a lane's core is told.
     pub fn node_config(&self, lane: LaneId) -> std::io::Result<NodeConfig> {
         let config = &self.config;
@@ -373,6 +387,7 @@ impl Shared {
             http_address: self.http_advertise.clone(),
             world_members: members(&config.world_members),
             region_members: members(&config.region_members),
+            remembered: self.remembered.clone(),
             default_engine: config.engine.default.clone(),
             engines: crate::engines::NAMES.iter().map(|name| (*name).into()).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -381,7 +396,7 @@ impl Shared {
                 ..config.core_tuning()
             },
             seed: chance::draw()?,
-            s3: config.tuning.s3(config.world_members.len(), config.s3.as_ref()),
+            s3: config.tuning.s3(self.world_size(), config.s3.as_ref()),
         })
     }
 }

@@ -111,6 +111,8 @@ pub struct Node {
     pub images: VecDeque<DiskImage>,
     /// Down until somebody (a hazard's end, or healing) starts it.
     pub held_down: u32,
+    /// Who the members of the level 0 clusters are, as it was last told to remember; as durable as its disk.
+    pub remembered: Vec<core_node::api::Announcement>,
 }
 
 impl Node {

@@ -49,6 +49,8 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
     (Mutant::MembersNotCompared, "no story loses all members of a cluster between a change of them and its report"),
+    (Mutant::MembersForgotten, "no story replaces all members that are configured and then restarts all nodes"),
+    (Mutant::RemovedMemberStays, "a replica that nobody speaks to harms nobody that a checker asks"),
     (Mutant::ShrunkTooLate, "no node is decommissioned in a world of four chassis and then forgotten"),
     (Mutant::FeedForgetsRows, "no write of a simulated client changes as many rows as one row of the feed names"),
     (

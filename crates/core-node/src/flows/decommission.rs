@@ -1,13 +1,14 @@
 //! Takes a node out of service, or back in: a mark in the allocator. While it is set no election takes
 //! the node, and each cluster's leader moves its member away (moves.rs).
 //!
-//!   Node known? ─▶ no member of a level 0 cluster? ─▶ its clusters ─▶ each has somewhere to go? ─▶ mark
+//!   Node known? ─▶ its level 0 clusters ─▶ its other clusters ─▶ each has somewhere to go? ─▶ mark
 //!
 //! Always: refused, with nothing marked, where a rule could not be met without the node; asked again, it
 //! reports how many replicas are left and what stands in their way. The mark is the whole state, so a crash
 //! loses nothing. None are left when no record lists the node, which is what `forget` reads, and the node itself
 //! reports no replica, which is what `status` shows. Not here: the moves.
 
+use super::members::level_zero_rule;
 use super::{confused, reference_query};
 use crate::config_cluster::is_config_cluster;
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
@@ -17,7 +18,7 @@ use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterRecord, LIST_PAGE_MAX};
-use core_cluster::api::AdminCommand;
+use core_cluster::api::{AdminCommand, Member};
 use core_placement::NodeRecord;
 use std::collections::BTreeSet;
 
@@ -106,12 +107,15 @@ impl DecommissionFlow {
         let name = self.level_zero.pop();
         match result {
             Ok(CallReply::Described(described)) => {
-                if described.members.iter().any(|(member, _)| member.node == self.node) {
+                let members: Vec<Member> = described.members.iter().map(|(member, _)| *member).collect();
+                let rule = level_zero_rule(&described.name, &members);
+                let nodes: Vec<NodeId> = members.iter().map(|member| member.node).collect();
+                if nodes.contains(&self.node) {
                     self.replicas += 1;
-                    self.obstacles.push(format!(
-                        "node {} is a member of {}, whose members are configured; keep it in service",
-                        self.node, described.name
-                    ));
+                    // One more than it needs only goes.
+                    if members.len() <= rule.size {
+                        self.check(described.name.clone(), rule.to_string(), nodes);
+                    }
                 }
                 self.next_level_zero()
             }
@@ -151,19 +155,22 @@ impl DecommissionFlow {
             return;
         }
         self.replicas += 1;
-        let key = (record.rule.clone(), members.clone());
-        if self.asked.len() >= CHECKS_MAX || !self.asked.insert(key) {
+        self.check(record.name.clone(), record.rule.clone(), members);
+    }
+
+    /// Is there a node for a cluster's replica?
+    fn check(&mut self, name: ClusterName, rule: String, members: Vec<NodeId>) {
+        if self.asked.len() >= CHECKS_MAX || !self.asked.insert((rule.clone(), members.clone())) {
             return;
         }
-        let query =
-            Query::ElectReplacement { rule: record.rule.clone(), members, lost: self.node, spread: self.node.0 };
+        let query = Query::ElectReplacement { rule, members, lost: self.node, spread: self.node.0 };
         let call = Call::Read {
             cluster: ClusterName::world(),
             backend: BackendKind::Allocator,
             query: query.to_bytes(),
             consistency: Some(ReadConsistency::Strong),
         };
-        self.checks.push((record.name.clone(), call));
+        self.checks.push((name, call));
     }
 
     fn next_check(&mut self) -> Step {

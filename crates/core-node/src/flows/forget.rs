@@ -78,7 +78,7 @@ impl ForgetFlow {
         match result {
             Ok(CallReply::Described(described)) => {
                 match described.members.iter().any(|(member, _)| member.node == self.node) {
-                    true => self.refuse(format!("it is a member of {}, whose members are configured", described.name)),
+                    true => self.refuse(still_held(&described.name, self.node)),
                     false => self.next_level_zero(),
                 }
             }
@@ -103,10 +103,7 @@ impl ForgetFlow {
                         && record.members.iter().any(|member| member.node == self.node)
                 });
                 if let Some(record) = held {
-                    let (name, id) = (&record.name, self.node);
-                    return self.refuse(format!(
-                        "it is a member of {name}; `hive ctl decommission {id}` moves its replicas away, and tells what stands in the way"
-                    ));
+                    return self.refuse(still_held(&record.name, self.node));
                 }
                 match records.last().filter(|_| more) {
                     Some(last) => self.list(Some(last.name.as_str().to_string())),
@@ -144,6 +141,12 @@ impl ForgetFlow {
     fn done(&self) -> Step {
         Step::Done(Ok(Answer { result: ActionResult::Done, at: self.at, level: None, cluster: None }))
     }
+}
+
+fn still_held(name: &ClusterName, node: NodeId) -> String {
+    format!(
+        "it is a member of {name}; `hive ctl decommission {node}` moves its replicas away, and reports what stands in the way"
+    )
 }
 
 impl Planner for ForgetFlow {

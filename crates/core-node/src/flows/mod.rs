@@ -8,6 +8,7 @@ pub mod decommission;
 pub mod delete;
 pub mod forget;
 pub mod levels;
+pub mod members;
 pub mod moving;
 pub mod orphan;
 pub mod region;

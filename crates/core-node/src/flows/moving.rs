@@ -13,6 +13,7 @@
 //! members itself (core-cluster).
 
 use super::confused;
+use super::members::level_zero_rule;
 use crate::config_cluster::is_config_cluster;
 use crate::failures;
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
@@ -114,7 +115,7 @@ impl MoveFlow {
     fn decide(&mut self, described: &ClusterDescription) -> Step {
         let members: Vec<Member> = described.members.iter().map(|(member, _)| *member).collect();
         let Some(leaving) = members.iter().find(|member| member.node == self.from) else { return self.done() };
-        let rule = match rule_of(described) {
+        let rule = match rule_of(described, &members) {
             Ok(rule) => rule,
             Err(refusal) => return Step::Done(Err(refusal.into())),
         };
@@ -222,7 +223,10 @@ impl MoveFlow {
     }
 }
 
-fn rule_of(described: &ClusterDescription) -> Result<Rule, Refusal> {
+fn rule_of(described: &ClusterDescription, members: &[Member]) -> Result<Rule, Refusal> {
+    if described.name.is_level_zero() {
+        return Ok(level_zero_rule(&described.name, members));
+    }
     described.rule.parse().map_err(|error: core_placement::RuleError| {
         Refusal::invalid("InvalidRule", format!("the rule of cluster {} cannot be read: {error}", described.name))
     })

@@ -157,6 +157,13 @@ fn node_items() -> Vec<Item> {
         Item::FormationAnswer { cluster: ClusterId(1), nonce: 5, state: FormationState::Formed(document) },
         Item::UnknownCluster { cluster: ClusterId(1), generation: Generation(2), disk: DiskId(3) },
         Item::DiskForgot { boot: BootId(1), disk: DiskId(2), batch: 3 },
+        Item::Announce {
+            announcement: Box::new(crate::level_zero::Announcement {
+                cluster: ClusterId(1),
+                index: base_types::LogIndex(9),
+                members: vec![(member(1), "n1:7601".into()), (member(2), String::new())],
+            }),
+        },
         Item::MapNews { delta: Box::new(delta) },
         Item::ReplicaNews {
             cluster: ClusterId(1),

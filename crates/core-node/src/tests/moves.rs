@@ -131,7 +131,7 @@ fn a_decommissioning_that_breaks_a_rule_is_refused_and_leaves_no_mark() {
     let message = decommission(&mut world, 2, 4).unwrap_err();
     assert!(message.contains("cluster metadata@all: rule wants 1 chassis"), "{message}");
     let message = decommission(&mut world, 2, 1).unwrap_err();
-    assert!(message.contains("allocator/reference@world, whose members are configured"), "{message}");
+    assert!(message.contains("cluster metadata@all: rule wants 1 chassis"), "{message}");
     assert!(decommission(&mut world, 2, 9).unwrap_err().contains("node 9 is not known"));
     let ActionResult::Nodes { nodes } = world.done(1, Action::ListNodes).result else { panic!() };
     assert!(nodes.iter().all(|node| !node.draining));
@@ -172,13 +172,21 @@ fn a_move_that_breaks_the_rule_is_refused() {
 }
 
 #[test]
-fn configured_members_are_not_moved() {
+fn configured_members_move_where_another_node_is() {
     let (mut world, _) = five();
-    for name in [base_types::ClusterName::world(), base_types::ClusterName::regional("fr-par").unwrap()] {
+    for name in [ClusterName::world(), ClusterName::regional("fr-par").unwrap()] {
+        world.done(1, Action::MoveMember { name: name.clone(), from: NodeId(1), to: None });
+        world.until("moved", 20_000, |world| !world.holders(&name).contains(&1) && world.holders(&name).len() == 3);
+    }
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    for name in [ClusterName::world(), ClusterName::regional("fr-par").unwrap()] {
         let action = Action::MoveMember { name, from: NodeId(1), to: None };
         let refusal = world.act(1, action).unwrap_err().refusal;
-        assert!(refusal.code == "PlacementRefused" && refusal.message.contains("configured"), "{refusal:?}");
+        assert_eq!(refusal.code, "PlacementRefused", "{refusal:?}");
     }
+    let message = decommission(&mut world, 2, 1).unwrap_err();
+    assert!(message.contains("cluster allocator/reference@world: rule wants 1 chassis in world"), "{message}");
 }
 
 #[test]

@@ -8,9 +8,11 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 3] = [
+    let here: [(Mutant, fn()); 5] = [
         (Mutant::NewsOfMembersDropped, decommission::members_that_change_while_they_are_told_are_told_again),
         (Mutant::MembersNotCompared, decommission::members_that_changed_before_all_died_are_told),
+        (Mutant::MembersForgotten, level_zero::the_first_members_go_one_by_one),
+        (Mutant::RemovedMemberStays, level_zero::a_member_that_was_away_while_all_were_replaced_learns_it),
         (Mutant::ShrunkTooLate, decommission::four_nodes_shrink_to_three),
     ];
     for (mutant, test) in here {

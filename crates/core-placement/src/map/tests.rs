@@ -183,6 +183,16 @@ fn draining_is_the_authoritys_word_and_reaches_every_copy() {
     assert!(!copy.get(NodeId(2)).unwrap().draining);
 }
 
+#[test]
+fn a_copy_that_has_everything_asks_in_vain_after_a_node_was_forgotten() {
+    let (mut authority, mut copy) = (NodeMap::new(), NodeMap::new());
+    authority.become_authority(at(0), 1, &[node(1), node(2)]);
+    authority.forget(NodeId(2));
+    sync(&authority, &mut copy, at(1), 10);
+    let delta = authority.delta_since(at(2), copy.next_wanted(), 10);
+    assert!(delta.records.is_empty() && delta.forgotten.is_empty() && !delta.more);
+}
+
 /// Lane zero's map is a copy, and the other lanes' maps are copies of that one.
 #[test]
 fn a_copy_of_a_copy_hears_of_lost_disks_and_forgotten_nodes() {

@@ -171,6 +171,7 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
         log,
         engine,
         peers,
+        data: shared.data.path.clone(),
         clock: shared.clock,
         report: shared.reports[usize::from(lane.0)].clone(),
         state: LaneState::default(),

@@ -185,6 +185,7 @@ impl World {
             lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::new());
         }
         self.nodes[node].images.clear();
+        self.nodes[node].remembered.clear();
     }
 
     pub(super) fn resume(&mut self, node: usize) {
@@ -221,6 +222,7 @@ impl World {
             http_address: format!("n{}:7101", host.id),
             world_members: (0..self.plan.shape.world_members).map(address).collect(),
             region_members: self.region_members(node).into_iter().map(address).collect(),
+            remembered: host.remembered.clone(),
             default_engine: "memory".to_string(),
             engines: vec!["memory".to_string()],
             version: "sim".to_string(),
@@ -269,6 +271,7 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
         disk_failed: false,
         images: VecDeque::new(),
         held_down: 0,
+        remembered: Vec::new(),
     }
 }
 

@@ -266,6 +266,7 @@ impl World {
                     self.network.known.remove(&(node, peer));
                 }
             }
+            Effect::Remember { announcements } => self.nodes[node].remembered = announcements,
             Effect::Note { level, text } => {
                 self.trace.say(self.now, || format!("n{} l{lane} {level:?}: {text}", node + 1))
             }

@@ -1,0 +1,320 @@
+//! Who the members of the level 0 clusters (the world's, this region's) are now, and where they are reached: told by their
+//! leaders, remembered by everybody (docs/decisions/0040-members-of-level-zero-change.md).
+//!
+//!   leader ──Announce{index, members, addresses}──▶ lane zero of every node of its scope ──▶ other lanes, Effect::Remember
+//!   a node that asks for what has a home already (heartbeat, formation probe) ◀──Announce── whoever is asked
+//!
+//! Always: the highest index wins; all of them are of one log, so an announcement was true when it had that index. The configured
+//! lists are hints for a first contact and the founders of a first formation, no more. A replica here goes only for an
+//! announcement of a later index than its own that does not list it.
+//! Not here: how members change (flows/level_zero.rs), how a cluster comes into being (formation.rs).
+
+use crate::api::{Effect, NoteLevel};
+use crate::director::{is_level_zero, region_cluster_id, Director, LevelZero, Turn, WORLD_CLUSTER};
+use crate::frame::Item;
+use crate::wire::{read_members, write_members};
+use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ClusterId, ClusterName, LogIndex, NodeId, ReplicaId, LANE_ZERO};
+use core_cluster::api::Member;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The longest address that is remembered.
+const ADDRESS_BYTES_MAX: usize = 512;
+
+/// The members of a level 0 cluster as they were at an index of its log, each with the address where peers reach its node
+/// (empty: not known to who said so).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Announcement {
+    pub cluster: ClusterId,
+    pub index: LogIndex,
+    pub members: Vec<(Member, String)>,
+}
+
+impl Announcement {
+    /// The members alone.
+    pub fn members(&self) -> Arc<[Member]> {
+        self.members.iter().map(|(member, _)| *member).collect()
+    }
+
+    /// Whether the node is a member.
+    pub fn lists(&self, node: NodeId) -> bool {
+        self.members.iter().any(|(member, _)| member.node == node)
+    }
+
+    /// Whether a replica was removed, if it had been made before this was so. Ids are given in order: one above all of these
+    /// may be of a later time.
+    fn has_removed(&self, replica: ReplicaId, applied: LogIndex, blank: bool) -> bool {
+        let latest = self.members.iter().map(|(member, _)| member.replica).max();
+        let listed = self.members.iter().any(|(member, _)| member.replica == replica);
+        let made_before = latest.is_some_and(|latest| replica < latest) || !blank;
+        !listed && made_before && self.index > applied
+    }
+}
+
+impl Encode for Announcement {
+    fn encode(&self, out: &mut Writer) {
+        write_members(out.u64(self.cluster.0).u64(self.index.0), &self.members());
+        for (_, address) in &self.members {
+            out.string(address);
+        }
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        let (cluster, index) = (ClusterId(input.u64("cluster")?), LogIndex(input.u64("index")?));
+        let mut members = Vec::new();
+        for member in read_members(input)? {
+            let address = input.string("address")?;
+            if address.len() > ADDRESS_BYTES_MAX {
+                return Err(DecodeError::TooLarge("address"));
+            }
+            members.push((member, address));
+        }
+        Ok(Announcement { cluster, index, members })
+    }
+}
+
+/// The latest announcements, and at what index clusters led here have had their members.
+#[derive(Debug, Default)]
+pub struct LevelZeroMembers {
+    known: BTreeMap<ClusterId, Announcement>,
+    since: BTreeMap<ClusterId, LogIndex>,
+}
+
+impl LevelZeroMembers {
+    /// As the host remembers them from an earlier life.
+    pub fn remembered(announcements: &[Announcement]) -> LevelZeroMembers {
+        let kept = |one: &&Announcement| is_level_zero(one.cluster) && !one.members.is_empty();
+        let known = announcements.iter().filter(|_| !planted(Mutant::MembersForgotten)).filter(kept);
+        let known = known.map(|one| (one.cluster, one.clone())).collect();
+        LevelZeroMembers { known, since: BTreeMap::new() }
+    }
+
+    /// What is known of a cluster.
+    pub fn of(&self, cluster: ClusterId) -> Option<&Announcement> {
+        self.known.get(&cluster)
+    }
+}
+
+/// Whether a level 0 cluster concerns a node of this region.
+pub fn concerns(cluster: ClusterId, region: &str) -> bool {
+    cluster == WORLD_CLUSTER || cluster == region_cluster_id(region)
+}
+
+impl Director {
+    /// At start: who is remembered can be reached, where the configuration gives no other address.
+    pub fn start_level_zero(&mut self, turn: &mut Turn<'_>) {
+        let known: Vec<Announcement> = self.level_zero_members.known.values().cloned().collect();
+        for announcement in known {
+            self.dial_members(turn, &announcement, false);
+        }
+    }
+
+    /// A node of the world that may know who leads it: of the members of now, and of those that are configured.
+    pub fn world_contacts(&self) -> Vec<NodeId> {
+        let configured = self.level_zero[0].members.iter().copied();
+        let known = self.level_zero_members.of(WORLD_CLUSTER);
+        let members = known.into_iter().flat_map(|known| known.members.iter().map(|(member, _)| member.node));
+        members.chain(configured).collect::<BTreeSet<NodeId>>().into_iter().collect()
+    }
+
+    /// Members or leader of a level 0 cluster changed, as a replica of this lane has noticed.
+    pub fn note_level_zero(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, changed: bool, leads: bool) {
+        let Some((view, seen)) = turn.lane.view(cluster).zip(self.recruits.members_of(cluster)) else { return };
+        let since = &mut self.level_zero_members.since;
+        // What is noticed may be older than what is applied: then it was not so at that index, and more is noticed soon.
+        match view.members == seen {
+            false if changed => drop(since.remove(&cluster)),
+            true if changed || !since.contains_key(&cluster) => drop(since.insert(cluster, view.applied)),
+            _ => {}
+        }
+        if leads {
+            self.announce(turn, cluster);
+        }
+    }
+
+    /// Now and then: what was said may have been lost, and nodes join.
+    pub fn announce_again(&mut self, turn: &mut Turn<'_>) {
+        let led = turn.lane.views().into_iter().filter(|view| view.is_leader && is_level_zero(view.cluster));
+        for cluster in led.map(|view| view.cluster).collect::<Vec<_>>() {
+            self.announce(turn, cluster);
+        }
+    }
+
+    /// The leader of a level 0 cluster says who its members are.
+    fn announce(&mut self, turn: &mut Turn<'_>, cluster: ClusterId) {
+        let Some(seen) = self.recruits.members_of(cluster) else { return };
+        let Some(index) = self.level_zero_members.since.get(&cluster).copied() else { return };
+        let members: Vec<(Member, String)> =
+            seen.iter().map(|member| (*member, self.address_of(cluster, member.node))).collect();
+        let announcement = Announcement { cluster, index, members };
+        let scope = |record: &&core_placement::NodeRecord| concerns(cluster, &record.labels.region);
+        let nodes = self.nodes.map.records().filter(scope).map(|record| record.node);
+        let mut to: BTreeSet<NodeId> = nodes.chain(seen.iter().map(|member| member.node)).collect();
+        to.remove(&self.config.node);
+        let item = Item::Announce { announcement: Box::new(announcement.clone()) };
+        for node in to {
+            self.outbox.push(node, LANE_ZERO, &item);
+        }
+        if self.is_lane_zero() {
+            self.on_announcement(turn, announcement);
+        } else {
+            self.tell_lane_zero(&item);
+        }
+    }
+
+    /// Where peers reach a member: as the node map has it, or as it was announced, or configured.
+    fn address_of(&self, cluster: ClusterId, node: NodeId) -> String {
+        if node == self.config.node {
+            return self.config.peer_address.clone();
+        }
+        let map = self.nodes.map.get(node).map(|record| record.peer_address.clone());
+        let known = self.level_zero_members.of(cluster).and_then(|known| {
+            known.members.iter().find(|(member, _)| member.node == node).map(|(_, address)| address.clone())
+        });
+        let configured = self.config.world_members.iter().chain(&self.config.region_members);
+        let configured = configured.into_iter().find(|(other, _)| *other == node).map(|(_, address)| address.clone());
+        [map, known, configured].into_iter().flatten().find(|address| !address.is_empty()).unwrap_or_default()
+    }
+
+    /// Answers a node that looks for a cluster with who its members are, if that is known here.
+    pub fn answer_with_members(&mut self, to: NodeId, cluster: ClusterId) -> bool {
+        let Some(known) = self.level_zero_members.of(cluster) else { return false };
+        let item = Item::Announce { announcement: Box::new(known.clone()) };
+        self.outbox.push(to, LANE_ZERO, &item);
+        true
+    }
+
+    /// Somebody says who the members are: the leader, or who remembers what a leader said.
+    pub fn on_announcement(&mut self, turn: &mut Turn<'_>, mut announcement: Announcement) {
+        let cluster = announcement.cluster;
+        if !concerns(cluster, &self.config.labels.region) || announcement.members.is_empty() {
+            return;
+        }
+        if let Some(known) = self.level_zero_members.of(cluster) {
+            fill_addresses(&mut announcement, known);
+            if announcement.index < known.index || announcement == *known {
+                return;
+            }
+        }
+        let before = self.level_zero_members.known.insert(cluster, announcement.clone());
+        self.take_route(&announcement);
+        self.dial_members(turn, &announcement, true);
+        self.drop_what_is_over(turn, &announcement);
+        if !self.is_lane_zero() {
+            return;
+        }
+        self.tell_other_lanes(&Item::Announce { announcement: Box::new(announcement.clone()) });
+        // A later index of the same members is not worth a write.
+        if before.is_none_or(|before| before.members != announcement.members) {
+            let announcements = self.level_zero_members.known.values().cloned().collect();
+            turn.effects.list.push(Effect::Remember { announcements });
+        }
+    }
+
+    /// Operations for the cluster go to the members of now.
+    fn take_route(&mut self, announcement: &Announcement) {
+        let known =
+            self.level_zero.iter().find(|zero| zero.cluster == announcement.cluster).map(|zero| zero.name.clone());
+        let name = match known {
+            Some(name) => name,
+            None => {
+                // A region's cluster that this node's configuration does not name.
+                let Ok(name) = ClusterName::regional(&self.config.labels.region) else { return };
+                let name = Arc::new(name);
+                let zero = LevelZero { cluster: announcement.cluster, name: name.clone(), members: Vec::new() };
+                self.level_zero.push(zero);
+                name
+            }
+        };
+        let members: Arc<[Member]> = announcement.members();
+        match self.routes.get_mut(&name).filter(|route| route.pinned) {
+            Some(route) => {
+                route.leader = route.leader.filter(|leader| members.iter().any(|member| member.node == *leader));
+                route.members = members;
+            }
+            None => {
+                let route = crate::director::level_zero_route(announcement.cluster, members);
+                self.routes.put(name, route);
+            }
+        }
+    }
+
+    /// `anew`: an address said by a leader is newer than one that is configured.
+    fn dial_members(&mut self, turn: &mut Turn<'_>, announcement: &Announcement, anew: bool) {
+        let configured = |node: NodeId| {
+            let lists = self.config.world_members.iter().chain(&self.config.region_members);
+            lists.into_iter().any(|(other, _)| *other == node)
+        };
+        let due: Vec<(NodeId, String)> = announcement
+            .members
+            .iter()
+            .filter(|(member, _)| anew || !configured(member.node))
+            .map(|(member, address)| (member.node, address.clone()))
+            .collect();
+        for (node, address) in due {
+            self.give_address(turn, node, &address);
+        }
+    }
+
+    /// This node waits for a cluster of which it is no member, or has a replica that is none any more.
+    fn drop_what_is_over(&mut self, turn: &mut Turn<'_>, announcement: &Announcement) {
+        let cluster = announcement.cluster;
+        if !self.is_mine(cluster) {
+            return;
+        }
+        if !announcement.lists(self.config.node) && self.formations.give_up(cluster) {
+            let text =
+                format!("cluster {cluster} has other members than those configured here: this node is none of them");
+            turn.note(NoteLevel::Info, text);
+        }
+        let Some(view) = turn.lane.view(cluster) else { return };
+        let removed = announcement.has_removed(view.replica, view.applied, view.blank);
+        if removed && !planted(Mutant::RemovedMemberStays) && self.destroy_replica(turn, cluster, view.generation) {
+            let text = format!("the replica of {} is removed: this node is no member of it any more", view.name);
+            turn.note(NoteLevel::Info, text);
+        }
+    }
+}
+
+/// Who said so may not know every address.
+fn fill_addresses(announcement: &mut Announcement, known: &Announcement) {
+    for (member, address) in announcement.members.iter_mut().filter(|(_, address)| address.is_empty()) {
+        let told = known.members.iter().find(|(other, _)| other.node == member.node);
+        *address = told.map(|(_, address)| address.clone()).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base_types::DiskId;
+
+    fn announcement(index: u64, replicas: &[u64]) -> Announcement {
+        let member = |replica: &u64| {
+            let member =
+                Member { replica: ReplicaId(*replica), node: NodeId(*replica), disk: DiskId(7), learner: false };
+            (member, format!("n{replica}:7601"))
+        };
+        Announcement { cluster: WORLD_CLUSTER, index: LogIndex(index), members: replicas.iter().map(member).collect() }
+    }
+
+    #[test]
+    fn announcements_survive_the_wire() {
+        let told = announcement(9, &[1, 2, 3]);
+        assert_eq!(Announcement::from_bytes(told.to_bytes()).unwrap(), told);
+    }
+
+    #[test]
+    fn a_replica_is_removed_by_a_later_announcement_only() {
+        let told = announcement(100, &[1, 2, 4]);
+        let removed = |replica, applied, blank| told.has_removed(ReplicaId(replica), LogIndex(applied), blank);
+        assert!(removed(3, 90, false));
+        assert!(!removed(3, 100, false), "it has applied as much, and knows itself");
+        assert!(!removed(2, 90, false));
+        // Made since, and still without its snapshot: a late announcement says nothing of it.
+        assert!(!removed(5, 0, true));
+        assert!(removed(3, 0, true));
+    }
+}
