@@ -301,15 +301,7 @@ impl Run {
 
     /// No place is forgotten: what was uploaded is named, or told to who removes the bytes that nothing names.
     pub(super) fn audit_places(&mut self) {
-        let mut unnamed: BTreeSet<String> = BTreeSet::new();
-        let mut all_named: BTreeSet<String> = BTreeSet::new();
-        for ((bucket, key), locations) in self.load.places.clone() {
-            let Some(bucket) = self.load.targets.buckets.get(bucket).cloned() else { continue };
-            let named = self.told("look up", LookupData { bucket, key, locations: locations.clone() }.into());
-            let Some(S3Answer::Locations(named)) = named else { return };
-            unnamed.extend(locations.into_iter().filter(|place| !named.locations.contains(place)));
-            all_named.extend(named.locations);
-        }
+        let Some((_, mut unnamed)) = self.named_places() else { return };
         let until = self.world.now + FREED_US;
         while !unnamed.is_empty() {
             let Some(S3Answer::Locations(freed)) = self.told("list", ListFreedData { max: FREED_MAX }.into()) else {
@@ -326,18 +318,33 @@ impl Run {
             let pause = self.world.now + LOOK_US * 50;
             self.pump(pause, |_| false);
         }
-        self.none_is_named_and_freed(&all_named);
+        self.none_is_named_and_freed();
     }
 
-    /// What collectors hand on once everything kept for a while has come to its end is named by nothing.
-    fn none_is_named_and_freed(&mut self, named: &BTreeSet<String>) {
+    /// The places of parts that an object or an upload names now, and those that none does.
+    fn named_places(&mut self) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+        let (mut named, mut unnamed) = (BTreeSet::new(), BTreeSet::new());
+        for ((bucket, key), locations) in self.load.places.clone() {
+            let Some(bucket) = self.load.targets.buckets.get(bucket).cloned() else { continue };
+            let looked_up = self.told("look up", LookupData { bucket, key, locations: locations.clone() }.into());
+            let Some(S3Answer::Locations(found)) = looked_up else { return None };
+            unnamed.extend(locations.into_iter().filter(|place| !found.locations.contains(place)));
+            named.extend(found.locations);
+        }
+        Some((named, unnamed))
+    }
+
+    /// What collectors hand on is named by nothing, looked at when everything that is kept for a while has come to its end:
+    /// until then uploads that are over name their parts, too.
+    fn none_is_named_and_freed(&mut self) {
         let tuning = &self.world.plan.tuning;
-        if named.is_empty() || tuning.keep_ms == 0 || !self.world.violations.is_empty() {
+        if self.load.places.is_empty() || tuning.keep_ms == 0 || !self.world.violations.is_empty() {
             return;
         }
         let over_ms = tuning.keep_ms + tuning.freed_age_ms + COLLECTED_MS;
         let over = self.world.load_ends_at + over_ms * 1_000;
         self.pump(over, |_| false);
+        let Some((named, _)) = self.named_places() else { return };
         let Some(S3Answer::Locations(freed)) = self.told("list", ListFreedData { max: FREED_MAX }.into()) else {
             return;
         };
