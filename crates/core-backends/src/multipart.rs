@@ -363,7 +363,8 @@ fn put_part(now_ms: u64, space: &mut dyn SpaceWrite, mut upload: Upload, part: P
     upload.bytes = bytes.saturating_add(part.size);
     hold(space, before, upload.bytes)?;
     // A part sent again under the same place needs its data still.
-    let replaced = replaced.map(|old| old.location).filter(|old| *old != part.location);
+    let replaced =
+        replaced.map(|old| old.location).filter(|old| *old != part.location && !planted(Mutant::PartSentAgainLost));
     free(now_ms, space, replaced.iter().cloned().collect())?;
     let at_unix_ms = part.at_unix_ms;
     space.put(row, part.to_bytes());
@@ -469,7 +470,7 @@ fn collect(now_ms: u64, due_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -
     for (part_row, part) in parts {
         let part = decode_part(part)?;
         let used = upload.state == UploadState::Completed && upload.chosen.binary_search(&part.number).is_ok();
-        if !used {
+        if !used || planted(Mutant::CollectedThoughNamed) {
             locations.push(part.location);
         }
         space.delete(keys::inline(number, part.number));

@@ -121,6 +121,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::QuiesceWhileBehind => (Lane, Quiet),
         Mutant::StaleRouteAccepted => (Core, Retries),
         Mutant::MoveLosesDirty
+        | Mutant::MissingKeyCounted
         | Mutant::MoveWithoutFreeze
         | Mutant::StaleEpochAccepted
         | Mutant::MoveForgetsRequests => (Core, Moves),
@@ -141,6 +142,8 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::PrefixSkipEatsKey
         | Mutant::MarkerHidesWrongVersion
         | Mutant::FreedDataLost
+        | Mutant::PartSentAgainLost
+        | Mutant::CollectedThoughNamed
         | Mutant::FreedDroppedWithShard
         | Mutant::CloseIgnoresVersions
         | Mutant::NarrowForgetsImported

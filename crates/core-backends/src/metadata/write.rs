@@ -12,6 +12,7 @@ use crate::rows::successor;
 use crate::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::action::BatchStep;
+use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, PartitionId, Refusal};
 use bytes::Bytes;
 use core::ops::ControlFlow;
@@ -144,7 +145,7 @@ impl Work<'_> {
     fn delete(&mut self, scope: Option<Scope>, key: &Bytes) -> Result<bool, EngineError> {
         let full = keys::pair(scope.map(|s| s.partition), key);
         let existed = self.space.get(&full)?.is_some();
-        if !existed {
+        if !existed && !planted(Mutant::MissingKeyCounted) {
             return Ok(false);
         }
         if let Some(scope) = scope {
@@ -154,7 +155,7 @@ impl Work<'_> {
             self.note_change(scope.partition, key)?;
         }
         self.space.delete(full);
-        Ok(true)
+        Ok(existed)
     }
 
     /// Puts the key behind all others in the change list, if its partition is on the move.
