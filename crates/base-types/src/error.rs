@@ -101,7 +101,8 @@ impl Refusal {
 
     /// Whether the write can have taken effect.
     pub fn outcome(&self) -> Outcome {
-        if self.kind == ErrorKind::Unknown {
+        // An expired id is refused for good, but its first try may have been applied.
+        if self.kind == ErrorKind::Unknown || self.code == REQUEST_ID_EXPIRED {
             Outcome::Unknown
         } else {
             Outcome::NotApplied
@@ -116,6 +117,9 @@ impl fmt::Display for Refusal {
 }
 
 impl core::error::Error for Refusal {}
+
+/// A request id that is too old to tell whether it was applied.
+pub const REQUEST_ID_EXPIRED: &str = "RequestIdExpired";
 
 /// The codes Hive itself gives. A code read from a peer is looked up here, so that a `Refusal` needs
 /// no allocation for it and a peer cannot invent one.
@@ -176,6 +180,7 @@ pub const CODES: &[&str] = &[
     "NotReady",
     "DuplicateNode",
     "StaleRoute",
+    REQUEST_ID_EXPIRED,
     "Conflict",
     "MethodNotAllowed",
     "Malformed",

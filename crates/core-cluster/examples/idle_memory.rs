@@ -78,6 +78,7 @@ fn config(node: u64) -> LaneConfig {
         buggify_until: Tick(0),
         witness: None,
         keep: core_backends::Keep::default(),
+        request_ids: core_cluster::api::RequestIdTerms::default(),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

@@ -119,20 +119,43 @@ struct Wait {
     goal: Goal,
 }
 
+/// A wish that takes a voter away: begun once a majority of those that stay has answered since it came.
+struct Asking {
+    ticket: Ticket,
+    deadline: Tick,
+    since: Tick,
+    command: AdminCommand,
+}
+
 /// Wishes under way.
 #[derive(Default)]
 pub struct AdminWaits {
     list: Vec<Wait>,
+    asking: Vec<Asking>,
 }
 
 impl AdminWaits {
     pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.passing("changes waiting, a replica", self.list.len(), ADMIN_WAITS_MAX);
+        sizes.passing("changes waiting, a replica", self.len(), ADMIN_WAITS_MAX);
     }
 
     pub fn is_idle(&self) -> bool {
-        self.list.is_empty()
+        self.len() == 0
     }
+
+    fn len(&self) -> usize {
+        self.list.len() + self.asking.len()
+    }
+}
+
+/// In so long every member that is there has answered its leader.
+fn recently(shared: &Shared) -> Duration {
+    Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2)
+}
+
+/// Since when an answer counts where a change goes on that was begun earlier.
+fn lately(shared: &Shared, now: Tick) -> Tick {
+    Tick(now.0.saturating_sub(recently(shared).as_micros() as u64))
 }
 
 impl Replica {
@@ -168,24 +191,54 @@ impl Replica {
                 let command = SetEngine { engine }.to_bytes();
                 return self.submit_setting(shared, now, ticket, deadline, command);
             }
+            _ if self.admin.len() >= ADMIN_WAITS_MAX => {
+                let message = format!("cluster {} has {ADMIN_WAITS_MAX} changes waiting", self.spec.name);
+                Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+            }
+            command => return self.try_wish(shared, now, Asking { ticket, deadline, since: now, command }),
+        };
+        self.begin_wish(shared, ticket, deadline, result);
+    }
+
+    /// Begins a wish, or has it wait until enough members have answered since it came: they may all be silent, and a
+    /// leader that has just woken does not know. Two election timeouts are enough to answer in.
+    fn try_wish(&mut self, shared: &mut Shared, now: Tick, asking: Asking) {
+        let result = self.wish(shared, asking.since, &asking.command);
+        let until = asking.deadline.min(asking.since + recently(shared));
+        let unheard = |refusal: &Refusal| refusal.code == "QuorumAtRisk" && refusal.kind == ErrorKind::Unavailable;
+        if now < until && result.as_ref().is_err_and(unheard) {
+            return self.admin.asking.push(asking);
+        }
+        self.begin_wish(shared, asking.ticket, asking.deadline, result);
+    }
+
+    /// The first step of a wish for members; answers since then count.
+    fn wish(&mut self, shared: &mut Shared, since: Tick, command: &AdminCommand) -> Result<Goal, Refusal> {
+        match *command {
             AdminCommand::RenewMember { node, replica } => {
-                self.wish_renewed(shared, now, node, replica).map(|()| Goal::Renewed { node, replica })
+                self.wish_renewed(shared, since, node, replica).map(|()| Goal::Renewed { node, replica })
             }
             AdminCommand::AddMember { node, disk } | AdminCommand::ReplaceDisk { node, disk } => {
-                self.wish_voter(shared, now, node, disk).map(|()| Goal::Voter { node, disk })
+                self.wish_voter(shared, since, node, disk).map(|()| Goal::Voter { node, disk })
             }
-            AdminCommand::RemoveMember { node } => self.wish_absent(shared, now, node).map(|()| Goal::Absent { node }),
+            AdminCommand::RemoveMember { node } => {
+                self.wish_absent(shared, since, node).map(|()| Goal::Absent { node })
+            }
             AdminCommand::ReplaceMember { from, node, disk } => {
-                self.wish_replaced(shared, now, from, (node, disk)).map(|()| Goal::Replaced { from, node, disk })
+                self.wish_replaced(shared, since, from, (node, disk)).map(|()| Goal::Replaced { from, node, disk })
             }
             AdminCommand::TransferLeader { node } => self.wish_leader(node).map(|()| Goal::LeaderOn { node }),
-        };
-        match result {
-            Ok(_) if self.admin.list.len() >= ADMIN_WAITS_MAX => {
-                let message = format!("cluster {} has {ADMIN_WAITS_MAX} changes waiting", self.spec.name);
-                let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
-                shared.complete(ticket, LocalOutcome::Refused(refusal));
+            AdminCommand::Verify { .. }
+            | AdminCommand::Describe
+            | AdminCommand::SetDefaultConsistency { .. }
+            | AdminCommand::SetEngine { .. } => {
+                Err(Refusal::invalid("InvalidRequest", "the command changes no members"))
             }
+        }
+    }
+
+    fn begin_wish(&mut self, shared: &mut Shared, ticket: Ticket, deadline: Tick, result: Result<Goal, Refusal>) {
+        match result {
             Ok(Goal::Voter { .. } | Goal::Absent { .. }) if planted(Mutant::ConfChangeUnapplied) => {
                 let at = self.at(self.term(), self.meta.applied, 0);
                 shared.complete(ticket, LocalOutcome::AdminDone { at });
@@ -202,7 +255,7 @@ impl Replica {
             command,
             consistency: Some(WriteConsistency::Strong),
             // Setting a value twice is harmless, so the ticket serves as the request's id.
-            request_id: RequestId(
+            request_id: RequestId::own(
                 (u128::from(ticket.0) << 64) | u128::from(now.0 ^ shared.config.node.0.rotate_right(16)),
             ),
             cluster_time_ms: self.cluster_time(now),
@@ -218,21 +271,22 @@ impl Replica {
         let Some(member) = self.meta.members.iter().copied().find(|member| member.replica == replica) else { return };
         if self.leading.is_some() && replica != self.spec.replica {
             // Refusals (a change under way, quorum at risk) are fine: the lost replica asks again.
-            let _asked_again = self.propose_replacement(shared, now, Some(member), (member.node, member.disk));
+            let since = lately(shared, now);
+            let _asked_again = self.propose_replacement(shared, since, Some(member), (member.node, member.disk));
         }
     }
 
-    fn wish_voter(&mut self, shared: &Shared, now: Tick, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
+    fn wish_voter(&mut self, shared: &Shared, since: Tick, node: NodeId, disk: DiskId) -> Result<(), Refusal> {
         match self.meta.member_on(node) {
             Some(member) if member.disk == disk => Ok(()),
-            old => self.propose_replacement(shared, now, old, (node, disk)),
+            old => self.propose_replacement(shared, since, old, (node, disk)),
         }
     }
 
     fn propose_replacement(
         &mut self,
         shared: &Shared,
-        now: Tick,
+        since: Tick,
         old: Option<Member>,
         (node, disk): (NodeId, DiskId),
     ) -> Result<(), Refusal> {
@@ -243,20 +297,20 @@ impl Replica {
         let replica = self.meta.next_replica;
         let mut changes = vec![(ChangeKind::AddLearner, replica)];
         if let Some(old) = old {
-            self.check_quorum_without(shared, now, old)?;
+            self.check_quorum_without(shared, since, old)?;
             changes.push((ChangeKind::Remove, old.replica));
         }
         self.propose_members(ChangeContext { changes, added: vec![Member { replica, node, disk, learner: true }] })
     }
 
-    fn wish_absent(&mut self, shared: &mut Shared, now: Tick, node: NodeId) -> Result<(), Refusal> {
+    fn wish_absent(&mut self, shared: &mut Shared, since: Tick, node: NodeId) -> Result<(), Refusal> {
         let Some(member) = self.meta.member_on(node) else { return Ok(()) };
         if self.meta.members.iter().filter(|member| !member.learner).count() == 1 && !member.learner {
             let message =
                 format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
             return Err(Refusal::invalid("QuorumAtRisk", message));
         }
-        self.check_quorum_without(shared, now, member)?;
+        self.check_quorum_without(shared, since, member)?;
         if node == shared.config.node {
             return self.hand_over_to_best();
         }
@@ -269,7 +323,7 @@ impl Replica {
     fn wish_replaced(
         &mut self,
         shared: &mut Shared,
-        now: Tick,
+        since: Tick,
         from: NodeId,
         (node, disk): (NodeId, DiskId),
     ) -> Result<(), Refusal> {
@@ -288,10 +342,10 @@ impl Replica {
             return Err(Refusal::new(ErrorKind::Conflict, "MembershipChangePending", message));
         }
         match taken {
-            Some(member) if !member.learner => self.wish_absent(shared, now, from),
+            Some(member) if !member.learner => self.wish_absent(shared, since, from),
             _ if from == shared.config.node && !self.votes_alone() => self.hand_over_to_best(),
             Some(_) => Ok(()),
-            None => self.wish_voter(shared, now, node, disk),
+            None => self.wish_voter(shared, since, node, disk),
         }
     }
 
@@ -300,7 +354,7 @@ impl Replica {
     fn wish_renewed(
         &mut self,
         shared: &mut Shared,
-        now: Tick,
+        since: Tick,
         node: NodeId,
         replica: ReplicaId,
     ) -> Result<(), Refusal> {
@@ -324,10 +378,10 @@ impl Replica {
             return Err(Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message));
         }
         if node == shared.config.node {
-            self.check_quorum_without(shared, now, member)?;
+            self.check_quorum_without(shared, since, member)?;
             return self.hand_over_to_best();
         }
-        self.propose_replacement(shared, now, Some(member), (node, member.disk))
+        self.propose_replacement(shared, since, Some(member), (node, member.disk))
     }
 
     fn votes_alone(&self) -> bool {
@@ -355,7 +409,7 @@ impl Replica {
         });
         if let Some(from) = half_done {
             // A refusal is fine: it is tried again with the next tick.
-            let _tried_again = self.wish_absent(shared, now, from);
+            let _tried_again = self.wish_absent(shared, lately(shared, now), from);
         }
     }
 
@@ -398,14 +452,15 @@ impl Replica {
     }
 
     /// The library's own mark of who is active is wiped once every election timeout: whoever asks in step
-    /// with that would be refused for ever. So what counts is when a member last answered.
-    fn check_quorum_without(&self, shared: &Shared, now: Tick, leaving: Member) -> Result<(), Refusal> {
-        let recent = Duration::from_millis(shared.config.tick_ms * shared.config.election_ticks as u64 * 2);
+    /// with that would be refused for ever. So what counts is who has answered since then.
+    fn check_quorum_without(&self, shared: &Shared, since: Tick, leaving: Member) -> Result<(), Refusal> {
         let membership = &self.meta.membership;
         let voters: BTreeSet<ReplicaId> =
             membership.voters.iter().chain(&membership.voters_outgoing).copied().collect();
         let voters: Vec<ReplicaId> = voters.into_iter().filter(|voter| *voter != leaving.replica).collect();
-        let answers = |voter: &ReplicaId| self.answered.get(voter).is_some_and(|at| now.since(*at) <= recent);
+        let down = |voter: &ReplicaId| self.meta.node_of(*voter).is_some_and(|node| shared.down.contains(&node));
+        let assumed = |voter: &ReplicaId| planted(Mutant::QuorumGuardAssumes) && !down(voter);
+        let answers = |voter: &ReplicaId| self.answered.get(voter).is_some_and(|at| *at > since) || assumed(voter);
         let active = voters.iter().filter(|voter| **voter == self.spec.replica || answers(voter)).count();
         if active > voters.len() / 2 {
             return Ok(());
@@ -470,7 +525,7 @@ impl Replica {
                 return;
             }
             Some(old) if old.replica == self.spec.replica => {}
-            Some(old) if self.check_quorum_without(shared, now, old).is_err() => return,
+            Some(old) if self.check_quorum_without(shared, lately(shared, now), old).is_err() => return,
             Some(old) => changes.push((ChangeKind::Remove, old.replica)),
             None => {}
         }
@@ -523,7 +578,12 @@ impl Replica {
     }
 
     /// Answers wishes that are met.
-    pub fn advance_admin(&mut self, shared: &mut Shared, _now: Tick) {
+    pub fn advance_admin(&mut self, shared: &mut Shared, now: Tick) {
+        if self.leading.is_some() {
+            for asking in std::mem::take(&mut self.admin.asking) {
+                self.try_wish(shared, now, asking);
+            }
+        }
         if self.admin.list.is_empty() {
             return;
         }
@@ -546,6 +606,7 @@ impl Replica {
 
     /// The replica goes: nothing may wait on it any more.
     pub fn drop_admin(&mut self, shared: &mut Shared) {
+        self.drop_asking(shared);
         for wait in std::mem::take(&mut self.admin.list) {
             shared.complete(wait.ticket, self.not_leader());
         }
@@ -553,6 +614,7 @@ impl Replica {
 
     /// Leadership is gone: wishes go to the new leader. One for a leader waits until there is one.
     pub fn fail_admin(&mut self, shared: &mut Shared) {
+        self.drop_asking(shared);
         let at = self.at(self.term(), self.meta.applied, 0);
         for wait in std::mem::take(&mut self.admin.list) {
             let met = self.reached(shared, wait.goal);
@@ -565,7 +627,15 @@ impl Replica {
         }
     }
 
+    /// Nothing of them was begun: they go to the new leader.
+    fn drop_asking(&mut self, shared: &mut Shared) {
+        for asking in std::mem::take(&mut self.admin.asking) {
+            shared.complete(asking.ticket, self.not_leader());
+        }
+    }
+
     pub fn expire_admin(&mut self, shared: &mut Shared, now: Tick) {
+        self.advance_admin(shared, now);
         if self.admin.list.is_empty() {
             return;
         }

@@ -2,6 +2,7 @@
 //! peers, jobs for the engine.
 
 use crate::overlay::Layer;
+pub use crate::writes::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
@@ -428,6 +429,8 @@ pub struct LaneConfig {
     pub witness: Option<BackendKind>,
     /// How long state machines keep what may still be asked for: alike on all nodes.
     pub keep: core_backends::Keep,
+    /// How long and how many request ids are remembered: other than the default in the simulator only.
+    pub request_ids: RequestIdTerms,
     pub log: core_log::LogConfig,
 }
 

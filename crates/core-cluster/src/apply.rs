@@ -17,7 +17,7 @@ use crate::verify::{Mark, MARK_COMMAND};
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ReadConsistency, Refusal, Tick, WriteConsistency};
+use base_types::{BackendKind, LogIndex, ReadConsistency, Refusal, Tick, WriteConsistency};
 use bytes::Bytes;
 use core_backends::memory::{self, Carried};
 use core_backends::{encode_reply, ApplyContext};
@@ -180,7 +180,8 @@ impl Replica {
         let id_time = payload.id_time_ms.max(self.meta.id_time_ms);
         self.meta.id_time_ms = id_time;
         self.request_ids.expire(id_time, &mut self.overlay);
-        let mut row = RowBuilder::new(entry);
+        let kinds = payload.kinds;
+        let mut row = RowBuilder::new(entry, !kinds);
         let mut order: Vec<(usize, EntryCommand)> = payload.commands.into_iter().enumerate().collect();
         let mut answers = vec![Applied::default(); order.len()];
         if planted(Mutant::ApplyOutOfOrder) {
@@ -201,6 +202,18 @@ impl Replica {
                 answers[position] = applied;
                 continue;
             }
+            let before = LogIndex(entry.index.0 - 1);
+            if let Some(refusal) = kinds.then(|| self.expired(id, before)).flatten() {
+                let reply = encode_reply::<Done>(&Err(refusal));
+                answers[position] = Applied {
+                    index: entry.index,
+                    term: entry.term,
+                    position: position as u32,
+                    reply,
+                    ..Applied::default()
+                };
+                continue;
+            }
             let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
             if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&CHAIN_COMMAND) {
                 self.begin_chain(entry);
@@ -212,7 +225,7 @@ impl Replica {
             let about = BackendKind::from_byte(command.backend).map(|kind| memory::about_of(kind, &command.command));
             let about = about.unwrap_or_default();
             let applied = Applied { index: entry.index, term: entry.term, position: position as u32, about, reply };
-            self.take_memory(&mut row, &command, &applied);
+            self.take_memory(kinds, &mut row, &command, &applied);
             // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
             if !core_backends::is_no_answer(&applied.reply) {
                 row.remember(command.request_id, &applied, id_time.saturating_add(command.keep_ms));
@@ -240,13 +253,20 @@ impl Replica {
 
     /// A part of another cluster's keys comes here: so does what was applied there, as if by this very entry. And what
     /// one command did of many requests is remembered for each.
-    fn take_memory(&self, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
+    fn take_memory(&self, kinds: bool, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
         let Some(backend) = BackendKind::from_byte(command.backend) else { return };
+        let renews = kinds && !planted(Mutant::RequestIdIgnoresRenewal);
         let brought = memory::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
         for Carried { id, keep_ms, about, reply } in brought {
-            if !self.request_ids.contains(id) && row.get(id).is_none() {
-                let carried = Applied { about, reply, ..applied.clone() };
-                row.remember(id, &carried, self.meta.id_time_ms.saturating_add(keep_ms));
+            let until = self.meta.id_time_ms.saturating_add(keep_ms);
+            match self.request_ids.get(id) {
+                _ if row.get(id).is_some() => {}
+                None => row.remember(id, &Applied { about, reply, ..applied.clone() }, until),
+                // It was asked again where it comes from, after it had been here.
+                Some(known) if self.request_ids.kept_until(id).is_some_and(|known| known < until) && renews => {
+                    row.remember_again(id, &known, until)
+                }
+                Some(_) => {}
             }
         }
     }

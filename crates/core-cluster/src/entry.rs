@@ -1,16 +1,19 @@
 //! What a normal log entry carries: the commands of one turn, stamped with the cluster's time.
 //!
 //! ```text
-//! u8 format (1) | varint cluster_time_ms | varint id_time_ms | varint count | count × command
+//! u8 format (2) | varint cluster_time_ms | varint id_time_ms | varint count | count × command
 //! command: u8 backend (0: the cluster itself) | u128 request id | varint keep_ms | varint length | bytes
 //! ```
+//! Format 1, of earlier builds, has the same bytes: its request ids do not say who made them, and are kept in one queue.
 //! Always: commands are slices of the entry's memory. Drawn in docs/formats/entry.md.
 
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::RequestId;
 use bytes::Bytes;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Of builds whose request ids did not say who made them.
+const FORMAT_WITHOUT_KINDS: u8 = 1;
 /// The most commands one entry carries; the rest of a turn waits for the next entry.
 pub const COMMANDS_PER_ENTRY_MAX: usize = 1024;
 /// An entry is closed at this size, so that appending and applying stay in bounded steps.
@@ -38,6 +41,8 @@ pub struct EntryCommand {
 /// A decoded entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryPayload {
+    /// Its request ids say who made them.
+    pub kinds: bool,
     /// The cluster's time when the leader proposed it.
     pub cluster_time_ms: u64,
     /// What request ids expire by: as the cluster's time, but a leap of the leader's clock counts little.
@@ -58,9 +63,7 @@ pub fn encode(cluster_time_ms: u64, id_time_ms: u64, commands: &[EntryCommand]) 
 
 pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
     let mut input = Reader::new(data);
-    if input.u8("entry format")? != FORMAT {
-        return Err(DecodeError::Unknown("entry format"));
-    }
+    let kinds = kinds(&mut input)?;
     let cluster_time_ms = input.varint("cluster time")?;
     let id_time_ms = input.varint("id time")?;
     let count = input.count("commands")?;
@@ -77,7 +80,15 @@ pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
         });
     }
     input.end()?;
-    Ok(EntryPayload { cluster_time_ms, id_time_ms, commands })
+    Ok(EntryPayload { kinds, cluster_time_ms, id_time_ms, commands })
+}
+
+fn kinds(input: &mut Reader) -> Result<bool, DecodeError> {
+    match input.u8("entry format")? {
+        FORMAT => Ok(true),
+        FORMAT_WITHOUT_KINDS => Ok(false),
+        _ => Err(DecodeError::Unknown("entry format")),
+    }
 }
 
 /// Whether the first command is for this backend: a look, without decoding the entry.
@@ -96,6 +107,6 @@ pub fn begins_with(data: &Bytes, backend: u8) -> bool {
 /// The two stamps alone: the cluster's time and the ids' time.
 pub fn stamps(data: &Bytes) -> Option<(u64, u64)> {
     let mut input = Reader::new(data.clone());
-    (input.u8("entry format").ok()? == FORMAT).then_some(())?;
+    kinds(&mut input).ok()?;
     Some((input.varint("cluster time").ok()?, input.varint("id time").ok()?))
 }

@@ -207,10 +207,7 @@ impl Lane {
                 self.next_tick = now + Duration::from_millis(self.shared.config.tick_ms);
             }
             if std::mem::take(&mut replica.quiesced) && replica.is_leader() {
-                // In the quiet nobody had to answer: who is not known to be down counts as there.
-                let down = &self.shared.down;
-                let up = replica.meta.members.iter().filter(|member| !down.contains(&member.node));
-                replica.answered.extend(up.map(|member| (member.replica, now)));
+                // In the quiet nobody had to answer: who is there says so now.
                 replica.group.as_mut().expect("a leader has a group").ping();
             }
         }

@@ -1,34 +1,49 @@
 //! Which requests have been applied: a retry finds its first answer here and applies nothing.
 //!
-//! Replicated like any other state: one row an entry in the cluster's space, kept for as long (cluster
+//! Replicated like any other state: at most two rows an entry in the cluster's space, kept for as long (cluster
 //! time) as a duplicate could still arrive, and in memory, read back after a restart:
 //!
 //! ```text
-//!   rows     oldest ▶ [ id reply, id reply ] [ id reply ] …  ◀ newest     a queue: what expires goes in front
-//!   places   id ──▶ number of the row, slot in it                         asked for every command: a hash table
+//!   short    oldest ▶ [ id reply, id reply ] [ id reply ] …  ◀ newest     nodes' own ids: until no node repeats them
+//!   long     oldest ▶ [ id reply ] [ id reply ] …            ◀ newest     clients' ids: for the window they may rely on
+//!   places   id ──▶ queue, number of the row, slot in it                  asked for every command: a hash table
 //! ```
+//!
+//! Two queues, for what expires goes in front: one client's id would hold back the nodes' own of a minute.
+//!
+//! An id that was issued after an index has expired once a client's id that was applied behind that index is forgotten:
+//! then it may have been applied itself. That is exact, whatever clocks did.
 //!
 //! Always: rows and places hold the same; what expires is a function of the entries' stamps alone, so
 //! every member forgets the same ids at the same index. Places are never walked: their order is no member's business.
+//! Not here: how long ids are kept ([`RequestIdTerms`]; decisions 0005 and 0030).
 
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::lookup::Lookup;
+use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{ErrorKind, LogIndex, Refusal, RequestId, Term};
+use base_types::{ClusterId, ErrorKind, Generation, LogIndex, Refusal, RequestId, RequestIdKind, Term};
 use bytes::Bytes;
 use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
-/// Rows live below this prefix in the cluster's space, then eight bytes of index, big-endian.
+/// Rows live below this prefix in the cluster's space, then eight bytes of index, big-endian; of a long row one byte more.
+/// The prefix alone: the last index of which a long row was forgotten.
 pub const ROW_PREFIX: &[u8] = b"\x00r";
 const ROW_END: &[u8] = b"\x00s";
-/// The most ids remembered. Beyond it the leader refuses writes until old ones expire.
-const REQUEST_IDS_MAX: usize = 2_000_000;
-/// The most bytes of replies and keys remembered; beyond it likewise.
+/// Behind the index of a long row.
+const LONG: u8 = 1;
+/// The most ids remembered in a queue. Beyond it the leader refuses writes whose ids it takes until old ones expire;
+/// none is forgotten early.
+pub const REQUEST_IDS_MAX: usize = 2_000_000;
+/// The most bytes of replies and keys remembered; beyond it likewise, whatever the ids.
 const REPLY_BYTES_MAX: usize = 256 << 20;
+/// A queue may pass its bound so many times with what moved parts bring; then no more is taken until some expire.
+const BROUGHT_TIMES_MAX: usize = 2;
 /// The most bytes of replies and keys one row keeps: a row is one value of the engine.
 pub const ROW_REPLY_BYTES_MAX: usize = 8 << 20;
 
@@ -117,17 +132,33 @@ impl Encode for Row {
     }
 }
 
-/// The row of the entry that is being applied.
+/// An entry's rows.
+pub struct EntryRows {
+    short: Row,
+    long: Row,
+}
+
+/// The rows of the entry that is being applied.
 pub struct RowBuilder {
-    row: Row,
+    rows: EntryRows,
+    /// Builds before entries of format 2 knew one queue.
+    one_queue: bool,
     seen: BTreeMap<RequestId, Applied>,
     reply_bytes: usize,
 }
 
 impl RowBuilder {
-    pub fn new(entry: &core_log::LogEntry) -> RowBuilder {
+    pub fn new(entry: &core_log::LogEntry, one_queue: bool) -> RowBuilder {
         let row = Row { term: entry.term, expires_ms: 0, ids: Vec::new(), origins: Vec::new() };
-        RowBuilder { row, seen: BTreeMap::new(), reply_bytes: 0 }
+        let rows = EntryRows { short: row.clone(), long: row };
+        RowBuilder { rows, one_queue, seen: BTreeMap::new(), reply_bytes: 0 }
+    }
+
+    fn row(&mut self, id: RequestId) -> &mut Row {
+        match Kind::of(id) {
+            Kind::Long if !self.one_queue => &mut self.rows.long,
+            _ => &mut self.rows.short,
+        }
     }
 
     pub fn get(&self, id: RequestId) -> Option<&Applied> {
@@ -136,22 +167,24 @@ impl RowBuilder {
 
     /// A reply that no longer fits the row is remembered as one that was given and is gone.
     pub fn remember(&mut self, id: RequestId, applied: &Applied, expires_ms: u64) {
-        self.row.expires_ms = self.row.expires_ms.max(expires_ms);
         let fits = self.reply_bytes + kept_bytes(&applied.about, &applied.reply) <= ROW_REPLY_BYTES_MAX;
         let reply = if fits { applied.reply.clone() } else { reply_gone() };
         self.reply_bytes += kept_bytes(&applied.about, &reply);
-        self.row.ids.push((id, applied.position, applied.about.clone(), reply.clone()));
+        let row = self.row(id);
+        row.expires_ms = row.expires_ms.max(expires_ms);
+        row.ids.push((id, applied.position, applied.about.clone(), reply.clone()));
         self.seen.insert(id, Applied { reply, ..applied.clone() });
     }
 
     /// The same for one that an earlier entry has applied.
     pub fn remember_again(&mut self, id: RequestId, applied: &Applied, expires_ms: u64) {
-        self.row.origins.push((self.row.ids.len() as u32, applied.index, applied.term));
+        let row = self.row(id);
+        row.origins.push((row.ids.len() as u32, applied.index, applied.term));
         self.remember(id, applied, expires_ms);
     }
 
-    pub fn finish(self) -> Row {
-        self.row
+    pub fn finish(self) -> EntryRows {
+        self.rows
     }
 }
 
@@ -176,8 +209,8 @@ struct Kept {
     row: Row,
 }
 
-/// The row of an id, by its number, and the slot in it.
-type Place = (u64, u32);
+/// The queue and the row of an id, by the row's number, and the slot in it.
+type Place = (Kind, u64, u32);
 
 /// Which rows hold which ids. Hashed with keys of this process, since clients choose ids.
 #[derive(Default, Debug)]
@@ -204,9 +237,9 @@ impl Places {
     }
 
     /// Unless a newer row tells of it.
-    fn remove(&mut self, id: RequestId, row: u64) {
+    fn remove(&mut self, id: RequestId, kind: Kind, row: u64) {
         let Some(table) = self.tables.get_mut(Places::at(id)) else { return };
-        if table.get(&id).is_some_and(|(held, _)| *held == row) {
+        if table.get(&id).is_some_and(|(of, held, _)| (*of, *held) == (kind, row)) {
             table.remove(&id);
             self.len -= 1;
         }
@@ -216,30 +249,82 @@ impl Places {
     }
 }
 
-/// What is remembered, in memory.
+/// Which queue an id is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// Nodes' own; and all that builds before entries of format 2 applied.
+    Short,
+    Long,
+}
+
+impl Kind {
+    fn of(id: RequestId) -> Kind {
+        match id.is_clients() {
+            true => Kind::Long,
+            false => Kind::Short,
+        }
+    }
+
+    fn other(self) -> Kind {
+        match self {
+            Kind::Short => Kind::Long,
+            Kind::Long => Kind::Short,
+        }
+    }
+}
+
+/// Rows that expire one after the other.
 #[derive(Default, Debug)]
-pub struct RequestIds {
-    places: Places,
+struct Queue {
     /// In log order.
     rows: VecDeque<Kept>,
     /// The number of the first of them.
     first: u64,
-    reply_bytes: usize,
     /// Ids of all rows: of one that was asked again, each time.
     held: usize,
 }
 
-fn row_key(index: LogIndex) -> Bytes {
-    let mut key = Vec::with_capacity(ROW_PREFIX.len() + 8);
+impl Queue {
+    fn row(&self, number: u64) -> Option<&Kept> {
+        self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+}
+
+/// What is remembered, in memory.
+#[derive(Default, Debug)]
+pub struct RequestIds {
+    places: Places,
+    short: Queue,
+    long: Queue,
+    reply_bytes: usize,
+    /// The last index of which a long row was forgotten.
+    forgotten: LogIndex,
+}
+
+fn row_key(index: LogIndex, kind: Kind) -> Bytes {
+    let mut key = Vec::with_capacity(ROW_PREFIX.len() + 9);
     key.extend_from_slice(ROW_PREFIX);
     key.extend_from_slice(&index.0.to_be_bytes());
+    if kind == Kind::Long {
+        key.push(LONG);
+    }
     Bytes::from(key)
+}
+
+/// The counterpart of [`row_key`], without the prefix.
+fn place_of(suffix: &[u8]) -> Option<(LogIndex, Kind)> {
+    let (index, kind) = match suffix {
+        [index @ .., LONG] if index.len() == 8 => (index, Kind::Long),
+        index => (index, Kind::Short),
+    };
+    Some((LogIndex(u64::from_be_bytes(index.try_into().ok()?)), kind))
 }
 
 impl RequestIds {
     /// One entry more than the bound: whether it is full is asked before an entry is made.
     pub fn sizes(&self, sizes: &mut Sizes) {
-        sizes.lasting("request ids, a replica", self.held, REQUEST_IDS_MAX + PAGE_IDS_MAX);
+        let most = self.short.held.max(self.long.held);
+        sizes.lasting("request ids, a replica", most, BROUGHT_TIMES_MAX * REQUEST_IDS_MAX + PAGE_IDS_MAX);
         sizes.lasting(
             "bytes of remembered replies, a replica",
             self.reply_bytes,
@@ -252,10 +337,16 @@ impl RequestIds {
         let mut ids = RequestIds::default();
         let mut damage = None;
         view.range_raw(ROW_PREFIX, Some(ROW_END), Direction::Forward, &mut |key, value| {
-            let index = <[u8; 8]>::try_from(&key[ROW_PREFIX.len()..]).map(u64::from_be_bytes);
-            match (index, Row::from_bytes(Bytes::copy_from_slice(value))) {
-                (Ok(index), Ok(row)) => {
-                    ids.insert(LogIndex(index), row);
+            let suffix = &key[ROW_PREFIX.len()..];
+            if suffix.is_empty() {
+                if let Ok(index) = <[u8; 8]>::try_from(value).map(u64::from_be_bytes) {
+                    ids.forgotten = LogIndex(index);
+                    return ControlFlow::Continue(());
+                }
+            }
+            match (place_of(suffix), Row::from_bytes(Bytes::copy_from_slice(value))) {
+                (Some((index, kind)), Ok(row)) => {
+                    ids.insert(index, row, kind);
                     ControlFlow::Continue(())
                 }
                 (_, result) => {
@@ -267,19 +358,30 @@ impl RequestIds {
         damage.map_or(Ok(ids), |text| Err(EngineError::Corrupt(text)))
     }
 
-    fn insert(&mut self, index: LogIndex, row: Row) {
-        let number = self.first + self.rows.len() as u64;
-        self.held += row.ids.len();
+    fn queue(&self, kind: Kind) -> &Queue {
+        match kind {
+            Kind::Short => &self.short,
+            Kind::Long => &self.long,
+        }
+    }
+
+    fn insert(&mut self, index: LogIndex, row: Row, kind: Kind) {
+        let queue = match kind {
+            Kind::Short => &mut self.short,
+            Kind::Long => &mut self.long,
+        };
+        let number = queue.first + queue.rows.len() as u64;
+        queue.held += row.ids.len();
         for (slot, (id, _, about, reply)) in row.ids.iter().enumerate() {
             self.reply_bytes += kept_bytes(about, reply);
-            self.places.insert(*id, (number, slot as u32));
+            self.places.insert(*id, (kind, number, slot as u32));
         }
-        self.rows.push_back(Kept { index, row });
+        queue.rows.push_back(Kept { index, row });
     }
 
     pub fn get(&self, id: RequestId) -> Option<Applied> {
-        let (number, slot) = self.places.get(id)?;
-        let kept = self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        let (kind, number, slot) = self.places.get(id)?;
+        let kept = self.queue(kind).row(number)?;
         let (_, position, about, reply) = kept.row.ids.get(slot as usize)?;
         let origin = kept.row.origins.iter().find(|(of, ..)| *of == slot);
         let (index, term) = origin.map_or((kept.index, kept.row.term), |(_, index, term)| (*index, *term));
@@ -289,9 +391,31 @@ impl RequestIds {
 
     /// Until which stamp it is surely remembered.
     pub fn kept_until(&self, id: RequestId) -> Option<u64> {
-        let (number, _) = self.places.get(id)?;
-        let kept = self.rows.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
-        Some(kept.row.expires_ms)
+        let (kind, number, _) = self.places.get(id)?;
+        Some(self.queue(kind).row(number)?.row.expires_ms)
+    }
+
+    /// Why an id that is not remembered must not be applied: it was issued at a position behind which something was
+    /// forgotten, perhaps itself, or at one that says nothing of this cluster. `last` is the last index of the log so far.
+    pub fn expired(
+        &self,
+        id: RequestId,
+        cluster: ClusterId,
+        generation: Generation,
+        last: LogIndex,
+    ) -> Option<Refusal> {
+        let RequestIdKind::Issued(after) = id.kind() else { return None };
+        let why = if !after.is_of(cluster, generation) {
+            "the request id was issued by another cluster than the one that has the keys now"
+        } else if after.index > last {
+            "the request id was issued at a position that was never committed"
+        } else if after.index < self.forgotten && !planted(Mutant::ExpiredIdApplied) {
+            "the request id has expired: whether it was applied is forgotten"
+        } else {
+            return None;
+        };
+        let message = format!("{why}; read the key, and repeat the write under a new id if it is still wanted");
+        Some(Refusal::new(ErrorKind::Conflict, REQUEST_ID_EXPIRED, message))
     }
 
     pub fn contains(&self, id: RequestId) -> bool {
@@ -304,8 +428,8 @@ impl RequestIds {
 
     /// When the first row and the last may be forgotten: at that stamp the first surely goes, and mostly all.
     pub fn all_expire_at(&self) -> Option<u64> {
-        let (first, last) = (self.rows.front()?, self.rows.back()?);
-        Some(first.row.expires_ms.max(last.row.expires_ms))
+        let ends = [&self.short, &self.long].map(|queue| [queue.rows.front(), queue.rows.back()]);
+        ends.into_iter().flatten().flatten().map(|kept| kept.row.expires_ms).max()
     }
 
     /// What goes along when a part of the keys moves, from entries behind `asked.after`. A page ends after `CARRIED_MAX`
@@ -313,20 +437,17 @@ impl RequestIds {
     pub fn carried(&self, asked: MemoryAsked, id_time_ms: u64, applied: LogIndex) -> MemoryPage {
         let mut page = MemoryPage { ids: Vec::new(), reached: asked.after, more: false };
         let (mut bytes, mut looked_at) = (0, 0);
-        let first = self.rows.partition_point(|kept| kept.index.0 <= asked.after);
-        for Kept { index, row } in self.rows.range(first..) {
-            let keep_ms = row.expires_ms.saturating_sub(id_time_ms);
-            let going = row.ids.iter().filter(|(_, _, about, _)| about.part.goes_with(asked.part));
-            let found: Vec<Carried> = going
-                .map(|(id, _, about, reply)| Carried { id: *id, keep_ms, about: about.clone(), reply: reply.clone() })
-                .collect();
+        for (index, rows) in self.entries_after(asked.after) {
+            let found: Vec<Carried> =
+                rows.iter().flatten().flat_map(|row| going(row, asked.part, id_time_ms)).collect();
             let found_bytes: usize = found.iter().map(|carried| kept_bytes(&carried.about, &carried.reply)).sum();
             let full = page.ids.len() + found.len() > CARRIED_MAX || bytes + found_bytes > PAGE_BYTES_MAX;
             if looked_at >= LOOKED_AT_MAX || full && !page.ids.is_empty() {
                 page.more = true;
                 return page;
             }
-            (bytes, looked_at) = (bytes + found_bytes, looked_at + row.ids.len());
+            let looked: usize = rows.iter().flatten().map(|row| row.ids.len()).sum();
+            (bytes, looked_at) = (bytes + found_bytes, looked_at + looked);
             page.reached = index.0;
             page.ids.extend(found);
         }
@@ -334,35 +455,72 @@ impl RequestIds {
         page
     }
 
-    /// Whether no more can be remembered for now.
-    pub fn is_full(&self) -> bool {
-        self.held >= REQUEST_IDS_MAX || self.reply_bytes >= REPLY_BYTES_MAX
+    /// The rows of each entry after this index, in log order.
+    fn entries_after(&self, after: u64) -> impl Iterator<Item = (LogIndex, [Option<&Row>; 2])> {
+        let rest = |queue: &'_ Queue| queue.rows.partition_point(|kept| kept.index.0 <= after);
+        let mut short = self.short.rows.range(rest(&self.short)..).peekable();
+        let mut long = self.long.rows.range(rest(&self.long)..).peekable();
+        core::iter::from_fn(move || {
+            let index =
+                short.peek().map(|kept| kept.index).into_iter().chain(long.peek().map(|kept| kept.index)).min()?;
+            let row = |kept: &'_ Kept| kept.index == index;
+            let rows = [short.next_if(|kept| row(kept)), long.next_if(|kept| row(kept))];
+            Some((index, rows.map(|kept| kept.map(|kept| &kept.row))))
+        })
+    }
+
+    /// Whether no more ids like this one can be remembered for now. What a moved part brings is under other ids than the
+    /// command's own: far beyond its bound the other queue counts, too.
+    pub fn is_full(&self, id: RequestId, held_max: usize) -> bool {
+        let kind = Kind::of(id);
+        let other = self.queue(kind.other()).held >= held_max.saturating_mul(BROUGHT_TIMES_MAX);
+        self.queue(kind).held >= held_max || other || self.reply_bytes >= REPLY_BYTES_MAX
     }
 
     /// Remembers an entry's ids, durably with the overlay.
-    pub fn remember(&mut self, index: LogIndex, row: Row, overlay: &mut Overlay) {
-        if row.ids.is_empty() {
-            return;
+    pub fn remember(&mut self, index: LogIndex, rows: EntryRows, overlay: &mut Overlay) {
+        for (row, kind) in [(rows.short, Kind::Short), (rows.long, Kind::Long)] {
+            if !row.ids.is_empty() {
+                overlay.put_raw(row_key(index, kind), row.to_bytes());
+                self.insert(index, row, kind);
+            }
         }
-        overlay.put_raw(row_key(index), row.to_bytes());
-        self.insert(index, row);
     }
 
-    /// Forgets rows that expired by the stamp of the entry being applied. Rows go in log order: one
+    /// Forgets rows that expired by the stamp of the entry being applied. Rows of a queue go in log order: one
     /// that expires late holds back the ones behind it, which only keeps ids longer.
-    pub fn expire(&mut self, cluster_time_ms: u64, overlay: &mut Overlay) {
-        while let Some(Kept { index, row }) = self.rows.front() {
-            if row.expires_ms > cluster_time_ms {
-                break;
-            }
-            overlay.delete_raw(row_key(*index));
-            for (id, _, about, reply) in &row.ids {
-                self.places.remove(*id, self.first);
-                self.reply_bytes -= kept_bytes(about, reply);
-            }
-            self.held -= row.ids.len();
-            self.rows.pop_front();
-            self.first += 1;
+    pub fn expire(&mut self, id_time_ms: u64, overlay: &mut Overlay) {
+        self.expire_in(Kind::Short, id_time_ms, overlay);
+        if let Some(last) = self.expire_in(Kind::Long, id_time_ms, overlay) {
+            self.forgotten = last;
+            overlay.put_raw(Bytes::from_static(ROW_PREFIX), Bytes::copy_from_slice(&last.0.to_be_bytes()));
         }
     }
+
+    /// The index of the last row that went.
+    fn expire_in(&mut self, kind: Kind, id_time_ms: u64, overlay: &mut Overlay) -> Option<LogIndex> {
+        let queue = match kind {
+            Kind::Short => &mut self.short,
+            Kind::Long => &mut self.long,
+        };
+        let mut last = None;
+        while let Some(Kept { index, row }) = queue.rows.pop_front_if(|kept| kept.row.expires_ms <= id_time_ms) {
+            overlay.delete_raw(row_key(index, kind));
+            for (id, _, about, reply) in &row.ids {
+                self.places.remove(*id, kind, queue.first);
+                self.reply_bytes -= kept_bytes(about, reply);
+            }
+            queue.held -= row.ids.len();
+            queue.first += 1;
+            last = Some(index);
+        }
+        last
+    }
+}
+
+/// What of a row goes along with a part of the keys.
+fn going(row: &Row, part: Part, id_time_ms: u64) -> impl Iterator<Item = Carried> + '_ {
+    let keep_ms = row.expires_ms.saturating_sub(id_time_ms);
+    let going = row.ids.iter().filter(move |(_, _, about, _)| about.part.goes_with(part));
+    going.map(move |(id, _, about, reply)| Carried { id: *id, keep_ms, about: about.clone(), reply: reply.clone() })
 }

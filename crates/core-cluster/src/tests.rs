@@ -9,11 +9,13 @@ mod crashes;
 mod engines;
 mod golden;
 mod harness;
+mod members;
 mod mending;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod quarantine;
 mod reborn;
+mod request_ids;
 mod room;
 mod tail;
 mod verifying;

@@ -182,7 +182,7 @@ impl Replica {
         let id = (u128::from(run.mark) << 64) | u128::from(shared.config.node.0);
         let command = EntryCommand {
             backend: BACKEND_CLUSTER,
-            request_id: RequestId(id),
+            request_id: RequestId::own(id),
             keep_ms: 1_000,
             command: Mark { run: run.mark }.to_bytes(),
         };

@@ -13,11 +13,12 @@ use crate::api::*;
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
 use crate::overlay::BackendView;
 use crate::replica::Replica;
+use crate::request_ids::REQUEST_IDS_MAX;
 use crate::shared::Shared;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, Term, Tick, Ticket,
-    WriteConsistency, DEADLINE_MAX,
+    BackendKind, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, RequestIdKind, Term, Tick,
+    Ticket, WriteConsistency, DEADLINE_MAX, REQUEST_ID_WINDOW,
 };
 use bytes::Bytes;
 use core_log::BatchNumber;
@@ -27,6 +28,37 @@ use core_raft::{Group, ProposeError};
 pub const ROUTE_BEHIND_MS_MAX: u64 = 3_000;
 /// A route's clock further ahead than this must be rebased.
 pub const ROUTE_AHEAD_MS_MAX: u64 = 3_000;
+/// How long clients' request ids are kept, and how many. The same on all nodes, but for worlds of the simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RequestIdTerms {
+    /// A repetition that is sent within so long after the first try applies nothing.
+    pub window_ms: u64,
+    /// The longest that a repetition may be under way.
+    pub deadline_ms: u64,
+    /// The most ids of nodes, and of clients, that a cluster remembers; beyond it writes are refused `Overloaded`.
+    pub held_max: usize,
+}
+
+impl Default for RequestIdTerms {
+    fn default() -> RequestIdTerms {
+        RequestIdTerms {
+            window_ms: REQUEST_ID_WINDOW.as_millis() as u64,
+            deadline_ms: DEADLINE_MAX.as_millis() as u64,
+            held_max: REQUEST_IDS_MAX,
+        }
+    }
+}
+
+impl RequestIdTerms {
+    /// How long an id must be remembered: as late as a repetition of it can still be taken. Nobody repeats a node's own
+    /// after its request's deadline. A tenth for clocks, a second for what was not thought of.
+    pub fn keep_ms(&self, id: RequestId, remaining_ms: u64) -> u64 {
+        let clients = id.is_clients() && !planted(Mutant::RequestIdForgottenEarly);
+        let latest_ms = if clients { self.window_ms + self.deadline_ms.max(remaining_ms) } else { remaining_ms };
+        (latest_ms + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000
+    }
+}
+
 /// By so much less than it should be a request may be remembered and yet be answered at once: a retry within one deadline.
 const KEEP_LESS_MS_MAX: u64 = 1_000;
 /// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
@@ -101,12 +133,16 @@ impl Replica {
         let level = self.promised_level(&write);
         let waiting = WaitingWrite { ticket, deadline, level, answered: false };
         let remaining = deadline.since(now).as_millis() as u64;
-        let keep_ms = (remaining + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000;
+        let keep_ms = shared.config.request_ids.keep_ms(write.request_id, remaining);
         let known = self.request_ids.get(write.request_id).filter(|_| self.is_kept(shared, write.request_id, keep_ms));
         if let Some(applied) = known.filter(|_| !planted(Mutant::DoubleApply)) {
             let at = self.at(applied.term, applied.index, applied.position);
             shared.statistics.duplicates_suppressed += 1;
             return self.complete_applied(shared, waiting, at, applied.reply, time);
+        }
+        let last = self.group.as_ref().map_or(LogIndex(0), Group::last_index);
+        if let Some(refusal) = self.expired(write.request_id, last) {
+            return shared.complete(ticket, LocalOutcome::Refused(refusal));
         }
         if let Some(refusal) = self.refused_at_once(&write, time) {
             let at = self.at(self.term(), self.meta.applied, 0);
@@ -135,6 +171,17 @@ impl Replica {
         self.request_ids.kept_until(id).is_some_and(|until| until >= enough)
     }
 
+    /// Why a request that is not remembered must not be applied.
+    pub fn expired(&self, id: RequestId, last: LogIndex) -> Option<Refusal> {
+        let known = self.request_ids.contains(id);
+        let expired = || self.request_ids.expired(id, self.spec.cluster, self.spec.generation, last);
+        if known {
+            None
+        } else {
+            expired()
+        }
+    }
+
     /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
     /// refused when it is: where that is not sure (a partition is moving), it waits to be applied like a
     /// strong one, and its answer says so.
@@ -144,7 +191,10 @@ impl Replica {
         let early = level < WriteConsistency::Strong;
         let settled = self.unsure_until <= self.meta.applied && self.meta.applied_term == self.term();
         let space = BackendView { view: self.view(), backend: write.backend };
-        let sure = !early || (settled && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
+        // An id that was issued may expire until it is applied.
+        let issued = matches!(write.request_id.kind(), RequestIdKind::Issued(_));
+        let sure =
+            !early || (settled && !issued && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
         if core_backends::makes_unsure(backend, &write.command) {
             self.unsure_until = LogIndex(u64::MAX);
         }
@@ -170,8 +220,18 @@ impl Replica {
                 format!("node {} has no room on its disk; free space or add a node", shared.config.node),
             ));
         }
-        let busy = self.pending_writes >= PENDING_WRITES_MAX || self.request_ids.is_full() || shared.is_pressed(4);
-        if busy {
+        if self.request_ids.is_full(write.request_id, shared.config.request_ids.held_max) {
+            return Some(Refusal::new(
+                ErrorKind::Overloaded,
+                "Overloaded",
+                format!(
+                    "cluster {} remembers {} request ids and forgets none early; back off and retry",
+                    self.spec.name,
+                    self.request_ids.len()
+                ),
+            ));
+        }
+        if self.pending_writes >= PENDING_WRITES_MAX || shared.is_pressed(4) {
             return Some(Refusal::new(
                 ErrorKind::Overloaded,
                 "Overloaded",

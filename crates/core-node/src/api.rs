@@ -7,7 +7,7 @@ use base_types::action::{Request, Response};
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
 pub use core_backends::Keep;
-use core_cluster::api::EngineJob;
+use core_cluster::api::{EngineJob, RequestIdTerms};
 use core_log::{BatchNumber, LogAction, SegmentId};
 use std::sync::Arc;
 
@@ -153,6 +153,8 @@ pub struct Tuning {
     pub witness: Option<BackendKind>,
     /// How long state machines keep what may still be asked for: alike on all nodes, and the default but in simulations.
     pub keep: Keep,
+    /// How long and how many request ids are remembered: other than the default in the simulator only.
+    pub request_ids: RequestIdTerms,
     pub log: core_log::LogConfig,
 }
 
@@ -180,6 +182,7 @@ impl Default for Tuning {
             buggify_until: Tick(0),
             witness: None,
             keep: core_backends::Keep::default(),
+            request_ids: RequestIdTerms::default(),
             log: core_log::LogConfig::default(),
         }
     }

@@ -239,6 +239,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         buggify_until: config.tuning.buggify_until,
         witness: config.tuning.witness,
         keep: config.tuning.keep,
+        request_ids: config.tuning.request_ids,
         log: config.tuning.log.clone(),
     }
 }

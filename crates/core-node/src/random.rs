@@ -39,7 +39,7 @@ impl Random {
 
     /// A fresh request id.
     pub fn request_id(&mut self) -> RequestId {
-        RequestId(u128::from(self.next()) << 64 | u128::from(self.next()))
+        RequestId::own(u128::from(self.next()) << 64 | u128::from(self.next()))
     }
 
     /// Between half of `base` and one and a half: keeps retries of many nodes apart.

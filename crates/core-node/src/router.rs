@@ -12,6 +12,7 @@ use crate::frame::Item;
 use crate::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use crate::planner::{CallReply, CallResult};
 use base_types::action::{Failure, Level};
+use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
 use core::time::Duration;
@@ -455,6 +456,10 @@ impl Director {
         if operation.maybe_applied && refusal.kind == ErrorKind::Overloaded {
             operation.last = refusal.code;
             return self.back_off(turn, number);
+        }
+        // It says itself that the outcome is unknown, and that asking again is in vain.
+        if refusal.code == REQUEST_ID_EXPIRED {
+            return self.end(turn, number, Err(refusal.into()));
         }
         if operation.maybe_applied && !planted(Mutant::UnknownAsRefused) {
             let failure = failures::unknown(&operation.name.clone(), refusal.code);

@@ -10,8 +10,8 @@ use crate::Limits;
 use base_types::action::{Action, BatchStep, KvTarget, Partitioning, Request};
 use base_types::s3::S3Action;
 use base_types::{
-    ErrorKind, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT, DEADLINE_MAX, KEY_BYTES_MAX,
-    SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
+    ClusterId, ErrorKind, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
+    DEADLINE_MAX, KEY_BYTES_MAX, SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
 };
 use bytes::Bytes;
 use std::time::Duration;
@@ -146,7 +146,11 @@ fn format_action(name: &'static str) -> std::borrow::Cow<'static, str> {
     }
 }
 
-/// A request id as the store knows it: 32 hex digits are it, any other text is hashed.
+/// How an id begins that a client made after it had seen a position of a cluster.
+const ISSUED: &str = "after:";
+
+/// A request id as the store knows it: 32 hex digits are it (but for two bits), any other text is hashed.
+/// `after:ID.GENERATION.INDEX:TEXT` was made after that position, which some answer told.
 pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
     if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX {
         let message = format!("request_id has {} bytes; it must have 1 to {REQUEST_ID_BYTES_MAX}", text.len());
@@ -154,7 +158,27 @@ pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
     }
     let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let parsed = if hex { u128::from_str_radix(text, 16).ok() } else { None };
-    Ok(RequestId(parsed.unwrap_or_else(|| xxhash_rust::xxh3::xxh3_128(text.as_bytes()))))
+    let hash = |text: &str| xxhash_rust::xxh3::xxh3_128(text.as_bytes());
+    match text.strip_prefix(ISSUED) {
+        None => Ok(RequestId::opaque(parsed.unwrap_or_else(|| hash(text)))),
+        Some(rest) => issued(rest, hash(text)).ok_or_else(|| {
+            let message = format!(
+                "request_id '{}' is not after:ID.GENERATION.INDEX:TEXT; take the three numbers from 'at' of an answer",
+                clip(text)
+            );
+            Refusal::invalid("InvalidField", message)
+        }),
+    }
+}
+
+fn issued(rest: &str, hash: u128) -> Option<RequestId> {
+    let (place, text) = rest.split_once(':')?;
+    let mut numbers = place.split('.');
+    let cluster = ClusterId(numbers.next()?.parse().ok()?);
+    let generation = Generation(numbers.next()?.parse().ok()?);
+    let index = LogIndex(numbers.next()?.parse().ok()?);
+    let whole = numbers.next().is_none() && !text.is_empty();
+    whole.then(|| RequestId::issued(cluster, generation, index, hash)).flatten()
 }
 
 fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<Action, Refusal> {

@@ -240,6 +240,9 @@ pub enum KvCommand {
         /// The value; `-` reads it from standard input
         #[arg(allow_hyphen_values = true)]
         value: String,
+        /// Apply it once: give the id that an unknown outcome printed, within 60 s of the first try
+        #[arg(long, value_name = "ID")]
+        request_id: Option<String>,
         #[command(flatten)]
         common: KvCommon,
     },
@@ -252,6 +255,9 @@ pub enum KvCommand {
     /// Remove a key
     Del {
         key: String,
+        /// Apply it once: give the id that an unknown outcome printed, within 60 s of the first try
+        #[arg(long, value_name = "ID")]
+        request_id: Option<String>,
         #[command(flatten)]
         common: KvCommon,
     },

@@ -17,17 +17,18 @@ const PAGE_LIMIT: u64 = 1_000;
 /// Runs a command.
 pub async fn run(command: KvCommand) -> Result<(), Failure> {
     match command {
-        KvCommand::Put { key, value, common } => {
+        KvCommand::Put { key, value, request_id, common } => {
             let value = value_bytes(value)?;
             let client = client(&common.world, &common.levels)?;
-            let answer = act(&client, &common, "KvPut", key.as_bytes(), Some(&value)).await?;
+            let answer =
+                act(&client, &common, "KvPut", fields(&common, key.as_bytes(), Some(&value), request_id)).await?;
             say(&common, &answer, "ok");
             Ok(())
         }
         KvCommand::Get { key, common } => get(&key, &common).await,
-        KvCommand::Del { key, common } => {
+        KvCommand::Del { key, request_id, common } => {
             let client = client(&common.world, &common.levels)?;
-            let answer = act(&client, &common, "KvDelete", key.as_bytes(), None).await?;
+            let answer = act(&client, &common, "KvDelete", fields(&common, key.as_bytes(), None, request_id)).await?;
             say(&common, &answer, if answer["existed"] == true { "deleted" } else { "was not there" });
             Ok(())
         }
@@ -61,21 +62,22 @@ fn value_bytes(value: String) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// A request about one key.
-async fn act(
-    client: &Client,
-    common: &KvCommon,
-    action: &str,
-    key: &[u8],
-    value: Option<&[u8]>,
-) -> Result<Value, Failure> {
+/// The fields of a request about one key.
+fn fields(common: &KvCommon, key: &[u8], value: Option<&[u8]>, request_id: Option<String>) -> Map<String, Value> {
     let mut body = Map::new();
-    body.insert("action".into(), action.into());
     body.insert("keyspace".into(), common.keyspace.clone().into());
     put_bytes(&mut body, "key", key);
     if let Some(value) = value {
         put_bytes(&mut body, "value", value);
     }
+    if let Some(id) = request_id {
+        body.insert("request_id".into(), id.into());
+    }
+    body
+}
+
+async fn act(client: &Client, common: &KvCommon, action: &str, mut body: Map<String, Value>) -> Result<Value, Failure> {
+    body.insert("action".into(), action.into());
     client.action(body.into()).await.map_err(|error| failed(common.world.json, error))
 }
 
@@ -89,7 +91,7 @@ fn say(common: &KvCommon, answer: &Value, text: &str) {
 
 async fn get(key: &str, common: &KvCommon) -> Result<(), Failure> {
     let client = client(&common.world, &common.levels)?;
-    let answer = act(&client, common, "KvGet", key.as_bytes(), None).await?;
+    let answer = act(&client, common, "KvGet", fields(common, key.as_bytes(), None, None)).await?;
     let value = hive_client::bytes_field(&answer, "value");
     if common.world.json {
         println!("{answer}");

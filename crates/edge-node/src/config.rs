@@ -346,6 +346,7 @@ impl TuningSection {
             buggify_until: base_types::Tick(0),
             witness: None,
             keep: core_node::api::Keep::default(),
+            request_ids: Default::default(),
             log: core_log::LogConfig {
                 segment_bytes: self.log_segment_bytes,
                 spare_segments: self.log_spare_segments,

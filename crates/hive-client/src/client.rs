@@ -32,7 +32,7 @@ pub struct Options {
     pub consistency: Option<String>,
     /// strong, eventual; the cluster's default where absent.
     pub read_consistency: Option<String>,
-    /// How long to try; 5 s where absent.
+    /// How long to try; 5 s where absent. A write is sent again for 60 s at most: so long its request id is remembered.
     pub deadline: Option<Duration>,
 }
 
@@ -165,8 +165,10 @@ impl Call {
         self.deadline.saturating_sub(self.start.elapsed())
     }
 
+    /// A write is not repeated behind the window in which its id is remembered, however long its deadline.
     fn over(&self) -> bool {
-        self.left() < Duration::from_millis(2)
+        let forgotten = self.write && self.start.elapsed() >= base_types::REQUEST_ID_WINDOW;
+        self.left() < Duration::from_millis(2) || forgotten
     }
 
     /// One attempt; `None`: try again.

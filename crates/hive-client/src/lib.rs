@@ -50,7 +50,7 @@ pub enum ClientError {
         last: String,
     },
     /// The write may have happened.
-    #[error("the outcome is unknown ({last}); read the key, or repeat the write with request_id {request_id}: it applies once")]
+    #[error("the outcome is unknown ({last}); read the key, or repeat the write with request_id {request_id} within 60 s of its first try: it applies once")]
     Unknown {
         /// The last failure.
         last: String,

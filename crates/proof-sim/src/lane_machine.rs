@@ -135,6 +135,7 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         buggify_until: tuning.buggify_until,
         witness: tuning.witness,
         keep: tuning.keep,
+        request_ids: tuning.request_ids,
         log: tuning.log.clone(),
     }
 }

@@ -9,6 +9,7 @@
 
 mod answers;
 mod draw;
+mod late;
 
 pub use answers::observe;
 
@@ -27,6 +28,7 @@ use base_types::action::{Action, KvTarget, Level, Request, Response};
 use base_types::{ClusterName, RequestId, Ticket};
 use bytes::Bytes;
 use draw::Drawn;
+use late::{Late, Repeat};
 use proof_check::{Ending, History, Operation, Place, Record, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -91,6 +93,8 @@ struct Open {
     hurried: u32,
     /// Pages of a snapshot's walk so far.
     walked: Vec<(Bytes, Bytes)>,
+    /// It was done before, and is sent once more.
+    repeat: Option<Repeat>,
 }
 
 struct Client {
@@ -111,6 +115,7 @@ struct Client {
     owner: Option<Owner>,
     /// It sends and hears JSON.
     http: bool,
+    late: Late,
 }
 
 /// All clients and what they saw.
@@ -137,11 +142,13 @@ pub struct Load {
     pub places: Places,
     register: Register,
     request_ids: Random,
+    /// For so long a client's request id is remembered.
+    window_us: u64,
 }
 
 impl Load {
     /// Clients for a plan. Places are numbered: clusters, keyspaces, then lifecycle clusters.
-    pub fn new(seed: u64, plan: LoadPlan, targets: Targets) -> Load {
+    pub fn new(seed: u64, plan: LoadPlan, targets: Targets, window_ms: u64) -> Load {
         let has_buckets = u64::from(!targets.buckets.is_empty());
         let kinds = [
             (Kind::Mixed, plan.mixed),
@@ -179,6 +186,7 @@ impl Load {
                     walks_left: WALKS_MAX,
                     owner: (kind == Kind::Owner).then(|| Owner::new(number)),
                     http: Random::stream(seed, &format!("http {}", clients.len())).per_mille(plan.http),
+                    late: Late::new(seed, clients.len()),
                 });
             }
         }
@@ -201,6 +209,7 @@ impl Load {
             places: Places::new(),
             register: Register::default(),
             request_ids: Random::stream(seed, "request ids"),
+            window_us: window_ms * 1_000,
         }
     }
 
@@ -248,16 +257,25 @@ impl Load {
     }
 
     fn begin_operation(&mut self, world: &mut World, client: usize) {
+        if let Some(repeat) = self.clients[client].late.due(world.now) {
+            let (action, request_id) = (repeat.action.clone(), repeat.request_id);
+            return self.open(world, client, usize::MAX, (action, request_id), Some(repeat));
+        }
         let gives_up = world.now + self.tries_us(client);
         let (place, operation, level, action) = match self.draw(client, gives_up) {
             Some(Drawn::Recorded(place, operation, level, action)) => (place, operation, level, action),
             Some(Drawn::Unrecorded(action)) => {
                 let request_id = self.request_id();
-                return self.open(world, client, usize::MAX, action, request_id);
+                return self.open(world, client, usize::MAX, (action, request_id), None);
             }
             None => return,
         };
-        let request_id = self.request_id();
+        let drawn = self.request_id();
+        // The door reads an id of JSON as one that was made out of the blue.
+        let by_place = matches!(level, Level::Write(_)) && !self.clients[client].http;
+        let late = if by_place { self.plan.late } else { 0 };
+        let issued = self.clients[client].late.issued(place, late);
+        let request_id = issued.unwrap_or(drawn);
         let id = self.history.records.len() as u64;
         self.history.records.push(Record {
             id,
@@ -272,11 +290,11 @@ impl Load {
             observed: None,
             at: None,
         });
-        self.open(world, client, id as usize, action, request_id);
+        self.open(world, client, id as usize, (action, request_id), None);
     }
 
     fn request_id(&mut self) -> RequestId {
-        RequestId(u128::from(self.request_ids.draw()) << 64 | u128::from(self.request_ids.draw()))
+        RequestId::opaque(u128::from(self.request_ids.draw()) << 64 | u128::from(self.request_ids.draw()))
     }
 
     fn deadline_ms(&self, client: usize) -> u64 {
@@ -291,8 +309,16 @@ impl Load {
         (self.deadline_ms(client) * 1_000 * TRIES_DEADLINES).min(TRIES_US_MAX)
     }
 
-    fn open(&mut self, world: &mut World, client: usize, record: usize, action: Action, request_id: RequestId) {
+    fn open(
+        &mut self,
+        world: &mut World,
+        client: usize,
+        record: usize,
+        (action, request_id): (Action, RequestId),
+        repeat: Option<Repeat>,
+    ) {
         let give_up_at = world.now + self.tries_us(client);
+        let give_up_at = repeat.as_ref().map_or(give_up_at, |repeat| give_up_at.min(repeat.gives_up_at()));
         self.clients[client].open = Some(Open {
             record,
             action,
@@ -304,6 +330,7 @@ impl Load {
             unknown: false,
             hurried: 0,
             walked: Vec::new(),
+            repeat,
         });
         self.try_again(world, client);
     }

@@ -57,6 +57,10 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         Mutant::DurableToldEarly,
         "a backlog of several batches, a replica made in it and a crash between two of its writes never meet (core-node)",
     ),
+    (
+        Mutant::QuorumGuardAssumes,
+        "operators remove members seldom, and of a trio in which another died within a heartbeat or two (core-cluster)",
+    ),
     (Mutant::FlushWaitsForDrops, "nothing goes wrong, it only takes long: the engine in memory takes no time (core-cluster)"),
     (Mutant::PoisonedCommand, "no client of the load sends such a command; the tests of core-cluster do, and plant it themselves"),
     (Mutant::QuarantineServes, "without a bug nothing is ever quarantined in the simulator (core-cluster)"),

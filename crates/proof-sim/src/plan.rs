@@ -150,6 +150,8 @@ pub struct SimTuning {
     pub keep_ms: u64,
     /// Freed data is handed on when it is so old; zero: as old as in real worlds.
     pub freed_age_ms: u64,
+    /// So long behind its first try a client's request may come again; zero: not behind its deadline.
+    pub request_id_window_ms: u64,
 }
 
 impl Default for SimTuning {
@@ -179,6 +181,7 @@ impl Default for SimTuning {
             split_writes: 0,
             keep_ms: 0,
             freed_age_ms: 0,
+            request_id_window_ms: 0,
         }
     }
 }
@@ -228,6 +231,8 @@ pub struct Load {
     pub late_ms: u64,
     /// Who has waited so long asks another node too, with the same request id; zero: nobody does.
     pub hurry_ms: u64,
+    /// How many requests in a thousand that were done come again later, within the window of their ids.
+    pub late: u64,
 }
 
 impl Default for Load {
@@ -257,6 +262,7 @@ impl Default for Load {
             http: 0,
             late_ms: 0,
             hurry_ms: 0,
+            late: 0,
         }
     }
 }
@@ -451,6 +457,7 @@ impl SimTuning {
         within("tuning.seal_after_ms", self.seal_after_ms, 1, LOAD_MS_MAX)?;
         within("tuning.turn_events_max", self.turn_events_max as u64, 1, 4_096)?;
         within("tuning.split_keys", self.split_keys, 4, 1 << 40)?;
+        within("tuning.request_id_window_ms", self.request_id_window_ms, 0, LOAD_MS_MAX)?;
         within("tuning.split_writes", self.split_writes, 0, 1 << 40)?;
         within("tuning.keep_ms", self.keep_ms, 0, LOAD_MS_MAX)?;
         within("tuning.freed_age_ms", self.freed_age_ms, 0, LOAD_MS_MAX)
@@ -495,6 +502,7 @@ impl Load {
         within("load.think_ms", self.think_ms, 1, LOAD_MS_MAX)?;
         within("load.deadline_ms", self.deadline_ms, 1, 30_000)?;
         within("load.keys", self.keys, 1, 1_000)?;
+        within("load.late", self.late, 0, 1_000)?;
         within("load.value_bytes", self.value_bytes, 12, 65_536)?;
         within("load.http", self.http, 0, 1_000)?;
         within("load.late_ms", self.late_ms, 0, LATE_MS_MAX)?;

@@ -107,7 +107,7 @@ pub fn run(plan: &Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
 
 fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
     let targets = targets(&plan);
-    let load = Load::new(plan.seed, plan.load.clone(), targets);
+    let load = Load::new(plan.seed, plan.load.clone(), targets, plan.tuning.request_id_window_ms);
     let mut run = Run {
         world: World::new(plan, opener, loud),
         load,

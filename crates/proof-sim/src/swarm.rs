@@ -39,6 +39,7 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
     let mut plan = Plan { version: PLAN_VERSION, seed, title: String::new(), layer, shape, tuning, load, hazards };
     let lean = emphasis::of(seed, layer);
     lean.bend(&mut plan);
+    draw_late(&mut plan);
     // What it leans to may take fewer nodes.
     plan.shape.tails = plan.shape.tails.min(plan.shape.nodes);
     let mut random = Random::stream(seed, "pair rot");
@@ -144,6 +145,16 @@ fn draw_clients(seed: u64, layer: Layer, load: &mut Load) {
     }
 }
 
+/// In some worlds clients come again late, and rely on their ids' being remembered for as long: mostly not for long, so that
+/// ids are forgotten within the world's life, too. Its own stream: the others stay as they were.
+fn draw_late(plan: &mut Plan) {
+    let mut random = Random::stream(plan.seed, "late");
+    if random.per_mille(400) {
+        plan.tuning.request_id_window_ms = *random.pick(&[2_000, 12_000, 20_000, 60_000]);
+        plan.load.late = *random.pick(&[100, 300]);
+    }
+}
+
 /// What shards do not fit into. Nothing is drawn: the worlds without them stay as they were.
 fn fit_shards(plan: &mut Plan) {
     let tuning = &mut plan.tuning;
@@ -236,6 +247,7 @@ fn draw_load(random: &mut Random) -> Load {
         eventual: *random.pick(&[0, 50, 200]),
         absolute: *random.pick(&[0, 20, 100]),
         kept: 0,
+        late: 0,
         readers: 0,
         writers: 0,
         s3: 0,
@@ -277,6 +289,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         split_writes: SimTuning::default().split_writes,
         keep_ms: 0,
         freed_age_ms: 0,
+        request_id_window_ms: SimTuning::default().request_id_window_ms,
     }
 }
 

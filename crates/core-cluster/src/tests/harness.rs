@@ -93,6 +93,8 @@ pub struct World {
     pub tail: Option<u64>,
     /// The greatest index its engine has ever held, and so the bucket.
     pub kept: LogIndex,
+    /// How long request ids are kept, by nodes started from then on.
+    pub request_ids: RequestIdTerms,
     pub random: Random,
     pub faults: Faults,
     /// What was delivered since somebody last took it.
@@ -128,6 +130,7 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         buggify_until: Tick(0),
         witness: None,
         keep: core_backends::Keep::default(),
+        request_ids: RequestIdTerms::default(),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }
@@ -168,6 +171,8 @@ impl World {
             scrub_round_ms: 0,
             tail: None,
             kept: LogIndex(0),
+            // Mostly no client comes again after its deadline.
+            request_ids: RequestIdTerms { window_ms: 0, deadline_ms: 0, ..RequestIdTerms::default() },
             random: Random(1),
             faults: Faults::default(),
             delivered: Vec::new(),
@@ -182,12 +187,24 @@ impl World {
 
     pub fn new(nodes: u64, members: u64, log_keep_bytes: u64) -> World {
         let mut world = World::empty(nodes, log_keep_bytes);
-        for id in 1..=members {
-            let now = world.now;
-            assert!(world.lane(id).create_replica(now, spec(id, members)).unwrap());
-        }
-        world.run(1_000);
+        world.form(members);
         world
+    }
+
+    /// The same, and request ids are kept so.
+    pub fn remembering(nodes: u64, request_ids: RequestIdTerms) -> World {
+        let mut world = World { request_ids, ..World::empty(0, 1 << 20) };
+        (1..=nodes).for_each(|id| world.start_blank(NodeId(id), DiskId(id)));
+        world.form(nodes);
+        world
+    }
+
+    fn form(&mut self, members: u64) {
+        for id in 1..=members {
+            let now = self.now;
+            assert!(self.lane(id).create_replica(now, spec(id, members)).unwrap());
+        }
+        self.run(1_000);
     }
 
     /// The same, spaces labelled.
@@ -201,11 +218,7 @@ impl World {
         for id in 1..=nodes {
             world.start_blank(NodeId(id), DiskId(id));
         }
-        for id in 1..=members {
-            let now = world.now;
-            assert!(world.lane(id).create_replica(now, spec(id, members)).unwrap());
-        }
-        world.run(1_000);
+        world.form(members);
         world
     }
 
@@ -233,6 +246,7 @@ impl World {
             read_leases: self.read_leases,
             scrub_bytes_per_second: if self.scrub_round_ms > 0 { 1 << 20 } else { 0 },
             scrub_round_ms: self.scrub_round_ms,
+            request_ids: self.request_ids,
             // Another one each time, as on a node.
             seed: now.0 << 8 | node.0,
             ..config(node, entry.disk_id, keep)

@@ -9,15 +9,18 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    use super::{contradiction, quarantine};
+    use super::{contradiction, members, quarantine, request_ids};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 7] = [
+    let here: [(Mutant, fn()); 10] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
         (Mutant::QuarantineServes, quarantine::a_poisoned_entry_stops_its_own_group_only),
         (Mutant::SkipNotReplicated, quarantine::a_quarantine_outlives_restarts_and_ends_by_a_skip),
         (Mutant::FlushWaitsForDrops, flush::a_flush_passes_spaces_being_dropped),
+        (Mutant::RequestIdForgottenEarly, request_ids::a_clients_id_outlives_the_deadline),
+        (Mutant::ExpiredIdApplied, request_ids::an_issued_id_is_applied_once_or_refused),
+        (Mutant::QuorumGuardAssumes, members::a_removal_beside_a_silent_death_is_refused),
         (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
     ];
     for (mutant, test) in here {

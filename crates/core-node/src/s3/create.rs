@@ -346,7 +346,7 @@ impl Create {
         let id = attempt.claim.id;
         let terms = Terms { consistency: Some(base_types::WriteConsistency::Strong), ..Terms::default() };
         let first = shard::Command::Create { epoch: FIRST_EPOCH, range: shard::Range::default() };
-        let request_id = base_types::RequestId(id);
+        let request_id = base_types::RequestId::own(id);
         self.stage = Stage::Fill;
         Ok(Step::Calls(vec![
             write_record(id, None, &self.record(attempt), None)?,

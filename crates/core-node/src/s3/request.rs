@@ -39,7 +39,7 @@ impl RequestIds {
         let mut bytes = [0u8; 20];
         bytes[..16].copy_from_slice(&base.0.to_le_bytes());
         bytes[16..].copy_from_slice(&step.to_le_bytes());
-        RequestId(xxhash_rust::xxh3::xxh3_128(&bytes))
+        base.step(xxhash_rust::xxh3::xxh3_128(&bytes))
     }
 
     /// The id of a step that its bytes tell from all others of the call, of which there may be many: they are hashed with
@@ -47,7 +47,7 @@ impl RequestIds {
     /// be four bytes long.)
     pub(crate) fn id_of(&mut self, context: &mut PlanContext<'_>, step: &[u8]) -> RequestId {
         let base = *self.base.get_or_insert_with(|| context.random.request_id());
-        RequestId(xxhash_rust::xxh3::xxh3_128(&[&base.0.to_le_bytes(), step].concat()))
+        base.step(xxhash_rust::xxh3::xxh3_128(&[&base.0.to_le_bytes(), step].concat()))
     }
 }
 

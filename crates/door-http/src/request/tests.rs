@@ -99,6 +99,15 @@ fn request_ids_are_hex_or_hashed() {
     assert_eq!(request_id("000000000000000000000000000000ff").unwrap(), RequestId(255));
     assert_ne!(request_id("a").unwrap(), request_id("b").unwrap());
     assert_eq!(request_id("a").unwrap(), request_id("a").unwrap());
+    assert_eq!(request_id("ffffffffffffffffffffffffffffffff").unwrap().kind(), RequestIdKind::Opaque);
+    let issued = request_id("after:1003.1.7:order-4711").unwrap();
+    let RequestIdKind::Issued(after) = issued.kind() else { panic!("{issued:?}") };
+    assert!(after.index == LogIndex(7) && after.is_of(ClusterId(1003), Generation(1)));
+    assert_ne!(issued, request_id("after:1003.1.7:order-4712").unwrap());
+    assert_ne!(issued, request_id("after:1003.1.8:order-4711").unwrap());
+    for wrong in ["after:", "after:1003.1.7", "after:1003.1.7:", "after:1003.1:x", "after:1.2.3.4:x", "after:a.1.7:x"] {
+        assert_eq!(request_id(wrong).unwrap_err().code, "InvalidField", "{wrong}");
+    }
     assert!(request_id("").is_err() && request_id(&"x".repeat(129)).is_err());
 }
 

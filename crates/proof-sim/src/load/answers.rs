@@ -11,6 +11,7 @@ use crate::s3_owner::Told;
 use crate::s3_upload::{self, Fate};
 use crate::world::{Due, World};
 use base_types::action::{Action, ActionResult, Answer, Failure, Level, RedisReply};
+use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::s3::NULL_VERSION;
 use base_types::s3::{S3Action, S3Answer};
 use base_types::{ErrorKind, OrderedAt, Outcome, WriteConsistency};
@@ -21,6 +22,10 @@ impl Load {
         let gives_up = world.now + self.tries_us(client);
         if let ActionResult::S3(told) = &answer.result {
             self.on_bucket_told(world, client, told);
+        }
+        let Some(open) = self.clients[client].open.as_mut() else { return };
+        if let Some(repeat) = open.repeat.take() {
+            self.on_repeated(world, &repeat, answer.at);
         }
         let Some(open) = self.clients[client].open.as_mut() else { return };
         if open.record == usize::MAX {
@@ -103,6 +108,11 @@ impl Load {
             }
         }
         let Some(open) = self.clients[client].open.as_mut() else { return };
+        if let Some(repeat) = open.repeat.clone().filter(|_| !refusal.kind.retryable()) {
+            self.on_repeat_refused(world, &repeat, refusal);
+            return self.finish_as(world, client, Ending::Failed, Told::Refused(refusal.code));
+        }
+        let Some(open) = self.clients[client].open.as_mut() else { return };
         let is_swap = matches!(open.action, Action::KvCompareAndSet { .. });
         let is_delete_cluster = matches!(open.action, Action::DeleteCluster { .. });
         match refusal.code {
@@ -127,7 +137,10 @@ impl Load {
         if refusal.code == "QuotaExceeded" {
             return self.on_quota(world, client);
         }
-        let may_have_happened = refusal.outcome() == Outcome::Unknown || refusal.code.starts_with("Committed");
+        // Of a first try an expired id is definite: it was made long before.
+        let first = refusal.code == REQUEST_ID_EXPIRED && !open.unknown;
+        let unknown = refusal.outcome() == Outcome::Unknown && !first;
+        let may_have_happened = unknown || refusal.code.starts_with("Committed");
         open.unknown |= may_have_happened;
         if refusal.kind.retryable() || refusal.kind == ErrorKind::Full {
             return self.back_off(world, client);
@@ -243,6 +256,7 @@ impl Load {
             world.trace.note(world.now, "finished", &[record.id, ending as u64]);
             world.trace.say(world.now, || told(client, record));
         }
+        self.after_done(world, client, open.record, &open.action, open.request_id);
         self.clients[client].remover.ended(&open.action, ending, &mut self.removals);
         self.after_life_step(client, open.record, ending);
         self.after_swap(client, open.record);

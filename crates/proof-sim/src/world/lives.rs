@@ -12,6 +12,7 @@ use crate::host::{LaneHost, Node};
 use crate::plan::SimTuning;
 use crate::random::Random;
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
+use core_cluster::api::RequestIdTerms;
 use core_node::api::{Event, Keep, NodeConfig, S3Config, Tuning, FREED_AGE_MS, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
 use core_placement::Labels;
 use proof_check::Violation;
@@ -275,6 +276,12 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
     }
 }
 
+/// Clients come again with deadlines of at most five seconds, and are far away.
+fn request_ids(window_ms: u64) -> RequestIdTerms {
+    let deadline_ms = if window_ms > 0 { 10_000 } else { 0 };
+    RequestIdTerms { window_ms, deadline_ms, ..RequestIdTerms::default() }
+}
+
 fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
     Tuning {
         tick_ms: tuning.tick_ms,
@@ -301,6 +308,7 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
             0 => Keep::default(),
             drawn => Keep { closed_ms: drawn, narrow_after_ms: drawn },
         },
+        request_ids: request_ids(tuning.request_id_window_ms),
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
             spare_segments: tuning.spare_segments,
