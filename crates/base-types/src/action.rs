@@ -6,8 +6,8 @@
 
 use crate::codec::{DecodeError, Encode, Reader, Writer};
 use crate::{
-    ClusterName, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId, RequestId,
-    WriteConsistency,
+    ClusterId, ClusterName, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId,
+    RequestId, WriteConsistency,
 };
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -28,9 +28,29 @@ pub struct Request {
     pub deadline: Duration,
     /// Equal ids apply once; drawn by the node where the client names none.
     pub request_id: Option<RequestId>,
+    /// What the client has seen: a read answers nothing older.
+    pub after: Option<ReadAfter>,
     /// Whose the bucket must be that a call of S3 is about; one that is another's, or becomes so on the way, is left
     /// alone (`AccessDenied`). (`DeleteBucket` has a field of its own for it.)
     pub expected_bucket_owner: Option<String>,
+}
+
+/// A position that a client's session has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadAfter {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// Its generation.
+    pub generation: Generation,
+    /// The log index.
+    pub index: LogIndex,
+}
+
+impl ReadAfter {
+    /// Whether what was read there holds all that was seen. Positions of another cluster say nothing.
+    pub fn is_met(&self, at: &OrderedAt) -> bool {
+        (self.cluster, self.generation) == (at.cluster, at.generation) && at.index >= self.index
+    }
 }
 
 /// Where a key lives: in a keyspace, or directly in one cluster's `metadata` backend.

@@ -21,10 +21,13 @@ use crate::plans::{AfterPlan, PlanOwner};
 use crate::resolve::{decode_call, members_of, reference_read};
 use crate::s3::request::Terms;
 use base_types::action::{
-    Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, RedisReply, Request, Response,
+    Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, ReadAfter, RedisReply, Request,
+    Response,
 };
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, Refusal, Term, Tick, Ticket, DEADLINE_MAX};
+use base_types::{
+    BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, Term, Tick, Ticket, DEADLINE_MAX,
+};
 use bytes::Bytes;
 use core_backends::redis;
 use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
@@ -62,12 +65,15 @@ impl Director {
             | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, deadline),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
                 let map = self.keyspaces.maps.get(keyspace);
+                // Of several clusters a session's position names one: strong reads are never older.
+                let level = request.after.map(|_| ReadConsistency::Strong).or(request.read_consistency);
                 if map.is_none() {
                     let keyspace = keyspace.clone();
+                    let request = Request { read_consistency: level, ..request };
                     self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
                     return Ok(());
                 }
-                let planner = scan_planner(&request.action, map, request.read_consistency);
+                let planner = scan_planner(&request.action, map, level);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
             Action::CreateKeyspace { rule, engine, .. } => {
@@ -159,7 +165,7 @@ impl Director {
             }
         };
         let name = name.clone();
-        self.client_operation(turn, ticket, Shape::Metadata, name, kind, deadline);
+        self.session_operation(turn, ticket, Shape::Metadata, name, kind, (deadline, request.after));
         Ok(())
     }
 
@@ -177,12 +183,25 @@ impl Director {
         kind: LocalKind,
         deadline: Tick,
     ) {
+        self.session_operation(turn, ticket, shape, name, kind, (deadline, None));
+    }
+
+    /// The same of a session that has seen a position.
+    fn session_operation(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        shape: Shape,
+        name: ClusterName,
+        kind: LocalKind,
+        (deadline, after): (Tick, Option<ReadAfter>),
+    ) {
         let owner = Owner::Client { ticket: Some(ticket), shape };
         let name = match self.routes.find(&name) {
             Some((shared, _)) => shared.clone(),
             None => Arc::new(name),
         };
-        let operation = Operation::new(owner, name, kind, turn.now, deadline);
+        let operation = Operation { after, ..Operation::new(owner, name, kind, turn.now, deadline) };
         self.start_client_operation(turn, ticket, operation);
     }
 
@@ -212,7 +231,7 @@ impl Director {
         } else {
             self.write_kind(BackendKind::Redis, bytes, request)
         };
-        self.client_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, deadline);
+        self.session_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, (deadline, request.after));
         Ok(())
     }
 

@@ -71,6 +71,7 @@ impl Director {
         let work =
             KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None, crosses: None };
         operation.keyspace = Some(Box::new(work));
+        operation.after = request.after;
         self.start_client_operation(turn, ticket, operation);
     }
 

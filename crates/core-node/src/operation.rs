@@ -8,8 +8,11 @@
 //! attempt may have been proposed (`maybe_applied`) the operation never ends "not applied".
 //! Not here: what decides (router.rs).
 
-use base_types::action::Action;
-use base_types::{ClusterId, ClusterName, Generation, NodeId, ReadConsistency, Refusal, RequestId, Tick, Ticket};
+use base_types::action::{Action, ReadAfter};
+use base_types::mutant::{planted, Mutant};
+use base_types::{
+    ClusterId, ClusterName, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, RequestId, Tick, Ticket,
+};
 use core_cluster::api::LocalKind;
 use std::sync::Arc;
 
@@ -144,6 +147,8 @@ pub struct Operation {
     /// The last refusal that was not taken for an answer.
     pub refused: Option<Refusal>,
     pub keyspace: Option<Box<KeyspaceWork>>,
+    /// Of a read: what its session has seen. An older answer is not taken; the leader is asked instead.
+    pub after: Option<ReadAfter>,
 }
 
 impl Operation {
@@ -168,6 +173,7 @@ impl Operation {
             last: "nothing yet",
             refused: None,
             keyspace: None,
+            after: None,
         }
     }
 
@@ -187,6 +193,11 @@ impl Operation {
     /// Whether a route leads to a node that has not denied it.
     pub fn may_try(&self, cluster: ClusterId, generation: Generation, mut nodes: impl Iterator<Item = NodeId>) -> bool {
         nodes.any(|node| !self.refuted.contains(&(cluster, generation, node)))
+    }
+
+    /// Whether an answer from there is older than what its session has seen.
+    pub fn has_seen_later(&self, at: &OrderedAt) -> bool {
+        self.after.is_some_and(|after| !after.is_met(at)) && !planted(Mutant::SessionReadsOlder)
     }
 
     /// Whether any member may answer, for a cluster with this default.

@@ -310,6 +310,9 @@ impl Director {
                 let level = Level::Write(level);
                 self.end(turn, number, Ok(CallReply::Backend { reply, at, level }));
             }
+            LocalOutcome::Read { at, level: ReadConsistency::Eventual, .. } if operation.has_seen_later(&at) => {
+                self.ask_leader_instead(turn, number);
+            }
             LocalOutcome::Read { reply, at, level, cluster_time_ms } => {
                 if level == ReadConsistency::Strong {
                     self.note_leader(turn.now, &name, node, at.term, cluster_time_ms);
@@ -325,6 +328,15 @@ impl Director {
             LocalOutcome::AdminDone { at } => self.end(turn, number, Ok(CallReply::Done { at: Some(at) })),
             other => self.on_trouble(turn, number, node, &name, other),
         }
+    }
+
+    /// A member has not applied what a read's session has seen: a strong read is never older.
+    fn ask_leader_instead(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let Some(operation) = self.operations.get_mut(&number) else { return };
+        if let LocalKind::Read { consistency, .. } = &mut operation.kind {
+            *consistency = Some(ReadConsistency::Strong);
+        }
+        self.redirect(turn, number, "a member had not applied what the session has seen");
     }
 
     fn on_trouble(

@@ -29,6 +29,7 @@ mod moves;
 mod mutants;
 mod routing;
 mod s3;
+mod sessions;
 
 const SEGMENT_BYTES: u64 = 256 << 10;
 const LATENCY: Duration = Duration::from_millis(1);
@@ -483,6 +484,7 @@ fn request(action: Action) -> Request {
         read_consistency: None,
         deadline: Duration::from_secs(5),
         request_id: None,
+        after: None,
         expected_bucket_owner: None,
     }
 }

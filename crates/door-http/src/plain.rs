@@ -98,6 +98,7 @@ fn request(route: PlainRoute, query: Query, posted: bool, body: Bytes) -> Result
         read_consistency: query.read_consistency,
         deadline: query.deadline.unwrap_or(DEADLINE_DEFAULT),
         request_id: query.request_id,
+        after: None,
         expected_bucket_owner: None,
     })
 }

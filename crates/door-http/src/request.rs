@@ -7,7 +7,7 @@ use crate::error::HttpError;
 use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
 use crate::Limits;
-use base_types::action::{Action, BatchStep, KvTarget, Partitioning, Request};
+use base_types::action::{Action, BatchStep, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
 use base_types::{
     ClusterId, ErrorKind, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
@@ -29,7 +29,7 @@ pub const COMMON: &[&str] = &["action", "consistency", "read_consistency", "dead
 /// Every action with its own fields.
 pub const ACTIONS: &[(&str, &[&str])] = &[
     ("KvPut", &["keyspace", "cluster", "key", "key_base64", "value", "value_base64"]),
-    ("KvGet", &["keyspace", "cluster", "key", "key_base64"]),
+    ("KvGet", &["keyspace", "cluster", "key", "key_base64", "after"]),
     ("KvDelete", &["keyspace", "cluster", "key", "key_base64"]),
     (
         "KvScan",
@@ -45,6 +45,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
             "limit",
             "reverse",
             "keys_only",
+            "after",
         ],
     ),
     ("KvBatch", &["keyspace", "cluster", "steps"]),
@@ -70,7 +71,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("MoveMember", &["name", "from", "to"]),
     ("SetEngine", &["name", "keyspace", "engine"]),
     ("SetDefaultConsistency", &["name"]),
-    ("Redis", &["cluster", "command"]),
+    ("Redis", &["cluster", "command", "after"]),
     ("ListNodes", &[]),
     ("DecommissionNode", &["node"]),
     ("RecommissionNode", &["node"]),
@@ -108,6 +109,7 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
     let read_consistency = fields.word("read_consistency", "UnknownLevel")?;
     let deadline = fields.number("deadline_ms", 1, DEADLINE_MAX.as_millis() as u64)?;
     let request_id = fields.text("request_id")?.map(|text| request_id(&text)).transpose()?;
+    let after = if own.is_some() { fields.text("after")?.map(|text| read_after(&text)).transpose()? } else { None };
     let of_owner = own.is_none() && crate::s3::names_owner_beside(&asked);
     let expected_bucket_owner = if of_owner { fields.text("expected_bucket_owner")?.map(Into::into) } else { None };
     let mut action = match own {
@@ -118,7 +120,7 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
         (*write, *read) = (consistency, read_consistency);
     }
     let deadline = deadline.map_or(DEADLINE_DEFAULT, Duration::from_millis);
-    Ok(Request { action, consistency, read_consistency, deadline, request_id, expected_bucket_owner })
+    Ok(Request { action, consistency, read_consistency, deadline, request_id, after, expected_bucket_owner })
 }
 
 fn action_named(name: &str) -> Result<(&'static str, &'static [&'static str]), Refusal> {
@@ -173,12 +175,25 @@ pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
 
 fn issued(rest: &str, hash: u128) -> Option<RequestId> {
     let (place, text) = rest.split_once(':')?;
-    let mut numbers = place.split('.');
+    let ReadAfter { cluster, generation, index } = position(place).filter(|_| !text.is_empty())?;
+    RequestId::issued(cluster, generation, index, hash)
+}
+
+/// `ID.GENERATION.INDEX`.
+fn position(text: &str) -> Option<ReadAfter> {
+    let mut numbers = text.split('.');
     let cluster = ClusterId(numbers.next()?.parse().ok()?);
     let generation = Generation(numbers.next()?.parse().ok()?);
     let index = LogIndex(numbers.next()?.parse().ok()?);
-    let whole = numbers.next().is_none() && !text.is_empty();
-    whole.then(|| RequestId::issued(cluster, generation, index, hash)).flatten()
+    numbers.next().is_none().then_some(ReadAfter { cluster, generation, index })
+}
+
+fn read_after(text: &str) -> Result<ReadAfter, Refusal> {
+    position(text).ok_or_else(|| {
+        let message =
+            format!("after '{}' is not ID.GENERATION.INDEX; take the three numbers from 'at' of an answer", clip(text));
+        Refusal::invalid("InvalidField", message)
+    })
 }
 
 fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<Action, Refusal> {

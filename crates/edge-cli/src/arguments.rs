@@ -249,6 +249,9 @@ pub enum KvCommand {
     /// Print a key's value; exit code 1 where it is absent
     Get {
         key: String,
+        /// Nothing older than this position, ID.GENERATION.INDEX of an earlier answer's `at` (--json prints it)
+        #[arg(long, value_name = "POSITION")]
+        after: Option<String>,
         #[command(flatten)]
         common: KvCommon,
     },

@@ -25,7 +25,7 @@ pub async fn run(command: KvCommand) -> Result<(), Failure> {
             say(&common, &answer, "ok");
             Ok(())
         }
-        KvCommand::Get { key, common } => get(&key, &common).await,
+        KvCommand::Get { key, after, common } => get(&key, after, &common).await,
         KvCommand::Del { key, request_id, common } => {
             let client = client(&common.world, &common.levels)?;
             let answer = act(&client, &common, "KvDelete", fields(&common, key.as_bytes(), None, request_id)).await?;
@@ -89,9 +89,13 @@ fn say(common: &KvCommon, answer: &Value, text: &str) {
     }
 }
 
-async fn get(key: &str, common: &KvCommon) -> Result<(), Failure> {
+async fn get(key: &str, after: Option<String>, common: &KvCommon) -> Result<(), Failure> {
     let client = client(&common.world, &common.levels)?;
-    let answer = act(&client, common, "KvGet", fields(common, key.as_bytes(), None, None)).await?;
+    let mut body = fields(common, key.as_bytes(), None, None);
+    if let Some(after) = after {
+        body.insert("after".into(), after.into());
+    }
+    let answer = act(&client, common, "KvGet", body).await?;
     let value = hive_client::bytes_field(&answer, "value");
     if common.world.json {
         println!("{answer}");

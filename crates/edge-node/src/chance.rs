@@ -75,6 +75,7 @@ mod tests {
             read_consistency: None,
             deadline: std::time::Duration::from_secs(1),
             request_id: None,
+            after: None,
             expected_bucket_owner: None,
         };
         draw_secrets(&mut request).unwrap();

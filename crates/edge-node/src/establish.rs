@@ -127,6 +127,7 @@ async fn ask(door: &Rc<LaneDoor>, action: Action) -> Response {
         read_consistency: None,
         deadline: DEADLINE_MAX,
         request_id: None,
+        after: None,
         expected_bucket_owner: None,
     };
     door.clone().ask(request).await

@@ -50,6 +50,12 @@ pub enum BatchStep {
     Delete(Bytes),
 }
 
+/// The position that an answer stands for: for [`crate::Options::after`], and for ids `after:POSITION:TEXT`.
+pub fn position(answer: &Value) -> Option<String> {
+    let number = |name: &str| answer["at"][name].as_u64();
+    Some(format!("{}.{}.{}", number("id")?, number("generation")?, number("index")?))
+}
+
 /// Base64 as the API takes it.
 pub fn base64_text(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)

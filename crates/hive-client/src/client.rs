@@ -32,6 +32,8 @@ pub struct Options {
     pub consistency: Option<String>,
     /// strong, eventual; the cluster's default where absent.
     pub read_consistency: Option<String>,
+    /// What the session has seen ([`crate::position`]): reads of keys answer nothing older.
+    pub after: Option<String>,
     /// How long to try; 5 s where absent. A write is sent again for 60 s at most: so long its request id is remembered.
     pub deadline: Option<Duration>,
 }
@@ -107,6 +109,10 @@ impl Client {
             if let Some(level) = level {
                 body.entry(name).or_insert_with(|| level.clone().into());
             }
+        }
+        let action = body.get("action").and_then(Value::as_str).unwrap_or_default();
+        if let Some(after) = self.options.after.as_ref().filter(|_| ["KvGet", "KvScan"].contains(&action)) {
+            body.entry("after").or_insert_with(|| after.clone().into());
         }
         body.entry("request_id").or_insert_with(|| new_request_id().into());
     }

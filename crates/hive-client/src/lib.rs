@@ -15,7 +15,7 @@ mod transport;
 #[cfg(feature = "embedded")]
 pub use edge_embedded as embedded;
 
-pub use calls::{base64_text, bytes_field, put_bytes, BatchStep, Entry, Page, Scan};
+pub use calls::{base64_text, bytes_field, position, put_bytes, BatchStep, Entry, Page, Scan};
 pub use client::{Client, Options};
 pub use transport::Endpoint;
 

@@ -140,6 +140,7 @@ impl Measure {
             read_consistency: None,
             deadline: Duration::from_micros(DEADLINE_US),
             request_id: Some(RequestId((number as u128) << 64 | client.written)),
+            after: None,
             expected_bucket_owner: None,
         };
         let node = self.random.below(NODES) as usize;
@@ -199,6 +200,7 @@ impl Measure {
                 read_consistency: None,
                 deadline: Duration::from_micros(DEADLINE_US),
                 request_id: Some(RequestId(1 << 120 | self.calls)),
+                after: None,
                 expected_bucket_owner: None,
             };
             if let Some(ticket) = self.world.ask(node, request) {

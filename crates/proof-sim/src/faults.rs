@@ -453,6 +453,7 @@ fn ask(world: &mut World, action: Action) -> bool {
         read_consistency: None,
         deadline: OPERATOR_DEADLINE,
         request_id: None,
+        after: None,
         expected_bucket_owner: None,
     };
     if world.plan.layer == Layer::Lane {

@@ -362,6 +362,7 @@ impl Load {
             }),
             deadline: Duration::from_micros(micros),
             request_id: Some(open.request_id),
+            after: None,
             expected_bucket_owner: None,
         };
         let request = match this.http.then(|| http::through_door(&request)).flatten() {

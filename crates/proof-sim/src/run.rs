@@ -205,6 +205,7 @@ impl Run {
             read_consistency: read,
             deadline: Duration::from_micros(wait_us),
             request_id: Some(RequestId(u128::from(self.request_ids) | 1 << 100)),
+            after: None,
             expected_bucket_owner: None,
         };
         let ticket = self.world.ask(node, request)?;

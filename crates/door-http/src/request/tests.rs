@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::error::write_error;
+use base_types::RequestIdKind;
 use proptest::prelude::*;
 
 fn read(body: &str) -> String {

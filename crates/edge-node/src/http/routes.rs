@@ -123,6 +123,7 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
         read_consistency: None,
         deadline: READY_DEADLINE,
         request_id: None,
+        after: None,
         expected_bucket_owner: None,
     };
     tokio::time::timeout(READY_DEADLINE, door.ask(request)).await.unwrap_or_else(|_| {

@@ -51,6 +51,7 @@ impl NodeMetadata {
             read_consistency: (!write).then_some(ReadConsistency::Strong),
             deadline: DEADLINE,
             request_id: None,
+            after: None,
             expected_bucket_owner: owner.map(str::to_owned),
         };
         let overloaded = || {

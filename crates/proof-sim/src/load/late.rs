@@ -12,7 +12,7 @@ use crate::world::World;
 use base_types::action::{Action, Level};
 use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::{OrderedAt, Refusal, RequestId, RequestIdKind};
-use proof_check::{Ending, Place, Violation};
+use proof_check::{Ending, Observed, Place, Violation};
 use std::collections::BTreeMap;
 
 /// So many ids in a thousand are issued, where clients come late.
@@ -79,6 +79,10 @@ impl Load {
     pub(super) fn after_done(&mut self, world: &World, client: usize, record: usize, action: &Action, id: RequestId) {
         let Some(record) = self.history.records.get(record).filter(|_| self.plan.late > 0) else { return };
         let (Some(at), Ending::Ok) = (record.at, record.ending) else { return };
+        // A swap that was answered, but not done.
+        if record.observed == Some(Observed::ConditionFailed) {
+            return;
+        }
         let this = &mut self.clients[client];
         if !matches!(this.kind, Kind::Mixed | Kind::Counter | Kind::Writer | Kind::Ledger | Kind::Swapper) {
             return;
