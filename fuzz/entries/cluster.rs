@@ -75,6 +75,7 @@ fn config(node: u64) -> LaneConfig {
         buggify_until: Tick(0),
         witness: None,
         keep: core_backends::Keep::default(),
+        request_ids: Default::default(),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

@@ -47,7 +47,6 @@ mutants! {
     QuorumGuardAssumes = "whoever is not known to be down counts for the majority that a removal must leave",
     SessionReadsOlder = "an eventual read answers from before the position that its session has seen",
     RequestIdForgottenEarly = "the id that a client gave is forgotten with the request's deadline",
-    RequestIdIgnoresRenewal = "an id that comes with a moved part is kept no longer where it was known already",
     ExpiredIdApplied = "an issued id is applied although an application of it may have been forgotten",
     RequestIdsNotInSnapshot = "a snapshot leaves the request ids behind",
     RequestIdsForgottenOnRestart = "request ids are not read back after a restart",

@@ -14,6 +14,7 @@ use crate::replica::Replica;
 use crate::request_ids::{Applied, RowBuilder};
 use crate::shared::Shared;
 use crate::verify::{Mark, MARK_COMMAND};
+use crate::writes::KEEP_LESS_MS_MAX;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -251,11 +252,16 @@ impl Replica {
         }
     }
 
+    /// Whether an id that is known would be forgotten clearly before this.
+    fn is_kept_less(&self, id: base_types::RequestId, until: u64) -> bool {
+        let known = self.request_ids.kept_until(id);
+        known.is_some_and(|known| known.saturating_add(KEEP_LESS_MS_MAX) < until)
+    }
+
     /// A part of another cluster's keys comes here: so does what was applied there, as if by this very entry. And what
     /// one command did of many requests is remembered for each.
     fn take_memory(&self, kinds: bool, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
         let Some(backend) = BackendKind::from_byte(command.backend) else { return };
-        let renews = kinds && !planted(Mutant::RequestIdIgnoresRenewal);
         let brought = memory::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
         for Carried { id, keep_ms, about, reply } in brought {
             let until = self.meta.id_time_ms.saturating_add(keep_ms);
@@ -263,9 +269,7 @@ impl Replica {
                 _ if row.get(id).is_some() => {}
                 None => row.remember(id, &Applied { about, reply, ..applied.clone() }, until),
                 // It was asked again where it comes from, after it had been here.
-                Some(known) if self.request_ids.kept_until(id).is_some_and(|known| known < until) && renews => {
-                    row.remember_again(id, &known, until)
-                }
+                Some(known) if kinds && self.is_kept_less(id, until) => row.remember_again(id, &known, until),
                 Some(_) => {}
             }
         }

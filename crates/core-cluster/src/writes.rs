@@ -49,18 +49,29 @@ impl Default for RequestIdTerms {
     }
 }
 
+/// A shard that took over keys is narrowed only when no request carried out before can be repeated any more.
+const _: () = assert!(
+    keep_ms_of(REQUEST_ID_WINDOW.as_millis() as u64 + DEADLINE_MAX.as_millis() as u64)
+        < core_backends::shard::NARROW_AFTER_MS
+);
+
+/// For how long, where the latest repetition is sent so long after the first try.
+const fn keep_ms_of(latest_ms: u64) -> u64 {
+    (latest_ms + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000
+}
+
 impl RequestIdTerms {
     /// How long an id must be remembered: as late as a repetition of it can still be taken. Nobody repeats a node's own
     /// after its request's deadline. A tenth for clocks, a second for what was not thought of.
     pub fn keep_ms(&self, id: RequestId, remaining_ms: u64) -> u64 {
         let clients = id.is_clients() && !planted(Mutant::RequestIdForgottenEarly);
         let latest_ms = if clients { self.window_ms + self.deadline_ms.max(remaining_ms) } else { remaining_ms };
-        (latest_ms + ROUTE_BEHIND_MS_MAX + ROUTE_AHEAD_MS_MAX) * 11 / 10 + 1_000
+        keep_ms_of(latest_ms)
     }
 }
 
 /// By so much less than it should be a request may be remembered and yet be answered at once: a retry within one deadline.
-const KEEP_LESS_MS_MAX: u64 = 1_000;
+pub const KEEP_LESS_MS_MAX: u64 = 1_000;
 /// Writes waiting in one replica for the end of the turn or for their entry; beyond it: overloaded.
 pub const PENDING_WRITES_MAX: usize = 65_536;
 

@@ -12,6 +12,7 @@ pub fn client(world: &World, levels: &Levels) -> Result<Client, Failure> {
     let options = Options {
         consistency: levels.consistency.clone(),
         read_consistency: levels.read_consistency.clone(),
+        after: None,
         deadline: Some(Duration::from_millis(world.deadline_ms)),
     };
     Ok(Client::new(&world.endpoints)?.with_options(options))

@@ -57,6 +57,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         Mutant::DurableToldEarly,
         "a backlog of several batches, a replica made in it and a crash between two of its writes never meet (core-node)",
     ),
+    (Mutant::SessionReadsOlder, "no client of the simulator sends the position that it has seen (core-node)"),
     (
         Mutant::QuorumGuardAssumes,
         "operators remove members seldom, and of a trio in which another died within a heartbeat or two (core-cluster)",

@@ -8,8 +8,9 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 5] = [
+    let here: [(Mutant, fn()); 6] = [
         (Mutant::NewsOfMembersDropped, decommission::members_that_change_while_they_are_told_are_told_again),
+        (Mutant::SessionReadsOlder, sessions::a_session_never_reads_older),
         (Mutant::MembersNotCompared, decommission::members_that_changed_before_all_died_are_told),
         (Mutant::MembersForgotten, level_zero::the_first_members_go_one_by_one),
         (Mutant::RemovedMemberStays, level_zero::a_member_that_was_away_while_all_were_replaced_learns_it),

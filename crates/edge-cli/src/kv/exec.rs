@@ -9,7 +9,7 @@
 
 mod store;
 
-use super::act;
+use super::{act, fields};
 use crate::arguments::{ExecArguments, KvCommon};
 use crate::failure::Failure;
 use crate::output::{client, failed};
@@ -83,7 +83,7 @@ async fn on_world(client: &Client, common: &KvCommon, line: &Line) -> Result<Tol
         Line::Del(key) => ("KvDelete", key, None),
         Line::Scan(prefix, limit) => return scan(client, common, prefix, *limit).await,
     };
-    let json = act(client, common, action, key, value).await?;
+    let json = act(client, common, action, fields(common, key, value, None)).await?;
     let text = match line {
         Line::Get(_) => got(hive_client::bytes_field(&json, "value").as_deref()),
         Line::Del(_) if json["existed"] == true => "deleted".into(),
