@@ -231,6 +231,7 @@ impl Replica {
             AdminCommand::Verify { .. }
             | AdminCommand::Describe
             | AdminCommand::SetDefaultConsistency { .. }
+            | AdminCommand::SkipEntry { .. }
             | AdminCommand::SetEngine { .. } => {
                 Err(Refusal::invalid("InvalidRequest", "the command changes no members"))
             }
