@@ -451,7 +451,7 @@ impl Replica {
         let id = (u128::from(skip.index.0) << 64) | u128::from(now.0 ^ shared.config.node.0.rotate_right(16));
         let command = EntryCommand {
             backend: BACKEND_CLUSTER,
-            request_id: RequestId(id),
+            request_id: RequestId::own(id),
             keep_ms: 1_000,
             command: skip.to_bytes(),
         };
