@@ -259,7 +259,7 @@ impl Replica {
         self.chain_asked = Some(term);
         let command = EntryCommand {
             backend: BACKEND_CLUSTER,
-            request_id: RequestId((u128::from(now.0) << 64) | u128::from(shared.config.node.0)),
+            request_id: RequestId::own((u128::from(now.0) << 64) | u128::from(shared.config.node.0)),
             keep_ms: 1_000,
             command: Bytes::from_static(&[CHAIN_COMMAND]),
         };
