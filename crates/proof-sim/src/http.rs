@@ -249,6 +249,7 @@ mod tests {
             read_consistency: None,
             deadline: Duration::from_millis(500),
             request_id: Some(RequestId(7)),
+            after: None,
             expected_bucket_owner: None,
         }
     }
