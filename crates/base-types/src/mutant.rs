@@ -103,6 +103,7 @@ mutants! {
     SkipNotReplicated = "an operator's word to skip an entry is heard by the leader alone",
     OwnReplicaIgnored = "a node asks the world where a cluster is of which it holds a replica itself",
     StaleRouteIsError = "a route that proved stale is told to the client instead of being looked up anew",
+    OldIncarnationServes = "a node of a world's earlier life goes on although it has heard of a later one",
     HealthIgnoresQuorum = "a node calls the world well although no leader with a majority answers",
     ApplyOutOfOrder = "the writes of one entry are applied last first",
     ClockStepsBack = "the cluster's time goes back when leadership moves, and applying follows it",

@@ -16,6 +16,10 @@ use std::sync::Arc;
 pub struct NodeConfig {
     /// The world's name; nodes of other worlds are refused.
     pub world: String,
+    /// Which life of the world this node's data belongs to (decision 0036); zero: the first, or a blank node's.
+    pub incarnation: u64,
+    /// The later life that this node has heard of, if it has: it serves nothing.
+    pub superseded_by: u64,
     pub node: NodeId,
     pub disk: DiskId,
     /// The batch that this lane's log is known to have reached, by a mark kept outside its files. 0: it may be new.
@@ -300,6 +304,12 @@ pub enum Effect {
     /// (`NodeConfig::remembered`). What cannot be kept is found out anew, as long as a configured node can be asked.
     Remember {
         announcements: Vec<Announcement>,
+    },
+    /// What is to be kept beside the node's identity before anything that follows: which life of the world its data belongs
+    /// to, and the later one it has heard of (zero: none).
+    Incarnation {
+        own: u64,
+        superseded_by: u64,
     },
     /// For the log file and the operator.
     Note {

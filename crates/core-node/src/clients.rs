@@ -41,6 +41,11 @@ impl Director {
     pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request) {
         self.statistics.requests += 1;
         let deadline = turn.now + request.deadline.min(DEADLINE_MAX);
+        if let Some(refusal) =
+            self.superseded().filter(|_| !matches!(request.action, Action::Status | Action::ListNodes))
+        {
+            return self.reply(turn, Some(ticket), Err(refusal.into()));
+        }
         if let Some(keyspace) = keyspace_of(&request.action) {
             return self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
         }

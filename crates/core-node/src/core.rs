@@ -346,6 +346,10 @@ pub(crate) fn finish(director: &mut Director, turn: &mut Turn<'_>) -> bool {
         }
     }
     director.outbox.flush(turn.effects);
+    if director.config.superseded_by > 0 {
+        // Neither votes nor entries nor answers of a life that is over.
+        turn.effects.list.retain(|effect| !matches!(effect, Effect::Send { .. }));
+    }
     left
 }
 
@@ -389,6 +393,9 @@ fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, 
     if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == director.config.node {
         return director.refuse_frame(turn, claimed, "it names another sender than its certificate");
     }
+    if from.is_some() && director.refuses_incarnation(turn, &frame.from) {
+        return;
+    }
     // The news that an old connection is gone may come behind the news of the next: whoever speaks is there.
     if from.is_some() && director.unreachable.remove(&frame.from.node) {
         turn.lane.on_peer_up(turn.now, frame.from.node);
@@ -428,6 +435,8 @@ fn is_inner(item: &Item) -> bool {
             | Item::StatusAsked { .. }
             | Item::StatusTold { .. }
             | Item::HealthAsked { .. }
+            | Item::WorldReborn { .. }
+            | Item::WorldIs { .. }
             | Item::HealthTold { .. }
     )
 }
@@ -509,6 +518,8 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         Item::WhereIs { name, led } => director.on_where_is(from, &name, led),
         Item::Whereabouts { name, told } => director.on_whereabouts(turn, from.node, name, told),
         Item::Neighbours { nodes } => director.on_neighbours(turn, &nodes),
+        Item::WorldReborn { heard, from } => director.on_world_reborn(turn, heard, from),
+        Item::WorldIs { own, superseded_by } => director.on_world_is(own, superseded_by),
         Item::HealthAsked { ticket } => director.on_health_asked(turn, from, ticket),
         Item::HealthTold { ticket, health } => director.on_health_told(turn, from.lane, ticket, *health),
         _ => {}

@@ -180,6 +180,7 @@ impl Director {
             disk: config.disk,
             batch_at_boot: 0,
             batch: 0,
+            incarnation: config.incarnation,
         };
         let level_zero = level_zero(&config);
         let level_zero_members = LevelZeroMembers::remembered(&config.remembered);

@@ -1,7 +1,7 @@
 //! What nodes (and cores of one node) say to each other: frames of items, with a codec of our own.
 //!
 //!   magic u32 | version u8 | to lane u16 | from node u64 | from boot u64 | from lane u16 | from lanes u16
-//!   from disk u64 | its log at boot u64 | its log now u64
+//!   from disk u64 | its log at boot u64 | its log now u64 | its world's incarnation u64
 //!   then, until the end:  kind u8 | length varint | body
 //!
 //! One frame for a (node, lane) and turn; more where it would grow beyond `FRAME_BYTES_SOFT`.
@@ -35,7 +35,7 @@ pub const FRAME_ITEMS_MAX: usize = 65_536;
 /// The most clusters a list in an item may name.
 pub const LIST_MAX: usize = 65_536;
 
-const HEADER_BYTES: usize = 4 + 1 + 2 + 8 + 8 + 2 + 2 + 8 + 8 + 8;
+const HEADER_BYTES: usize = 4 + 1 + 2 + 8 + 8 + 2 + 2 + 8 + 8 + 8 + 8;
 
 /// Who sends a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +50,8 @@ pub struct Sender {
     pub disk: DiskId,
     pub batch_at_boot: u64,
     pub batch: u64,
+    /// Which life of the world its data belongs to (`incarnation.rs`).
+    pub incarnation: u64,
 }
 
 /// A decoded frame.
@@ -84,33 +86,86 @@ pub enum FormationState {
 pub enum Item {
     /// A Raft message (or what else core-cluster says to its peers). `origin` differs from the
     /// frame's sender where another lane of this node passes it on.
-    Peer { origin: NodeId, cluster: ClusterId, generation: Generation, payload: Bytes },
+    Peer {
+        origin: NodeId,
+        cluster: ClusterId,
+        generation: Generation,
+        payload: Bytes,
+    },
     /// An operation on a replica of the addressed lane.
-    Forward { ticket: Ticket, cluster: ClusterId, generation: Generation, deadline_ms: u32, kind: LocalKind },
+    Forward {
+        ticket: Ticket,
+        cluster: ClusterId,
+        generation: Generation,
+        deadline_ms: u32,
+        kind: LocalKind,
+    },
     /// Its end. `boot`: the asker's, as its frame told it; an answer to an earlier life is dropped.
-    ForwardReply { ticket: Ticket, boot: BootId, outcome: LocalOutcome },
+    ForwardReply {
+        ticket: Ticket,
+        boot: BootId,
+        outcome: LocalOutcome,
+    },
     /// Make a replica, if the disk is this one.
-    CreateReplica { ticket: Ticket, disk: DiskId, spec: Box<ReplicaSpec> },
+    CreateReplica {
+        ticket: Ticket,
+        disk: DiskId,
+        spec: Box<ReplicaSpec>,
+    },
     /// Remove a replica: this one, or (0) whichever is there.
-    DestroyReplica { ticket: Ticket, cluster: ClusterId, generation: Generation, replica: ReplicaId },
+    DestroyReplica {
+        ticket: Ticket,
+        cluster: ClusterId,
+        generation: Generation,
+        replica: ReplicaId,
+    },
     /// What came of either: `Ok(true)` done, `Ok(false)` was so already.
-    ReplicaDone { ticket: Ticket, boot: BootId, result: Result<bool, Refusal> },
+    ReplicaDone {
+        ticket: Ticket,
+        boot: BootId,
+        result: Result<bool, Refusal>,
+    },
     /// A node tells that it lives. `wanted`: what its copy of the node map asks for.
-    Heartbeat { record: Box<NodeRecord>, wanted: MapVersion },
+    Heartbeat {
+        record: Box<NodeRecord>,
+        wanted: MapVersion,
+    },
     /// The answer: who leads the world cluster, and (from the leader) what is new in the node map.
-    HeartbeatReply { leader: Option<NodeId>, delta: Option<Box<MapDelta>> },
+    HeartbeatReply {
+        leader: Option<NodeId>,
+        delta: Option<Box<MapDelta>>,
+    },
     /// Asks a configured member what it holds of a level 0 cluster.
-    FormationProbe { cluster: ClusterId, nonce: u64 },
+    FormationProbe {
+        cluster: ClusterId,
+        nonce: u64,
+    },
     /// The answer to the probe with this nonce.
-    FormationAnswer { cluster: ClusterId, nonce: u64, state: FormationState },
+    FormationAnswer {
+        cluster: ClusterId,
+        nonce: u64,
+        state: FormationState,
+    },
     /// A replica was addressed that is not here; this node's disk tells whether it was lost.
-    UnknownCluster { cluster: ClusterId, generation: Generation, disk: DiskId },
+    UnknownCluster {
+        cluster: ClusterId,
+        generation: Generation,
+        disk: DiskId,
+    },
     /// The lane of this boot sends from a disk that has forgotten: the sender has seen this batch of it.
-    DiskForgot { boot: BootId, disk: DiskId, batch: u64 },
+    DiskForgot {
+        boot: BootId,
+        disk: DiskId,
+        batch: u64,
+    },
     /// Who the members of a level 0 cluster are: by its leader, or by who remembers what a leader said.
-    Announce { announcement: Box<Announcement> },
+    Announce {
+        announcement: Box<Announcement>,
+    },
     /// Between lanes of one node: the node map, as it changes.
-    MapNews { delta: Box<MapDelta> },
+    MapNews {
+        delta: Box<MapDelta>,
+    },
     /// Between lanes of one node: what is known of replicas here.
     ReplicaNews {
         cluster: ClusterId,
@@ -120,23 +175,55 @@ pub enum Item {
         leader: Option<NodeId>,
     },
     /// Between lanes of one node: a replica is gone.
-    ReplicaGone { cluster: ClusterId, name: ClusterName },
+    ReplicaGone {
+        cluster: ClusterId,
+        name: ClusterName,
+    },
     /// Between lanes of one node: a lane's gauges and warnings.
-    LaneNews { gauges: Box<LaneGauges> },
+    LaneNews {
+        gauges: Box<LaneGauges>,
+    },
     /// Between lanes of one node: a client wants the status.
-    StatusAsked { ticket: Ticket },
+    StatusAsked {
+        ticket: Ticket,
+    },
     /// Lane zero's answer.
-    StatusTold { ticket: Ticket, status: Box<StatusInfo> },
+    StatusTold {
+        ticket: Ticket,
+        status: Box<StatusInfo>,
+    },
     /// The sender looks for a cluster; `led`: only a replica with a leader is of use. To lane zero.
-    WhereIs { name: ClusterName, led: bool },
+    WhereIs {
+        name: ClusterName,
+        led: bool,
+    },
     /// The sender has a replica of it.
-    Whereabouts { name: ClusterName, told: Told },
+    Whereabouts {
+        name: ClusterName,
+        told: Told,
+    },
     /// No leader of the world is known: nodes that the sender has heard of, and where they are.
-    Neighbours { nodes: Vec<(NodeId, String)> },
+    Neighbours {
+        nodes: Vec<(NodeId, String)>,
+    },
+    /// Between lanes of one node: a peer is of a later life of the world; or, from lane zero, what that means for the node.
+    WorldReborn {
+        heard: u64,
+        from: NodeId,
+    },
+    WorldIs {
+        own: u64,
+        superseded_by: u64,
+    },
     /// Between lanes of one node: how is it with the lane?
-    HealthAsked { ticket: Ticket },
+    HealthAsked {
+        ticket: Ticket,
+    },
     /// Its answer.
-    HealthTold { ticket: Ticket, health: Box<LaneHealth> },
+    HealthTold {
+        ticket: Ticket,
+        health: Box<LaneHealth>,
+    },
 }
 
 mod kind {
@@ -164,6 +251,8 @@ mod kind {
     pub const WHEREABOUTS: u8 = 22;
     pub const NEIGHBOURS: u8 = 23;
     pub const ANNOUNCE: u8 = 24;
+    pub const WORLD_REBORN: u8 = 25;
+    pub const WORLD_IS: u8 = 26;
 }
 
 /// A frame being filled.
@@ -179,7 +268,7 @@ impl FrameBuilder {
         let mut out = Writer::with_capacity(512);
         out.u32(FRAME_MAGIC).u8(FRAME_VERSION).u16(to.0);
         out.u64(from.node.0).u64(from.boot.0).u16(from.lane.0).u16(from.lanes);
-        out.u64(from.disk.0).u64(from.batch_at_boot).u64(from.batch);
+        out.u64(from.disk.0).u64(from.batch_at_boot).u64(from.batch).u64(from.incarnation);
         FrameBuilder { out, items: 0 }
     }
 
@@ -327,6 +416,14 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             }
             kind::NEIGHBOURS
         }
+        Item::WorldReborn { heard, from } => {
+            out.u64(*heard).u64(from.0);
+            kind::WORLD_REBORN
+        }
+        Item::WorldIs { own, superseded_by } => {
+            out.u64(*own).u64(*superseded_by);
+            kind::WORLD_IS
+        }
         Item::HealthAsked { ticket } => {
             out.u64(ticket.0);
             kind::HEALTH_ASKED
@@ -397,6 +494,7 @@ pub fn decode(bytes: Bytes) -> Result<Frame, DecodeError> {
         disk: DiskId(input.u64("sender disk")?),
         batch_at_boot: input.u64("sender batch at boot")?,
         batch: input.u64("sender batch")?,
+        incarnation: input.u64("sender incarnation")?,
     };
     let mut items = Vec::new();
     while input.remaining() > 0 {
@@ -531,6 +629,12 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             }
             let node = |_| Ok((NodeId(input.u64("node")?), input.string("address")?));
             Item::Neighbours { nodes: (0..count).map(node).collect::<Result<_, DecodeError>>()? }
+        }
+        kind::WORLD_REBORN => {
+            Item::WorldReborn { heard: input.u64("incarnation heard")?, from: NodeId(input.u64("from")?) }
+        }
+        kind::WORLD_IS => {
+            Item::WorldIs { own: input.u64("own incarnation")?, superseded_by: input.u64("later incarnation")? }
         }
         kind::HEALTH_ASKED => Item::HealthAsked { ticket: Ticket(input.u64("ticket")?) },
         kind::HEALTH_TOLD => {

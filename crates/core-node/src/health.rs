@@ -259,6 +259,7 @@ impl Director {
             }
         }
         status.not_ready.extend(self.health.hold.clone());
+        status.not_ready.extend(self.superseded().map(|refusal| refusal.message));
         if !useful {
             status.not_ready.push(self.useless(held));
         }

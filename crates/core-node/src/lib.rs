@@ -16,6 +16,7 @@ mod flows;
 mod formation;
 pub mod frame;
 mod health;
+mod incarnation;
 pub mod keyspace;
 mod keyspaces;
 pub mod lane_face;

@@ -58,6 +58,11 @@ impl Outbox {
         (self.sender.batch_at_boot, self.sender.batch) = (batch, batch);
     }
 
+    /// Which life of the world this node belongs to: frames begun from now on tell it.
+    pub fn note_incarnation(&mut self, incarnation: u64) {
+        self.sender.incarnation = incarnation;
+    }
+
     /// A batch of the lane's log is durable: frames begun from now on tell it.
     pub fn note_durable(&mut self, batch: u64) {
         self.sender.batch = batch;

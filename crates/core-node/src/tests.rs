@@ -22,6 +22,7 @@ mod decommission;
 mod engines;
 mod healing;
 mod health;
+mod incarnation;
 mod level_zero;
 mod lost_logs;
 mod moves;
@@ -46,6 +47,8 @@ struct Lane {
 struct Node {
     lanes: Vec<Lane>,
     disk: DiskId,
+    /// Which life of the world its data is of, and the later one it has heard of.
+    incarnation: (u64, u64),
     boot: u64,
     labels: Labels,
     /// What it was last told to remember; as durable as its disk.
@@ -153,6 +156,7 @@ impl World {
             let node = Node {
                 lanes: Vec::new(),
                 disk: DiskId(0),
+                incarnation: (0, 0),
                 boot: 0,
                 labels: labels(region, id),
                 remembered: Vec::new(),
@@ -170,6 +174,7 @@ impl World {
         let node = self.nodes.get_mut(&NodeId(id)).unwrap();
         node.disk = DiskId(node.disk.0 + 1_000 + id);
         node.remembered.clear();
+        node.incarnation = (0, 0);
         let blank = |_| Lane {
             core: None,
             engine: Arc::new(MemoryEngine::new()),
@@ -185,6 +190,8 @@ impl World {
         let address = |id: u64| (NodeId(id), format!("node-{id}:7000"));
         NodeConfig {
             world: "test".into(),
+            incarnation: node.incarnation.0,
+            superseded_by: node.incarnation.1,
             node: NodeId(id),
             disk: node.disk,
             log_reached: node.lanes[usize::from(lane)].reached,
@@ -294,6 +301,9 @@ impl World {
                             self.wires.insert((self.now + after, self.sequence), (to, lane, event));
                         }
                     }
+                }
+                Effect::Incarnation { own, superseded_by } => {
+                    self.nodes.get_mut(&id).unwrap().incarnation = (own, superseded_by);
                 }
                 Effect::Mail { to, mail } => self.send(id, to, Event::Mail { from: lane, mail }),
                 Effect::Reply { ticket, response } => {

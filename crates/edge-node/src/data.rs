@@ -1,7 +1,7 @@
 //! The data directory: whose it is, who has it open, and how it is laid out.
 //!
 //! ```text
-//! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2,"logs":[17,12]}
+//! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2,"logs":[17,12],"incarnation":0,"superseded_by":0}
 //! <data>/hive-node.lock      held (flock) by the process that has it open
 //! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
 //! <data>/lane-<n>/log/reserve        a prewritten segment for the day the disk is full
@@ -75,6 +75,12 @@ struct Marker {
     /// has run here. Absent in directories made before this was written down: there the logs have begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     logs: Option<Vec<u64>>,
+    /// Which life of the world the data is of: zero the first, or a blank node's (decision 0036).
+    #[serde(default)]
+    incarnation: u64,
+    /// A later life that this node has heard of: it serves nothing.
+    #[serde(default)]
+    superseded_by: u64,
 }
 
 impl Marker {
@@ -123,8 +129,16 @@ impl DataDirectory {
             Some(marker) => marker,
             None => {
                 let disk = chance::draw().map_err(io)?;
-                let logs = Some(Vec::new());
-                let marker = Marker { format: FORMAT, world: world.into(), node: node.0, disk, lanes, logs };
+                let marker = Marker {
+                    format: FORMAT,
+                    world: world.into(),
+                    node: node.0,
+                    disk,
+                    lanes,
+                    logs: Some(Vec::new()),
+                    incarnation: 0,
+                    superseded_by: 0,
+                };
                 write_marker(path, &marker).map_err(io)?;
                 marker
             }
@@ -154,6 +168,26 @@ impl DataDirectory {
         write_marker(&self.path, &marker)
     }
 
+    /// Which life of the world the data is of.
+    pub fn incarnation(&self) -> u64 {
+        self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).incarnation
+    }
+
+    /// The later life of the world that this node has heard of; zero: none.
+    pub fn superseded_by(&self) -> u64 {
+        self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).superseded_by
+    }
+
+    /// Keeps which life of the world the data is of; durable when this returns. Whoever makes a world anew (a restore, a recovery)
+    /// gives it a greater one: members of the earlier lives are refused by it, and stop when they hear of it.
+    pub fn set_incarnation(&self, incarnation: u64, superseded_by: u64) -> Result<(), DataError> {
+        let io =
+            |error: std::io::Error| DataError::Io { path: self.path.display().to_string(), reason: error.to_string() };
+        let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        (marker.incarnation, marker.superseded_by) = (incarnation, superseded_by);
+        write_marker(&self.path, &marker).map_err(io)
+    }
+
     /// Where a lane's log segments are.
     pub fn log(&self, lane: u16) -> PathBuf {
         self.path.join(format!("lane-{lane}/log"))
@@ -175,13 +209,16 @@ pub struct Origin {
     pub lanes: u16,
     /// Of the data directory, and so of what was copied out of it.
     pub format: u32,
+    /// The life of the world.
+    pub incarnation: u64,
 }
 
 impl Origin {
     /// As a line.
     pub fn note(&self) -> String {
-        let Origin { world, node, disk, lane, lanes, format } = self;
-        format!("world={world} node={node} disk={disk} lane={lane} lanes={lanes} format={format}")
+        let Origin { world, node, disk, lane, lanes, format, incarnation } = self;
+        let life = if *incarnation == 0 { String::new() } else { format!(" incarnation={incarnation}") };
+        format!("world={world} node={node} disk={disk} lane={lane} lanes={lanes} format={format}{life}")
     }
 
     /// Of a line.
@@ -196,6 +233,7 @@ impl Origin {
             lanes: word("lanes")?.parse().ok()?,
             // The first did not say so.
             format: word("format").map_or(Some(1), |format| format.parse().ok())?,
+            incarnation: word("incarnation").map_or(Some(0), |life| life.parse().ok())?,
         };
         (origin.lane < origin.lanes && origin.lanes <= crate::config::LANES_MAX).then_some(origin)
     }

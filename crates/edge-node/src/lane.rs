@@ -73,6 +73,8 @@ pub struct LaneHost {
     pub data: std::path::PathBuf,
     pub clock: Clock,
     pub report: Arc<Mutex<LaneReport>>,
+    /// Keeps which life of the world the node's data is of, and the later one it has heard of.
+    pub keep_incarnation: Box<dyn Fn(u64, u64) -> Result<(), String>>,
     pub state: LaneState,
 }
 
@@ -203,6 +205,7 @@ impl LaneHost {
                     tracing::warn!(%error, "hive-members.json cannot be written: after a restart this node asks the configured members");
                 }
             }
+            Effect::Incarnation { own, superseded_by } => return (self.keep_incarnation)(own, superseded_by),
             Effect::Note { level, text } => note(self.door.lane, level, &text),
             Effect::Halt { reason } => return Err(reason),
         }

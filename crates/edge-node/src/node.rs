@@ -376,6 +376,8 @@ impl Shared {
         };
         Ok(NodeConfig {
             world: config.world.clone(),
+            incarnation: self.data.incarnation(),
+            superseded_by: self.data.superseded_by(),
             node: config.node,
             disk: self.data.disk,
             log_reached: self.data.log_reached(lane.0),

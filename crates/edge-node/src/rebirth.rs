@@ -9,7 +9,8 @@
 //!
 //! Always: the place keeps what it holds; a directory appears under its name whole or not at all; one that
 //! is there is refused. Every cluster found goes on alone from the index that was in the store; other nodes
-//! join it as new members. Sound only if the old world's other nodes never run again (`core_cluster::reborn`).
+//! join it as new members. The world gets a greater incarnation: nodes of the old one are refused, and stop serving when they hear
+//! of it (decision 0036).
 //! Not here: what keeps the place up to date (core-cluster flushes into it).
 
 use crate::config::EngineSection;
@@ -107,6 +108,8 @@ pub fn restore(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Report, St
     let mut report = Report { world: origin.world.clone(), node: origin.node, clusters: Vec::new(), unfinished: 0 };
     let directory = DataDirectory::open(&making, &origin.world, origin.node, origin.lanes);
     let directory = directory.map_err(|error| error.to_string())?;
+    let before = lanes.iter().map(|(origin, _)| origin.incarnation).max().unwrap_or(0);
+    directory.set_incarnation(next_incarnation(before), 0).map_err(|error| error.to_string())?;
     for (origin, held) in &lanes {
         progress(&format!("lane {} from {}", origin.lane, held.url));
         restore_lane(&directory, origin, held, &mut report, progress)?;
@@ -118,6 +121,11 @@ pub fn restore(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Report, St
         _ => {}
     }
     Ok(report)
+}
+
+/// A life of the world that none had before: the time, so that two restores of one archive differ as well.
+fn next_incarnation(before: u64) -> u64 {
+    crate::monitor::unix_ms().max(before + 1)
 }
 
 /// The lanes of one disk of one node.

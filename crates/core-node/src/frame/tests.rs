@@ -14,6 +14,7 @@ fn sender() -> Sender {
         disk: DiskId(21),
         batch_at_boot: 5,
         batch: 17,
+        incarnation: 23,
     }
 }
 
@@ -190,6 +191,8 @@ fn node_items() -> Vec<Item> {
             told: Told { cluster: ClusterId(7), generation: Generation(2), leader: Some(NodeId(3)) },
         },
         Item::Neighbours { nodes: vec![(NodeId(4), "node-4:7000".into())] },
+        Item::WorldReborn { heard: 9, from: NodeId(3) },
+        Item::WorldIs { own: 9, superseded_by: 0 },
         Item::HealthAsked { ticket: Ticket(8) },
         Item::HealthTold {
             ticket: Ticket(8),

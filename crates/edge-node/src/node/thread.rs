@@ -174,6 +174,11 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
         data: shared.data.path.clone(),
         clock: shared.clock,
         report: shared.reports[usize::from(lane.0)].clone(),
+        keep_incarnation: {
+            let shared = shared.clone();
+            let keep = move |own, later| shared.data.set_incarnation(own, later).map_err(|error| error.to_string());
+            Box::new(keep)
+        },
         state: LaneState::default(),
     };
     Ok((host, first))
@@ -185,6 +190,7 @@ fn open_engines(shared: &Shared, lane: LaneId) -> Result<Vec<Arc<dyn Engine>>, S
         world: shared.own.world.clone(),
         node: shared.own.node,
         disk: shared.data.disk,
+        incarnation: shared.data.incarnation(),
         lane: lane.0,
         lanes: shared.data.lanes,
         format: crate::data::FORMAT,

@@ -211,6 +211,8 @@ impl World {
         let host = &self.nodes[node];
         let address = |number: u64| (NodeId(number + 1), format!("n{}:7601", number + 1));
         NodeConfig {
+            incarnation: 0,
+            superseded_by: 0,
             world: "sim".to_string(),
             node: host.id,
             disk: host.disk_id,

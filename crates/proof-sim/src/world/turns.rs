@@ -261,6 +261,8 @@ impl World {
                     self.network.known.insert((node, peer));
                 }
             }
+            // No simulated world is restored yet: all nodes are of its first life.
+            Effect::Incarnation { .. } => {}
             Effect::Forget { node: peer } => {
                 if let Some(peer) = self.index_of(peer) {
                     self.network.known.remove(&(node, peer));

@@ -1,0 +1,76 @@
+//! Lives of a world: one that was restored, or recovered without its majority, has a greater incarnation than before, and those
+//! who belong to the earlier one must not go on beside it (decision 0036).
+//!
+//! ```text
+//!   a frame of an earlier life ──▶ dropped, and a frame sent back: it tells the life that is now
+//!   a frame of a later life ──▶ blank here: this node joins that life · replicas here: this node serves nothing any more
+//! ```
+//!
+//! Always: what a node concludes is kept beside its identity before anything that follows from it; lane zero, which knows
+//! all replicas of the node, concludes. A node that serves nothing sends nothing either: it neither votes nor answers.
+//! Not here: where the number comes from (edge-node's rebirth.rs), the peers' handshake (edge-node).
+
+use crate::api::{Effect, NoteLevel};
+use crate::director::{Director, Turn};
+use crate::frame::{Item, Sender};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ErrorKind, NodeId, Refusal};
+
+impl Director {
+    /// Why this node serves nothing, if a later life of its world has been heard of.
+    pub fn superseded(&self) -> Option<Refusal> {
+        let later = self.config.superseded_by;
+        (later > 0).then(|| {
+            let message = format!(
+                "world {} was restored or recovered as incarnation {later}, and the data of node {} is of incarnation {}: it serves nothing; stop it, move its data directory away and start it, and it joins the world as it is now",
+                self.config.world, self.config.node, self.config.incarnation
+            );
+            Refusal::new(ErrorKind::Unavailable, "Superseded", message)
+        })
+    }
+
+    /// Whether a peer's frame is dropped because it is of another life of the world.
+    pub fn refuses_incarnation(&mut self, turn: &mut Turn<'_>, from: &Sender) -> bool {
+        let own = self.config.incarnation;
+        if from.incarnation == own && self.config.superseded_by == 0 || planted(Mutant::OldIncarnationServes) {
+            return false;
+        }
+        if from.incarnation > own.max(self.config.superseded_by) {
+            if self.is_lane_zero() {
+                self.on_world_reborn(turn, from.incarnation, from.node);
+            } else {
+                self.tell_lane_zero(&Item::WorldReborn { heard: from.incarnation, from: from.node });
+            }
+        } else if from.incarnation < own {
+            let why = format!(
+                "its data is of incarnation {} of world {}, which is {own} now (restored or recovered since); stop it, move its data directory away and start it",
+                from.incarnation, self.config.world
+            );
+            self.refuse_frame(turn, from.node, &why);
+            self.outbox.greet(from.node, from.lane);
+        }
+        true
+    }
+
+    /// Lane zero: some lane has heard of a later life.
+    pub fn on_world_reborn(&mut self, turn: &mut Turn<'_>, heard: u64, from: NodeId) {
+        if !self.is_lane_zero() || heard <= self.config.incarnation.max(self.config.superseded_by) {
+            return;
+        }
+        let blank = self.nodes.replicas.is_empty() && turn.lane.views().is_empty();
+        let (own, superseded_by) = if blank { (heard, 0) } else { (self.config.incarnation, heard) };
+        turn.effects.list.push(Effect::Incarnation { own, superseded_by });
+        self.on_world_is(own, superseded_by);
+        self.tell_other_lanes(&Item::WorldIs { own, superseded_by });
+        match self.superseded() {
+            Some(refusal) => turn.note(NoteLevel::Error, format!("node {from} says: {}", refusal.message)),
+            None => turn.note(NoteLevel::Info, format!("joins incarnation {heard} of world {}", self.config.world)),
+        }
+    }
+
+    /// What lane zero has concluded.
+    pub fn on_world_is(&mut self, own: u64, superseded_by: u64) {
+        (self.config.incarnation, self.config.superseded_by) = (own, superseded_by);
+        self.outbox.note_incarnation(own);
+    }
+}
