@@ -42,6 +42,10 @@ pub struct Kill {
 /// Bugs that the simulator was not seen to notice, and why as far as is known: their own crate hunts them
 /// (core-backends, `shard/tests/mutants.rs`; core-cluster, `tests/mutants.rs`; core-node, `durable/tests.rs`).
 pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
+    (Mutant::HealthIgnoresQuorum, "no check reads what nodes say of their health (core-node)"),
+    (Mutant::OwnReplicaIgnored, "members of the world that are left tell where clusters are, too (core-node)"),
+    (Mutant::StaleRouteIsError, "a load's clusters are not deleted, and what is refused once is asked again (core-node)"),
+    (Mutant::OldIncarnationServes, "no simulated world is restored (core-node)"),
     (
         Mutant::CutOverBeforeEqual,
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",

@@ -124,7 +124,7 @@ fn nothing_is_denied_while_the_world_is_silent() {
 
 /// A member moved while a node kept its old route, and the world is silent: that is a redirect.
 #[test]
-fn stale_route_costs_a_redirect_without_the_world() {
+pub fn stale_route_costs_a_redirect_without_the_world() {
     let (mut world, targets) = two_regions(1);
     let KvTarget::Cluster(name) = targets[0].clone() else { panic!() };
     let members = world.holders(&name);
@@ -149,6 +149,22 @@ fn stale_route_costs_a_redirect_without_the_world() {
     }
     assert_eq!(world.get(3, &targets[0], "a").as_deref(), Some("first"));
     world.put(3, &targets[0], "a", "second").unwrap();
+}
+
+#[test]
+pub fn own_replica_is_a_route_without_asking() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let target = KvTarget::Cluster(world.create(1, "metadata@users", "size=3"));
+    world.put(1, &target, "k", "v").unwrap();
+    world.kill(2);
+    world.start(2);
+    world.ready();
+    world.run(1_000);
+    let resolves = |world: &World| world.nodes[&NodeId(2)].lanes[0].core.as_ref().unwrap().metrics().router.resolves;
+    let before = resolves(&world);
+    assert_eq!(world.get(2, &target, "k").as_deref(), Some("v"));
+    assert_eq!(resolves(&world), before);
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_healthy_world_gives_no_reasons() {
 }
 
 #[test]
-fn world_without_majority_degrades_every_node() {
+pub fn world_without_majority_degrades_every_node() {
     let (mut world, _) = two_regions(1);
     world.kill(1);
     world.kill(2);

@@ -11,7 +11,7 @@ fn refused(world: &mut World, node: u64, target: &KvTarget) -> Option<&'static s
 }
 
 #[test]
-fn nodes_of_an_earlier_life_stop_serving() {
+pub fn nodes_of_an_earlier_life_stop_serving() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 2);
     world.ready();
     let target = KvTarget::Cluster(world.create(1, "metadata@users", "size=3"));

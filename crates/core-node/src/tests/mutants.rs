@@ -8,7 +8,11 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 6] = [
+    let here: [(Mutant, fn()); 10] = [
+        (Mutant::HealthIgnoresQuorum, health::world_without_majority_degrades_every_node),
+        (Mutant::OwnReplicaIgnored, alone::own_replica_is_a_route_without_asking),
+        (Mutant::StaleRouteIsError, alone::stale_route_costs_a_redirect_without_the_world),
+        (Mutant::OldIncarnationServes, incarnation::nodes_of_an_earlier_life_stop_serving),
         (Mutant::NewsOfMembersDropped, decommission::members_that_change_while_they_are_told_are_told_again),
         (Mutant::SessionReadsOlder, sessions::a_session_never_reads_older),
         (Mutant::MembersNotCompared, decommission::members_that_changed_before_all_died_are_told),
