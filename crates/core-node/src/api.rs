@@ -255,6 +255,11 @@ pub enum Event {
         issued_ms: u64,
         expires_ms: u64,
     },
+    /// A peer refused this node's connection, for its world is of a later life.
+    WorldReborn {
+        heard: u64,
+        from: NodeId,
+    },
     /// The host is setting something up, and the node is not ready until it says that it is done: `None`. To lane zero.
     Hold {
         reason: Option<String>,

@@ -281,6 +281,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
         }
         Event::Machine { load, disk } => director.on_machine(load, disk),
         Event::Clock { unix_ms } => director.wall_clock = (unix_ms, turn.now),
+        Event::WorldReborn { heard, from } => director.hear_of_reborn(turn, heard, from),
         Event::Hold { reason } => director.health.hold = reason,
         Event::Certificate { issued_ms, expires_ms } => director.health.certificate = Some((issued_ms, expires_ms)),
         // The lane's own events have been handled by `Core::step`.

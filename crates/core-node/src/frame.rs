@@ -25,7 +25,7 @@ use core_placement::{MapDelta, MapVersion, NodeRecord};
 /// `HIVE` in little-endian.
 pub const FRAME_MAGIC: u32 = 0x4556_4948;
 /// The version of this format, raised too where replicas of two builds would apply an entry differently. A frame of another is refused.
-pub const FRAME_VERSION: u8 = 7;
+pub const FRAME_VERSION: u8 = 8;
 /// A frame is closed when it has grown to this size.
 pub const FRAME_BYTES_SOFT: usize = 1 << 20;
 /// The largest frame there is: one item of the largest command or snapshot chunk, and room around it.

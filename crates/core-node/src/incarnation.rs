@@ -36,11 +36,7 @@ impl Director {
             return false;
         }
         if from.incarnation > own.max(self.config.superseded_by) {
-            if self.is_lane_zero() {
-                self.on_world_reborn(turn, from.incarnation, from.node);
-            } else {
-                self.tell_lane_zero(&Item::WorldReborn { heard: from.incarnation, from: from.node });
-            }
+            self.hear_of_reborn(turn, from.incarnation, from.node);
         } else if from.incarnation < own {
             let why = format!(
                 "its data is of incarnation {} of world {}, which is {own} now (restored or recovered since); stop it, move its data directory away and start it",
@@ -50,6 +46,15 @@ impl Director {
             self.outbox.greet(from.node, from.lane);
         }
         true
+    }
+
+    /// This lane has heard of a later life.
+    pub fn hear_of_reborn(&mut self, turn: &mut Turn<'_>, heard: u64, from: NodeId) {
+        if self.is_lane_zero() {
+            self.on_world_reborn(turn, heard, from);
+        } else {
+            self.tell_lane_zero(&Item::WorldReborn { heard, from });
+        }
     }
 
     /// Lane zero: some lane has heard of a later life.

@@ -337,7 +337,13 @@ fn share(
         tracing::warn!("this system has no clock that counts suspension; leases are off, strong reads ask the members");
     }
     let shared = Shared {
-        own: Own { world: config.world.clone(), node: config.node, boot: BootId(boot), lane_count: data.lanes },
+        own: Own {
+            world: config.world.clone(),
+            incarnation: Arc::new(data.incarnation().into()),
+            node: config.node,
+            boot: BootId(boot),
+            lane_count: data.lanes,
+        },
         http_advertise: known(&config.http_advertise, http),
         peer_advertise: known(&config.peer_advertise, peer),
         http_limits: HttpLimits {

@@ -31,6 +31,7 @@ use link::Link;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,9 +49,11 @@ pub const REDIAL_LAST: Duration = Duration::from_secs(1);
 pub const PEERS_MAX: usize = 16_384;
 
 /// Who this node is, to its peers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Own {
     pub world: String,
+    /// Which life of the world this node's data is of; it may join a later one while it is blank (decision 0036).
+    pub incarnation: Arc<AtomicU64>,
     pub node: NodeId,
     pub boot: BootId,
     pub lane_count: u16,

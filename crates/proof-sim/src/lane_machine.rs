@@ -167,7 +167,8 @@ impl Machine for LaneMachine {
             | Event::Machine { .. }
             | Event::Clock { .. }
             | Event::Certificate { .. }
-            | Event::Hold { .. } => {}
+            | Event::Hold { .. }
+            | Event::WorldReborn { .. } => {}
         }
     }
 

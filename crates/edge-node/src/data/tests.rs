@@ -72,3 +72,34 @@ fn a_strangers_directory_stays_untouched() {
     std::fs::write(cut.join("hive-node.json.new"), "{").unwrap();
     assert!(open(&cut, "dev", 1, 1).unwrap().fresh);
 }
+
+#[test]
+fn incarnation_is_kept_with_the_identity() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let data = open(&path, "dev", 1, 1).unwrap();
+    assert_eq!((data.incarnation(), data.superseded_by()), (0, 0));
+    let disk = data.disk;
+    data.set_incarnation(7, 9).unwrap();
+    assert_eq!((data.incarnation(), data.superseded_by()), (7, 9));
+    drop(data);
+    let data = open(&path, "dev", 1, 1).unwrap();
+    assert_eq!((data.incarnation(), data.superseded_by(), data.disk), (7, 9, disk));
+}
+
+#[test]
+fn origin_tells_its_incarnation() {
+    let origin = Origin {
+        world: "dev".into(),
+        node: NodeId(1),
+        disk: DiskId(2),
+        lane: 0,
+        lanes: 1,
+        format: FORMAT,
+        incarnation: 7,
+    };
+    assert_eq!(Origin::read(&origin.note()), Some(origin.clone()));
+    let first = Origin { incarnation: 0, ..origin };
+    assert!(!first.note().contains("incarnation"), "archives of the first life read as they did");
+    assert_eq!(Origin::read(&first.note()), Some(first));
+}

@@ -16,6 +16,7 @@ use base_types::LaneId;
 use core_node::api::{Effects, Event};
 use std::net::TcpListener;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -176,8 +177,11 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
         report: shared.reports[usize::from(lane.0)].clone(),
         keep_incarnation: {
             let shared = shared.clone();
-            let keep = move |own, later| shared.data.set_incarnation(own, later).map_err(|error| error.to_string());
-            Box::new(keep)
+            Box::new(move |own, later| {
+                shared.data.set_incarnation(own, later).map_err(|error| error.to_string())?;
+                shared.own.incarnation.store(own, Ordering::Relaxed);
+                Ok(())
+            })
         },
         state: LaneState::default(),
     };

@@ -14,6 +14,7 @@ use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -141,7 +142,9 @@ impl Acceptor {
         });
         let answer = match &verdict {
             Ok(()) => Message::Welcome { node: self.own.node, boot: self.own.boot, lane_count: self.own.lane_count },
-            Err(reason) => Message::Refused { reason: reason.clone() },
+            Err(reason) => {
+                Message::Refused { reason: reason.clone(), incarnation: self.own.incarnation.load(Ordering::Relaxed) }
+            }
         };
         stream.write_all(&encode(&answer)).await.map_err(|error| error.to_string())?;
         stream.flush().await.map_err(|error| error.to_string())?;
@@ -153,6 +156,13 @@ impl Acceptor {
         if hello.world != own.world {
             let world: String = hello.world.chars().take(64).collect();
             return Err(format!("world {world:?} is not {:?}", own.world));
+        }
+        let incarnation = own.incarnation.load(Ordering::Relaxed);
+        if hello.incarnation < incarnation {
+            return Err(format!(
+                "the data of node {} is of incarnation {} of world {:?}, which is {incarnation} now (restored or recovered since); stop it, move its data directory away and start it",
+                hello.node, hello.incarnation, own.world
+            ));
         }
         if hello.to != own.node {
             return Err(format!("this is node {}, not {}", own.node, hello.to));

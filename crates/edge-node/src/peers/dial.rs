@@ -7,9 +7,11 @@ use super::wire::{encode, frame_header, take, Hello, Message, HELLO_BYTES_MAX};
 use super::{PeerSet, CONNECT_TIMEOUT, PING_EVERY, REDIAL_FIRST, REDIAL_LAST, SILENCE_MAX};
 use base_types::{LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
+use core_node::api::Event;
 use std::cell::Cell;
 use std::io::IoSlice;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -81,6 +83,7 @@ async fn greet(set: &PeerSet, node: NodeId, stream: &mut TlsStream<TcpStream>) -
     let own = &set.own;
     let hello = Hello {
         world: own.world.clone(),
+        incarnation: own.incarnation.load(Ordering::Relaxed),
         node: own.node,
         boot: own.boot,
         lane: set.lane,
@@ -94,7 +97,12 @@ async fn greet(set: &PeerSet, node: NodeId, stream: &mut TlsStream<TcpStream>) -
         match take(&mut buffer, HELLO_BYTES_MAX).map_err(|error| error.to_string())? {
             Some(Message::Welcome { node: other, .. }) if other == node => return Ok(()),
             Some(Message::Welcome { node: other, .. }) => return Err(format!("node {other} answered")),
-            Some(Message::Refused { reason }) => return Err(format!("refused: {reason}")),
+            Some(Message::Refused { reason, incarnation }) => {
+                if incarnation > own.incarnation.load(Ordering::Relaxed) {
+                    set.door.push(Event::WorldReborn { heard: incarnation, from: node });
+                }
+                return Err(format!("refused: {reason}"));
+            }
             Some(_) => return Err("it did not answer the hello".into()),
             None => {}
         }

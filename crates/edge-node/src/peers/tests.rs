@@ -36,6 +36,7 @@ fn card(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams
 
 fn hello(world: &str, node: u64, to: u64) -> Vec<u8> {
     let hello = Hello {
+        incarnation: 0,
         world: world.into(),
         node: NodeId(node),
         boot: BootId(7),

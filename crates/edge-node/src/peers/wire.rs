@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! message   length u32 LE (of what follows) │ kind u8 │ …
-//!   1 hello     magic "HIVEPEER" │ version u16 │ world string │ node u64 │ boot u64 │ lane u16 │ lanes u16 │ to u64
+//!   1 hello     magic "HIVEPEER" │ version u16 │ world string │ incarnation u64 │ node u64 │ boot u64 │ lane u16 │ lanes u16 │ to u64
 //!   2 welcome   version u16 │ node u64 │ boot u64 │ lanes u16
-//!   3 refused   reason string
+//!   3 refused   reason string │ incarnation u64
 //!   4 frame     lane u16 │ bytes
 //!   5 ping      –
 //!   6 pong      –
@@ -18,7 +18,7 @@ use base_types::{BootId, LaneId, NodeId};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The version this build speaks.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The longest frame of the core, with room for the header.
 pub const MESSAGE_BYTES_MAX: usize = core_node::frame::FRAME_BYTES_MAX + 16;
 /// The longest message before the hello has been answered.
@@ -39,6 +39,8 @@ pub const FRAME_HEADER_BYTES: usize = 7;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub world: String,
+    /// Which life of the world its data is of.
+    pub incarnation: u64,
     pub node: NodeId,
     pub boot: BootId,
     pub lane: LaneId,
@@ -50,9 +52,20 @@ pub struct Hello {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     Hello(Hello),
-    Welcome { node: NodeId, boot: BootId, lane_count: u16 },
-    Refused { reason: String },
-    Frame { lane: LaneId, frame: Bytes },
+    Welcome {
+        node: NodeId,
+        boot: BootId,
+        lane_count: u16,
+    },
+    /// `incarnation`: the world's life as this node knows it.
+    Refused {
+        reason: String,
+        incarnation: u64,
+    },
+    Frame {
+        lane: LaneId,
+        frame: Bytes,
+    },
     Ping,
     Pong,
 }
@@ -69,14 +82,14 @@ pub fn encode(message: &Message) -> Vec<u8> {
     let mut out = Writer::new();
     match message {
         Message::Hello(hello) => {
-            out.u8(KIND_HELLO).raw(MAGIC).u16(VERSION).string(&hello.world);
+            out.u8(KIND_HELLO).raw(MAGIC).u16(VERSION).string(&hello.world).u64(hello.incarnation);
             out.u64(hello.node.0).u64(hello.boot.0).u16(hello.lane.0).u16(hello.lane_count).u64(hello.to.0);
         }
         Message::Welcome { node, boot, lane_count } => {
             out.u8(KIND_WELCOME).u16(VERSION).u64(node.0).u64(boot.0).u16(*lane_count);
         }
-        Message::Refused { reason } => {
-            out.u8(KIND_REFUSED).string(reason);
+        Message::Refused { reason, incarnation } => {
+            out.u8(KIND_REFUSED).string(reason).u64(*incarnation);
         }
         Message::Frame { lane, frame } => {
             out.u8(KIND_FRAME).u16(lane.0).raw(frame);
@@ -125,7 +138,7 @@ fn decode(body: &[u8]) -> Result<Message, DecodeError> {
                 lane_count: input.u16("lane count")?,
             }
         }
-        KIND_REFUSED => Message::Refused { reason: input.string("reason")? },
+        KIND_REFUSED => Message::Refused { reason: input.string("reason")?, incarnation: input.u64("incarnation")? },
         KIND_PING => Message::Ping,
         KIND_PONG => Message::Pong,
         _ => return Err(DecodeError::Unknown("message kind")),
@@ -151,6 +164,7 @@ fn decode_hello(input: &mut Reader) -> Result<Hello, DecodeError> {
     version(input)?;
     Ok(Hello {
         world: input.string("world")?,
+        incarnation: input.u64("incarnation")?,
         node: NodeId(input.u64("node")?),
         boot: BootId(input.u64("boot")?),
         lane: LaneId(input.u16("lane")?),
@@ -167,6 +181,7 @@ mod tests {
     fn what_is_sent_is_read_in_any_pieces() {
         let hello = Hello {
             world: "dev".into(),
+            incarnation: 7,
             node: NodeId(1),
             boot: BootId(9),
             lane: LaneId(2),
@@ -176,7 +191,7 @@ mod tests {
         let messages = [
             Message::Hello(hello),
             Message::Welcome { node: NodeId(3), boot: BootId(8), lane_count: 1 },
-            Message::Refused { reason: "no".into() },
+            Message::Refused { reason: "no".into(), incarnation: 8 },
             Message::Frame { lane: LaneId(513), frame: Bytes::from_static(b"abc") },
             Message::Ping,
             Message::Pong,

@@ -20,6 +20,7 @@ pub(super) fn event_name(event: &Event) -> &'static str {
         Event::Clock { .. } => "clock",
         Event::Certificate { .. } => "certificate",
         Event::Hold { .. } => "hold",
+        Event::WorldReborn { .. } => "world_reborn",
         Event::DiskFull { .. } => "disk_full",
     }
 }
