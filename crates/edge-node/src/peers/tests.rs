@@ -88,7 +88,7 @@ fn answer(stream: &mut Tls, hello: &[u8]) -> Option<Message> {
 fn refusal(stream: &mut Tls, hello: &[u8]) -> String {
     match answer(stream, hello) {
         None => "hung up".into(),
-        Some(Message::Refused { reason }) => reason,
+        Some(Message::Refused { reason, .. }) => reason,
         Some(other) => panic!("let in: {other:?}"),
     }
 }
@@ -96,6 +96,25 @@ fn refusal(stream: &mut Tls, hello: &[u8]) -> String {
 /// Nothing of what came before may have reached the core.
 fn nothing_came(events: &Receiver<String>) {
     assert!(events.try_iter().all(|event| !event.starts_with("frame") && !event.starts_with("up")));
+}
+
+#[test]
+fn earlier_incarnation_is_refused_with_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path(), 1);
+    let data = crate::data::DataDirectory::open(&config.data, &config.world, config.node, config.lanes).unwrap();
+    data.set_incarnation(5, 0).unwrap();
+    drop(data);
+    let (node, _, _events) = start(config);
+    let ca = home.path().join("ca");
+    let peer = card(&ca, "node-2.dev.hive", |_| {});
+    match answer(&mut connect(&node, &ca, Some(&peer)), &hello("dev", 2, 1)) {
+        Some(Message::Refused { reason, incarnation: 5 }) => {
+            assert!(reason.contains("incarnation 0") && reason.contains("which is 5 now"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    node.stop().unwrap();
 }
 
 #[test]
