@@ -370,7 +370,7 @@ pub enum Notice {
         engine_since: ReplicaId,
     },
     /// The replica is gone from this node (removed, or the cluster deleted).
-    Gone { cluster: ClusterId, name: ClusterName },
+    Gone { cluster: ClusterId, name: ClusterName, replica: ReplicaId },
     /// This replica lost what it promised (rot that no peer could mend): it waits to be replaced.
     Damaged { cluster: ClusterId, name: ClusterName, message: String },
     /// This replica serves nothing: it cannot apply an entry, or its group is not to be trusted.

@@ -183,7 +183,11 @@ impl Lane {
         log.forget(cluster);
         drop(log);
         self.shared.drop_space_later(&replica.spec.engine, replica.space);
-        self.shared.output.notices.push(Notice::Gone { cluster, name: replica.spec.name });
+        self.shared.output.notices.push(Notice::Gone {
+            cluster,
+            name: replica.spec.name,
+            replica: replica.spec.replica,
+        });
     }
 
     /// Replicas that are so, each with its space.

@@ -27,7 +27,7 @@ use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, 
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, Command};
 use core_cluster::api::{AdminCommand, LocalKind, Member, Notice, ReplicaSpec, ReplicaView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The least time between two orders (or questions) about one member of one cluster.
@@ -82,6 +82,8 @@ pub struct Recruits {
     /// Voters that say they hold nothing.
     forgot: BTreeMap<(ClusterId, NodeId), Forgot>,
     gone: BTreeMap<ClusterId, ReplicaId>,
+    /// The same, the longest gone first.
+    gone_order: VecDeque<ClusterId>,
     /// The members as last noticed, of every cluster here.
     seen: BTreeMap<ClusterId, Arc<[Member]>>,
     /// Clusters whose members changed since `reference` was surely told.
@@ -143,13 +145,20 @@ impl Recruits {
         self.seen.iter()
     }
 
-    /// Remembers a removed replica, so that an order that was long under way does not bring it back.
+    /// Remembers a removed replica, so that an order that was long under way does not bring it back. An order that outlives so
+    /// many that went after it came over another connection: nothing sends it any more.
     pub fn note_gone(&mut self, cluster: ClusterId, replica: ReplicaId) {
-        if self.gone.len() >= GONE_MAX {
-            self.gone.pop_first();
+        if let Some(known) = self.gone.get_mut(&cluster) {
+            *known = replica.max(*known);
+            return;
         }
-        let known = self.gone.entry(cluster).or_insert(replica);
-        *known = (*known).max(replica);
+        if self.gone_order.len() >= GONE_MAX {
+            if let Some(oldest) = self.gone_order.pop_front() {
+                self.gone.remove(&oldest);
+            }
+        }
+        self.gone_order.push_back(cluster);
+        self.gone.insert(cluster, replica);
     }
 }
 
@@ -167,7 +176,8 @@ impl Director {
                 self.on_members_noticed(turn, cluster, leader, &members);
                 self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader });
             }
-            Notice::Gone { cluster, name } => {
+            Notice::Gone { cluster, name, replica } => {
+                self.recruits.note_gone(cluster, replica);
                 self.recruits.seen.remove(&cluster);
                 self.moves.note_engine(cluster, &[], ReplicaId(0));
                 self.recruits.damaged.remove(&cluster);
@@ -645,4 +655,24 @@ pub fn told_members(members: &[Member]) -> Vec<ClusterMember> {
         learner: member.learner,
     };
     members.iter().map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_gone_is_forgotten_first() {
+        let mut recruits = Recruits::default();
+        // Clusters of high ids first: their ids say nothing of when they went.
+        for number in (1..=GONE_MAX as u64).rev() {
+            recruits.note_gone(ClusterId(number), ReplicaId(7));
+        }
+        recruits.note_gone(ClusterId(GONE_MAX as u64 + 1), ReplicaId(3));
+        assert!(!recruits.is_gone(ClusterId(GONE_MAX as u64), ReplicaId(7)), "the first that went");
+        assert!(recruits.is_gone(ClusterId(1), ReplicaId(7)) && !recruits.is_gone(ClusterId(1), ReplicaId(8)));
+        recruits.note_gone(ClusterId(1), ReplicaId(5));
+        assert!(recruits.is_gone(ClusterId(1), ReplicaId(7)), "a late word takes nothing back");
+        assert!(recruits.gone.len() == GONE_MAX && recruits.gone_order.len() == GONE_MAX);
+    }
 }

@@ -46,6 +46,9 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::OwnReplicaIgnored, "members of the world that are left tell where clusters are, too (core-node)"),
     (Mutant::StaleRouteIsError, "a load's clusters are not deleted, and what is refused once is asked again (core-node)"),
     (Mutant::OldIncarnationServes, "no simulated world is restored (core-node)"),
+    (Mutant::BlankReplicaVotes, "nothing orders a voter's replica made blank any more (core-cluster)"),
+    (Mutant::VoterMadeBlank, "a voter that holds nothing on its disk does not come up: its log is refused before (core-node)"),
+    (Mutant::LastRotIsTorn, "rot does not hit the last write of a disk, which a recycled segment could not tell from a tear (core-log)"),
     (
         Mutant::CutOverBeforeEqual,
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
@@ -99,6 +102,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
     (Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml")),
+    (Mutant::LostLogIsBlank, include_str!("../scenarios/log-lost-under-a-kept-disk-id.toml")),
     (Mutant::FloorOneTooHigh, include_str!("../scenarios/every-record-of-a-replica-rots.toml")),
     (Mutant::StalledLeaderStays, include_str!("../scenarios/stalled-disk-moves-the-lead.toml")),
     (Mutant::StallCountsPauses, include_str!("../scenarios/stopped-with-a-write-under-way.toml")),

@@ -368,7 +368,7 @@ fn a_request_asked_again_is_remembered_anew() {
 
 /// Whoever ordered it so: it does not know what the voter of its id has promised.
 #[test]
-fn a_blank_replica_of_a_voters_id_elects_nobody() {
+pub fn a_blank_replica_of_a_voters_id_elects_nobody() {
     let mut world = World::new(3, 3, 1 << 20);
     world.put("k", "v");
     (1..=3).for_each(|node| world.kill(node));

@@ -9,9 +9,9 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    use super::{contradiction, members, quarantine, request_ids};
+    use super::{basics, contradiction, members, quarantine, request_ids};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 10] = [
+    let here: [(Mutant, fn()); 11] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
@@ -22,6 +22,7 @@ fn every_planted_bug_is_noticed() {
         (Mutant::ExpiredIdApplied, request_ids::an_issued_id_is_applied_once_or_refused),
         (Mutant::QuorumGuardAssumes, members::a_removal_beside_a_silent_death_is_refused),
         (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
+        (Mutant::BlankReplicaVotes, basics::a_blank_replica_of_a_voters_id_elects_nobody),
     ];
     for (mutant, test) in here {
         assert!(catch_unwind(test).is_ok(), "the test for {mutant:?} passes without a bug");

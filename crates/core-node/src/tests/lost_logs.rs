@@ -126,7 +126,7 @@ fn lost_logs_on_all_but_one_node_elect_nobody() {
 
 /// The acknowledged write was known to nodes 1 and 2; node 2 forgot, node 3 had missed it.
 #[test]
-fn a_voter_without_its_log_cannot_undo_an_acknowledged_write() {
+pub fn a_voter_without_its_log_cannot_undo_an_acknowledged_write() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
     world.ready();
     world.run(3_000);
@@ -156,7 +156,7 @@ fn a_voter_without_its_log_cannot_undo_an_acknowledged_write() {
 
 /// A host without a mark: what its leader hears must not make it the voter that it was.
 #[test]
-fn a_voter_that_holds_nothing_is_replaced_under_a_new_id() {
+pub fn a_voter_that_holds_nothing_is_replaced_under_a_new_id() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);
     world.ready();
     let name = world.create(1, "metadata@kept", "size=4");
