@@ -462,7 +462,7 @@ impl Director {
             (Reply::Resolved { .. }, _) => Err(Refusal::new(
                 ErrorKind::NotFound,
                 "UnknownCluster",
-                "the cluster does not exist; ListClusters tells those that do",
+                "the cluster does not exist; `hive ctl clusters` (ListClusters) lists those that do",
             )
             .into()),
             _ => Err(failures::internal("reference answered another question")),

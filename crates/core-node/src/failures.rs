@@ -21,7 +21,7 @@ pub fn unknown(name: &ClusterName, last: &str) -> Failure {
 
 /// No such cluster.
 pub fn unknown_cluster(name: &ClusterName) -> Failure {
-    let message = format!("cluster {name} does not exist; ListClusters tells those that do");
+    let message = format!("cluster {name} does not exist; `hive ctl clusters` (ListClusters) lists those that do");
     Refusal::new(ErrorKind::NotFound, "UnknownCluster", message).into()
 }
 
@@ -49,7 +49,7 @@ pub fn unknown_node(node: NodeId) -> Failure {
     Refusal::new(
         ErrorKind::NotFound,
         "UnknownNode",
-        format!("node {node} is not in the node map; ListNodes tells those that are"),
+        format!("node {node} is not in the node map; `hive ctl nodes` (ListNodes) lists those that are"),
     )
     .into()
 }

@@ -38,6 +38,8 @@ pub struct PlacementRefusal {
     pub down: u32,
     /// See `down`.
     pub excluded: u32,
+    /// They are members already.
+    pub members: u32,
     /// See `down`.
     pub draining: u32,
     /// See `down`.
@@ -56,7 +58,7 @@ impl fmt::Display for PlacementRefusal {
         if self.wanted == 0 {
             return f.write_str("rule's repartition is full in every region without the lost member; remove that member instead of replacing it");
         }
-        let passed_over = self.down + self.excluded + self.draining + self.without_engine;
+        let passed_over = self.down + self.excluded + self.members + self.draining + self.without_engine;
         if self.found == 0 && passed_over == 0 && self.size_is_free {
             return write!(
                 f,
@@ -77,7 +79,8 @@ impl fmt::Display for PlacementRefusal {
         }
         let passed = [
             (self.down, "down"),
-            (self.excluded, "excluded"),
+            (self.excluded, "excluded by the rule"),
+            (self.members, "members already"),
             (self.draining, "being decommissioned"),
             (self.without_engine, "without the engine"),
         ];
@@ -127,7 +130,8 @@ pub fn elect_spread<'a>(
     let nodes: Vec<&NodeRecord> = nodes.into_iter().collect();
     let mut elected = Vec::with_capacity(rule.size);
     for (place, wanted) in quotas(rule) {
-        let field = Field { rule, nodes: &nodes, also_exclude, place, taken: &BTreeSet::new(), spread };
+        let field =
+            Field { rule, nodes: &nodes, also_exclude, replaces: false, place, taken: &BTreeSet::new(), spread };
         elected.extend(field.take(wanted)?);
     }
     let mut order: Vec<(Rank, NodeId)> = Vec::with_capacity(elected.len());
@@ -161,7 +165,7 @@ pub fn elect_replacement<'a>(
         if there >= wanted && place.is_some() {
             continue;
         }
-        let field = Field { rule, nodes: &nodes, also_exclude: &exclude, place, taken: &taken, spread };
+        let field = Field { rule, nodes: &nodes, also_exclude: &exclude, replaces: true, place, taken: &taken, spread };
         match field.take(1) {
             Ok(found) => candidates.extend(found.iter().map(|record| (rank(record, spread), record.node))),
             Err(error) => refusal = Some(error),
@@ -184,6 +188,7 @@ fn full_repartition(rule: &Rule) -> PlacementRefusal {
         names: Vec::new(),
         down: 0,
         excluded: 0,
+        members: 0,
         draining: 0,
         without_engine: 0,
         engine: rule.engine.clone(),
@@ -271,6 +276,8 @@ struct Field<'f, 'a> {
     rule: &'f Rule,
     nodes: &'f [&'a NodeRecord],
     also_exclude: &'f [NodeId],
+    /// They are the members of the cluster that one is looked for.
+    replaces: bool,
     /// A region of the repartition; `None`: the rule's whole location.
     place: Option<&'f str>,
     /// Domain instances that already hold a member.
@@ -335,7 +342,9 @@ impl<'a> Field<'_, 'a> {
             ..full_repartition(self.rule)
         };
         for record in self.here() {
-            if self.is_excluded(record) {
+            if self.replaces && self.also_exclude.contains(&record.node) {
+                refusal.members += 1;
+            } else if self.is_excluded(record) {
                 refusal.excluded += 1;
             } else if !record.up {
                 refusal.down += 1;

@@ -89,7 +89,7 @@ pub struct NodeArguments {
     /// The node's configuration
     #[arg(long)]
     pub config: PathBuf,
-    /// Only check the configuration
+    /// Only check what could refuse the start: configuration, data directory, certificates, ports
     #[arg(long)]
     pub check: bool,
 }
@@ -374,6 +374,16 @@ pub enum CtlCommand {
     /// One cluster
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// The world's own cluster: which nodes are its members
+    #[command(subcommand)]
+    World(LevelZeroCommand),
+    /// A region's own cluster: which nodes are its members
+    Region {
+        /// The region
+        region: String,
+        #[command(subcommand)]
+        command: LevelZeroCommand,
+    },
     /// Check every pair of a cluster's replicas and compare them; exit code 1 where they are not whole and the same
     Verify {
         /// The cluster
@@ -570,6 +580,43 @@ pub enum ClusterCommand {
 }
 
 #[derive(Subcommand, Debug)]
+pub enum LevelZeroCommand {
+    /// Members: list, add, remove, replace; one change at a time
+    #[command(subcommand)]
+    Members(LevelZeroMembersCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum LevelZeroMembersCommand {
+    /// List the members
+    List {
+        #[command(flatten)]
+        world: World,
+    },
+    /// Add a node: learner, snapshot, voter
+    Add {
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Remove a member; a majority of the others must be up
+    Remove {
+        node: u64,
+        #[command(flatten)]
+        world: World,
+    },
+    /// Put another node in a member's place
+    Replace {
+        /// The member that goes
+        from: u64,
+        /// The node that takes its place
+        to: u64,
+        #[command(flatten)]
+        world: World,
+    },
+}
+
+#[derive(Subcommand, Debug)]
 pub enum MembersCommand {
     /// List the members
     List {
@@ -646,6 +693,9 @@ pub enum KeyspaceCommand {
     /// Delete a keyspace and its data
     Delete {
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         world: World,
     },

@@ -22,14 +22,20 @@ pub fn run(command: CaCommand) -> Result<(), Failure> {
         }
         CaCommand::Issue { dir, node, addresses, days, json } => {
             check_addresses(&addresses)?;
+            let replaced = dir.join(format!("node-{node}.pem")).exists();
             let issued = ca::issue(&dir, NodeId(node), &addresses, days).map_err(refused)?;
             let text = format!(
-                "node {node}: certificate {}, key {}, authority {}; valid {days} days",
+                "node {node}: certificate {}, key {}, authority {}; valid {days} days{}",
                 issued.certificate.display(),
                 issued.key.display(),
-                issued.authority.display()
+                issued.authority.display(),
+                if replaced {
+                    "; it replaces the files of an earlier one, which stays valid where it was copied to"
+                } else {
+                    ""
+                }
             );
-            let value = json!({"ok": true, "node": node, "certificate": issued.certificate, "key": issued.key, "authority": issued.authority});
+            let value = json!({"ok": true, "node": node, "certificate": issued.certificate, "key": issued.key, "authority": issued.authority, "replaced": replaced});
             say(json, value, &text);
         }
         CaCommand::Show { dir, json } => show(&dir, json)?,

@@ -4,7 +4,10 @@ mod integrity;
 mod s3;
 mod show;
 
-use crate::arguments::{ClusterCommand, CtlCommand, EngineMove, KeyspaceCommand, Levels, MembersCommand, World};
+use crate::arguments::{
+    ClusterCommand, CtlCommand, EngineMove, KeyspaceCommand, LevelZeroCommand, LevelZeroMembersCommand, Levels,
+    MembersCommand, World,
+};
 use crate::failure::Failure;
 use crate::output::{ask, client, failed, items};
 use hive_client::{Client, ClientError};
@@ -35,6 +38,8 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         }
         CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
         CtlCommand::Cluster(command) => cluster(command).await,
+        CtlCommand::World(command) => level_zero("allocator/reference@world".into(), command).await,
+        CtlCommand::Region { region, command } => level_zero(format!("reference@region-{region}"), command).await,
         CtlCommand::Verify { name, world } => integrity::verify(&name, &world).await,
         CtlCommand::Integrity { world } => integrity::show(&world).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,
@@ -167,6 +172,29 @@ async fn cluster(command: ClusterCommand) -> Result<(), Failure> {
     }
 }
 
+/// The members of the world's or a region's cluster.
+async fn level_zero(name: String, command: LevelZeroCommand) -> Result<(), Failure> {
+    let LevelZeroCommand::Members(command) = command;
+    let done = |text: String| move |_: &Value| println!("{text}");
+    match command {
+        LevelZeroMembersCommand::List { world } => {
+            once(&world, json!({"action": "DescribeCluster", "name": name}), show::cluster).await
+        }
+        LevelZeroMembersCommand::Add { node, world } => {
+            let text = format!("node {node} is a member of {name}");
+            once(&world, json!({"action": "AddMember", "name": name, "node": node}), done(text)).await
+        }
+        LevelZeroMembersCommand::Remove { node, world } => {
+            let text = format!("node {node} is no longer a member of {name}");
+            once(&world, json!({"action": "RemoveMember", "name": name, "node": node}), done(text)).await
+        }
+        LevelZeroMembersCommand::Replace { from, to, world } => {
+            let text = format!("node {to} is a member of {name}, in the place of node {from}");
+            once(&world, json!({"action": "MoveMember", "name": name, "from": from, "to": to}), done(text)).await
+        }
+    }
+}
+
 /// Creates a cluster; for people it is then shown as its leader sees it, once it has one.
 async fn create_cluster(name: &str, rule: &str, world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
@@ -210,7 +238,8 @@ async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
             .await
         }
         KeyspaceCommand::List { world } => once(&world, json!({"action": "ListKeyspaces"}), show::keyspaces).await,
-        KeyspaceCommand::Delete { name, world } => {
+        KeyspaceCommand::Delete { name, yes, world } => {
+            confirm(yes, "keyspace", &name)?;
             once(&world, json!({"action": "DeleteKeyspace", "keyspace": name}), |_| {
                 println!("keyspace {name} is deleted")
             })
@@ -218,6 +247,25 @@ async fn keyspace(command: KeyspaceCommand) -> Result<(), Failure> {
         }
         KeyspaceCommand::SetEngine(to) => set_engine(to, true).await,
         KeyspaceCommand::Reshard { name, clusters, wait, world } => reshard(&name, clusters, wait, &world).await,
+    }
+}
+
+/// What cannot be undone is asked for once more: by its name at a terminal, by --yes elsewhere.
+fn confirm(yes: bool, kind: &str, name: &str) -> Result<(), Failure> {
+    use std::io::{BufRead, IsTerminal};
+    if yes {
+        return Ok(());
+    }
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(Failure::usage(format!("{kind} {name} and all that is in it would be deleted; say so with --yes")));
+    }
+    eprint!("{kind} {name} and all that is in it will be deleted; type its name to go on: ");
+    let mut typed = String::new();
+    let read = stdin.lock().read_line(&mut typed);
+    match read.is_ok() && typed.trim() == name {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{kind} {name} is left as it is"))),
     }
 }
 

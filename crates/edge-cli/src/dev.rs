@@ -3,7 +3,8 @@
 //!   lay out (labels, ports, node.toml) ─▶ certificates ─▶ spawn ─▶ wait for /ready ─▶ keyspace `default`
 //!     ─▶ S3 account and key ─▶ ready file ─▶ watch: a node that dies is told and, after 5 s, started again ─▶ stop all
 //!
-//! Always: no node outlives this process, even if it is killed; data is kept unless `--fresh`.
+//! Always: no node outlives this process, even if it is killed; data is kept unless `--fresh`; nothing is written or deleted
+//! while another process has the data.
 //! Not here: anything a node of a real world has not (certificates, configuration and doors are the same).
 
 mod layout;
@@ -33,6 +34,11 @@ const KEYSPACE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Runs a world until it is told to stop.
 pub fn run(arguments: DevArguments) -> Result<(), Failure> {
     let mut plan = Plan::new(&arguments)?;
+    if arguments.fresh {
+        layout::check_ours(&plan.data)?;
+    }
+    // Before anything is written or deleted: another `hive dev` may be at work on it.
+    let _lock = layout::lock(&plan.data)?;
     if arguments.fresh {
         layout::clear(&plan.data)?;
     }

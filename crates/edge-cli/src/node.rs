@@ -8,7 +8,9 @@ use edge_node::config::Config;
 pub fn run(arguments: &NodeArguments) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(|error| Failure::usage(error.to_string()))?;
     if arguments.check {
+        let warnings = edge_node::check(&config).map_err(|error| Failure::usage(error.to_string()))?;
         println!("{} is in order", arguments.config.display());
+        warnings.iter().for_each(|warning| println!("! {warning}"));
         return Ok(());
     }
     edge_node::logging::init();

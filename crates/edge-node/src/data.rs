@@ -3,6 +3,7 @@
 //! ```text
 //! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2,"logs":[17,12],"incarnation":0,"superseded_by":0}
 //! <data>/hive-node.lock      held (flock) by the process that has it open
+//! <data>/hive-members.json   who the members of the world's and the region's cluster are (remembered.rs)
 //! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
 //! <data>/lane-<n>/log/reserve        a prewritten segment for the day the disk is full
 //! <data>/lane-<n>/<engine>/
@@ -22,7 +23,7 @@ pub(crate) use logs::write_out;
 use crate::chance;
 use base_types::{DiskId, LaneId, NodeId};
 use core_node::api::log_identity;
-pub use edge_disk::files::make_directory;
+pub use edge_disk::files::{lock as lock_file, make_directory};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
@@ -33,6 +34,8 @@ use std::sync::Mutex;
 /// backends included, which carry no number of their own. Before 2, shards of buckets had other records and puts
 /// other replies (docs/formats/s3-rows.md).
 pub const FORMAT: u32 = 2;
+/// What the process that has the directory open holds.
+const LOCK: &str = "hive-node.lock";
 /// A longer marker is none.
 const MARKER_BYTES_MAX: u64 = 64 << 10;
 
@@ -107,18 +110,7 @@ impl DataDirectory {
         let io = |error: std::io::Error| DataError::Io { path: path.display().to_string(), reason: error.to_string() };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io)?;
         // Looked at before the lock file is made, so that a refused directory stays untouched.
-        let marker = read_marker(path)?;
-        match &marker {
-            Some(marker) => {
-                accept(path, marker, world, node)?;
-                logs::check_lanes(path, marker.lanes)?;
-                match marker.is_being_made() {
-                    true => logs::check_unused(path, marker.lanes)?,
-                    false => logs::check_begun(path, marker.lanes)?,
-                }
-            }
-            None => check_empty(path)?,
-        }
+        let marker = inspect(path, world, node)?;
         let lock = lock(path)?;
         if marker.is_none() && read_marker(path)?.is_some() {
             // Whoever held the lock meanwhile has made it.
@@ -197,6 +189,40 @@ impl DataDirectory {
     pub fn lane(&self, lane: u16) -> PathBuf {
         self.path.join(format!("lane-{lane}"))
     }
+}
+
+/// Whether the directory would be refused, touching nothing; and whether another process has it now. One that is not there yet is
+/// fine.
+pub fn check(path: &Path, world: &str, node: NodeId) -> Result<bool, DataError> {
+    if !path.exists() {
+        return Ok(false);
+    }
+    inspect(path, world, node)?;
+    if !path.join(LOCK).exists() {
+        return Ok(false);
+    }
+    match lock(path) {
+        Ok(_) => Ok(false),
+        Err(DataError::InUse { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The marker of a directory that this node may open; `None` for an empty one.
+fn inspect(path: &Path, world: &str, node: NodeId) -> Result<Option<Marker>, DataError> {
+    let marker = read_marker(path)?;
+    match &marker {
+        Some(marker) => {
+            accept(path, marker, world, node)?;
+            logs::check_lanes(path, marker.lanes)?;
+            match marker.is_being_made() {
+                true => logs::check_unused(path, marker.lanes)?,
+                false => logs::check_begun(path, marker.lanes)?,
+            }
+        }
+        None => check_empty(path)?,
+    }
+    Ok(marker)
 }
 
 /// Where a lane's data was made: what `hive restore` needs of a directory that is lost.
@@ -311,7 +337,7 @@ fn check_empty(path: &Path) -> Result<(), DataError> {
         if name.to_str().is_some_and(|name| name.starts_with("lane-")) {
             return Err(DataError::IdentityGone { path: shown() });
         }
-        if !["hive-node.lock", "hive-node.json.new", "lost+found"].iter().any(|ours| name == *ours) {
+        if ![LOCK, "hive-node.json.new", "lost+found"].iter().any(|ours| name == *ours) {
             return Err(DataError::Foreign { path: shown() });
         }
     }
@@ -320,7 +346,7 @@ fn check_empty(path: &Path) -> Result<(), DataError> {
 
 fn lock(path: &Path) -> Result<File, DataError> {
     let name = path.display().to_string();
-    match edge_disk::files::lock(&path.join("hive-node.lock")) {
+    match edge_disk::files::lock(&path.join(LOCK)) {
         Ok(Some(file)) => Ok(file),
         Ok(None) => Err(DataError::InUse { path: name }),
         Err(error) => Err(DataError::Io { path: name, reason: format!("hive-node.lock: {error}") }),

@@ -47,4 +47,4 @@ mod tls;
 pub use config::{Config, ConfigError, NodeFile};
 pub use core_machine::CoreFactory;
 pub use node::run::{run, run_with, signals};
-pub use node::{NodeHandle, StartError, DRAIN_MAX};
+pub use node::{check, NodeHandle, StartError, DRAIN_MAX};

@@ -122,6 +122,34 @@ pub struct NodeHandle {
     _shared: Arc<Shared>,
 }
 
+/// Looks at everything that may refuse a start, as a start does, and leaves all as it is; what it would warn of. Not looked at:
+/// what lanes and engines hold, and a gateway's object store. A node that runs on this very directory has its ports, rightly.
+pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
+    let mut warnings = Vec::new();
+    let runs = crate::data::check(&config.data, &config.world, config.node)?;
+    Identities::load(&config.certificates, &config.world, config.node)?;
+    if runs {
+        warnings.push(format!(
+            "data directory {} is in use: the node runs; its ports were not tried",
+            config.data.display()
+        ));
+    } else {
+        listen("http", config.http_listen, 1)?;
+        listen("peer", config.peer_listen, 1)?;
+        if let Some(s3) = &config.s3 {
+            listen("s3", s3.listen, 1)?;
+        }
+    }
+    for (section, members) in [("world", &config.world_members), ("region", &config.region_members)] {
+        if members.len() == 2 {
+            warnings.push(format!(
+                "[{section}] lists two members: a cluster of two stops when either is down, and cannot mend a lost disk; list 1, 3 or 5"
+            ));
+        }
+    }
+    Ok(warnings)
+}
+
 impl NodeHandle {
     /// Starts a node; returns when it serves.
     pub fn start(config: Config, factory: Box<dyn MachineFactory>) -> Result<NodeHandle, StartError> {

@@ -42,7 +42,7 @@ pub enum ClientError {
         answer: Box<Value>,
     },
     /// No endpoint took the request before the deadline; nothing happened.
-    #[error("no endpoint answered within {waited_ms} ms ({last}); is the world running? try `hive ctl status`")]
+    #[error("no endpoint answered within {waited_ms} ms ({last}); is the world running? check that a node listens there, or name others with --endpoint")]
     Unavailable {
         /// How long it was tried.
         waited_ms: u64,

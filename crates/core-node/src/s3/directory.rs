@@ -135,7 +135,10 @@ pub(crate) fn check_account(account: &str) -> Result<(), Refusal> {
 
 /// There is no such account.
 pub(crate) fn no_such_account(account: &str) -> Refusal {
-    let message = format!("account '{}' does not exist; CreateAccount makes it", account.escape_debug());
+    let message = format!(
+        "account '{}' does not exist; `hive ctl s3 account create` (CreateAccount) makes it",
+        account.escape_debug()
+    );
     S3ErrorCode::NoSuchAccount.because(message)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <data>/hive-dev.json      marks the directory as ours, so that --fresh deletes nothing else
+//! <data>/hive-dev.lock      held (flock) by the `hive dev` that runs on it
 //! <data>/ca/                the world's authority and the certificates it issued
 //! <data>/node-<i>/          node.toml, node.log, data/
 //! <data>/s3-data/           objects over 64 KiB, of all nodes: they share one disk
@@ -18,6 +19,7 @@ use edge_node::config::{
     CertificatesSection, DoorSection, EngineSection, LimitsSection, MemberSection, NodeFile, PlaceSection,
     RegionSection, S3Section, TuningSection, WorldSection,
 };
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +29,8 @@ const WORLD: &str = "dev";
 pub const REGION: &str = "fr-par";
 /// What marks a data directory as made by `hive dev`.
 const MARKER: &str = "hive-dev.json";
+/// What the process that has the directory holds.
+const LOCK: &str = "hive-dev.lock";
 /// Regions and zones of the first five nodes; more go round.
 const PLACES: [(&str, &str); 5] = [
     ("fr-par", "fr-par-1"),
@@ -233,21 +237,62 @@ fn make_directory(path: &Path) -> Result<(), Failure> {
     made.map_err(|error| Failure::refused(format!("{}: {error}", path.display())))
 }
 
-/// Deletes an earlier world, and refuses to delete anything else.
+/// Takes the directory for this process, as long as the file lives.
+pub fn lock(data: &Path) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| Failure::refused(format!("{}: {error}", data.display()));
+    make_directory(data)?;
+    match edge_node::data::lock_file(&data.join(LOCK)).map_err(failed)? {
+        Some(file) => Ok(file),
+        None => {
+            let message = format!(
+                "{} is in use by another `hive dev`; stop that one, or name another directory with --data (and other ports with --base-port)",
+                data.display()
+            );
+            Err(Failure::refused(message))
+        }
+    }
+}
+
+/// Refuses a directory with anything in it that `hive dev` did not make.
+pub fn check_ours(data: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::refused(format!("{}: {error}", data.display()));
+    if !data.exists() || data.join(MARKER).exists() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(data).map_err(failed)? {
+        if entry.map_err(failed)?.file_name() != LOCK {
+            let message = format!(
+                "{} was not made by `hive dev`, so --fresh does not delete it; name another directory with --data",
+                data.display()
+            );
+            return Err(Failure::usage(message));
+        }
+    }
+    Ok(())
+}
+
+/// Deletes an earlier world but for its lock, and refuses to delete anything else.
 pub fn clear(data: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::refused(format!("{}: {error}", data.display()));
     if !data.exists() {
         return Ok(());
     }
-    let empty = std::fs::read_dir(data).map_err(failed)?.next().is_none();
-    if !empty && !data.join(MARKER).exists() {
-        let message = format!(
-            "{} was not made by `hive dev`, so --fresh does not delete it; name another directory with --data",
-            data.display()
-        );
-        return Err(Failure::usage(message));
+    check_ours(data)?;
+    for entry in std::fs::read_dir(data).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_name() == LOCK || entry.file_name() == MARKER {
+            continue;
+        }
+        match entry.file_type().map_err(failed)?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path()).map_err(failed)?,
+            false => std::fs::remove_file(entry.path()).map_err(failed)?,
+        }
     }
-    std::fs::remove_dir_all(data).map_err(failed)
+    // Last, so that what is left of a deletion cut short is still known for ours.
+    match std::fs::remove_file(data.join(MARKER)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -256,7 +301,11 @@ mod tests {
     use edge_node::config::Config;
 
     fn plan(nodes: u16, data: &Path) -> Plan {
-        let arguments = DevArguments {
+        Plan::new(&arguments(nodes, data)).unwrap()
+    }
+
+    fn arguments(nodes: u16, data: &Path) -> DevArguments {
+        DevArguments {
             nodes,
             data: data.to_owned(),
             base_port: 7000,
@@ -269,8 +318,7 @@ mod tests {
             fresh: false,
             no_restart: false,
             json: false,
-        };
-        Plan::new(&arguments).unwrap()
+        }
     }
 
     #[test]
@@ -310,7 +358,26 @@ mod tests {
         let ours = directory.path().join("world");
         plan(1, &ours).write().unwrap();
         clear(&ours).unwrap();
-        assert!(!ours.exists());
+        assert_eq!(std::fs::read_dir(&ours).unwrap().count(), 0);
         clear(&ours).unwrap();
+    }
+
+    #[test]
+    fn a_second_world_on_the_same_data_writes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let ours = directory.path().join("world");
+        let held = lock(&ours).unwrap();
+        plan(1, &ours).write().unwrap();
+        let before = std::fs::read(ours.join("node-1/node.toml")).unwrap();
+        let mut other = arguments(1, &ours);
+        (other.base_port, other.fresh) = (9000, true);
+        let refused = crate::dev::run(other).unwrap_err();
+        assert!(refused.message.contains("is in use by another `hive dev`"), "{}", refused.message);
+        assert_eq!(std::fs::read(ours.join("node-1/node.toml")).unwrap(), before);
+        // With --fresh, too, it is taken by one at a time.
+        clear(&ours).unwrap();
+        assert!(lock(&ours).is_err());
+        drop(held);
+        lock(&ours).unwrap();
     }
 }

@@ -30,6 +30,8 @@ const CONNECTIONS_MAX: usize = 65_536;
 const READ_BYTES: usize = 64 << 10;
 /// A buffer that has grown beyond this is given back when it is empty.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
+/// What is read of an HTTP request that came to the peer port.
+const REQUEST_BYTES_READ: usize = 4096;
 /// The pause after the listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
@@ -72,6 +74,31 @@ impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
+}
+
+/// Somebody took the peer port for the HTTP door: is told so in words it understands, instead of a broken connection.
+async fn turn_http_away(mut stream: TcpStream) -> Result<TcpStream, String> {
+    let mut first = [0; 1];
+    let seen = stream.peek(&mut first).await.map_err(|error| error.to_string())?;
+    // A TLS connection begins with record type 22, a request with a letter.
+    if seen == 0 || !first[0].is_ascii_uppercase() {
+        return Ok(stream);
+    }
+    let body = concat!(
+        r#"{"ok":false,"error":{"code":"InvalidRequest","message":"this is the peer port, for other nodes only; ask the HTTP port "#,
+        r#"([http] in node.toml)","retryable":false,"outcome":"not_applied"}}"#,
+        "\n"
+    );
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).await.map_err(|error| error.to_string())?;
+    // The request is read before the end, or the answer would be lost to a reset; a bounded part of it is enough.
+    let mut rest = [0; REQUEST_BYTES_READ];
+    let _ = stream.read(&mut rest).await;
+    let _ = stream.shutdown().await;
+    Err("it speaks HTTP; this is the peer port".into())
 }
 
 impl Acceptor {
@@ -122,6 +149,7 @@ impl Acceptor {
 
     async fn shake_hands(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, BytesMut, Hello), String> {
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let stream = turn_http_away(stream).await?;
         let identity = self.identities.current();
         let accepted = TlsAcceptor::from(identity.server.clone()).accept(stream).await;
         let mut stream = accepted.map_err(|error| format!("TLS: {error}"))?;
