@@ -59,6 +59,53 @@ fn a_port_in_use_refuses_the_start() {
 }
 
 #[test]
+fn a_check_refuses_what_a_start_refuses_and_touches_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let good = config(home.path(), 1);
+    assert_eq!(check(&good).unwrap(), Vec::<String>::new());
+    assert!(!good.data.exists(), "nothing is made");
+    let both = |config: &Config| {
+        let checked = check(config).unwrap_err().to_string();
+        let started = NodeHandle::start(config.clone(), Box::new(crate::testing::Stub::new().0));
+        let Err(started) = started else { panic!("a start does not refuse: {checked}") };
+        assert_eq!(checked, started.to_string());
+        checked
+    };
+    let mut missing = good.clone();
+    missing.certificates.certificate = home.path().join("nowhere.pem");
+    assert!(both(&missing).contains("nowhere.pem"));
+    let mut foreign = good.clone();
+    foreign.certificates = config(home.path(), 2).certificates;
+    assert!(both(&foreign).contains("does not name"));
+    let mut used = good.clone();
+    used.data = home.path().join("letters");
+    std::fs::create_dir(&used.data).unwrap();
+    std::fs::write(used.data.join("dear.txt"), "dear").unwrap();
+    assert!(both(&used).contains("is not empty"));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut port = good.clone();
+    port.http_listen = taken.local_addr().unwrap();
+    assert!(both(&port).contains("another process listens there"));
+    let mut two = good.clone();
+    two.world_members = (1..=2).map(|id| (base_types::NodeId(id), format!("127.0.0.1:{}", 7600 + id))).collect();
+    assert!(check(&two).unwrap()[0].contains("[world] lists two members"));
+    // The node itself runs: that is no fault of its configuration.
+    let (node, _, _) = start(good.clone());
+    assert!(check(&good).unwrap()[0].contains("is in use: the node runs"));
+    node.stop().unwrap();
+}
+
+#[test]
+fn who_asks_the_peer_port_over_http_is_told_so() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, _) = start(config(home.path(), 1));
+    let answer = get(node.peer_address(), "/ready");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("this is the peer port"), "{answer}");
+    assert!(answer.contains("not_applied"), "{answer}");
+    node.stop().unwrap();
+}
+
+#[test]
 fn a_panic_and_a_halt_end_the_node() {
     let home = tempfile::tempdir().unwrap();
     let (node, _, _) = start(config(home.path(), 1));
