@@ -332,16 +332,17 @@ fn accept(path: &Path, marker: &Marker, world: &str, node: NodeId) -> Result<(),
 fn check_empty(path: &Path) -> Result<(), DataError> {
     let shown = || path.display().to_string();
     let io = |error: std::io::Error| DataError::Io { path: shown(), reason: error.to_string() };
-    for entry in std::fs::read_dir(path).map_err(io)? {
-        let name = entry.map_err(io)?.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with("lane-")) {
-            return Err(DataError::IdentityGone { path: shown() });
-        }
-        if ![LOCK, "hive-node.json.new", "lost+found"].iter().any(|ours| name == *ours) {
-            return Err(DataError::Foreign { path: shown() });
-        }
+    let names: std::io::Result<Vec<_>> =
+        std::fs::read_dir(path).map_err(io)?.map(|entry| entry.map(|entry| entry.file_name())).collect();
+    let names = names.map_err(io)?;
+    // Lanes first, whatever the order of names: the directory is a node's, and its other files are no strangers'.
+    if names.iter().any(|name| name.to_str().is_some_and(|name| name.starts_with("lane-"))) {
+        return Err(DataError::IdentityGone { path: shown() });
     }
-    Ok(())
+    match names.iter().all(|name| [LOCK, "hive-node.json.new", "lost+found"].iter().any(|ours| name == *ours)) {
+        true => Ok(()),
+        false => Err(DataError::Foreign { path: shown() }),
+    }
 }
 
 fn lock(path: &Path) -> Result<File, DataError> {

@@ -38,6 +38,8 @@ excuses! {
     LossByHarmedLeader = "loss_by_harmed_leader": "`ledger`: an eventual write is lost though one node led all the while, whose disk lied or was lost",
     MajorityGone = "majority_gone": "`liveness`: the replicas of a configuration cluster or of a cluster of one, half of which are damaged or blank, are not compared",
     NoTail = "no_tail": "`calm`: a write of level s3 failed in a cluster that no member keeps in a bucket",
+    CompletingStillNames = "completing_still_names": "`places`: an upload whose completion put its object and was not ended names a place that was freed since",
+    IdOfAnotherCluster = "id_of_another_cluster": "`calm`: a request was refused whose id was issued by another cluster of its keyspace",
     QuotaFull = "quota_full": "`calm`: a put failed in a bucket whose quota was full",
 }
 

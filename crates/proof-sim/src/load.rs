@@ -135,6 +135,8 @@ pub struct Load {
     pub grouped: Vec<Grouped>,
     /// Records that were refused for want of a bucket, where there was none.
     pub tailless: BTreeSet<usize>,
+    /// Operations refused because their request id was issued elsewhere, or had expired.
+    pub expired: BTreeSet<usize>,
     pub removals: Removals,
     /// Of the bucket with a quota.
     pub quota: s3_quota::Seen,
@@ -204,6 +206,7 @@ impl Load {
             uploads: Fates::new(),
             grouped: Vec::new(),
             tailless: BTreeSet::new(),
+            expired: BTreeSet::new(),
             removals: Removals::new(),
             quota: s3_quota::Seen::default(),
             places: Places::new(),

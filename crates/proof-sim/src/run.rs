@@ -586,7 +586,8 @@ impl Run {
         let Some(Observed::Page { entries, next: None }) = last.and_then(|record| record.observed.as_ref()) else {
             return;
         };
-        let (listed, counted) = (entries.len() as u64, self.world.counted_keys(&name));
+        let Some(counted) = self.world.counted_keys(&name) else { return };
+        let listed = entries.len() as u64;
         if listed != counted {
             self.violate("count", format!("keyspace {name} lists {listed} keys, and its partitions count {counted}"));
         }
@@ -702,6 +703,8 @@ impl Run {
                 let id = record.id as usize;
                 if self.load.tailless.contains(&id) {
                     excuses.used(Excuse::NoTail, (record.id, 0));
+                } else if self.load.expired.contains(&id) {
+                    excuses.used(Excuse::IdOfAnotherCluster, (record.id, 0));
                 } else if self.load.quota.refused.contains_key(&id) {
                     excuses.used(Excuse::QuotaFull, (record.id, 0));
                 } else {

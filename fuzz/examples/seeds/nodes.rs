@@ -204,7 +204,7 @@ fn items() -> Vec<Item> {
 
 fn frame(items: &[Item]) -> Bytes {
     let (node, boot, disk) = (NodeId(3), BootId(99), DiskId(21));
-    let from = Sender { node, boot, lane: LaneId(1), lanes: 2, disk, batch_at_boot: 7, batch: 1_000 };
+    let from = Sender { node, boot, lane: LaneId(1), lanes: 2, disk, batch_at_boot: 7, batch: 1_000, incarnation: 3 };
     let mut builder = FrameBuilder::new(LaneId(1), from);
     items.iter().for_each(|item| builder.push(item));
     builder.finish()

@@ -139,6 +139,7 @@ impl Load {
         }
         // Of a first try an expired id is definite: it was made long before.
         let first = refusal.code == REQUEST_ID_EXPIRED && !open.unknown;
+        self.expired.extend(first.then_some(open.record));
         let unknown = refusal.outcome() == Outcome::Unknown && !first;
         let may_have_happened = unknown || refusal.code.starts_with("Committed");
         open.unknown |= may_have_happened;

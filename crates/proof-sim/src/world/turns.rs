@@ -178,8 +178,8 @@ impl World {
         }
     }
 
-    /// How many pairs the partitions of a keyspace count, each as it is served at its last epoch.
-    pub fn counted_keys(&self, keyspace: &str) -> u64 {
+    /// How many pairs the partitions of a keyspace count, each as it is served at its last epoch. `None`: no replica says.
+    pub fn counted_keys(&self, keyspace: &str) -> Option<u64> {
         let prefix = format!("metadata@ks-{keyspace}-");
         let machines = self.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
         let served = machines.flat_map(|machine| {
@@ -191,7 +191,7 @@ impl World {
             let known = counts.entry(info.scope.partition.0).or_default();
             *known = (*known).max((info.scope.epoch, info.keys));
         }
-        counts.values().map(|(_, keys)| keys).sum()
+        (!counts.is_empty()).then(|| counts.values().map(|(_, keys)| keys).sum())
     }
 
     /// The same for all replicas there are.
