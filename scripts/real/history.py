@@ -107,7 +107,7 @@ class History:
         return not any(thread.is_alive() for thread in self.threads)
 
     def finish(self):
-        """Ends the clients and reads every key once more, strongly, through all nodes by turns."""
+        """Ends the clients and reads every key once more, strongly, each through a drawn node."""
         self.stopping.set()
         if not self.join():
             raise Problem("a client did not end; an answer never came")
