@@ -3,6 +3,7 @@
 use super::model::{batch, collect, durable, put, Model, Random};
 use super::EngineFactory;
 use crate::fences::FENCE_KEYS_MAX;
+use crate::stored::{format, Changes, RawStore, RawView};
 use crate::{Direction, Engine, EngineError, EngineRead, KeyRange};
 use base_types::SpaceId;
 use bytes::Bytes;
@@ -11,8 +12,11 @@ use std::path::{Path, PathBuf};
 
 const SPACES: [SpaceId; 3] = [SpaceId(3), SpaceId(4), SpaceId(u64::MAX)];
 const KEYS: u64 = 300;
-/// Flips tried, each on an engine of its own.
+/// Flips tried, each on an engine of its own; more with this variable in the environment.
 const FLIPS: u64 = 24;
+const FLIPS_VARIABLE: &str = "HIVE_KEY_FLIPS";
+/// The same of an engine of a format without fences, after it got them.
+const FLIPS_IN_OLD_ENGINES: u64 = 6;
 
 /// Flips one bit of one stored copy of a key in the files below a directory; whether there was one.
 pub fn flip_key_in_files(directory: &Path, key: &[u8], random: &mut Random) -> bool {
@@ -82,51 +86,94 @@ fn answers_are_right_or_errors(engine: &dyn Engine, model: &Model) -> u64 {
     refused
 }
 
+/// An engine with some keys in each space, what it holds, and all keys.
+fn filled<F: EngineFactory>(factory: &F) -> (F::Engine, Model, Vec<Vec<u8>>) {
+    let (engine, mut model) = (factory.open(), Model::default());
+    // Keys that begin alike and such that do not; no two so alike that a flip makes one of the other.
+    let named = |i: u64| format!("{:04x} of the user {:020}", i * 40_503 % 65_536, i * 7_919).into_bytes();
+    for space in SPACES {
+        let operations: Vec<_> = (0..KEYS).map(|i| put(space, named(i), vec![i as u8; 30])).collect();
+        for (at, part) in operations.chunks(100).enumerate() {
+            let one = batch([part.to_vec(), vec![durable(space, at as u64 + 1)]].concat());
+            engine.write(&one).unwrap();
+            model.apply(&one);
+        }
+    }
+    (engine, model, (0..KEYS).map(named).collect())
+}
+
+/// Flips a bit in a key, and asks for everything: whether anything said so. `None`: no key lies on a disk.
+fn a_flip_is_told<F: EngineFactory>(
+    factory: &F,
+    (engine, model, keys): (F::Engine, Model, Vec<Vec<u8>>),
+    random: &mut Random,
+) -> Option<bool> {
+    let key = &keys[random.below(keys.len() as u64) as usize];
+    let engine = match factory.flip_key(engine, key, random)? {
+        Ok(engine) => engine,
+        Err(error) => {
+            let may_refuse =
+                matches!(error, EngineError::Corrupt(_) | EngineError::Io(_) | EngineError::WrongFormat(_));
+            assert!(may_refuse, "{error}");
+            return Some(true);
+        }
+    };
+    let went_back = |space: &SpaceId| engine.durable_index(*space).is_ok_and(|index| index < model.durable[space]);
+    if SPACES.iter().any(went_back) {
+        return Some(true);
+    }
+    let refused = answers_are_right_or_errors(&engine, &model);
+    if refused > 0 {
+        the_damage_stays(&engine, &model);
+    }
+    Some(refused > 0)
+}
+
 /// Flips bits in keys as they lie on the disk. An engine may also refuse to open, or go back as a whole (its durable index
 /// says so).
 pub fn a_flipped_key_is_never_absence<F: EngineFactory>(factory: &F) {
-    let (mut found, mut flipped) = (0, 0);
-    for seed in 0..FLIPS {
-        let mut random = Random::new(1_000 + seed);
-        let (engine, mut model) = (factory.open(), Model::default());
-        let mut keys = Vec::new();
-        for space in SPACES {
-            // Keys that begin alike and such that do not; no two so alike that a flip makes one of the other.
-            let named = |i: u64| format!("{:04x} of the user {:020}", i * 40_503 % 65_536, i * 7_919).into_bytes();
-            let operations: Vec<_> = (0..KEYS).map(|i| put(space, named(i), vec![i as u8; 30])).collect();
-            keys.extend((0..KEYS).map(|i| (space, named(i))));
-            for (at, part) in operations.chunks(100).enumerate() {
-                let one = batch([part.to_vec(), vec![durable(space, at as u64 + 1)]].concat());
-                engine.write(&one).unwrap();
-                model.apply(&one);
-            }
+    let flips = std::env::var(FLIPS_VARIABLE).map_or(FLIPS, |text| text.parse().expect("a number of flips"));
+    let told = |seed| a_flip_is_told(factory, filled(factory), &mut Random::new(1_000 + seed));
+    let told: Vec<bool> = (0..flips).filter_map(told).collect();
+    let found = told.iter().filter(|told| **told).count();
+    println!("{} keys flipped, {found} told of, no wrong answer", told.len());
+    assert!(told.is_empty() || found > 0, "none of {} flips touched anything that is read", told.len());
+}
+
+/// An engine of a format without fences answers as before, and proves absence from then on.
+pub fn an_engine_without_fences_gets_them<F: EngineFactory>(factory: &F) {
+    let mut found = 0;
+    for seed in 0..FLIPS_IN_OLD_ENGINES {
+        let (engine, mut model, keys) = filled(factory);
+        if !factory.take_fences_away(&engine) {
+            return;
         }
-        let (_, key) = keys[random.below(keys.len() as u64) as usize].clone();
-        let Some(opened) = factory.flip_key(engine, &key, &mut random) else { continue };
-        flipped += 1;
-        let engine = match opened {
-            Ok(engine) => engine,
-            Err(error) => {
-                assert!(
-                    matches!(error, EngineError::Corrupt(_) | EngineError::Io(_) | EngineError::WrongFormat(_)),
-                    "{error}"
-                );
-                found += 1;
-                continue;
-            }
-        };
-        let index = |space: &SpaceId| engine.durable_index(*space).is_ok_and(|index| index < model.durable[space]);
-        if SPACES.iter().any(index) {
-            found += 1;
-            continue;
-        }
-        let refused = answers_are_right_or_errors(&engine, &model);
-        found += u64::from(refused > 0);
-        if refused > 0 {
-            the_damage_stays(&engine, &model);
-        }
+        assert!(engine.get(SPACES[0], b"absent").is_err(), "nothing proves a miss now");
+        let engine = factory.reopen(engine);
+        assert_eq!(answers_are_right_or_errors(&engine, &model), 0);
+        let more = batch([put(SPACES[1], "of the new format", "new")]);
+        engine.write(&more).unwrap();
+        model.apply(&more);
+        let engine = factory.reopen(engine);
+        assert_eq!(answers_are_right_or_errors(&engine, &model), 0, "its fences are of the newest format");
+        let told = a_flip_is_told(factory, (engine, model, keys), &mut Random::new(2_000 + seed));
+        found += usize::from(told == Some(true));
     }
-    assert!(flipped == 0 || found > 0, "none of {flipped} flips touched anything that is read");
+    assert!(found > 0, "no flip was told of: it has no fences");
+}
+
+/// Makes a store one of the version before fences: they, their roll and the marker's version go.
+pub fn take_fences_of_a_store_away<S: RawStore>(store: &S) {
+    let view = store.view().unwrap();
+    let mut keys = vec![format::ROLL_KEY.to_vec()];
+    view.range(&[format::FENCE_TAG], &[format::FENCE_TAG + 1], Direction::Forward, &mut |key, _| {
+        keys.push(key.to_vec());
+        Ok(ControlFlow::Continue(()))
+    })
+    .unwrap();
+    drop(view);
+    assert!(keys.len() > SPACES.len(), "it has fences");
+    store.commit(&Changes::version(format::FORMAT_VERSION).without_fences(keys, None)).unwrap();
 }
 
 /// Writes do not make what is wrong right: more keys come and go around it, and it is an error or right as before.

@@ -16,7 +16,9 @@ mod snapshots;
 mod spaces;
 mod verifying;
 
-pub use absence::{a_flipped_key_is_never_absence, flip_key_in_files};
+pub use absence::{
+    a_flipped_key_is_never_absence, an_engine_without_fences_gets_them, flip_key_in_files, take_fences_of_a_store_away,
+};
 pub use crash::{a_crash_keeps_what_was_acknowledged, a_failed_write_leaves_nothing};
 pub use model::{batch, collect, delete, durable, put, Model, Random};
 pub use points::{
@@ -60,6 +62,11 @@ pub trait EngineFactory {
         None
     }
 
+    /// Makes an engine one of the format before it had fences, whole otherwise; whether there is such a format.
+    fn take_fences_away(&self, _engine: &Self::Engine) -> bool {
+        false
+    }
+
     /// Makes the next write of `engine` fail, if there is a way; says whether.
     fn fail_next_write(&self, _engine: &Self::Engine) -> bool {
         false
@@ -100,6 +107,7 @@ macro_rules! conformance_tests {
             a_failed_write_leaves_nothing,
             verifying_meets_everything_and_finds_nothing,
             a_flipped_key_is_never_absence,
+            an_engine_without_fences_gets_them,
         );
     };
     (@each $factory:expr; $($check:ident,)*) => {
@@ -114,7 +122,7 @@ macro_rules! conformance_tests {
 
 /// Runs every check, one after the other: for a harness that is no `#[test]`.
 pub fn run<F: EngineFactory>(factory: &F) {
-    let checks: [fn(&F); 19] = [
+    let checks: [fn(&F); 20] = [
         points_are_put_read_and_deleted,
         keys_and_values_of_every_size,
         a_batch_with_a_key_too_long_writes_nothing,
@@ -134,6 +142,7 @@ pub fn run<F: EngineFactory>(factory: &F) {
         a_failed_write_leaves_nothing,
         verifying_meets_everything_and_finds_nothing,
         a_flipped_key_is_never_absence,
+        an_engine_without_fences_gets_them,
     ];
     for check in checks {
         check(factory);

@@ -2,7 +2,7 @@
 
 use super::{batch, images, put, LmdbFactory, A};
 use crate::directory::{DATA_FILE, ENGINE_FILE, LOCK_FILE};
-use crate::format::{sealed, SPACES_DATABASE, VERSION_KEY};
+use crate::format::{sealed, ROLL_KEY, SPACES_DATABASE, VERSION_KEY};
 use crate::{LmdbConfig, LmdbEngine};
 use base_engine::conformance::EngineFactory;
 use base_engine::{Direction, Engine, EngineError, EngineRead, KeyRange};
@@ -35,6 +35,17 @@ fn filled(factory: &LmdbFactory) -> LmdbEngine {
     let pairs: Vec<_> = (0..500).map(|i| put(A, format!("key {i:04}"), vec![i as u8; 100 + i * 7])).collect();
     engine.write(&batch(pairs)).unwrap();
     engine
+}
+
+/// Makes it a directory of format 1: the third database, the roll and both markers' version go.
+pub fn take_fences_away(engine: &LmdbEngine) {
+    let environment = &engine.environment;
+    let mut writer = environment.env.write_txn().unwrap();
+    environment.fences.clear(&mut writer).unwrap();
+    environment.meta.delete(&mut writer, ROLL_KEY).unwrap();
+    environment.meta.put(&mut writer, VERSION_KEY, &sealed(VERSION_KEY, &1u32.to_le_bytes())).unwrap();
+    writer.commit().unwrap();
+    fs::write(engine.directory().join(ENGINE_FILE), "hive engine lmdb format 1\n").unwrap();
 }
 
 #[test]

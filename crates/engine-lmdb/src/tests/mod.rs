@@ -66,6 +66,11 @@ impl EngineFactory for LmdbFactory {
         flip_key_in_files(&directory, key, random).then(|| LmdbEngine::open(&directory, self.config()))
     }
 
+    fn take_fences_away(&self, engine: &LmdbEngine) -> bool {
+        damage::take_fences_away(engine);
+        true
+    }
+
     fn fail_next_write(&self, _engine: &LmdbEngine) -> bool {
         self.map_bytes_max <= limits::SMALL_MAP_BYTES
     }

@@ -69,6 +69,11 @@ impl EngineFactory for RedbFactory {
         flip_key_in_files(&directory, key, random).then(|| images::open(self, &directory))
     }
 
+    fn take_fences_away(&self, engine: &RedbEngine) -> bool {
+        base_engine::conformance::take_fences_of_a_store_away(engine.store());
+        true
+    }
+
     fn fail_next_write(&self, _engine: &RedbEngine) -> bool {
         self.bytes_max != 0
     }

@@ -79,6 +79,11 @@ impl EngineFactory for SqliteFactory {
         flip_key_in_files(&directory, key, random).then(|| crate::open(&directory, self.config()))
     }
 
+    fn take_fences_away(&self, engine: &SqliteEngine) -> bool {
+        base_engine::conformance::take_fences_of_a_store_away(engine.store());
+        true
+    }
+
     fn fail_next_write(&self, _engine: &SqliteEngine) -> bool {
         self.bytes_max != 0
     }
