@@ -90,7 +90,7 @@ impl Replica {
         let context = if entry.context.is_empty() { changes } else { xxh3_64(&entry.context) };
         let chain = extended(chain, entry, context, skipped);
         self.meta.chain = Some(chain);
-        if entry.index.0 % SAMPLE_EVERY == 0 {
+        if entry.index.0.is_multiple_of(SAMPLE_EVERY) {
             if self.samples.len() == SAMPLES_KEPT {
                 self.samples.pop_front();
             }

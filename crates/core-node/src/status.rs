@@ -194,8 +194,8 @@ impl Director {
             .collect();
         let draining = self.nodes.map.records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
-        let is_down = |record: &&NodeRecord| !(record.up && self.is_up(record.node)) && !record.draining;
-        let down = self.nodes.map.records().filter(is_down);
+        let is_up = |record: &NodeRecord| record.up && self.is_up(record.node);
+        let down = self.nodes.map.records().filter(|record| !record.draining && !is_up(record));
         warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
         warnings
     }

@@ -91,6 +91,9 @@ pub struct Counters {
     pub injected: u64,
 }
 
+/// The keys, as RocksDB has them, of which a file has a version without the contract's seal.
+type UnsealedKeys = Vec<Vec<u8>>;
+
 /// A table file that was verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VerifiedFile {
@@ -330,7 +333,7 @@ impl RocksStore {
     }
 
     /// The same, with the keys (as RocksDB has them) of which the file has a version without the contract's seal.
-    fn verify_with_seals(&self, after: u64) -> Result<Option<(VerifiedFile, Vec<Vec<u8>>)>, EngineError> {
+    fn verify_with_seals(&self, after: u64) -> Result<Option<(VerifiedFile, UnsealedKeys)>, EngineError> {
         // SAFETY: the handle is open.
         let file = unsafe { hive_rocks_file_after(self.database.handle(), after) };
         if file == 0 {

@@ -66,7 +66,7 @@ fn render(request: &Request) -> Option<Value> {
         }
         Action::Redis { cluster, command } => {
             body.insert("cluster".into(), cluster.as_str().into());
-            body.insert("command".into(), command.iter().map(|word| item(word)).collect());
+            body.insert("command".into(), command.iter().map(item).collect());
         }
         _ => return None,
     }

@@ -28,7 +28,7 @@ const MISHAPS: &[Mishap] = &[
     ("a lane gone", |data| remove(&data.join("lane-1")), Some("lane-1/log is not there")),
     ("all but the identity gone", only_marker, Some("lane-0/log is not there")),
     ("identity gone", |data| fs::remove_file(data.join(MARKER)).unwrap(), Some("lanes and no hive-node.json")),
-    ("log zeroed", |data| each_segment(data, |file, bytes| zero(file, bytes)), Some("the log has no batch")),
+    ("log zeroed", |data| each_segment(data, zero), Some("the log has no batch")),
     ("log cut to nothing", |data| each_segment(data, |file, _| file.set_len(0).unwrap()), Some("the log has no batch")),
     ("logs swapped", |data| swap(data, "lane-0/log", "lane-1/log"), Some("belongs to another log")),
     ("another lane's log", |data| copy_in(data, "lane-0/log", "lane-1/log"), Some("belongs to another log")),
