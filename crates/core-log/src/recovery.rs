@@ -101,6 +101,12 @@ impl<'a> Images<'a> {
                     segment.0
                 )));
             }
+            if (1..BLOCK_BYTES as u64).contains(&bytes) {
+                return Err(LogError::WrongFormat(format!(
+                    "log segment {} has {bytes} bytes, and the smallest batch has {BLOCK_BYTES}: it was cut or is no segment; put the whole file back, or move it away if it is not Hive's",
+                    segment.0
+                )));
+            }
             if segment.0 >= NUMBER_END {
                 return Err(LogError::WrongFormat(format!("log segment {} has an impossible number", segment.0)));
             }
@@ -164,6 +170,9 @@ fn newest(images: &mut Images<'_>, identity: u64) -> Result<Option<BatchHeader>,
     for id in ids {
         let Some(image) = images.get(id)? else { continue };
         foreign = foreign.or(refusal(&image, identity, id));
+        if let Some(later) = newer_batch(&image, identity, id) {
+            return Err(later);
+        }
         let mut headers = Vec::new();
         let mut at = 0;
         while let Some(header) = find_header(&image, (identity, id), at, |_| true) {
@@ -180,6 +189,21 @@ fn newest(images: &mut Images<'_>, identity: u64) -> Result<Option<BatchHeader>,
         (None, Some(refusal)) => Err(refusal),
         (any, _) => Ok(any),
     }
+}
+
+/// A batch of this log, in its place, of a format after this build's: what a newer build wrote last is never cut off as a
+/// torn tail.
+fn newer_batch(image: &[u8], identity: u64, segment: u64) -> Option<LogError> {
+    let header_at = |offset: usize| BatchHeader::decode(&image[offset..]).map(|header| (offset, header));
+    let is_newer = |(offset, header): &(usize, BatchHeader)| {
+        let place = (header.identity, header.segment, header.offset);
+        header.version > FORMAT_VERSION && place == (identity, segment, *offset as u64)
+    };
+    let (offset, header) = (0..image.len()).step_by(BLOCK_BYTES).filter_map(header_at).find(is_newer)?;
+    Some(LogError::WrongFormat(format!(
+        "log segment {segment}, offset {offset}: format {}, this build reads format {FORMAT_VERSION}: start the build that wrote it",
+        header.version
+    )))
 }
 
 /// Why a segment cannot be this log's: it begins with a sound batch of another log or format.

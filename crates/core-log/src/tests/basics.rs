@@ -181,6 +181,34 @@ fn another_logs_segments_are_refused_and_a_newer_formats() {
 }
 
 #[test]
+fn what_a_newer_build_wrote_after_ours_is_refused_and_not_cut_off() {
+    let (mut disk, mut log) = fresh();
+    log.append(C, &[entry(1, 1, b"a")]);
+    disk.drive(&mut log, Tick(0));
+    let refused = |disk: &TestDisk| Log::recover(&mut disk.clone(), config(), IDENTITY).err();
+    assert_eq!(refused(&disk), None);
+    for (identity, is_refused) in [(IDENTITY, true), (IDENTITY + 1, false)] {
+        let offset = 3 * BLOCK_BYTES as u64;
+        let header =
+            crate::format::BatchHeader { version: 2, identity, segment: 1, offset, log_start: 1, ..Default::default() };
+        let mut block = vec![0; BLOCK_BYTES];
+        header.encode(&mut block);
+        let mut changed = disk.clone();
+        changed.start(LogAction::Write {
+            batch: BatchNumber(9),
+            segment: SegmentId(1),
+            offset,
+            blocks: Bytes::from(block),
+        });
+        changed.finish();
+        let error = refused(&changed);
+        assert_eq!(error.is_some(), is_refused, "{error:?}");
+        let says_where = |text: &str| text.contains("offset 12288: format 2");
+        assert!(error.is_none_or(|error| matches!(&error, LogError::WrongFormat(text) if says_where(text))));
+    }
+}
+
+#[test]
 fn segments_of_another_size_are_read_and_replaced() {
     let (mut disk, mut log) = fresh();
     log.append(C, &(1..=9).map(|index| entry(index, 1, &[1; 3000])).collect::<Vec<_>>());

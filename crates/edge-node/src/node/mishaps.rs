@@ -51,6 +51,26 @@ const MISHAPS: &[Mishap] = &[
     ("engines swapped", |data| swap(data, "lane-0/lmdb", "lane-1/lmdb"), Some("lmdb")),
     ("another node's engine", |data| put_in(data, "../other", "lane-0/lmdb"), Some("lmdb")),
     ("engines gone while the log has everything", |data| both(data, "lmdb"), None),
+    ("an older copy of an engine", |data| put_in(data, "../older", "lane-0/lmdb"), None),
+    (
+        "older copies of all engines",
+        |data| (0..2).for_each(|lane| put_in(data, "../older", &format!("lane-{lane}/lmdb"))),
+        None,
+    ),
+    ("an engine's file half written", |data| cut(&data.join("lane-0/lmdb/data.mdb")), None),
+    ("an engine's file zeroed", |data| overwrite(&data.join("lane-0/lmdb/data.mdb"), 0, &[0; 8192]), None),
+    ("an engine of a newer format", newer_engine, Some("start it with the newer release")),
+    ("an engine's marker of something else", |data| write(data, "lane-0/lmdb/ENGINE", "fish"), Some("fish")),
+    ("a foreign file among the segments", |data| write(data, "lane-0/log/notes.txt", "mine"), None),
+    (
+        "a foreign file as a segment",
+        |data| write(data, "lane-0/log/00000000000000ff.seg", "mine"),
+        Some("segment 255 has 4 bytes"),
+    ),
+    ("who the members are, damaged", |data| write(data, "hive-members.json", "{"), None),
+    ("who the members are, gone", |data| drop(fs::remove_file(data.join("hive-members.json"))), None),
+    ("the lock's file gone", |data| fs::remove_file(data.join("hive-node.lock")).unwrap(), None),
+    ("the lock's file full of something", |data| write(data, "hive-node.lock", "pid 7"), None),
 ];
 
 #[test]
@@ -274,6 +294,22 @@ fn more_lanes(data: &Path) {
         marker.insert("lanes".into(), 3.into());
         marker.insert("logs".into(), serde_json::json!([1, 1, 1]));
     });
+}
+
+fn newer_engine(data: &Path) {
+    write(data, "lane-0/lmdb/ENGINE", "hive engine lmdb format 9\n");
+}
+
+fn write(data: &Path, name: &str, text: &str) {
+    fs::write(data.join(name), text).unwrap();
+}
+
+fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    put_at(&fs::File::options().write(true).open(path).unwrap(), at, bytes);
+}
+
+fn put_at(file: &fs::File, at: u64, bytes: &[u8]) {
+    file.write_all_at(bytes, at).unwrap();
 }
 
 fn cut(path: &Path) {
