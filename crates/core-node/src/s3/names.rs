@@ -18,11 +18,20 @@ pub(crate) fn make(rule: &str) -> Result<Call, Refusal> {
 
 /// Asks for a name.
 pub(crate) fn ask(bucket: &str) -> Result<Call, Refusal> {
+    ask_at(bucket, ReadConsistency::Strong)
+}
+
+/// Asks whichever member has it: an answer while the cluster has no majority, and maybe a late one.
+pub(crate) fn ask_nearby(bucket: &str) -> Result<Call, Refusal> {
+    ask_at(bucket, ReadConsistency::Eventual)
+}
+
+fn ask_at(bucket: &str, consistency: ReadConsistency) -> Result<Call, Refusal> {
     Ok(Call::Read {
         cluster: clusters::bucket_names()?,
         backend: BackendKind::Redis,
         query: bucket_names::look_up(bucket).to_bytes(),
-        consistency: Some(ReadConsistency::Strong),
+        consistency: Some(consistency),
     })
 }
 

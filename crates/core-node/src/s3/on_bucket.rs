@@ -113,6 +113,7 @@ pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
         refused: ("", 0),
         waits_for: None,
         held: 0,
+        asked_nearby: false,
         looked_up: false,
         refresh: None,
     };
@@ -121,6 +122,8 @@ pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
 
 enum Asked {
     Nothing,
+    /// Whichever member of the names' cluster is near.
+    NameNearby,
     Name,
     /// When, and of which id.
     Record(Tick, u128),
@@ -140,7 +143,9 @@ struct OnBucket<W> {
     waits_for: Option<u128>,
     /// Pauses on end since it asked something.
     held: u32,
-    /// The name was asked for since the last trouble with the bucket.
+    /// A member of the names' cluster was asked for the name: once a call, for it may be late.
+    asked_nearby: bool,
+    /// The name's leader was asked for it since the last trouble with the bucket.
     looked_up: bool,
     /// The last of the calls out reads the record anew: since when, and of which id.
     refresh: Option<(Tick, u128)>,
@@ -164,6 +169,7 @@ impl<W: BucketWork> Rounds for OnBucket<W> {
                 Some(pause) => Ok(held(context, pause)),
                 None => self.go(context),
             },
+            (Asked::NameNearby, _) => self.on_name_nearby(context, only(answers)),
             (Asked::Name, _) => self.on_name(context, only(answers)),
             (Asked::Record(sent, id), _) => self.on_record(context, sent, id, only(answers)),
             (Asked::Map(id, version, entries), _) => self.on_map(context, id, version, entries, only(answers)),
@@ -182,9 +188,9 @@ impl<W: BucketWork> OnBucket<W> {
         let name = self.work.bucket();
         let Some(bucket) = context.s3.bucket(name, context.now) else {
             let Some(id) = context.s3.id_of(name) else {
-                let call = names::ask(name)?;
-                self.asked = Asked::Name;
-                return Ok(one(call));
+                let nearby = !core::mem::replace(&mut self.asked_nearby, true);
+                self.asked = if nearby { Asked::NameNearby } else { Asked::Name };
+                return Ok(one(if nearby { names::ask_nearby(name)? } else { names::ask(name)? }));
             };
             self.asked = Asked::Record(context.now, id);
             return Ok(one(read_record(id)?));
@@ -248,6 +254,15 @@ impl<W: BucketWork> OnBucket<W> {
                 context.s3.learn_bucket(name, Arc::new(bucket));
             }
         }
+    }
+
+    /// An id is taken for now, as a remembered one is: the bucket's own cluster says whether it is still there. Only the
+    /// names' leader says that there is no such bucket.
+    fn on_name_nearby(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Trouble> {
+        if let Ok(Some(id)) = name_read(self.work.bucket(), result) {
+            context.s3.learn_id(self.work.bucket(), id);
+        }
+        self.go(context)
     }
 
     fn on_name(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Trouble> {
