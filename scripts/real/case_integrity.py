@@ -137,6 +137,37 @@ def lmdb_flips(run):
     finish(run, world, 1, len(flipped), start)
 
 
+def engine_set_aside(run):
+    """One node's LMDB file is damaged where it cannot be opened: it is set aside, never deleted, and made anew from the log or the others."""
+    world = filled(run, {number: "lmdb" for number in (1, 2, 3)})
+    world.stop(1)
+    start = time.monotonic()
+    files = sorted(pathlib.Path(world.nodes[1].data).rglob("data.mdb"))
+    before = {}
+    for file in files:
+        before[file] = file.stat().st_size
+        with open(file, "r+b") as open_file:
+            open_file.write(b"\0" * 8192)
+    world.start(1)
+    world.wait_ready(1)
+    read_all(world, 1)
+    aside = sorted(path for path in pathlib.Path(world.nodes[1].data).rglob("lmdb.damaged-*") if path.is_dir())
+    kept = [(path / "data.mdb").stat().st_size for path in aside]
+    if kept != list(before.values()):
+        raise Problem(f"set aside: {[str(path) for path in aside]} of {kept} bytes; damaged were {list(before.values())}")
+    if "set aside" not in world.log_text(1):
+        raise Problem(f"the log does not say that an engine was set aside: {world.log_tail(1, 20)}")
+    await_flushed(world, 1)
+    verify(world, 2, whole=True)
+    world.stop(1)
+    world.start(1)
+    world.wait_ready(1)
+    read_all(world, 1)
+    if len(list(pathlib.Path(world.nodes[1].data).rglob("lmdb.damaged-*"))) != len(aside):
+        raise Problem("the engine made anew was set aside too")
+    run.note(f"{len(aside)} engines set aside and made anew, {time.monotonic() - start:.1f} s")
+
+
 def metahive_flips(run):
     """One of a hundred entries of the one MetaHive node, flipped before blocks are sealed: no block checksum tells."""
     flip = pathlib.Path(run.hive).parent / "examples" / "flip"
@@ -191,4 +222,5 @@ def scrub_cost(run):
              + ", ".join(f"{percent:.2f} reading {read:.1f} MiB/s" for percent, read in told.values()))
 
 
-CASES = [("scrub-cost", scrub_cost), ("integrity-lmdb", lmdb_flips), ("integrity-metahive", metahive_flips)]
+CASES = [("scrub-cost", scrub_cost), ("integrity-lmdb", lmdb_flips),
+         ("engine-set-aside", engine_set_aside), ("integrity-metahive", metahive_flips)]
