@@ -1,5 +1,7 @@
 //! A call as a bounded series of attempts: rotate over the endpoints, back off, same request id.
 //!
+//! An endpoint that said nothing is passed over for a while by every call of the same client, as long as others answer.
+//!
 //! What the caller learns: an answer; a refusal that will not change; `Unavailable` (no attempt can
 //! have been applied); `Unknown` (an attempt of a write may have been). A later "not applied" does
 //! not make an earlier lost attempt certain, so `Unknown` sticks until a definite answer comes: the
@@ -179,13 +181,14 @@ impl Call {
 
     /// One attempt; `None`: try again.
     async fn attempt(&mut self, client: &Client) -> Option<Result<Value, ClientError>> {
-        let endpoint = &client.endpoints[self.at % client.endpoints.len()];
+        let endpoint = self.choose(client);
         let left = self.left().max(Duration::from_millis(1)).min(base_types::DEADLINE_MAX);
         self.attempts += 1;
         self.body.insert("deadline_ms".into(), (left.as_millis().max(1) as u64).into());
         let patience = if self.quick && client.endpoints.len() > 1 { (left / 2).max(ATTEMPT_LEAST) } else { left };
         let bytes = Bytes::from(Value::Object(self.body.clone()).to_string());
         let asked = tokio::time::timeout(patience + GRACE, endpoint.exchange(Method::POST, "/", bytes)).await;
+        endpoint.set_silent(asked.is_err());
         match asked {
             Ok(Ok((status, answer))) => self.judge(endpoint, status, &answer),
             Ok(Err(Broken { stale: true, .. })) => None,
@@ -194,6 +197,14 @@ impl Call {
                 self.failed(true, format!("{}: no answer within {} ms", endpoint.address(), patience.as_millis()))
             }
         }
+    }
+
+    /// Whose turn it is, passing over those that have just been silent; where all have, the first of them.
+    fn choose<'c>(&mut self, client: &'c Client) -> &'c Endpoint {
+        let count = client.endpoints.len();
+        let heard = (0..count).find(|step| !client.endpoints[(self.at + step) % count].is_silent());
+        self.at += heard.unwrap_or(0);
+        &client.endpoints[self.at % count]
     }
 
     fn failed(&mut self, sent: bool, reason: String) -> Option<Result<Value, ClientError>> {

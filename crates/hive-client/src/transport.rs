@@ -10,7 +10,7 @@ use hyper::client::conn::http1::{handshake, SendRequest};
 use hyper::{header, Method, Request};
 use hyper_util::rt::TokioIo;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -21,9 +21,14 @@ const IDLE_MAX: usize = 64;
 /// How long a connection may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// An endpoint that was asked and said nothing is asked last for so long: one that is stopped or cut off costs one call its
+/// patience, not every call whose turn it is. An answer ends it at once.
+const SILENT_FOR: Duration = Duration::from_secs(2);
+
 /// A node's HTTP port and the idle connections to it.
 pub struct Endpoint {
     address: String,
+    silent_until: Mutex<Option<Instant>>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
@@ -42,9 +47,11 @@ impl Endpoint {
         let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>()));
         match port {
-            Some(Ok(_)) if !address.contains("://") => {
-                Ok(Endpoint { address: address.to_owned(), idle: Mutex::new(Vec::new()) })
-            }
+            Some(Ok(_)) if !address.contains("://") => Ok(Endpoint {
+                address: address.to_owned(),
+                silent_until: Mutex::new(None),
+                idle: Mutex::new(Vec::new()),
+            }),
             _ => Err(ClientError::Endpoint(text.to_owned())),
         }
     }
@@ -52,6 +59,18 @@ impl Endpoint {
     /// `host:port`.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Whether it was asked a short while ago, said nothing, and has not answered since.
+    pub(crate) fn is_silent(&self) -> bool {
+        let silent = self.silent_until.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        silent.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// It said nothing for as long as was waited for it, or it answered.
+    pub(crate) fn set_silent(&self, silent: bool) {
+        let mut until = self.silent_until.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *until = silent.then(|| Instant::now() + SILENT_FOR);
     }
 
     fn take_idle(&self) -> Option<SendRequest<Full<Bytes>>> {

@@ -11,6 +11,8 @@ enum Act {
     Answer(u16, &'static str),
     /// Reads it and closes without an answer.
     Hang,
+    /// Reads it and says nothing, as a process that is stopped.
+    Silence,
 }
 
 const OK: Act = Act::Answer(200, r#"{"ok":true,"found":true,"value":"v"}"#);
@@ -41,7 +43,11 @@ async fn serve(script: &'static [Act]) -> (String, Arc<Mutex<Vec<Value>>>) {
                 while let Some(body) = read_request(&mut stream).await {
                     let at = bodies.lock().unwrap().len();
                     bodies.lock().unwrap().push(serde_json::from_slice(&body).unwrap_or(Value::Null));
-                    let Act::Answer(status, text) = script[at.min(script.len() - 1)] else { return };
+                    let (status, text) = match script[at.min(script.len() - 1)] {
+                        Act::Answer(status, text) => (status, text),
+                        Act::Hang => return,
+                        Act::Silence => continue,
+                    };
                     let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{text}", text.len());
                     stream.write_all(answer.as_bytes()).await.unwrap();
                 }
@@ -98,6 +104,30 @@ async fn a_dead_endpoint_is_left() {
     let error = client(&[&dead], 50).put("default", b"k", b"v").await.unwrap_err();
     assert!(matches!(error, ClientError::Unavailable { .. }), "nothing was sent: {error}");
     assert_eq!(error.exit_code(), 3);
+}
+
+/// Each call begins at another endpoint; only the first whose turn the silent one is waits for it.
+#[tokio::test]
+async fn a_silent_endpoint_is_asked_once_not_by_every_call() {
+    let (silent, asked) = serve(&[Act::Silence]).await;
+    let (alive, _) = serve(&[OK]).await;
+    let both = client(&[&silent, &alive], 5_000);
+    let start = Instant::now();
+    let mut calls = 0;
+    while start.elapsed() < ATTEMPT_LEAST * 2 {
+        both.get("default", b"k").await.unwrap();
+        calls += 1;
+        if asked.lock().unwrap().len() == 1 && calls >= 20 {
+            break;
+        }
+    }
+    assert_eq!(asked.lock().unwrap().len(), 1, "of {calls} calls one waited");
+    // Where all are silent one is asked all the same.
+    let alone = client(&[&silent], 100);
+    for _ in 0..2 {
+        assert!(matches!(alone.get("default", b"k").await, Err(ClientError::Unavailable { .. })));
+    }
+    assert_eq!(asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
