@@ -715,11 +715,11 @@ pub enum KeyspaceCommand {
 
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
-    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, bucket, split, embedded, or
-    /// all (without bucket)
+    /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, bucket, split, embedded,
+    /// availability, or all (without bucket and availability)
     #[arg(value_parser = [
         "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "bucket",
-        "split", "embedded", "all",
+        "split", "embedded", "availability", "all",
     ])]
     pub workload: String,
     /// Measure this world; a fresh one is started where absent
@@ -770,6 +770,18 @@ pub struct BenchArguments {
     /// embedded: on so many cores (comma-separated); 1 to all there are where absent
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: Vec<u16>,
+    /// availability: how long; the standard schedule's faults of a day fill 60, shorter runs have fewer of them
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_440))]
+    pub minutes: u64,
+    /// availability: the order of the faults, and whom they meet
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// availability: operations a second of each level
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rate: u32,
+    /// availability: measure this under the same faults, too
+    #[arg(long, value_parser = ["etcd"])]
+    pub beside: Option<String>,
     /// Ports of a world started for the measurement, as in `hive dev`
     #[arg(long, default_value_t = 17000)]
     pub base_port: u16,
@@ -841,6 +853,7 @@ mod tests {
             "hive bench listing --shards 1,100,1000",
             "hive bench bucket --keys 10000000 --value-bytes 100 --nodes 3 --clients 256",
             "hive bench s3-object-put --spread --split-keys 5000",
+            "hive bench availability --minutes 5 --seed 7 --beside etcd --rate 50",
             "hive bench embedded --cores 1,2 --value-bytes 100",
             "hive completions bash",
         ] {

@@ -27,6 +27,10 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         split_keys: arguments.split_keys,
         shards: arguments.shards,
         load_percent: arguments.load_percent,
+        minutes: arguments.minutes,
+        seed: arguments.seed,
+        rate: arguments.rate,
+        beside: arguments.beside,
         dev_arguments: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
     };

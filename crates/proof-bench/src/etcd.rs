@@ -29,8 +29,8 @@ pub fn find() -> Option<PathBuf> {
 }
 
 /// What the report says where there is none.
-pub const MISSING: &str = "etcd: not found on PATH; install with `apt-get install etcd-server` or build it: \
-    `GOBIN=/usr/local/bin go install go.etcd.io/etcd/server/v3@latest` and name it etcd";
+pub const MISSING: &str = "etcd: not found on PATH; build it with `scripts/etcd.sh DIRECTORY` (needs Go), or \
+    `apt-get install etcd-server`, and put it on PATH";
 
 impl Etcd {
     /// Starts five members under a directory.

@@ -2,12 +2,14 @@
 //!
 //!   workloads.rs ──▶ load.rs (clients) ──▶ measure.rs (percentiles, CPU) ──▶ report.rs (text, JSON, HTML) + plot.rs
 //!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs, listing.rs (S3 metadata)
+//!   availability.rs: the standard schedule of faults on five processes, and on etcd's beside them
 //!   embedded.rs: the embedded store beside LMDB, redb and fjall, in this process
 //!
 //! Always: every figure says how many errors came with it and what it did not measure.
 //! Not here: correctness (proof-check, proof-sim). Ships in the program as `hive bench`.
 #![deny(missing_docs)]
 
+mod availability;
 mod embedded;
 mod etcd;
 mod failover;
@@ -67,6 +69,14 @@ pub struct Options {
     pub split_keys: Option<u64>,
     /// split: the part of the full rate, in percent, that goes on while shards are split.
     pub load_percent: u32,
+    /// availability: how long; a full run of an hour holds what a day of the standard schedule holds.
+    pub minutes: u64,
+    /// availability: the order of the faults, and whom they meet.
+    pub seed: u64,
+    /// availability: operations a second of each level.
+    pub rate: u32,
+    /// availability: another system that is measured under the same faults.
+    pub beside: Option<String>,
     /// More words for the `hive dev` of a fresh world.
     pub dev_arguments: Vec<String>,
     /// The program's version, for the report.

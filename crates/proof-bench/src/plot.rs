@@ -2,6 +2,7 @@
 
 use crate::report::{Failover, Measurement};
 use plotters::prelude::*;
+use proof_check::availability::tally::Availability;
 
 const SIZE: (u32, u32) = (1_000, 360);
 const HIVE: RGBColor = RGBColor(0xd9, 0x8e, 0x04);
@@ -100,6 +101,31 @@ pub fn timeline(failover: &Failover) -> String {
         chart.draw_series(LineSeries::new(points, HIVE.stroke_width(2)))?;
         let killed = failover.killed_at_s;
         chart.draw_series(LineSeries::new([(killed, 0.0), (killed, most)], RED.stroke_width(1)))?;
+        Ok(())
+    })
+}
+
+/// Failed operations second by second; the faults are shaded.
+pub fn failures(run: &Availability) -> String {
+    let most = f64::from(run.failed_each_second.iter().copied().max().unwrap_or(1).max(1)) * 1.1;
+    let end = run.failed_each_second.len().max(1) as f64;
+    svg(|area| {
+        let mut chart = ChartBuilder::on(area)
+            .caption(
+                format!("{}: failed operations each second, by when they began; faults are shaded", run.system),
+                ("sans-serif", 18),
+            )
+            .margin(12)
+            .x_label_area_size(30)
+            .y_label_area_size(60)
+            .build_cartesian_2d(0.0..end, 0.0..most)?;
+        chart.configure_mesh().x_desc("seconds").draw()?;
+        let shade = |from: u32, to: u32| {
+            Rectangle::new([(f64::from(from) / 1e3, 0.0), (f64::from(to) / 1e3, most)], PEER.mix(0.25).filled())
+        };
+        chart.draw_series(run.windows.iter().map(|window| shade(window.from, window.to)))?;
+        let points = run.failed_each_second.iter().enumerate().map(|(at, count)| (at as f64, f64::from(*count)));
+        chart.draw_series(LineSeries::new(points, RED.stroke_width(1)))?;
         Ok(())
     })
 }

@@ -2,6 +2,7 @@
 
 use crate::measure::{machine, mean, round, Run, PERCENTILES};
 use crate::{embedded, plot, simple_kv, BenchError, Options};
+use proof_check::availability::tally::Availability;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -86,6 +87,7 @@ pub struct Report {
     head: Value,
     pub(crate) measurements: Vec<Measurement>,
     pub(crate) failovers: Vec<Failover>,
+    pub(crate) availability: Vec<Availability>,
     notes: Vec<String>,
 }
 
@@ -106,10 +108,14 @@ impl Report {
             "Hive: synced log, mutual TLS between nodes, clients spread over all nodes, HTTP/1.1 JSON without TLS"
                 .to_owned(),
         ];
+        if workload == "availability" {
+            notes[0] =
+                "open loop: each operation is begun when it is due; clients, nodes and disk share one machine".into();
+        }
         if !options.endpoints.is_empty() {
             notes[1] = "Hive: as configured at the endpoints named".into();
         }
-        Report { head, measurements: Vec::new(), failovers: Vec::new(), notes }
+        Report { head, measurements: Vec::new(), failovers: Vec::new(), availability: Vec::new(), notes }
     }
 
     /// The mean rate of an operation measured before.
@@ -141,9 +147,11 @@ impl Report {
             })
         };
         let mut out = self.head.clone();
-        out["ok"] = (!self.measurements.is_empty() || !self.failovers.is_empty()).into();
+        out["ok"] =
+            (!self.measurements.is_empty() || !self.failovers.is_empty() || !self.availability.is_empty()).into();
         out["measurements"] = self.measurements.iter().map(Measurement::json).collect();
         out["failovers"] = self.failovers.iter().map(failover).collect();
+        out["availability"] = self.availability.iter().map(Availability::json).collect();
         out["longest_gap_ms"] = self.gap_ms().into();
         out["simple_kv"] = simple_kv::json(&self.measurements);
         out["embedded"] = embedded::json(&self.measurements);
@@ -154,16 +162,18 @@ impl Report {
     /// The report for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        let _ = writeln!(
-            out,
-            "{:<10} {:<7} {:<18} {:>7} {:>9} {}  errors",
-            "suite",
-            "system",
-            "operation",
-            "clients",
-            "op/s",
-            percentile_heads()
-        );
+        if !self.measurements.is_empty() {
+            let _ = writeln!(
+                out,
+                "{:<10} {:<7} {:<18} {:>7} {:>9} {}  errors",
+                "suite",
+                "system",
+                "operation",
+                "clients",
+                "op/s",
+                percentile_heads()
+            );
+        }
         for measurement in &self.measurements {
             let figures: String = PERCENTILES
                 .iter()
@@ -184,6 +194,7 @@ impl Report {
         }
         out.push_str(&simple_kv::text(&self.measurements));
         out.push_str(&embedded::text(&self.measurements));
+        self.availability.iter().for_each(|run| out.push_str(&run.text()));
         for failover in &self.failovers {
             let errors: u64 = failover.errors.values().sum();
             let _ = writeln!(
@@ -222,6 +233,10 @@ impl Report {
         );
         self.html_measurements(&mut out);
         self.html_failovers(&mut out);
+        for run in &self.availability {
+            out.push_str(&run.html());
+            out.push_str(&plot::failures(run));
+        }
         out.push_str("<h2>Notes</h2><ul>");
         for note in &self.notes {
             let _ = write!(out, "<li>{}</li>", escape(note));

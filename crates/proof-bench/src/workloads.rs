@@ -9,7 +9,7 @@ use crate::measure::Run;
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Template};
 use crate::world::World;
-use crate::{embedded, failover, listing, objects, simple_kv, BenchError, Options};
+use crate::{availability, embedded, failover, listing, objects, simple_kv, BenchError, Options};
 use std::time::Duration;
 
 /// Not counted, before each run.
@@ -66,6 +66,9 @@ pub fn say(what: &str) {
 async fn suite(name: &str, options: &Options, report: &mut Report) -> Result<(), BenchError> {
     if name == "etcd" {
         return etcd_suite(options, report).await;
+    }
+    if name == "availability" {
+        return availability::run(options, report).await;
     }
     if name == "embedded" {
         return embedded::run(options, report);

@@ -168,11 +168,16 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
 /// Starts a process that is asked to stop when the thread that started it ends, however that ends: a benchmark that is killed
 /// leaves no world behind.
 pub(crate) fn spawn_bound(command: &mut Command) -> std::io::Result<Child> {
+    spawn_bound_by(command, libc::SIGTERM)
+}
+
+/// The same, by a signal of the caller's choice.
+pub(crate) fn spawn_bound_by(command: &mut Command, signal: libc::c_int) -> std::io::Result<Child> {
     let parent = std::process::id() as i32;
     // SAFETY: between fork and exec only calls that are allowed there are made: prctl, getppid, _exit.
     unsafe {
         command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong);
+            libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong);
             // The parent may have died before the line above.
             if libc::getppid() != parent {
                 libc::_exit(1);

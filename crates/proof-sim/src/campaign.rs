@@ -23,32 +23,47 @@ pub fn opener(plan: &Plan) -> Box<dyn Opener> {
 
 /// Runs plans `from..to` of the swarm on `jobs` threads; `on_report` gets each, in order. False from it stops.
 pub fn run_seeds(from: u64, to: u64, layer: Layer, jobs: u64, mut on_report: impl FnMut(Report) -> bool) {
+    let one = |seed| {
+        let plan = swarm::draw(seed, layer);
+        run(&plan, opener(&plan), false)
+    };
+    in_order(from, to, jobs, one, |_, report| on_report(report));
+}
+
+/// Runs something for each seed of `from..to` on `jobs` threads; `on_result` gets what it came to, in order. False stops.
+pub fn in_order<T: Send>(
+    from: u64,
+    to: u64,
+    jobs: u64,
+    run_one: impl Fn(u64) -> T + Sync,
+    mut on_result: impl FnMut(u64, T) -> bool,
+) {
     let next = AtomicU64::new(from);
     let stop = AtomicBool::new(false);
-    let (sender, receiver) = mpsc::channel::<Report>();
+    let (sender, receiver) = mpsc::channel::<(u64, T)>();
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
-            let (sender, next, stop) = (sender.clone(), &next, &stop);
+            let (sender, next, stop, run_one) = (sender.clone(), &next, &stop, &run_one);
             scope.spawn(move || loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
                 if seed >= to || stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let plan = swarm::draw(seed, layer);
-                let report = run(&plan, opener(&plan), false);
-                if sender.send(report).is_err() {
+                let result = run_one(seed);
+                if sender.send((seed, result)).is_err() {
                     return;
                 }
             });
         }
         drop(sender);
-        let mut early: BTreeMap<u64, Report> = BTreeMap::new();
+        let mut early: BTreeMap<u64, T> = BTreeMap::new();
         let mut expected = from;
-        for report in receiver {
-            early.insert(report.seed, report);
-            while let Some(report) = early.remove(&expected) {
+        for (seed, result) in receiver {
+            early.insert(seed, result);
+            while let Some(result) = early.remove(&expected) {
+                let seed = expected;
                 expected += 1;
-                if !stop.load(Ordering::Relaxed) && !on_report(report) {
+                if !stop.load(Ordering::Relaxed) && !on_result(seed, result) {
                     stop.store(true, Ordering::Relaxed);
                 }
             }

@@ -8,6 +8,7 @@
 //! Always: one run is one thread without wall clock, hash-ordered iteration or chance but the seed's.
 //! Not here: C engines, sockets, threads, TLS (real-process suites), what is right (proof-check).
 
+pub mod availability;
 pub mod campaign;
 pub mod clock;
 pub mod clock_faults;

@@ -13,9 +13,9 @@ use proof_sim::ledger::Totals;
 use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
 use proof_sim::trace::without_padding;
-use proof_sim::{excuses, panics, swarm, twice};
+use proof_sim::{availability, campaign, excuses, panics, swarm, twice};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use words::{flag, jobs, known, layer, layer_words, option, seed_range, seed_word, Ran, Refused, USAGE};
 
 #[global_allocator]
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Some("shrink") => command_shrink(&words[1..]),
         Some("mutants") => command_mutants(&words[1..]),
         Some("twice") => command_twice(&words[1..]),
+        Some("availability") => command_availability(&words[1..]),
         Some("speed") => command_speed(&words[1..]),
         Some("hash") => command_hash(&words[1..]),
         Some(other) => Err(Refused(format!("unknown command '{other}'; {USAGE}"))),
@@ -259,6 +260,66 @@ fn command_speed(words: &[String]) -> Ran {
         println!("{cpu:.2} s of CPU: {:.0} x real time on one core", simulated / cpu);
     }
     Ok(tell(&report, &plan, "proof-sim speed"))
+}
+
+/// Days of the standard schedule of faults, each a world of its own, and one table of all.
+fn command_availability(words: &[String]) -> Ran {
+    known(words, &["--days", "--hours", "--from", "--rate", "--jobs", "--json"])?;
+    let number = |name: &str, default: u64, most: u64| -> Result<u64, Refused> {
+        let text = option(words, name)?;
+        let value = text.map_or(Ok(default), |text| words::number(text, name))?;
+        match (1..=most).contains(&value) {
+            true => Ok(value),
+            false => Err(Refused(format!("{name} {value} is not from 1 to {most}"))),
+        }
+    };
+    let (days, from) = (number("--days", 1, 100_000)?, number("--from", 1, u64::MAX / 2)?);
+    let order = availability::Order {
+        length: Duration::from_secs(number("--hours", 24, 24)? * 3_600),
+        rate: number("--rate", 5, 1_000)? as u32,
+    };
+    let started = Instant::now();
+    let (mut all, mut well): (Option<proof_check::availability::tally::Availability>, bool) = (None, true);
+    let (mut done, mut events) = (0, 0);
+    campaign::in_order(
+        from,
+        from + days,
+        jobs(words)?,
+        |seed| availability::run(seed, order),
+        |seed, day| {
+            match day {
+                Ok((figures, counted)) => {
+                    (done, events) = (done + 1, events + counted);
+                    match all.as_mut() {
+                        None => all = Some(figures),
+                        Some(all) => availability::add(all, figures),
+                    }
+                }
+                Err(violations) => {
+                    well = false;
+                    violations
+                        .iter()
+                        .for_each(|found| println!("day {seed}: {}: {}", found.check, without_padding(&found.message)));
+                }
+            }
+            eprintln!("day {seed}: {done} done after {:.0} s", started.elapsed().as_secs_f64());
+            well
+        },
+    );
+    let Some(all) = all else { return Ok(well) };
+    if let Some(file) = option(words, "--json")? {
+        let text = format!("{:#}\n", all.json());
+        std::fs::write(file, text).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;
+    }
+    print!("{}", all.text());
+    let (wall, simulated) = (started.elapsed().as_secs_f64(), all.seconds as f64);
+    println!(
+        "{done} worlds of {} h from seed {from}, commit {}: {events} events, {wall:.0} s, {:.0} x real time",
+        order.length.as_secs() / 3_600,
+        commit(),
+        simulated / wall
+    );
+    Ok(well)
 }
 
 /// CPU seconds of this thread so far, where the kernel tells (Linux): what is left of a measurement on

@@ -22,6 +22,10 @@ fn options() -> Options {
         split_keys: None,
         load_percent: 70,
         shards: vec![1],
+        minutes: 60,
+        seed: 1,
+        rate: 100,
+        beside: None,
         dev_arguments: Vec::new(),
         version: "0.1.0".into(),
     }
