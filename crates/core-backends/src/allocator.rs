@@ -15,8 +15,9 @@
 //! `NodesSince` tells all that changed, each once.
 //! Not here: who is up right now (`core_placement::NodeMap`, soft state that is reported here).
 
+use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::reply::encode_reply;
 use crate::rows::{key, key_number, number, page, prefix_end, set_number};
-use crate::{corrupt_row, decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{ErrorKind, NodeId, Refusal};
@@ -89,6 +90,23 @@ const CHANGE: u8 = b'v';
 const DRAINING: u8 = b'd';
 const VERSION: u8 = b'V';
 const COUNT: u8 = b'N';
+
+/// The backend, as the table has it.
+pub(crate) struct Allocator;
+
+impl Backend for Allocator {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
+}
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {

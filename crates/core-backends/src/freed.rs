@@ -8,9 +8,9 @@
 //! Always: a place leaves the queue only by `forget`; it may be told twice, never lost; one row a version, or a part.
 //! Not here: the bytes (a data store), who keeps the counters (shard: its record; multipart: two rows).
 
+use crate::contract::{corrupt_row, SpaceRead, SpaceWrite};
 use crate::rows::{key_number, page};
 use crate::wire::{wire_struct, Wire};
-use crate::{corrupt_row, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{ErrorKind, Refusal};

@@ -1,18 +1,16 @@
 //! Request ids that go along when a part of a cluster's keys moves to another cluster.
 //!
 //! Which ids were applied is the cluster's own memory (core-cluster): no backend sees it, and the cluster does not know
-//! what a command means. Here is what each must know of the other: which part of the keys a command is about, which
-//! query asks for the memory of a part, which command brings one.
+//! what a command means. Here are the words in which each learns of the other: the part of the keys that a command is
+//! about, the memory of a part, as it is asked for and as it is brought.
 //!
-//! Always: told from the first bytes, since it is asked of every command that is applied.
-//! Not here: what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-node,
+//! Always: nothing here knows a backend.
+//! Not here: what each backend says of its commands (`contract.rs`), what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-node,
 //! keyspace/run.rs). Why: docs/decisions/0005-exactly-once-and-cluster-time.md.
 
-use crate::{encode_reply, metadata, shard, ApplyContext, SpaceWrite};
-use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, PartitionId, RequestId};
+use base_types::{PartitionId, RequestId};
 use bytes::Bytes;
 
 /// The most ids one command brings; a page of what is remembered ends there, or with the entry that goes beyond.
@@ -27,7 +25,8 @@ pub const PAGE_IDS_MAX: usize = 64 << 10;
 pub const KEPT_KEY_BYTES_MAX: usize = 64;
 /// Stands for `Part::OBJECTS` where a key follows. No partition has that number.
 const PLACED: u16 = u16::MAX - 1;
-const _: () = assert!(metadata::KEYSPACE_PARTITIONS_MAX < PLACED - 1);
+/// Partitions have smaller numbers.
+pub const PARTITION_NUMBER_END: u16 = PLACED - 1;
 
 /// The part of a cluster's keys that a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -185,32 +184,6 @@ impl Encode for MemoryPage {
     }
 }
 
-/// What a command is about.
-pub fn about_of(backend: BackendKind, command: &Bytes) -> About {
-    match backend {
-        BackendKind::Metadata => metadata::part_of(command).into(),
-        BackendKind::Shard => shard::about_of(command),
-        _ => Part::WHOLE.into(),
-    }
-}
-
-/// Whether a query asks the cluster for its memory.
-pub fn memory_asked(backend: BackendKind, query: &Bytes) -> Option<MemoryAsked> {
-    match backend {
-        BackendKind::Metadata => metadata::memory_asked(query),
-        BackendKind::Shard => shard::memory_asked(query),
-        _ => None,
-    }
-}
-
-/// The reply to such a query.
-pub fn tell_memory(backend: BackendKind, page: MemoryPage) -> Bytes {
-    match backend {
-        BackendKind::Shard => encode_reply(&Ok(shard::Reply::Remembered { page })),
-        _ => encode_reply(&Ok(metadata::Reply::Remembered(page))),
-    }
-}
-
 /// What one command each may bring.
 pub fn in_commands(ids: Vec<Carried>) -> Vec<Vec<Carried>> {
     let mut commands: Vec<Vec<Carried>> = Vec::new();
@@ -226,30 +199,6 @@ pub fn in_commands(ids: Vec<Carried>) -> Vec<Vec<Carried>> {
         commands.last_mut().into_iter().for_each(|last| last.push(carried.clone()));
     }
     commands
-}
-
-/// What a command that was carried out brings for the cluster's memory; of requests of its own, for `keep_ms`.
-pub fn memory_brought(backend: BackendKind, command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
-    match backend {
-        BackendKind::Metadata if reply.first() == Some(&0) => metadata::memory_brought(command),
-        BackendKind::Shard if reply.first() == Some(&0) => shard::memory_brought(command, reply, keep_ms),
-        _ => Vec::new(),
-    }
-}
-
-/// As [`crate::apply`], but what a command asks beside other things, and what the cluster remembers (`known`), is not
-/// done once more. (A command that is remembered as a whole does not come here.)
-pub fn apply_once(
-    backend: BackendKind,
-    at: ApplyContext,
-    space: &mut dyn SpaceWrite,
-    command: &Bytes,
-    known: &dyn Fn(RequestId) -> Option<Bytes>,
-) -> Result<Bytes, EngineError> {
-    match backend {
-        BackendKind::Shard => shard::each::apply(at, space, command, known),
-        _ => crate::apply(backend, at, space, command),
-    }
 }
 
 #[cfg(test)]

@@ -21,15 +21,60 @@ pub use command::{
     FREEZE_LEASE_MS_MAX, KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
 
-pub(crate) use partition::ELSEWHERE;
-
-use crate::memory::{Carried, MemoryAsked, Part};
-use crate::{encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use crate::contract::{ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part, PARTITION_NUMBER_END};
+use crate::reply::{encode_reply, is_refusal};
 use base_engine::EngineError;
 use base_types::action::BatchStep;
 use base_types::codec::Encode;
 use base_types::{ErrorKind, PartitionId, Refusal, COMMAND_BYTES_MAX, KEY_BYTES_MAX, SCAN_LIMIT_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
+
+const _: () = assert!(KEYSPACE_PARTITIONS_MAX < PARTITION_NUMBER_END);
+
+/// The backend, as the table has it.
+pub(crate) struct Metadata;
+
+impl Backend for Metadata {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
+
+    fn is_sure(&self, space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
+        is_sure(space, command)
+    }
+
+    fn makes_unsure(&self, command: &Bytes) -> bool {
+        changes_partitions(command)
+    }
+
+    fn about_of(&self, command: &Bytes) -> About {
+        part_of(command).into()
+    }
+
+    fn memory_asked(&self, query: &Bytes) -> Option<MemoryAsked> {
+        memory_asked(query)
+    }
+
+    fn tell_memory(&self, page: MemoryPage) -> Bytes {
+        encode_reply(&Ok(Reply::Remembered(page)))
+    }
+
+    fn memory_brought(&self, command: &Bytes, reply: &Bytes, _keep_ms: u64) -> Vec<Carried> {
+        if is_refusal(reply) {
+            return Vec::new();
+        }
+        memory_brought(command)
+    }
+}
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {
@@ -56,7 +101,7 @@ pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Res
 
 /// Whether a write can be promised before it is applied: every partition it touches is owned, at its epoch,
 /// and not moving, so that only a partition command ordered before it could still refuse it.
-pub fn is_sure(space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
+fn is_sure(space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
     let scopes: Vec<Option<Scope>> = match Command::from_bytes(command.clone()) {
         Ok(Command::Put { scope, .. } | Command::Delete { scope, .. } | Command::CompareAndSet { scope, .. }) => {
             vec![scope]
@@ -75,7 +120,7 @@ pub fn is_sure(space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineErr
 }
 
 /// Whether a command changes who takes writes for a partition.
-pub fn changes_partitions(command: &Bytes) -> bool {
+fn changes_partitions(command: &Bytes) -> bool {
     !matches!(
         Command::from_bytes(command.clone()),
         Ok(Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. })
@@ -83,7 +128,7 @@ pub fn changes_partitions(command: &Bytes) -> bool {
 }
 
 /// Which partition a command writes to.
-pub(crate) fn part_of(command: &Bytes) -> Part {
+fn part_of(command: &Bytes) -> Part {
     let scope = |at: usize| match command.get(at..at + 3) {
         Some([1, low, high]) => Part::one(PartitionId(u16::from_le_bytes([*low, *high]))),
         _ => Part::WHOLE,
@@ -103,7 +148,7 @@ pub(crate) fn part_of(command: &Bytes) -> Part {
 }
 
 /// The memory a query asks for.
-pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
+fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
     match query.first().filter(|tag| **tag == command::REMEMBERED).and_then(|_| decode_query(query).ok()) {
         Some(Query::Remembered { partition, after }) => Some(MemoryAsked { part: Part::one(partition), after }),
         _ => None,
@@ -111,7 +156,7 @@ pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
 }
 
 /// The memory a command brings.
-pub(crate) fn memory_brought(command: &Bytes) -> Vec<Carried> {
+fn memory_brought(command: &Bytes) -> Vec<Carried> {
     match command.first().filter(|tag| **tag == command::REMEMBER).and_then(|_| decode_checked(command).ok()) {
         Some(Command::Remember { ids, .. }) => ids,
         _ => Vec::new(),

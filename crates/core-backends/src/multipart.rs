@@ -26,8 +26,11 @@ pub use command::{
     PARTS_MAX, PART_BYTES_MAX, PART_BYTES_MIN, PART_DETAIL_BYTES_MAX, UPLOADS_PAGE_MAX,
 };
 
+pub use crate::contract::CLOSED_KEEP_MS;
+use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::freed;
+use crate::reply::encode_reply;
 use crate::rows::{number, page, set_number};
-use crate::{corrupt_row, decode, encode_reply, freed, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -39,8 +42,6 @@ use base_types::s3::INLINE_BYTES_MAX;
 use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 
-/// How long a completed upload is remembered for who asks again, and the tokens of its puts, in cluster time.
-pub const CLOSED_KEEP_MS: u64 = 60 * 60 * 1000;
 /// The longest text that tells who began an upload.
 const INITIATOR_BYTES_MAX: usize = 1024;
 /// The most rows one `Collect` removes.
@@ -56,6 +57,28 @@ macro_rules! admit {
             Err(refusal) => return Ok(Err(refusal)),
         }
     };
+}
+
+/// The backend, as the table has it.
+pub(crate) struct Uploads;
+
+impl Backend for Uploads {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
+
+    /// Replies tell what came of a write, so they wait for it.
+    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
+        Ok(false)
+    }
 }
 
 /// Refuses a command that could not be applied, before it reaches the log.

@@ -24,7 +24,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{ErrorKind, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
@@ -82,6 +83,23 @@ pub fn unknown_command(argv: &[Bytes]) -> Refusal {
         text.push_str(&format!("'{word}' "));
     }
     Refusal::invalid("UnknownCommand", text)
+}
+
+/// The backend, as the table has it.
+pub(crate) struct Redis;
+
+impl Backend for Redis {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
 }
 
 /// Refuses a command that could not be applied, before it reaches the log. The message is Redis's

@@ -23,8 +23,9 @@
 //! grow, over deletes too, so an old version never matches anew.
 //! Not here: making and removing replicas (core-node, flows), what documents mean.
 
+use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::reply::encode_reply;
 use crate::rows::{key, number, prefix_page, set_number};
-use crate::{corrupt_row, decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::EngineError;
 use base_types::codec::{Encode, Reader, Writer};
 use base_types::{
@@ -194,6 +195,23 @@ const DOCUMENT: u8 = b'd';
 const LAST_DOCUMENT: u8 = b'D';
 
 type Outcome = Result<Result<Reply, Refusal>, EngineError>;
+
+/// The backend, as the table has it.
+pub(crate) struct Reference;
+
+impl Backend for Reference {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
+}
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {

@@ -1,6 +1,6 @@
 //! Small helpers over a space's rows: prefixes, pages, counters. No policy.
 
-use crate::{SpaceRead, SpaceWrite};
+use crate::contract::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use bytes::Bytes;
 use std::ops::ControlFlow;

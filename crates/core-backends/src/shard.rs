@@ -22,19 +22,20 @@ mod state;
 pub(crate) mod tests;
 mod work;
 
+pub use crate::contract::NARROW_AFTER_MS;
 pub use command::{
     Bounds, Command, Condition, DeleteStep, DeleteTerms, Deleted, EtagTest, ImportCursor, Item, ListStart, Listing,
     Peer, PinInfo, PutStep, Query, Range, RangeDigest, Reply, ShardInfo, ShardState, Totals, Versioning, CUT_PARTS_MAX,
     DELETE_KEYS_MAX, DELIMITER_BYTES_MAX, FREEZE_MS_MAX, LIST_BYTES_MAX, LIST_ITEMS_MAX, NAMES_MAX, PEERS_MAX,
     PINS_MAX, PIN_MS_MAX, STEP_BYTES_MAX, STEP_ROWS_MAX,
 };
-pub use growth::{Cut, GrowthInfo, LATE_SPLIT_TIMES, LOAD_WINDOW_MS, NARROW_AFTER_MS};
+pub use growth::{Cut, GrowthInfo, LATE_SPLIT_TIMES, LOAD_WINDOW_MS};
 
-pub(crate) use keys::{fuzz_key, fuzz_row};
-pub(crate) use state::ELSEWHERE;
+pub use keys::fuzz_keys;
 
-use crate::memory::{About, Carried, MemoryAsked, Part, CARRIED_MAX};
-use crate::{decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
+use crate::contract::{decode, ApplyContext, Backend, Known, SpaceRead, SpaceWrite};
+use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX};
+use crate::reply::{encode_reply, is_refusal};
 use base_engine::EngineError;
 use base_types::codec::{Encode as _, Reader};
 use base_types::s3::document::{DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
@@ -56,6 +57,66 @@ pub(crate) fn row_lies_in(key: &[u8], range: &Range) -> bool {
 const OWNER_BYTES_MAX: usize = 1024;
 /// What a document that is put leaves room for.
 const DOCUMENT_ROOM_BYTES: usize = 1024;
+
+/// The backend, as the table has it.
+pub(crate) struct Objects;
+
+impl Backend for Objects {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
+
+    /// Replies tell what came of a write (a version, a part replaced), so they wait for it.
+    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
+        Ok(false)
+    }
+
+    fn refused_at_once(
+        &self,
+        space: &dyn SpaceRead,
+        cluster_time_ms: u64,
+        command: &Bytes,
+    ) -> Result<Option<Refusal>, EngineError> {
+        refused_at_once(space, cluster_time_ms, command)
+    }
+
+    fn apply_once(
+        &self,
+        at: ApplyContext,
+        space: &mut dyn SpaceWrite,
+        command: &Bytes,
+        known: Known<'_>,
+    ) -> Result<Bytes, EngineError> {
+        each::apply(at, space, command, known)
+    }
+
+    fn about_of(&self, command: &Bytes) -> About {
+        about_of(command)
+    }
+
+    fn memory_asked(&self, query: &Bytes) -> Option<MemoryAsked> {
+        memory_asked(query)
+    }
+
+    fn tell_memory(&self, page: MemoryPage) -> Bytes {
+        encode_reply(&Ok(Reply::Remembered { page }))
+    }
+
+    fn memory_brought(&self, command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
+        if is_refusal(reply) {
+            return Vec::new();
+        }
+        memory_brought(command, reply, keep_ms)
+    }
+}
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {
@@ -90,7 +151,7 @@ pub fn query(cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Resu
 
 /// What a command is about: clients' commands are about objects, all others about the shard as it stands here. Where one
 /// is about several objects, none is named.
-pub(crate) fn about_of(command: &Bytes) -> About {
+fn about_of(command: &Bytes) -> About {
     let known = command.first().filter(|first| command::OF_CLIENTS.contains(first));
     let Some(first) = known else { return Part::WHOLE.into() };
     let key = match *first {
@@ -112,7 +173,7 @@ fn key_behind_epoch(command: &Bytes) -> Option<Bytes> {
 }
 
 /// The memory a query asks for.
-pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
+fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
     query.first().filter(|first| **first == command::REMEMBERED)?;
     match decode("shard query", query) {
         Ok(Query::Remembered { after }) => Some(MemoryAsked { part: Part::OBJECTS, after }),
@@ -121,7 +182,7 @@ pub(crate) fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
 }
 
 /// The memory a command brings; what it did itself is kept for `keep_ms`.
-pub(crate) fn memory_brought(command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
+fn memory_brought(command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
     match command.first() {
         Some(&command::REMEMBER) => match decode("shard command", command) {
             Ok(Command::Remember { ids, .. }) => ids,

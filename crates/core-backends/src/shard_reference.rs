@@ -26,10 +26,11 @@ pub use command::{
     Command, Entry, Flow, Head, Phase, Query, Reply, Retired, FLOWS_MAX, MAP_PAGE_MAX, SOURCES_MAX, TARGETS_MAX,
 };
 
+use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
+use crate::reply::encode_reply;
 use crate::rows::page;
 use crate::s3_key::close;
 use crate::shard::{Peer, Range};
-use crate::{corrupt_row, decode, encode_reply, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use base_types::s3::check_key;
@@ -52,6 +53,28 @@ macro_rules! admit {
             Err(refusal) => return Ok(Err(refusal)),
         }
     };
+}
+
+/// The backend, as the table has it.
+pub(crate) struct Shards;
+
+impl Backend for Shards {
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal> {
+        validate(command)
+    }
+
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
+        apply(at, space, command)
+    }
+
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
+        query(cluster_time_ms, space, bytes)
+    }
+
+    /// Replies tell what came of a write, so they wait for it.
+    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
+        Ok(false)
+    }
 }
 
 /// Refuses a command that could not be applied, before it reaches the log.

@@ -1,6 +1,6 @@
 //! A space on a map, for tests.
 
-use crate::{SpaceRead, SpaceWrite};
+use crate::contract::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use bytes::Bytes;
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, LogIndex, ReadConsistency, Refusal, Tick, WriteConsistency};
 use bytes::Bytes;
-use core_backends::memory::{self, Carried};
+use core_backends::memory::Carried;
 use core_backends::{encode_reply, ApplyContext};
 use core_log::LogEntry;
 use core_raft::{entry_kind, MembershipChange};
@@ -223,7 +223,8 @@ impl Replica {
             let reply = self.apply_command(context, &command, &row)?;
             shared.statistics.commands_applied += 1;
             self.witness(shared, entry, &command, &reply);
-            let about = BackendKind::from_byte(command.backend).map(|kind| memory::about_of(kind, &command.command));
+            let about =
+                BackendKind::from_byte(command.backend).map(|kind| core_backends::about_of(kind, &command.command));
             let about = about.unwrap_or_default();
             let applied = Applied { index: entry.index, term: entry.term, position: position as u32, about, reply };
             self.take_memory(kinds, &mut row, &command, &applied);
@@ -262,7 +263,7 @@ impl Replica {
     /// one command did of many requests is remembered for each.
     fn take_memory(&self, kinds: bool, row: &mut RowBuilder, command: &EntryCommand, applied: &Applied) {
         let Some(backend) = BackendKind::from_byte(command.backend) else { return };
-        let brought = memory::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
+        let brought = core_backends::memory_brought(backend, &command.command, &applied.reply, command.keep_ms);
         for Carried { id, keep_ms, about, reply } in brought {
             let until = self.meta.id_time_ms.saturating_add(keep_ms);
             match self.request_ids.get(id) {
@@ -309,7 +310,7 @@ impl Replica {
         };
         let ids = &self.request_ids;
         let known = |id| ids.get(id).or_else(|| row.get(id).cloned()).map(|applied| applied.reply);
-        memory::apply_once(backend, context, &mut space, &command.command, &known)
+        core_backends::apply_once(backend, context, &mut space, &command.command, &known)
     }
 
     fn apply_defaults(&mut self, command: &Bytes) -> Bytes {

@@ -22,7 +22,6 @@ use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
 use base_types::{BackendKind, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term, Tick, Ticket};
 use bytes::Bytes;
-use core_backends::memory;
 use core_raft::Group;
 use std::time::Duration;
 
@@ -295,10 +294,10 @@ impl Replica {
         }
         let space = BackendView { view: self.view(), backend: read.backend as u8 };
         let time = self.cluster_time(now);
-        let answer = match memory::memory_asked(read.backend, &read.query) {
+        let answer = match core_backends::memory_asked(read.backend, &read.query) {
             Some(asked) => {
                 let page = self.request_ids.carried(asked, self.meta.id_time_ms, self.meta.applied);
-                Ok(memory::tell_memory(read.backend, page))
+                Ok(core_backends::tell_memory(read.backend, page))
             }
             None => core_backends::query(read.backend, time, &space, &read.query),
         };

@@ -2,9 +2,10 @@
 //! what it saw a while ago.
 
 use super::*;
+use crate::contract::ApplyContext;
+use crate::reply::decode_reply;
 use crate::shard::tests::bed::Random;
 use crate::testing::MapSpace;
-use crate::{decode_reply, ApplyContext};
 use base_types::codec::Encode;
 use base_types::LogIndex;
 use std::collections::{BTreeMap, BTreeSet};

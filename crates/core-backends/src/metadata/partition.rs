@@ -14,7 +14,8 @@
 
 use super::command::{ImportCursor, PartitionInfo, PartitionState, Scope, FREEZE_LEASE_MS_MAX};
 use super::keys;
-use crate::SpaceRead;
+use crate::contract::SpaceRead;
+use crate::reply::WRONG_PARTITION;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -22,9 +23,6 @@ use base_types::{ErrorKind, PartitionId, Refusal};
 
 /// The form of the record below.
 const RECORD_VERSION: u8 = 1;
-
-/// The code of a refusal that sends the request elsewhere.
-pub(crate) const ELSEWHERE: &str = "WrongPartition";
 
 /// What is kept of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,7 +101,7 @@ pub(super) fn wrong_partition(scope: Scope, record: Option<&Record>) -> Refusal 
     };
     Refusal::new(
         ErrorKind::Conflict,
-        ELSEWHERE,
+        WRONG_PARTITION,
         format!(
             "partition {} at epoch {} is not served: it {here}; read the keyspace again and retry",
             scope.partition, scope.epoch

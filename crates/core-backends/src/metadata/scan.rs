@@ -9,7 +9,7 @@ use super::command::{
 };
 use super::keys;
 use super::partition::{self, Record};
-use crate::SpaceRead;
+use crate::contract::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::{ErrorKind, PartitionId, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;

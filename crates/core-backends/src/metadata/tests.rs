@@ -1,7 +1,7 @@
 //! The backend against a dumb twin, and the life of a partition step by step.
 
 use super::*;
-use crate::decode_reply;
+use crate::reply::decode_reply;
 use base_engine::{Direction, KeyRange, Visit};
 use base_types::action::BatchStep;
 use base_types::{LogIndex, PartitionId};

@@ -8,8 +8,8 @@
 use super::command::{Command, ImportCursor, PartitionState, Reply, Scope, ScopedStep};
 use super::keys;
 use super::partition::{self, Change, Record};
+use crate::contract::{SpaceRead, SpaceWrite};
 use crate::rows::successor;
-use crate::{SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::action::BatchStep;
 use base_types::mutant::{planted, Mutant};

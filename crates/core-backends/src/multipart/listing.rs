@@ -4,9 +4,9 @@
 
 use super::command::{Due, Query, Reply, UploadItem, UploadState, UPLOADS_PAGE_MAX};
 use super::{decode_part, decode_upload, keys, load, Outcome};
+use crate::contract::SpaceRead;
 use crate::rows::{page, prefix_end};
 use crate::s3_key::{close, lower, raise};
-use crate::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
 use bytes::Bytes;
 use core::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! Uploads, one by one.
 
 use super::*;
-use crate::decode_reply;
+use crate::reply::decode_reply;
 use crate::testing::MapSpace;
 use base_types::LogIndex;
 

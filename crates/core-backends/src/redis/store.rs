@@ -18,8 +18,8 @@
 //! Always: an expired key is not there, whether or not it was swept; counts equal rows.
 
 use super::{fail, Fail, WRONG_TYPE};
+use crate::contract::{corrupt_row, SpaceRead, SpaceWrite};
 use crate::rows::{key as row_key, key_number, page, prefix_end, prefix_page};
-use crate::{corrupt_row, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::KEY_BYTES_MAX;

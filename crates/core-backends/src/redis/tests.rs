@@ -1,5 +1,5 @@
 use super::*;
-use crate::decode_reply;
+use crate::reply::decode_reply;
 use crate::testing::MapSpace;
 use base_types::LogIndex;
 use std::collections::{BTreeMap, BTreeSet};

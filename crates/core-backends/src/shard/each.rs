@@ -11,8 +11,9 @@
 
 use super::command::DELETE_EACH;
 use super::{Command, Deleted, Reply};
+use crate::contract::{decode, ApplyContext, SpaceWrite};
 use crate::memory::{About, Carried};
-use crate::{decode, decode_reply, encode_reply, is_no_answer, ApplyContext, SpaceWrite};
+use crate::reply::{decode_reply, encode_reply, is_no_answer};
 use base_engine::EngineError;
 use base_types::codec::Encode as _;
 use base_types::mutant::{planted, Mutant};

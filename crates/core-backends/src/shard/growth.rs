@@ -10,9 +10,9 @@
 //! Not here: who looks and plans (core-node, upkeep.rs), the rows of sampled keys (`keys.rs`).
 
 use super::command::{Range, Totals};
+use crate::contract::Keep;
 use crate::rows::successor;
 use crate::wire::wire_struct;
-use crate::Keep;
 use base_types::mutant::{planted, Mutant};
 use base_types::KEY_BYTES_MAX;
 use bytes::Bytes;
@@ -25,9 +25,6 @@ pub const SAMPLE_EVERY: u64 = 16;
 pub const SAMPLES_MAX: u64 = 31;
 /// With fewer samples nothing is said about where the load lies.
 pub const SAMPLES_MIN: usize = 12;
-/// So long after it took over rows of others a shard is not narrowed: requests that were carried out there may name
-/// keys behind all rows. Longer than a request can be repeated (106.6 s: decision 0030; core-cluster compares them).
-pub const NARROW_AFTER_MS: u64 = 120_000;
 /// A shard that is merely large waits while its leader's machine is busy, until it has so many times the rows it should
 /// have: a split costs more than it spares there (docs/figures.md), and what it parts grows no more urgent by the hour.
 pub const LATE_SPLIT_TIMES: u64 = 4;

@@ -9,8 +9,8 @@
 //! Not here: writing history (`work.rs`), pinning (`reshard.rs`).
 
 use super::keys::{self, HISTORY};
+use crate::contract::{Keep, SpaceRead};
 use crate::rows::successor;
-use crate::{Keep, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use bytes::Bytes;
 use core::ops::ControlFlow;

@@ -20,10 +20,10 @@
 use super::command::Totals;
 use super::keys::{self, CURRENT, INDEX, VERSION};
 use super::work::{weight, Work};
-use crate::corrupt_row;
+use crate::contract::corrupt_row;
+use crate::contract::SpaceRead;
 use crate::rows::{prefix_end, successor};
 use crate::wire::wire_struct;
-use crate::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use bytes::Bytes;

@@ -4,8 +4,8 @@
 //! no row's key is the beginning of another's within its table.
 
 use super::command::Totals;
-use crate::corrupt_row;
-use crate::s3_key::{close, closed_bytes, lower};
+use crate::contract::corrupt_row;
+use crate::s3_key::{self, close, closed_bytes, lower};
 use base_engine::EngineError;
 use base_types::codec::DecodeError;
 use base_types::s3::document::peek_number;
@@ -203,8 +203,16 @@ pub(super) fn bound(tag: u8, key: &[u8]) -> Bytes {
     of_key(tag, &close(key))
 }
 
-/// For the fuzzer: any bytes as a row's key and as a current row.
-pub(crate) fn fuzz_row(data: &[u8]) {
+/// For the fuzzer: any bytes as a row, and as two keys in the rows that are made of them.
+pub fn fuzz_keys(data: &[u8]) {
+    fuzz_row(data);
+    for (key, closed) in s3_key::fuzz(data) {
+        fuzz_key(key.as_bytes(), &closed);
+    }
+}
+
+/// Any bytes as a row's key and as a current row.
+fn fuzz_row(data: &[u8]) {
     if let Ok((row, ordinal)) = history_parts(data) {
         assert_eq!(&of_history(row, ordinal)[1..], [&data[1..data.len() - 1], &[0]].concat());
     }
@@ -217,8 +225,8 @@ pub(crate) fn fuzz_row(data: &[u8]) {
     let _ = (current_size(data), version_size(data));
 }
 
-/// For the fuzzer: a client's key in the rows that are made of it.
-pub(crate) fn fuzz_key(key: &[u8], closed: &[u8]) {
+/// A client's key in the rows that are made of it.
+fn fuzz_key(key: &[u8], closed: &[u8]) {
     let stamp = VersionStamp((key.len() as u64).wrapping_mul(0x0101_0101_0101_0101));
     let rows = [of_key(CURRENT, closed), of_version(VERSION, closed, stamp), of_once(closed, u128::from(stamp.0))];
     for row in &rows {

@@ -9,9 +9,9 @@
 
 use super::command::{Item, ListStart, Listing, Range, Reply, LIST_BYTES_MAX, LIST_ITEMS_MAX};
 use super::keys::{self, Current, CURRENT, FLAG_MARKER, FLAG_NULL, VERSION};
+use crate::contract::SpaceRead;
 use crate::rows::{prefix_end, successor};
 use crate::s3_key::{close, lower, raise};
-use crate::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::document::list_fields_bytes;

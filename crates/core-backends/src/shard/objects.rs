@@ -13,9 +13,9 @@ use super::keys::{
     self, Current, CURRENT, DATA, FLAG_INLINE, FLAG_LOCK, FLAG_MARKER, FLAG_NULL, FLAG_PLACELESS, NULL, VERSION,
 };
 use super::work::{Before, Work};
+use crate::contract::{corrupt_row, SpaceRead};
 use crate::rows::{page, successor};
 use crate::s3_key::close;
-use crate::{corrupt_row, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};

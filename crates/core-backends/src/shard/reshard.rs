@@ -18,8 +18,9 @@ use super::keys::{self, FEED, FLAG_MARKER, FLAG_NULL, KEY_TABLES, NULL, STATE, V
 use super::objects::{admit, Outcome};
 use super::state::{wrong_shard, Changed, Digest, Pin, Shard, SERVING};
 use super::work::{add_to_digest, Before, Work, FEED_NAMES_MAX};
+use crate::contract::{corrupt_row, SpaceRead};
+use crate::freed;
 use crate::rows::{page, successor};
-use crate::{corrupt_row, freed, SpaceRead};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};

@@ -18,9 +18,10 @@
 use super::command::{ImportCursor, Peer, PinInfo, Range, RangeDigest, ShardInfo, ShardState, Totals};
 use super::growth::Growth;
 use super::keys;
+use crate::contract::{corrupt_row, Keep, SpaceRead};
 use crate::freed::Queue;
+use crate::reply::WRONG_SHARD;
 use crate::wire::wire_struct;
-use crate::{corrupt_row, Keep, SpaceRead};
 use base_engine::EngineError;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -297,9 +298,6 @@ impl Shard {
 /// States in which clients are served.
 pub const SERVING: &[ShardState] = &[ShardState::Serving, ShardState::Splitting];
 
-/// The code of a refusal that sends the request elsewhere.
-pub(crate) const ELSEWHERE: &str = "WrongShard";
-
 /// The redirect: the map that led here is out of date.
 pub fn wrong_shard(epoch: u64, shard: Option<&Shard>) -> Refusal {
     let here = match shard {
@@ -307,7 +305,7 @@ pub fn wrong_shard(epoch: u64, shard: Option<&Shard>) -> Refusal {
         Some(shard) => format!("it is {:?} at epoch {} here", shard.state, shard.epoch),
     };
     let message = format!("the shard does not serve epoch {epoch}: {here}; read the bucket's map again and retry");
-    Refusal::new(ErrorKind::Conflict, ELSEWHERE, message)
+    Refusal::new(ErrorKind::Conflict, WRONG_SHARD, message)
 }
 
 fn out_of_range(epoch: u64, range: &Range) -> Refusal {
@@ -316,5 +314,5 @@ fn out_of_range(epoch: u64, range: &Range) -> Refusal {
         "the key is outside of the shard at epoch {epoch}, {:?} to {end}; read the bucket's map again and retry",
         range.start
     );
-    Refusal::new(ErrorKind::Conflict, ELSEWHERE, message)
+    Refusal::new(ErrorKind::Conflict, WRONG_SHARD, message)
 }

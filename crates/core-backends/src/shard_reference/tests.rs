@@ -5,7 +5,7 @@ use super::flow::{
     FEED_CLOSE,
 };
 use super::*;
-use crate::decode_reply;
+use crate::reply::decode_reply;
 use crate::shard::tests::bed::{Bed, Plain, Random};
 use crate::shard::tests::model::change;
 use crate::shard::{self, ShardInfo, Versioning};

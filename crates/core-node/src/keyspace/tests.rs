@@ -60,10 +60,10 @@ impl World {
 
     fn query(&self, cluster: &ClusterName, backend: BackendKind, query: &Bytes) -> CallResult {
         let space = self.clusters.get(cluster).ok_or_else(|| failure(ErrorKind::NotFound, "UnknownCluster"))?;
-        if core_backends::memory::memory_asked(backend, query).is_some() {
+        if core_backends::memory_asked(backend, query).is_some() {
             // These clusters remember nothing; the simulator's do.
             let page = core_backends::memory::MemoryPage { ids: Vec::new(), reached: 0, more: false };
-            let reply = core_backends::memory::tell_memory(backend, page);
+            let reply = core_backends::tell_memory(backend, page);
             return Ok(CallReply::Backend {
                 reply,
                 at: OrderedAt::default(),

@@ -1,8 +1,9 @@
 //! One shard on a map, told and asked in bytes as a replica would; and a plain S3 to compare with.
 
+use crate::contract::ApplyContext;
+use crate::reply::decode_reply;
 use crate::shard::*;
 use crate::testing::MapSpace;
-use crate::{decode_reply, ApplyContext};
 use base_types::codec::Encode;
 use base_types::s3::{field, Document, Version, VersionStamp};
 use base_types::{LogIndex, Refusal};

@@ -1,9 +1,10 @@
 //! What commands and questions cost, in rows they touch: it must not grow with what they are not about.
 
 use super::bed::*;
+use crate::contract::{ApplyContext, SpaceRead, SpaceWrite};
+use crate::reply::is_refusal;
 use crate::shard::*;
 use crate::testing::MapSpace;
-use crate::{is_refusal, ApplyContext, SpaceRead, SpaceWrite};
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::Encode as _;
 use base_types::s3::{field, Version, VersionStamp};

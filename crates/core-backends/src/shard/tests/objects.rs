@@ -1,8 +1,9 @@
 //! Versions, markers, conditions, locks and attributes, one by one.
 
 use super::bed::*;
+use crate::contract::ApplyContext;
+use crate::reply::decode_reply;
 use crate::shard::*;
-use crate::{decode_reply, ApplyContext};
 use base_types::codec::Encode as _;
 use base_types::s3::{encode_parts, field, Document, StoredPart, Version, VersionStamp, INLINE_BYTES_MAX};
 use base_types::{BackendKind, ErrorKind, LogIndex, Refusal, RequestId};
@@ -163,9 +164,9 @@ fn tell_each(bed: &mut Bed, memory: &mut BTreeMap<RequestId, Bytes>, ids: &[u128
     validate(&command).unwrap();
     let known = |id| memory.get(&id).cloned();
     let at = ApplyContext { index: LogIndex(1_000), position: 0, cluster_time_ms: bed.now_ms };
-    let reply = crate::memory::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
+    let reply = crate::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
     bed.now_ms += 1;
-    for brought in crate::memory::memory_brought(BackendKind::Shard, &command, &reply, 30_000) {
+    for brought in crate::memory_brought(BackendKind::Shard, &command, &reply, 30_000) {
         assert_eq!((brought.keep_ms, brought.about.part), (30_000, crate::memory::Part::OBJECTS));
         assert!(brought.about.bytes() > 0, "whose key it is goes along");
         memory.entry(brought.id).or_insert(brought.reply);
@@ -208,9 +209,9 @@ pub fn deletes_of_another_epoch_are_refused_whatever_is_remembered_of_some() {
     let command = Command::DeleteEach { terms, steps: vec![step("k1"), step("k2")], ids: vec![1, 2] }.to_bytes();
     let known = |id| memory.get(&id).cloned();
     let at = ApplyContext { index: LogIndex(1_001), position: 0, cluster_time_ms: bed.now_ms };
-    let reply = crate::memory::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
+    let reply = crate::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
     assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err().code, "WrongShard");
-    assert!(crate::memory::memory_brought(BackendKind::Shard, &command, &reply, 1).is_empty());
+    assert!(crate::memory_brought(BackendKind::Shard, &command, &reply, 1).is_empty());
     let odd = Command::DeleteEach { terms: bed.terms(Versioning::Enabled), steps: vec![step("k1")], ids: vec![] };
     assert_eq!(validate(&odd.to_bytes()).unwrap_err().code, "CorruptCommand");
 }
@@ -527,7 +528,8 @@ pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
 /// The key is told from the first bytes: from the very place where the whole command has it.
 #[test]
 fn a_command_on_one_object_is_placed_at_its_key() {
-    use crate::memory::{about_of, About, Part};
+    use crate::about_of;
+    use crate::memory::{About, Part};
     let mut bed = Bed::blank();
     bed.epoch = 1 << 40;
     let (key, long) = (Bytes::from_static(b"dir/key"), "k".repeat(900));

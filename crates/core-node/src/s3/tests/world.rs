@@ -18,7 +18,7 @@ use base_types::{
     ReplicaId, RequestId, Tick, WriteConsistency,
 };
 use bytes::Bytes;
-use core_backends::memory::{self, About, Carried, MemoryAsked, MemoryPage};
+use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage};
 use core_backends::reference::{self, ClusterMember, ClusterRecord, ClusterState};
 use core_backends::testing::MapSpace;
 use core_backends::{allocator, decode_reply, ApplyContext};
@@ -320,17 +320,17 @@ impl World {
             None => {
                 let applied = &self.applied;
                 let known = |id| applied.get(&(cluster.clone(), id)).map(|applied| applied.reply.clone());
-                memory::apply_once(backend, at, space, command, &known).expect("whole space")
+                core_backends::apply_once(backend, at, space, command, &known).expect("whole space")
             }
         };
-        for brought in memory::memory_brought(backend, command, &reply, 0) {
+        for brought in core_backends::memory_brought(backend, command, &reply, 0) {
             let applied = Applied { index: self.index, about: brought.about, reply: brought.reply };
             self.applied.entry((cluster.clone(), brought.id)).or_insert(applied);
         }
         // As a cluster does: what is no answer is not remembered.
         if let Some(id) = request_id.filter(|_| !core_backends::is_no_answer(&reply)) {
             let applied =
-                Applied { index: self.index, about: memory::about_of(backend, command), reply: reply.clone() };
+                Applied { index: self.index, about: core_backends::about_of(backend, command), reply: reply.clone() };
             self.applied.entry((cluster.clone(), id)).or_insert(applied);
         }
         let at = OrderedAt { index: LogIndex(self.index), ..OrderedAt::default() };
@@ -340,8 +340,8 @@ impl World {
     /// A question to a backend.
     pub fn read(&self, cluster: &ClusterName, backend: BackendKind, query: &Bytes) -> CallResult {
         let space = self.spaces.get(&(cluster.clone(), backend)).ok_or_else(unknown_cluster)?;
-        let reply = match memory::memory_asked(backend, query) {
-            Some(asked) => memory::tell_memory(backend, self.remembered(cluster, asked)),
+        let reply = match core_backends::memory_asked(backend, query) {
+            Some(asked) => core_backends::tell_memory(backend, self.remembered(cluster, asked)),
             None => core_backends::query(backend, self.now_ms, space, query).expect("whole space"),
         };
         let at = OrderedAt { index: LogIndex(self.index), ..OrderedAt::default() };

@@ -1,0 +1,146 @@
+//! What a backend is: pure functions over the space it is handed, and what the cluster must know of its commands.
+//!
+//! Always: what a backend does not say is said here for all of them, so that a new backend has three functions to write.
+//! Not here: which backend has which number (`table.rs`), what each does (its own room).
+
+use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part};
+use crate::reply::encode_reply;
+use base_engine::{Direction, EngineError, KeyRange, Visit};
+use base_types::codec::{DecodeError, Encode};
+use base_types::{ErrorKind, LogIndex, Refusal, RequestId, COMMAND_BYTES_MAX};
+use bytes::Bytes;
+
+/// Where an apply stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplyContext {
+    pub index: LogIndex,
+    pub position: u32,
+    /// The cluster's own clock, stamped by its leader: milliseconds that only advance.
+    pub cluster_time_ms: u64,
+}
+
+/// How long a completed upload is remembered for who repeats its completion, and the tokens of its puts, in cluster time.
+pub const CLOSED_KEEP_MS: u64 = 60 * 60 * 1000;
+/// So long after it took over rows of others a shard is not narrowed: requests that were carried out there may name
+/// keys behind all rows. Longer than a request can be repeated (106.6 s: decision 0030; core-cluster compares them).
+pub const NARROW_AFTER_MS: u64 = 120_000;
+
+/// How long state machines keep what may still be asked for, in cluster time. Part of the state machine: alike on all nodes
+/// of a world. Real nodes have `Keep::default()`; the simulator draws less, so that what comes of the end is met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Completed uploads, and the tokens of their puts. Longer than a request can be repeated.
+    pub closed_ms: u64,
+    /// A shard that took over rows is not narrowed for so long. Longer than a request can be repeated.
+    pub narrow_after_ms: u64,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Keep { closed_ms: CLOSED_KEEP_MS, narrow_after_ms: NARROW_AFTER_MS }
+    }
+}
+
+/// What a backend sees of its space. Keys are the backend's own; no neighbour's.
+pub trait SpaceRead {
+    /// How long what is kept in it is kept.
+    fn keep(&self) -> Keep {
+        Keep::default()
+    }
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
+    fn range(&self, range: KeyRange<'_>, direction: Direction, visit: Visit<'_>) -> Result<(), EngineError>;
+}
+
+/// What a backend may change.
+pub trait SpaceWrite: SpaceRead {
+    fn put(&mut self, key: Bytes, value: Bytes);
+    fn delete(&mut self, key: Bytes);
+}
+
+/// Looks up how a request was answered that the cluster remembers.
+pub type Known<'a> = &'a dyn Fn(RequestId) -> Option<Bytes>;
+
+/// One replicated state machine.
+pub(crate) trait Backend: Sync {
+    /// Refuses a command that could not be applied, before it reaches the log. Bad bytes are a refusal, never a panic.
+    fn validate(&self, command: &Bytes) -> Result<(), Refusal>;
+
+    /// Applies a command. The reply is `encode_reply` of the backend's own reply or refusal.
+    /// `Err` only for the engine's damage: the replica then stops.
+    fn apply(&self, at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError>;
+
+    /// Answers a read. The reply is `encode_reply` of the backend's own reply or refusal.
+    fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError>;
+
+    /// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.
+    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
+        Ok(true)
+    }
+
+    /// Whether commands after this one may be refused because of it, so that they are not sure before it is applied.
+    fn makes_unsure(&self, _command: &Bytes) -> bool {
+        false
+    }
+
+    /// The refusal that a command is sure to earn for now, by what is applied here.
+    fn refused_at_once(
+        &self,
+        _space: &dyn SpaceRead,
+        _cluster_time_ms: u64,
+        _command: &Bytes,
+    ) -> Result<Option<Refusal>, EngineError> {
+        Ok(None)
+    }
+
+    /// As `apply`, but what a command asks beside other things, and what the cluster remembers (`known`), is not
+    /// done once more. (A command that is remembered as a whole does not come here.)
+    fn apply_once(
+        &self,
+        at: ApplyContext,
+        space: &mut dyn SpaceWrite,
+        command: &Bytes,
+        _known: Known<'_>,
+    ) -> Result<Bytes, EngineError> {
+        self.apply(at, space, command)
+    }
+
+    /// What a command is about: asked of every command that is applied, so it is read off the first bytes.
+    fn about_of(&self, _command: &Bytes) -> About {
+        Part::WHOLE.into()
+    }
+
+    /// Whether a query asks the cluster for its memory of requests.
+    fn memory_asked(&self, _query: &Bytes) -> Option<MemoryAsked> {
+        None
+    }
+
+    /// The reply to such a query. A backend that never asks is never told.
+    fn tell_memory(&self, _page: MemoryPage) -> Bytes {
+        let message = "this backend remembers no requests of its own";
+        encode_reply::<MemoryPage>(&Err(Refusal::new(ErrorKind::Internal, "Internal", message)))
+    }
+
+    /// What a command that was carried out brings for the cluster's memory; of requests of its own, for `keep_ms`.
+    fn memory_brought(&self, _command: &Bytes, _reply: &Bytes, _keep_ms: u64) -> Vec<Carried> {
+        Vec::new()
+    }
+}
+
+/// Decodes a command or query whole, within its bound.
+pub(crate) fn decode<T: Encode>(what: &'static str, bytes: &Bytes) -> Result<T, Refusal> {
+    if bytes.len() > COMMAND_BYTES_MAX {
+        let message = format!("{what} is {} bytes long; at most {COMMAND_BYTES_MAX} are taken", bytes.len());
+        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+    }
+    T::from_bytes(bytes.clone()).map_err(|error| {
+        Refusal::invalid(
+            "CorruptCommand",
+            format!("{what} does not decode: {error}; sender and receiver may differ in version"),
+        )
+    })
+}
+
+/// What a row that does not decode means: the engine gave back what was never written.
+pub(crate) fn corrupt_row(what: &'static str, error: DecodeError) -> EngineError {
+    EngineError::Corrupt(format!("{what} does not decode: {error}"))
+}

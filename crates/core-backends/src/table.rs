@@ -1,0 +1,132 @@
+//! Which backend has which kind, and every question the cluster asks of one.
+//!
+//! Always: this is the only place that knows all backends; none of them knows another but by name of what it stores.
+//! Not here: what a backend answers (its own room), what the answers mean (`contract.rs`).
+
+use crate::contract::{ApplyContext, Backend, Known, SpaceRead, SpaceWrite};
+use crate::memory::{About, Carried, MemoryAsked, MemoryPage};
+use crate::{allocator, metadata, multipart, redis, reference, shard, shard_reference};
+use base_engine::EngineError;
+use base_types::{BackendKind, Refusal};
+use bytes::Bytes;
+
+fn backend(kind: BackendKind) -> &'static dyn Backend {
+    match kind {
+        BackendKind::Allocator => &allocator::Allocator,
+        BackendKind::Metadata => &metadata::Metadata,
+        BackendKind::Redis => &redis::Redis,
+        BackendKind::Reference => &reference::Reference,
+        BackendKind::Shard => &shard::Objects,
+        BackendKind::Multipart => &multipart::Uploads,
+        BackendKind::ShardReference => &shard_reference::Shards,
+    }
+}
+
+/// Refuses a command that could not be applied, before it reaches the log. Bad bytes are a refusal, never a panic.
+pub fn validate(kind: BackendKind, command: &Bytes) -> Result<(), Refusal> {
+    backend(kind).validate(command)
+}
+
+/// Applies a command. The reply is `encode_reply` of the backend's own reply or refusal.
+/// `Err` only for the engine's damage: the replica then stops.
+pub fn apply(
+    kind: BackendKind,
+    at: ApplyContext,
+    space: &mut dyn SpaceWrite,
+    command: &Bytes,
+) -> Result<Bytes, EngineError> {
+    backend(kind).apply(at, space, command)
+}
+
+/// As [`apply`], but what a command asks beside other things, and what the cluster remembers (`known`), is not
+/// done once more. (A command that is remembered as a whole does not come here.)
+pub fn apply_once(
+    kind: BackendKind,
+    at: ApplyContext,
+    space: &mut dyn SpaceWrite,
+    command: &Bytes,
+    known: Known<'_>,
+) -> Result<Bytes, EngineError> {
+    backend(kind).apply_once(at, space, command, known)
+}
+
+/// Answers a read. The reply is `encode_reply` of the backend's own reply or refusal.
+pub fn query(
+    kind: BackendKind,
+    cluster_time_ms: u64,
+    space: &dyn SpaceRead,
+    query: &Bytes,
+) -> Result<Bytes, EngineError> {
+    backend(kind).query(cluster_time_ms, space, query)
+}
+
+/// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.
+pub fn is_sure(kind: BackendKind, space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
+    backend(kind).is_sure(space, command)
+}
+
+/// Whether commands after this one may be refused because of it, so that they are not sure before it is applied.
+pub fn makes_unsure(kind: BackendKind, command: &Bytes) -> bool {
+    backend(kind).makes_unsure(command)
+}
+
+/// The refusal that a command is sure to earn for now, by what is applied here: a leader need not put it into the log
+/// to say so. Only refusals that are no answer ([`crate::is_no_answer`]): whoever hears one retries, or goes elsewhere.
+pub fn refused_at_once(
+    kind: BackendKind,
+    space: &dyn SpaceRead,
+    cluster_time_ms: u64,
+    command: &Bytes,
+) -> Result<Option<Refusal>, EngineError> {
+    backend(kind).refused_at_once(space, cluster_time_ms, command)
+}
+
+/// What a command is about.
+pub fn about_of(kind: BackendKind, command: &Bytes) -> About {
+    backend(kind).about_of(command)
+}
+
+/// Whether a query asks the cluster for its memory of requests.
+pub fn memory_asked(kind: BackendKind, query: &Bytes) -> Option<MemoryAsked> {
+    backend(kind).memory_asked(query)
+}
+
+/// The reply to such a query.
+pub fn tell_memory(kind: BackendKind, page: MemoryPage) -> Bytes {
+    backend(kind).tell_memory(page)
+}
+
+/// What a command that was carried out brings for the cluster's memory; of requests of its own, for `keep_ms`.
+pub fn memory_brought(kind: BackendKind, command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Carried> {
+    backend(kind).memory_brought(command, reply, keep_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::MapSpace;
+    use base_types::LogIndex;
+
+    #[test]
+    fn bytes_that_do_not_decode_are_refusals_everywhere() {
+        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
+        let mut state = 1u64;
+        for round in 0..4000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let length = (state >> 33) % 24;
+            let bytes: Vec<u8> = (0..length).map(|place| (state >> (place % 8)) as u8 ^ place as u8).collect();
+            let mut bytes = bytes;
+            if let Some(first) = bytes.first_mut() {
+                *first = (round % 24) as u8;
+            }
+            let bytes = Bytes::from(bytes);
+            for backend in BackendKind::ALL {
+                let mut space = MapSpace::default();
+                let valid = validate(backend, &bytes).is_ok();
+                let reply = apply(backend, at, &mut space, &bytes).unwrap();
+                assert!(valid || reply[0] == 1, "{backend}: {bytes:?} is refused by validate, but applied");
+                let _ = query(backend, 0, &space, &bytes).unwrap();
+            }
+        }
+    }
+}
