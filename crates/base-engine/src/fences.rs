@@ -223,6 +223,34 @@ fn around(view: &impl FencedView, space: SpaceId, key: &[u8]) -> Result<Option<F
     }
 }
 
+/// Keys as a walk meets them. A key that a damaged branch sent astray may lie in its own run, which then adds up, and among
+/// the wrong neighbours.
+struct Order {
+    last: Vec<u8>,
+    any: bool,
+    direction: Direction,
+}
+
+impl Order {
+    fn new(direction: Direction) -> Order {
+        Order { last: Vec::new(), any: false, direction }
+    }
+
+    fn step(&mut self, space: SpaceId, key: &[u8]) -> Result<(), EngineError> {
+        let follows = match self.direction {
+            Direction::Forward => *self.last < *key,
+            Direction::Backward => *key < *self.last,
+        };
+        if self.any && !follows {
+            return Err(broken(space, key, "its keys are out of order"));
+        }
+        self.any = true;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        Ok(())
+    }
+}
+
 /// Whether a key that was not found is not there: an error where that cannot be told.
 pub fn prove_absent(view: &impl FencedView, space: SpaceId, key: &[u8]) -> Result<(), EngineError> {
     let Some(fence) = around(view, space, key)? else { return Ok(()) };
@@ -283,7 +311,9 @@ fn forward(
         next.ok_or_else(|| broken(space, start, "its fence is lost"))
     };
     let first = fence.start.clone();
+    let mut order = Order::new(Direction::Forward);
     view.pairs(space, KeyRange { start: &first, end: None }, Direction::Forward, &mut |key, stored| {
+        order.step(space, key)?;
         if *key < *fence.start {
             return Err(broken(space, key, "its keys are out of order"));
         }
@@ -330,7 +360,9 @@ fn backward(
     };
     let last = fence.end.clone();
     let whole = KeyRange { start: &[], end: last.as_deref() };
+    let mut order = Order::new(Direction::Backward);
     view.pairs(space, whole, Direction::Backward, &mut |key, stored| {
+        order.step(space, key)?;
         while *key < *fence.start {
             fence.check(space, tally)?;
             if done || *fence.start <= *range.start {
@@ -550,3 +582,6 @@ pub fn of_space(view: &impl FencedView, space: SpaceId) -> Result<Vec<Fence>, En
     fences.retain(|fence| fence.tally != Tally::default());
     Ok(fences)
 }
+
+#[cfg(test)]
+mod tests;
