@@ -31,6 +31,12 @@ if ! command -v cargo >/dev/null; then
     install_rust || { echo "cargo is missing: install Rust 1.95 or newer from https://rustup.rs and run this again" >&2; exit 1; }
   fi
 fi
+# What `make test` begins with (gates.sh).
+if ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+  command -v rustup >/dev/null || { echo "rustfmt or clippy is missing: install them with your Rust" >&2; exit 1; }
+  echo "installing rustfmt and clippy with rustup"
+  rustup component add rustfmt clippy >/dev/null 2>&1
+fi
 have=$(rustc --version | awk '{print $2}')
 want=1.95.0
 if [ "$(printf '%s\n%s\n' "$want" "$have" | sort -V | head -n 1)" != "$want" ]; then

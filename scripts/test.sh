@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Every test: unit, script, model, contract, simulation, real clients. Called by `make test` and CI.
+# Every test: gates, unit, script, model, contract, simulation, real clients. Called by `make test` and CI.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RUST_BACKTRACE=1
+scripts/gates.sh
 without=$(scripts/rocksdb.sh)
 cargo test --workspace $without --locked
 # The plain tests above run over the fuzz targets' seeds; where the nightly toolchain is, a moment of each under cargo fuzz too.

@@ -1,0 +1,79 @@
+//! Documents: no both sides of a merge, no file named that is gone.
+//!
+//! Not here: what documents show of the program (their own scripts run it again), their words (words.rs).
+
+use crate::files_of;
+use anyhow::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A name that begins so and ends so is a file's.
+const FOLDERS: &[&str] = &["crates/", "scripts/", "docs/", "fuzz/", "xtask/", "lints/"];
+const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".py", ".c"];
+/// What tells of the past may name what is gone.
+const OF_THE_PAST: &[&str] = &["CHANGELOG.md", "docs/proof/open/README.md"];
+
+/// All documents of the repository.
+pub fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = files_of(&root.join("docs"), "md")?;
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Checks them.
+pub fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
+    for file in documents(root)? {
+        let text = fs::read_to_string(&file)?;
+        let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+        for (number, line) in text.lines().enumerate() {
+            if line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ") {
+                findings.push(format!("{shown}:{}: a merge left both sides here: keep one", number + 1));
+            }
+            if OF_THE_PAST.contains(&&*shown) {
+                continue;
+            }
+            for gone in named(line).filter(|name| !root.join(name).exists()) {
+                findings.push(format!("{shown}:{}: there is no {gone}", number + 1));
+            }
+            let beside = file.parent().unwrap_or(root);
+            for gone in linked(line).filter(|link| !beside.join(link).exists()) {
+                findings.push(format!("{shown}:{}: the link leads nowhere: {gone}", number + 1));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Files that a line names from the root of the repository.
+fn named(line: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    line.split(move |c| !is_part(c)).map(|word| word.trim_end_matches('.')).filter(|word| {
+        FOLDERS.iter().any(|folder| word.starts_with(folder)) && ENDINGS.iter().any(|ending| word.ends_with(ending))
+    })
+}
+
+/// Where links of a line lead, inside the repository.
+fn linked(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter_map(|link| {
+        let path = link.split(['#', ' ']).next()?;
+        (!path.is_empty() && !path.contains("://") && !path.starts_with("mailto:")).then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_links_are_found() {
+        let line = "see `crates/core-log/src/lib.rs`, [why](../decisions/0001-x.md#y), [here](#a), scripts/x.sh.";
+        assert_eq!(named(line).collect::<Vec<_>>(), ["crates/core-log/src/lib.rs", "scripts/x.sh"]);
+        assert_eq!(linked(line).collect::<Vec<_>>(), ["../decisions/0001-x.md"]);
+        assert_eq!(linked("[x](https://a/b.md)").count(), 0);
+    }
+}
