@@ -46,6 +46,25 @@ pub fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
             }
         }
     }
+    check_index(root, findings)
+}
+
+/// Every decision is in the index, under its number, and begins with it.
+fn check_index(root: &Path, findings: &mut Vec<String>) -> Result<()> {
+    let folder = root.join("docs/decisions");
+    let index = fs::read_to_string(folder.join("README.md"))?;
+    for file in files_of(&folder, "md")? {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let Some((number, _)) = name.split_once('-').filter(|(number, _)| number.parse::<u16>().is_ok()) else {
+            continue;
+        };
+        if !index.contains(&format!("]({name})")) {
+            findings.push(format!("docs/decisions/README.md: {name} is missing: add its number and title"));
+        }
+        if !fs::read_to_string(&file)?.starts_with(&format!("# {number}")) {
+            findings.push(format!("docs/decisions/{name}: begins with another line than `# {number} …`"));
+        }
+    }
     Ok(())
 }
 
