@@ -1,6 +1,6 @@
 //! What is not right yet, and may only get better: a number for each rule and place.
 //!
-//! Always: a number above the one written down is a finding, and so is one below it, so that what was won stays won.
+//! Always: a number above the one written down is a finding; one below it is said, so that what was won can be written down.
 //! Not here: what is counted.
 
 use anyhow::{Context, Result};
@@ -56,8 +56,7 @@ impl Ratchet {
             let lines: String = kept.iter().map(|(name, number)| format!("{number} {name}\n")).collect();
             fs::write(&self.path, format!("{HEAD}{lines}"))?;
         } else if lower > 0 {
-            findings
-                .push(format!("{lower} numbers of xtask/ratchet.txt are too high now: run `cargo xtask tidy --write`"));
+            println!("{lower} numbers of xtask/ratchet.txt can be lowered: run `cargo xtask tidy --write`");
         }
         Ok(())
     }
@@ -85,8 +84,7 @@ mod tests {
     fn numbers_only_fall() {
         assert_eq!(finish("3 words\n", &[("words", 3)], false).0.len(), 0);
         assert!(finish("3 words\n", &[("words", 4)], false).0[0].contains("4, and 3 are allowed"));
-        assert!(finish("3 words\n", &[("words", 2)], false).0[0].contains("--write"));
-        assert!(finish("3 words\n", &[], false).0[0].contains("--write"));
+        assert_eq!(finish("3 words\n", &[("words", 2)], false).0.len(), 0);
         assert!(finish("3 words\n", &[("words", 3), ("circle", 2)], false).0[0].contains("0 are allowed"));
         let (findings, written) = finish("3 words\n", &[("words", 2), ("circle", 2)], true);
         assert_eq!((findings.len(), written.lines().last()), (1, Some("2 words")));
