@@ -20,6 +20,7 @@ use crate::reply::encode_reply;
 use crate::rows::{key, key_number, number, page, prefix_end, set_number};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, NodeId, Refusal};
 use bytes::Bytes;
 use core_placement::{elect_spread, NodeRecord, Rule, MAP_NODES_MAX, SCORE_MAX};
@@ -160,7 +161,7 @@ fn register(space: &mut dyn SpaceWrite, mut record: NodeRecord) -> Outcome {
     record.up = true;
     record.score = record.score.min(SCORE_MAX);
     let old = read(space, record.node)?;
-    record.draining = old.as_ref().is_some_and(|(_, old)| old.draining);
+    record.draining = old.as_ref().is_some_and(|(_, old)| old.draining) && !planted(Mutant::DrainForgottenAtRegister);
     if let Some((_, old)) = &old {
         // The same address cannot be two live processes, and a node that is down cannot object.
         if old.up && old.disk != record.disk && old.peer_address != record.peer_address {

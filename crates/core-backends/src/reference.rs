@@ -28,6 +28,7 @@ use crate::reply::encode_reply;
 use crate::rows::{key, number, prefix_page, set_number};
 use base_engine::EngineError;
 use base_types::codec::{Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::{
     ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term,
     WriteConsistency, KEY_BYTES_MAX, VALUE_BYTES_MAX,
@@ -323,7 +324,7 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
         }
         Command::UpdateMembers { name, generation, members, term, index } => {
             change(space, &name, generation, |record| {
-                if (term, index) > record.members_at {
+                if (term, index) > record.members_at || planted(Mutant::OlderMembersTaken) {
                     (record.members, record.members_at) = (members, (term, index));
                 }
                 Ok(())

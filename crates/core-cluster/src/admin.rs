@@ -271,9 +271,20 @@ impl Replica {
         }
         let Some(member) = self.meta.members.iter().copied().find(|member| member.replica == replica) else { return };
         if self.leading.is_some() && replica != self.spec.replica {
-            // Refusals (a change under way, quorum at risk) are fine: the lost replica asks again.
             let since = lately(shared, now);
-            let _asked_again = self.propose_replacement(shared, since, Some(member), (member.node, member.disk));
+            let asked = self.propose_replacement(shared, since, Some(member), (member.node, member.disk));
+            // Refusals are fine: it is tried again with the next ticks. The lost replica has woken a leader, perhaps, that nobody
+            // has answered lately; by the time it asks again the cluster would be quiet again, too.
+            self.lost_asks = asked.is_err().then_some((from, replica, now)).filter(|_| !planted(Mutant::LostHeardOnce));
+        }
+    }
+
+    /// Who asked to be replaced and was refused is replaced as soon as that can be, or asks again.
+    fn retry_replacement(&mut self, shared: &mut Shared, now: Tick) {
+        let Some((from, replica, asked)) = self.lost_asks.take() else { return };
+        if now.since(asked) < crate::repair::LOST_EVERY {
+            self.replace_lost(shared, now, from, replica);
+            self.lost_asks = self.lost_asks.map(|(from, replica, _)| (from, replica, asked));
         }
     }
 
@@ -490,6 +501,7 @@ impl Replica {
 
     /// Learners that have caught up become voters.
     pub fn promote_learners(&mut self, shared: &mut Shared, now: Tick) {
+        self.retry_replacement(shared, now);
         if self.leading.is_none() || self.meta.membership.is_joint() {
             return;
         }

@@ -106,7 +106,11 @@ impl Overlay {
     /// They are taken back.
     pub fn roll_back(&mut self) {
         let Some((changes, bytes)) = self.undo.take() else { return };
-        for (key, old) in changes.into_iter().rev() {
+        let mut changes = changes;
+        if !planted(Mutant::RollBackForwards) {
+            changes.reverse();
+        }
+        for (key, old) in changes {
             match old {
                 Some(value) => drop(self.active.insert(key, value)),
                 None => drop(self.active.remove(&key)),

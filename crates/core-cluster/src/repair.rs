@@ -11,6 +11,7 @@
 use crate::replica::Replica;
 use crate::shared::Shared;
 use crate::wire::{Payload, RepairAnswer, REPAIR_INDEXES_MAX};
+use base_types::mutant::{planted, Mutant};
 use base_types::{LogIndex, NodeId, ReplicaId, Term, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,7 +21,7 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A replica without a vote that heard nobody for so many election timeouts asks whether it is a member.
 const ASK_AFTER_ELECTIONS: u32 = 10;
 /// How often a damaged replica asks to be replaced.
-const LOST_EVERY: Duration = Duration::from_secs(1);
+pub const LOST_EVERY: Duration = Duration::from_secs(1);
 /// Where one member has compacted a hole away, the others get this many rounds to offer it.
 const ROUNDS_BEFORE_REPLACED: u32 = 10;
 /// Bytes of entries in one reply.
@@ -159,7 +160,10 @@ impl Replica {
             let Some(hole) = repair.holes.get_mut(&index) else { continue };
             match answer {
                 RepairAnswer::Have { entry, committed } => {
-                    let same = entry.index == index && hole.term.map_or(committed, |term| term == entry.term);
+                    let same = entry.index == index
+                        && hole
+                            .term
+                            .map_or(committed || planted(Mutant::RepairTakesUncommitted), |term| term == entry.term);
                     let takes = entry.data.len() + entry.context.len() <= shared.log.borrow().entry_bytes_max();
                     if same && takes && shared.log.borrow_mut().fill(self.spec.cluster, entry) {
                         shared.statistics.entries_repaired += 1;

@@ -98,6 +98,8 @@ pub struct Replica {
     pub verification: Option<Box<Verification>>,
     pub damaged: Option<Box<str>>,
     pub damage_told: Tick,
+    /// Leading: who asked to be replaced and could not be yet, and when it last asked.
+    pub lost_asks: Option<(NodeId, ReplicaId, Tick)>,
     pub quiesced: bool,
     /// When its leader told it to be quiet.
     pub quiet_since: Tick,
@@ -260,6 +262,7 @@ impl Replica {
             verification: None,
             damaged: None,
             damage_told: Tick(0),
+            lost_asks: None,
             quiesced: false,
             quiet_since: now,
             hand_over: None,
@@ -751,6 +754,7 @@ impl Replica {
             || self.mending.is_some()
             || self.is_verifying()
             || self.damaged.is_some()
+            || self.lost_asks.is_some()
             || self.is_quarantined()
             || self.standings.is_some()
             || !self.late.is_empty()

@@ -239,7 +239,9 @@ impl Places {
     /// Unless a newer row tells of it.
     fn remove(&mut self, id: RequestId, kind: Kind, row: u64) {
         let Some(table) = self.tables.get_mut(Places::at(id)) else { return };
-        if table.get(&id).is_some_and(|(of, held, _)| (*of, *held) == (kind, row)) {
+        let told_here =
+            |(of, held, _): &Place| (*of, *held) == (kind, row) || planted(Mutant::RepeatForgottenWithFirst);
+        if table.get(&id).is_some_and(told_here) {
             table.remove(&id);
             self.len -= 1;
         }
@@ -340,7 +342,7 @@ impl RequestIds {
             let suffix = &key[ROW_PREFIX.len()..];
             if suffix.is_empty() {
                 if let Ok(index) = <[u8; 8]>::try_from(value).map(u64::from_be_bytes) {
-                    ids.forgotten = LogIndex(index);
+                    ids.forgotten = LogIndex(if planted(Mutant::ForgottenNotReadBack) { 0 } else { index });
                     return ControlFlow::Continue(());
                 }
             }

@@ -7,6 +7,7 @@
 
 use crate::meta::STATE_TOMBSTONES;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, ReplicaId};
 use std::collections::BTreeMap;
 
@@ -67,6 +68,7 @@ impl Tombstones {
     /// higher id, for what an earlier one promised is forgotten.
     pub(crate) fn holds(&self, cluster: ClusterId, replica: ReplicaId, joins_later: bool) -> bool {
         match self.ids.get(&cluster) {
+            Some(latest) if planted(Mutant::DestroyedMadeAgain) => !joins_later || replica < *latest,
             Some(latest) => !joins_later || replica <= *latest,
             None => cluster.0 <= self.floor && !joins_later,
         }

@@ -211,7 +211,8 @@ impl ClusterLog {
     /// See `Log::compact`; `index` lies behind the compacted one.
     pub fn compact(&mut self, cluster: ClusterId, index: LogIndex, term: Term, ledger: &mut Ledger) {
         // A snapshot that contradicts the entry held there replaces the whole log, what follows included.
-        let contradicted = self.slot(index).and_then(|slot| slot.term).is_some_and(|held| held != term);
+        let contradicted = self.slot(index).and_then(|slot| slot.term).is_some_and(|held| held != term)
+            && !planted(Mutant::CompactKeepsContradicted);
         let reset = index > self.last() || contradicted;
         let gone = if reset { self.slots.len() } else { (index.0 - self.compacted.0) as usize };
         for slot in self.slots.drain(..gone) {

@@ -7,6 +7,7 @@
 use crate::format::{Record, RecordKind};
 use crate::segments::Segments;
 use crate::staging::Staging;
+use base_types::mutant::{planted, Mutant};
 
 /// The sequence of something that no record on disk states (a gap found at recovery).
 pub(crate) const NO_SEQUENCE: u64 = u64::MAX;
@@ -45,7 +46,7 @@ impl Ledger {
         if sequence == NO_SEQUENCE {
             return;
         }
-        let dead_at = self.staging.next_sequence() + 1;
+        let dead_at = self.staging.next_sequence() + u64::from(!planted(Mutant::DeadOneRecordEarly));
         if !self.staging.kill(sequence, dead_at) {
             self.segments.kill(sequence, dead_at);
         }

@@ -12,6 +12,7 @@ use crate::Damage;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, LogIndex, Term};
 use bytes::Bytes;
 
@@ -106,7 +107,8 @@ impl Cluster {
         }
         // A moved copy that rotted does not hide an original that did not.
         let held = self.entries.get(&header.index);
-        if !slot.whole && held.is_some_and(|held| held.whole && (slot.term.is_none() || held.term == slot.term)) {
+        let same = held.is_some_and(|held| held.whole && (slot.term.is_none() || held.term == slot.term));
+        if !slot.whole && same && !planted(Mutant::MovedRotHidesEntry) {
             return;
         }
         self.entries.insert(header.index, slot);

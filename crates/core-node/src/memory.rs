@@ -16,6 +16,7 @@
 use crate::api::Effect;
 use crate::director::{Director, Turn};
 use crate::frame::{Item, Sender};
+use base_types::mutant::{planted, Mutant};
 use base_types::{BootId, DiskId, LaneId, NodeId};
 use std::collections::BTreeMap;
 
@@ -48,7 +49,7 @@ impl DiskMemory {
         if heard.disk != now.disk {
             *heard = now;
         } else if heard.boot == now.boot {
-            heard.batch = heard.batch.max(now.batch);
+            heard.batch = if planted(Mutant::MemoryStepsBack) { now.batch } else { heard.batch.max(now.batch) };
         } else if from.batch_at_boot >= heard.batch {
             *heard = now;
         } else {

@@ -12,6 +12,7 @@ use crate::operation::{Operation, Owner, Phase};
 use crate::planner::{CallReply, CallResult};
 use base_types::action::Failure;
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, Generation, NodeId, ReadConsistency, Refusal, Term, WriteConsistency};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
@@ -186,7 +187,8 @@ impl Director {
 
     fn end_unknown_cluster(&mut self, turn: &mut Turn<'_>, number: u64, name: &ClusterName) {
         let Some(operation) = self.operations.get(&number) else { return };
-        let failure = if operation.is_write() && operation.maybe_applied {
+        let maybe = operation.maybe_applied && !planted(Mutant::DeletedMeansNotApplied);
+        let failure = if operation.is_write() && maybe {
             failures::unknown(name, "the cluster was deleted meanwhile")
         } else {
             failures::unknown_cluster(name)

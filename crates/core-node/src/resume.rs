@@ -13,6 +13,7 @@ use crate::plans::PlanOwner;
 use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
 use crate::s3::leftovers::sweep_buckets;
 use base_types::action::Action;
+use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, Tick};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
@@ -78,7 +79,8 @@ impl Director {
         let before = core::mem::take(&mut self.resumption.seen);
         for record in records {
             let key = (record.name.clone(), record.generation);
-            let first = before.get(&key).copied().unwrap_or(turn.now);
+            let seen = before.get(&key).copied().filter(|_| !planted(Mutant::UnfinishedNeverStale));
+            let first = seen.unwrap_or(turn.now);
             if turn.now.since(first) >= FLOW_STALE {
                 // Looked at again only after another stale time: this attempt has its own.
                 self.resumption.seen.insert(key, turn.now + FLOW_TIMEOUT);

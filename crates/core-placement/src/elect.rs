@@ -14,6 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, NodeId, Refusal};
 use core::fmt;
 
@@ -155,7 +156,8 @@ pub fn elect_replacement<'a>(
     let nodes: Vec<&NodeRecord> = nodes.into_iter().collect();
     let stay = |record: &&&NodeRecord| record.node != lost && members.contains(&record.node);
     let staying: Vec<&NodeRecord> = nodes.iter().filter(stay).copied().collect();
-    let taken: BTreeSet<String> = staying.iter().map(|record| record.labels.domain(rule.failure_domain)).collect();
+    let stays = staying.iter().filter(|_| !planted(Mutant::ReplacementSharesDomain));
+    let taken: BTreeSet<String> = stays.map(|record| record.labels.domain(rule.failure_domain)).collect();
     let mut exclude: Vec<NodeId> = members.to_vec();
     exclude.push(lost);
     let mut candidates: Vec<(Rank, NodeId)> = Vec::new();

@@ -25,6 +25,7 @@ use crate::NodeRecord;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::{NodeId, Tick};
 use core::time::Duration;
 
@@ -301,7 +302,8 @@ impl NodeMap {
         let restart = since.epoch != epoch || since.number > number || since.number < self.floor;
         let from = if restart { 0 } else { since.number };
         let limit = limit.clamp(1, MAP_DELTA_RECORDS_MAX);
-        let page: Vec<(u64, NodeId)> = self.order.range(from + 1..).take(limit + 1).map(|(n, id)| (*n, *id)).collect();
+        let first = from + if planted(Mutant::MapDeltaSkipsOne) && from > 0 { 2 } else { 1 };
+        let page: Vec<(u64, NodeId)> = self.order.range(first..).take(limit + 1).map(|(n, id)| (*n, *id)).collect();
         let more = page.len() > limit;
         let reached = if more { page[limit - 1].0 } else { number };
         let records = page.iter().take(limit).filter_map(|(number, node)| {

@@ -2,6 +2,7 @@
 //! (Raft paper, section 6).
 
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::mutant::{planted, Mutant};
 use base_types::ReplicaId;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2, ConfState};
 
@@ -109,7 +110,7 @@ impl Encode for Membership {
             learners: decode_ids(input)?,
             voters_outgoing: decode_ids(input)?,
             learners_next: decode_ids(input)?,
-            auto_leave: input.bool("auto leave")?,
+            auto_leave: input.bool("auto leave")? && !planted(Mutant::JointStateStays),
         })
     }
 }

@@ -10,6 +10,7 @@
 use crate::group::Setup;
 use crate::membership::{Membership, MEMBERS_MAX};
 use crate::storage::{GroupStorage, HardState};
+use base_types::mutant::{planted, Mutant};
 use base_types::{LogIndex, ReplicaId, Term};
 use raft::{Config, ProgressState, RawNode, StateRole};
 use std::rc::Rc;
@@ -138,7 +139,7 @@ impl Asleep {
         let raft = &node.raft;
         let hard_state = HardState {
             term: Term(raft.term),
-            vote: ReplicaId(raft.vote),
+            vote: ReplicaId(if planted(Mutant::SleepForgetsVote) { raft::INVALID_ID } else { raft.vote }),
             commit: LogIndex(raft.raft_log.committed),
             replica: ReplicaId(raft.id),
         };

@@ -101,7 +101,31 @@ impl MemoryEngine {
     /// Flips a bit (modulo their number) of the stored key that many places (modulo their number) behind the space's first: which
     /// key is lost by it. What is missing is told as the contract wants it: never as absence.
     pub fn flip_key_any(&self, space: SpaceId, place: usize, bit: usize) -> Option<Bytes> {
-        Arc::make_mut(&mut self.lock().state).flip_key_any(space, place, bit)
+        self.flip_key_one_of(space, place, bit, &|_| true)
+    }
+
+    /// As `flip_key_any`, among the keys that `eligible` picks.
+    pub fn flip_key_one_of(
+        &self,
+        space: SpaceId,
+        place: usize,
+        bit: usize,
+        eligible: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Bytes> {
+        Arc::make_mut(&mut self.lock().state).flip_key_one_of(space, place, bit, eligible)
+    }
+
+    /// As `flip_bit`, of the pair that many places (modulo their number) behind the first that `eligible` picks: its key.
+    pub fn flip_bit_one_of(
+        &self,
+        space: SpaceId,
+        place: usize,
+        bit: usize,
+        eligible: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Bytes> {
+        let mut inner = self.lock();
+        let key = inner.state.one_of(space, place, eligible)?;
+        Arc::make_mut(&mut inner.state).flip_bit(space, &key, bit).then_some(key)
     }
 
     /// Pairs that read as damaged, and keys that are lost.

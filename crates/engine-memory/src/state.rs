@@ -225,10 +225,15 @@ impl State {
 
     /// Flips a bit (modulo their number) of the key that many places (modulo their number) behind the first: the pair lies under
     /// another key, its seal does not hold there, and the key is lost. Which one it was; `None` where the other is there already.
-    pub fn flip_key_any(&mut self, id: SpaceId, place: usize, bit: usize) -> Option<Bytes> {
-        let pairs = &self.spaces.get(&id)?.pairs;
-        let (key, value) = pairs.iter().nth(place.checked_rem(pairs.len())?)?;
-        let (key, value) = (key.clone(), value.clone());
+    pub fn flip_key_one_of(
+        &mut self,
+        id: SpaceId,
+        place: usize,
+        bit: usize,
+        eligible: &dyn Fn(&[u8]) -> bool,
+    ) -> Option<Bytes> {
+        let key = self.one_of(id, place, eligible)?;
+        let value = self.spaces.get(&id)?.pairs.get(&key)?.clone();
         let mut other = key.to_vec();
         let bit = bit.checked_rem(other.len() * 8)?;
         other[bit / 8] ^= 1 << (bit % 8);
@@ -246,10 +251,15 @@ impl State {
 
     /// As `damage_any`, among the pairs that `eligible` picks by their key.
     pub fn damage_one_of(&mut self, id: SpaceId, place: usize, eligible: &dyn Fn(&[u8]) -> bool) -> Option<Bytes> {
+        let key = self.one_of(id, place, eligible)?;
+        self.damage(id, &key).then_some(key)
+    }
+
+    /// The key that many places (modulo their number) behind the first of those that `eligible` picks.
+    pub fn one_of(&self, id: SpaceId, place: usize, eligible: &dyn Fn(&[u8]) -> bool) -> Option<Bytes> {
         let pairs = &self.spaces.get(&id)?.pairs;
         let count = pairs.keys().filter(|key| eligible(key)).count();
-        let key = pairs.keys().filter(|key| eligible(key)).nth(place.checked_rem(count)?)?.clone();
-        self.damage(id, &key).then_some(key)
+        pairs.keys().filter(|key| eligible(key)).nth(place.checked_rem(count)?).cloned()
     }
 
     /// The durable index of a space.

@@ -203,6 +203,9 @@ pub(super) fn change(now_ms: u64, scope: Scope, record: Option<Record>, change: 
         }
         (Change::Unfreeze, Frozen | Moving) => record.state = Moving,
         (Change::Handover { dirty }, Frozen) if dirty == record.dirty => record.state = Dropping,
+        (Change::Handover { dirty }, Frozen) if dirty <= record.dirty && planted(Mutant::HandoverOlderDirty) => {
+            record.state = Dropping;
+        }
         (Change::Handover { .. }, Moving | Frozen) if planted(Mutant::MoveWithoutFreeze) => record.state = Dropping,
         // Already past it: a repeated step of a mover that did not hear the answer.
         (

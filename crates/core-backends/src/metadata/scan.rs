@@ -11,6 +11,7 @@ use super::keys;
 use super::partition::{self, Record};
 use crate::contract::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
+use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, PartitionId, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core::ops::ControlFlow;
@@ -118,7 +119,9 @@ impl PageBuilder {
             let last = if self.reverse { self.kept.pop_first() } else { self.kept.pop_last() };
             let Some((last, value)) = last else { break };
             self.bytes -= last.len() + value.len();
-            self.cut = Some(last);
+            if self.kept.len() >= self.limit || !planted(Mutant::PageCutByBytesEnds) {
+                self.cut = Some(last);
+            }
         }
         ControlFlow::Continue(())
     }
@@ -189,7 +192,7 @@ fn dirty(space: &dyn SpaceRead, scope: Scope, after: u64, limit: usize) -> Answe
     let limit = limit.clamp(1, MOVE_PAIRS_MAX);
     let id = scope.partition;
     let (_, end) = keys::changes(id);
-    let start = keys::change(id, after.saturating_add(1));
+    let start = keys::change(id, after.saturating_add(if planted(Mutant::DirtySkipsOne) { 2 } else { 1 }));
     let mut changed: Vec<(u64, Bytes)> = Vec::new();
     let (mut more, mut damaged) = (false, false);
     space.range(KeyRange { start: &start, end: Some(&end) }, Direction::Forward, &mut |key, value| {

@@ -240,6 +240,7 @@ impl Work<'_> {
             for (key, value) in pairs {
                 match value {
                     Some(value) => self.put(Some(scope), &key, value)?,
+                    None if planted(Mutant::DirtyDeleteLost) => {}
                     None => {
                         self.delete(Some(scope), &key)?;
                     }

@@ -8,6 +8,7 @@ use crate::contract::SpaceRead;
 use crate::rows::{page, prefix_end};
 use crate::s3_key::{close, lower, raise};
 use base_engine::{Direction, EngineError, KeyRange};
+use base_types::mutant::{planted, Mutant};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
@@ -53,7 +54,7 @@ fn list_parts(space: &dyn SpaceRead, key: &[u8], upload: u64, after: u32, limit:
         return Ok(Ok(Reply::Parts { parts: Vec::new(), more: false }));
     }
     let (_, end) = keys::parts_of(upload);
-    let start = keys::part(upload, after.saturating_add(1));
+    let start = keys::part(upload, after.saturating_add(u32::from(!planted(Mutant::PartsPageRepeats))));
     let (rows, more) = page(space, &start, Some(&end), Direction::Forward, limit)?;
     let parts: Result<Vec<_>, EngineError> = rows.into_iter().map(|(_, row)| decode_part(row)).collect();
     Ok(Ok(Reply::Parts { parts: parts?, more }))

@@ -3,6 +3,7 @@
 //! Not here: which version is current (`objects.rs`).
 
 use super::command::{Condition, EtagTest};
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::etag::etag_matches;
 use base_types::s3::S3ErrorCode;
 use base_types::s3::{field, Document};
@@ -66,7 +67,8 @@ pub(super) fn check_write(condition: &Condition, found: Option<&Found>, key: &By
     if condition.if_match.as_ref().is_some_and(|test| !test.holds(&found.etag)) {
         return Err(failed("If-Match"));
     }
-    if condition.if_none_match.as_ref().is_some_and(|test| test.holds(&found.etag)) {
+    let none_match = condition.if_none_match.as_ref().filter(|_| !planted(Mutant::NoneMatchIgnored));
+    if none_match.is_some_and(|test| test.holds(&found.etag)) {
         return Err(failed("If-None-Match"));
     }
     if condition.if_unmodified_since.is_some_and(|since| seconds(found.modified_ms) > seconds(since)) {

@@ -12,6 +12,7 @@ use super::keys::{self, HISTORY};
 use crate::contract::{Keep, SpaceRead};
 use crate::rows::successor;
 use base_engine::{Direction, EngineError, KeyRange, Visit};
+use base_types::mutant::{planted, Mutant};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
@@ -56,7 +57,8 @@ impl AsOf<'_> {
             };
             // Bounds are not rows: a place behind a row's key may lie on either side of one.
             let outside = key < range.start || range.end.is_some_and(|end| key >= end);
-            if ordinal < self.ordinal || outside {
+            let early = ordinal < self.ordinal || (ordinal == self.ordinal && planted(Mutant::HistorySkipsOwn));
+            if early || outside {
                 return ControlFlow::Continue(());
             }
             let full = found.len() == limit;
@@ -103,7 +105,7 @@ impl AsOf<'_> {
             };
             flow
         })?;
-        if flow.is_continue() {
+        if flow.is_continue() && !planted(Mutant::SnapshotLosesTail) {
             for (gone, was) in past {
                 flow = was.map_or(ControlFlow::Continue(()), |was| visit(&gone, &was));
                 if flow.is_break() {

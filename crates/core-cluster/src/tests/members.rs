@@ -36,6 +36,25 @@ fn a_removal_is_refused_beside_a_silent_death() {
     a_removal_beside_a_silent_death_is_refused();
 }
 
+/// Its leader is woken by who asks, and nobody has answered it lately (mutant LostHeardOnce refuses each time).
+pub(crate) fn a_damaged_member_of_a_quiet_trio_gives_way() {
+    let (mut world, leader, [damaged, _]) = quiet_trio();
+    let (cluster, now) = (world.view(damaged).unwrap().cluster, world.now);
+    let lane = world.lane(damaged);
+    lane.with_replica(cluster, |shared, replica| replica.rebuild(shared, "by this test".to_string()));
+    lane.wake(now, cluster);
+    world.run(3_000);
+    let members = world.view(leader).unwrap().members;
+    let of_damaged: Vec<u64> =
+        members.iter().filter(|member| member.node == NodeId(damaged)).map(|member| member.replica.0).collect();
+    assert_eq!(of_damaged, [4], "a new replica takes its place: {members:?}");
+}
+
+#[test]
+fn a_damaged_member_of_a_quiet_cluster_gives_way() {
+    a_damaged_member_of_a_quiet_trio_gives_way();
+}
+
 #[test]
 fn a_removal_wakes_a_quiet_trio() {
     let (mut world, leader, [_, leaving]) = quiet_trio();

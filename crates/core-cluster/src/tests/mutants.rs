@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 fn every_planted_bug_is_noticed() {
     use super::{basics, contradiction, members, quarantine, request_ids};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 11] = [
+    let here: [(Mutant, fn()); 12] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
@@ -21,6 +21,7 @@ fn every_planted_bug_is_noticed() {
         (Mutant::RequestIdForgottenEarly, request_ids::a_clients_id_outlives_the_deadline),
         (Mutant::ExpiredIdApplied, request_ids::an_issued_id_is_applied_once_or_refused),
         (Mutant::QuorumGuardAssumes, members::a_removal_beside_a_silent_death_is_refused),
+        (Mutant::LostHeardOnce, members::a_damaged_member_of_a_quiet_trio_gives_way),
         (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
         (Mutant::BlankReplicaVotes, basics::a_blank_replica_of_a_voters_id_elects_nobody),
     ];

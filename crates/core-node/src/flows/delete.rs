@@ -11,6 +11,7 @@ use crate::failures;
 use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
+use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, NodeId, OrderedAt, ReplicaId};
 use core_backends::reference::{ClusterRecord, ClusterState, Command, Query, Reply};
 use std::collections::BTreeSet;
@@ -127,7 +128,8 @@ impl DeleteFlow {
         if *answered < total {
             return Step::Calls(Vec::new());
         }
-        if *acknowledged > total / 2 {
+        let enough = if planted(Mutant::PurgedByMinority) { total / 2 } else { total / 2 + 1 };
+        if *acknowledged >= enough {
             return self.purge();
         }
         // Too many members are down: the record stays `Deleting` and is taken up again later.

@@ -14,6 +14,7 @@ use super::rounds::{one, only, pause, planner_in_rounds, refuse, respond, InRoun
 use super::store;
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
 use base_types::action::{Action, ActionResult, Failure, Level, Partitioning};
+use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::metadata::{Query, Reply, ScanScopes, Scope};
@@ -273,7 +274,10 @@ impl Scan {
                 Some((owner, share)) if *owner == number => share.scopes.push(scope),
                 Some(_) => {
                     // The next part begins at this split key (forward), or ends at it (backward).
-                    edge = document.split_keys.get(if self.request.reverse { p } else { p - 1 }).cloned();
+                    edge = document
+                        .split_keys
+                        .get(if self.request.reverse && !planted(Mutant::BackwardScanLeavesPart) { p } else { p - 1 })
+                        .cloned();
                     break;
                 }
             }

@@ -26,6 +26,7 @@ use super::one_shard::{read_trouble, shard_of};
 use super::request::{multipart_read, reply, shard_read, Terms};
 use crate::keyspace::rounds::{one, only};
 use crate::planner::{CallResult, PlanContext, Step};
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::{Quota, S3ErrorCode, Version};
 use base_types::{Refusal, Tick};
 use bytes::Bytes;
@@ -181,7 +182,9 @@ impl Guard {
 fn leave(context: &mut PlanContext<'_>, id: u128, adds: &Adds<'_>) -> Option<Leave> {
     let leave = context.s3.leave(id).filter(|leave| context.now.since(leave.counted_at) <= USAGE_AGE_MAX);
     let left = leave?.without(adds)?;
-    context.s3.give_leave(id, left);
+    if !planted(Mutant::LeaveNeverSpent) {
+        context.s3.give_leave(id, left);
+    }
     Some(left)
 }
 

@@ -13,6 +13,7 @@
 use super::cache::Bucket;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use base64::Engine as _;
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::{S3ErrorCode, KEY_BYTES_MAX};
 use base_types::Refusal;
 use core::hash::Hasher as _;
@@ -134,7 +135,7 @@ pub(crate) fn open(bucket: &Bucket, bound: &Bound<'_>, text: &str) -> Option<Tok
     let (head, text) = bytes.split_at_checked(HEAD_BYTES)?;
     let behind = Behind::read(head[1], text).filter(|_| head[0] == VERSION)?;
     let pin = u128::from_le_bytes(head[2..].try_into().ok()?);
-    Some(Token { behind, pin: (pin != 0).then_some(pin) })
+    Some(Token { behind, pin: (pin != 0 && !planted(Mutant::TokenForgetsPin)).then_some(pin) })
 }
 
 /// In a time that does not tell how much is the same.

@@ -15,6 +15,7 @@ use super::one_shard::{other_reply, read_trouble};
 use super::request::{level_of, reply, shard_read, Terms};
 use crate::planner::{CallResult, Step};
 use base_types::action::Level;
+use base_types::mutant::{planted, Mutant};
 use base_types::s3::{S3ErrorCode, Version, KEY_BYTES_MAX};
 use base_types::{OrderedAt, Refusal};
 use bytes::Bytes;
@@ -168,7 +169,7 @@ impl Walk {
                     .into());
             }
             self.add(items);
-            if more {
+            if more && !planted(Mutant::PageGoesOn) {
                 break; // The page ended by its bytes, or is full: the same shard goes on.
             }
             self.shards_done += 1;
