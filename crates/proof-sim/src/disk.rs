@@ -45,8 +45,10 @@ pub struct SimDisk {
     pub queue: VecDeque<LogAction>,
     pub in_flight: Option<LogAction>,
     pub next_fault: Option<WriteFault>,
-    /// The last write that ended whole: rot there cannot be told from a torn tail, so none is made.
+    /// The last write that ended whole: in a segment that was used before, rot there cannot be told from a torn tail.
     pub last_write: Option<(SegmentId, u64, u64)>,
+    /// Whether its header says that its part of the segment held zeros before (docs/formats/log.md).
+    pub last_is_first: bool,
     /// The mark that a host keeps outside the log: the batch that it had reached at its last start, at least 1 once a
     /// batch is durable.
     pub reached: u64,
@@ -78,6 +80,7 @@ impl SimDisk {
                     None => match self.put(segment, offset, &blocks) {
                         true => {
                             self.last_write = Some((segment, offset, offset + blocks.len() as u64));
+                            self.last_is_first = is_first_life(&blocks);
                             self.reached = self.reached.max(1);
                             Finished::Written(batch)
                         }
@@ -173,16 +176,40 @@ impl SimDisk {
         if used.is_empty() {
             return false;
         }
+        self.flip(sectors, &used, random);
+        true
+    }
+
+    /// Rots some sectors of the last write that ended, where its segment was not used before, behind the first one. False where there are none.
+    pub fn rot_tail(&mut self, sectors: u64, random: &mut Random) -> bool {
+        let Some((id, from, to)) = self.last_write.filter(|_| self.last_is_first) else { return false };
+        // Without its header nothing says that there was a write.
+        let written = from as usize / SECTOR_BYTES + 1..to as usize / SECTOR_BYTES;
+        let Some(held) = self.segments.get(&id) else { return false };
+        let used: Vec<_> =
+            held.used_sectors(SECTOR_BYTES).filter(|at| written.contains(at)).map(|at| (id, at)).collect();
+        if used.is_empty() {
+            return false;
+        }
+        self.flip(sectors, &used, random);
+        true
+    }
+
+    fn flip(&mut self, sectors: u64, used: &[(SegmentId, usize)], random: &mut Random) {
         for _ in 0..sectors {
-            let (id, number) = *random.pick(&used);
+            let (id, number) = *random.pick(used);
             let at = number * SECTOR_BYTES + random.below(SECTOR_BYTES as u64) as usize;
             let Some(held) = self.segments.get_mut(&id) else { continue };
             if let Some(byte) = held.read(at, 1) {
                 held.write(at, &[byte[0] ^ 1 << random.below(8)]);
             }
         }
-        true
     }
+}
+
+/// What a batch's header says: bit 1 of the flags at byte 10.
+fn is_first_life(blocks: &[u8]) -> bool {
+    blocks.get(10).is_some_and(|flags| flags & 2 != 0)
 }
 
 impl LogDisk for SimDisk {

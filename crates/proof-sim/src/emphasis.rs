@@ -61,6 +61,9 @@ const CORE: &[Emphasis] = &[Leases, Elections, Power, Snapshots, Quiet, Retries,
 /// Of a thousand seeds of the whole core that would not be bent, so many lean to buckets.
 const OF_PLAIN_TO_BUCKETS: u64 = 100;
 
+/// Of a thousand that lean to rot, so many have it on two nodes.
+const OF_ROT_TO_SEVERAL: u64 = 200;
+
 /// What a seed leans to.
 pub fn of(seed: u64, layer: Layer) -> Emphasis {
     let mut random = Random::stream(seed, "emphasis");
@@ -546,6 +549,14 @@ impl Bend<'_> {
             let (at, for_ms) = (self.moment(), *self.random.pick(&[1, 1, 50]));
             let drawn = *self.random.pick(&[1, 4, 30]);
             self.add(at, FaultKind::BitRot, rotten, for_ms, drawn);
+        }
+        // And on a second node, in some: what then is lost of a majority is not mended, but told (fault catalogue, row 14).
+        let mut random = Random::stream(self.plan.seed, "bend to several");
+        if random.per_mille(OF_ROT_TO_SEVERAL) {
+            let other = 1 + rotten % self.plan.shape.nodes;
+            for hazard in self.plan.hazards.iter_mut().filter(|hazard| hazard.kind == FaultKind::BitRot) {
+                hazard.node = *random.pick(&[rotten, other]);
+            }
         }
         // A stream of its own: the others rot as they did before pairs of engines could.
         let mut random = Random::stream(self.plan.seed, "bend to pairs");

@@ -11,12 +11,14 @@ use crate::plan::{FaultKind, Hazard, Layer};
 use crate::world::{Answered, Due, World};
 use base_engine::EngineError;
 use base_types::action::{Action, KvTarget, Request};
-use base_types::{ClusterName, NodeId};
+use base_types::{ClusterId, ClusterName, NodeId};
 use core_cluster::api::ReplicaView;
 use core_node::api::Event;
 use proof_check::Violation;
 use std::time::Duration;
 
+/// The world's own cluster.
+pub(crate) const WORLD_CLUSTER: ClusterId = ClusterId(1);
 /// How long an operator waits.
 const OPERATOR_DEADLINE: Duration = Duration::from_secs(10);
 /// A restart takes so long.
@@ -81,7 +83,9 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             disk_fails(world, &hazard, node);
             true
         }
-        FaultKind::BitRot | FaultKind::MisdirectedWrite | FaultKind::LostWrite => disk_lies(world, &hazard, node),
+        FaultKind::BitRot | FaultKind::TailRot | FaultKind::MisdirectedWrite | FaultKind::LostWrite => {
+            disk_lies(world, &hazard, node)
+        }
         FaultKind::FewerCores => {
             world.nodes[node].cores = vec![0; hazard.amount.max(1) as usize];
             world.kill(node, Some(RESTART_US), true);
@@ -94,6 +98,9 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         }
         FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
+        FaultKind::Diverge => world.diverge(&hazard, node),
+        // A phase of its own, after the load (`run/outage.rs`).
+        FaultKind::WorldDown => false,
         FaultKind::OldImage => old_image(world, &hazard, node),
         FaultKind::Drift => {
             let now = world.now;
@@ -119,6 +126,7 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
         | FaultKind::RemoveMember
         | FaultKind::MoveMember
         | FaultKind::Decommission
+        | FaultKind::WorldMember
         | FaultKind::SetEngine
         | FaultKind::Reshard => operate(world, &hazard, targets),
     };
@@ -347,11 +355,14 @@ fn disk_lies(world: &mut World, hazard: &Hazard, node: usize) -> bool {
     world.nodes[node].disk_lied = true;
     world.nodes[node].disk_suspect = true;
     let lane = world.random.fault.below(world.nodes[node].lanes.len() as u64) as usize;
-    if hazard.kind == FaultKind::BitRot {
+    if matches!(hazard.kind, FaultKind::BitRot | FaultKind::TailRot) {
         // Rot is found by who reads: at the next start.
         world.kill(node, Some(hazard.for_ms * 1_000), true);
-        let rotten = &mut world.random.fault;
-        return world.nodes[node].lanes[lane].disk.rot(hazard.amount.max(1), rotten);
+        let (rotten, disk) = (&mut world.random.fault, &mut world.nodes[node].lanes[lane].disk);
+        return match hazard.kind {
+            FaultKind::TailRot => disk.rot_tail(hazard.amount.max(1), rotten),
+            _ => disk.rot(hazard.amount.max(1), rotten),
+        };
     }
     let fault = if hazard.kind == FaultKind::LostWrite { WriteFault::Lost } else { WriteFault::Misdirected };
     world.nodes[node].lanes[lane].disk.next_fault = Some(fault);
@@ -383,6 +394,11 @@ fn pairs_rot(world: &mut World, hazard: &Hazard, node: usize) -> bool {
         };
         // No draw of its own, so that pairs rot as they did before keys could.
         let hit = match hazard.kind {
+            // Every other time one of a client's keys: what a cluster keeps for itself are most of a space's, and nobody reads them.
+            FaultKind::KeyRot if place % 2 == 1 => {
+                let of_clients = |key: &[u8]| key.first().is_some_and(|first| *first != 0);
+                host.engine.flip_key_one_of(view.space, place as usize, cluster as usize, &of_clients)
+            }
             FaultKind::KeyRot => host.engine.flip_key_any(view.space, place as usize, cluster as usize),
             _ => host.engine.damage_one_of(view.space, place as usize, &eligible),
         };
@@ -432,12 +448,25 @@ fn operate(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
             Action::SetEngine { target: KvTarget::Cluster(name), engine: "memory".into() }
         }
         (FaultKind::Decommission, ..) => Action::DecommissionNode { node },
+        (FaultKind::WorldMember, ..) => match world_change(world, hazard) {
+            Some(change) => change,
+            None => return false,
+        },
         (FaultKind::Reshard, _, Some(keyspace)) => {
             Action::Reshard { keyspace, clusters: hazard.amount.clamp(1, 8) as u16 }
         }
         _ => return false,
     };
     ask(world, action)
+}
+
+/// The world's member number `node`, as its leader has them, gives way to `peer`, if that is none.
+fn world_change(world: &World, hazard: &Hazard) -> Option<Action> {
+    let led = world.leader_view(WORLD_CLUSTER)?;
+    let members: Vec<NodeId> = led.members.iter().map(|member| member.node).collect();
+    let from = *members.get(hazard.node as usize % members.len().max(1))?;
+    let to = Some(NodeId(hazard.peer)).filter(|to| !members.contains(to))?;
+    Some(Action::MoveMember { name: led.name, from, to: Some(to) })
 }
 
 /// An operator asks any node; where nobody routes, all of them: whoever leads obeys.
@@ -462,8 +491,8 @@ fn ask(world: &mut World, action: Action) -> bool {
     let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
     let ticket = world.ask(asked, request);
     if let (Some(ticket), Some((name, node, add))) = (ticket, wish) {
-        let lives = lives(world);
-        world.wishes.insert(ticket, Wish { name, node, add, at: world.now, lives });
+        let (lives, running) = (lives(world), running(world));
+        world.wishes.insert(ticket, Wish { name, node, add, at: world.now, lives, running });
     }
     ticket.is_some()
 }
@@ -476,6 +505,34 @@ pub struct Wish {
     add: bool,
     at: u64,
     lives: u64,
+    /// Who was up when it was asked.
+    running: Vec<NodeId>,
+}
+
+fn running(world: &World) -> Vec<NodeId> {
+    world.nodes.iter().filter(|node| node.running).map(|node| node.id).collect()
+}
+
+/// A removal was granted: a majority of those that stay was up, at its beginning or its end.
+fn check_quorum(world: &mut World, wish: &Wish) {
+    let now = running(world);
+    let Some(led) =
+        world.views().into_iter().filter(|view| view.name == wish.name && view.is_leader).max_by_key(|view| view.term)
+    else {
+        return;
+    };
+    let stay: Vec<NodeId> = led
+        .members
+        .iter()
+        .filter(|member| !member.learner && member.node != wish.node)
+        .map(|member| member.node)
+        .collect();
+    let up = stay.iter().filter(|node| now.contains(node) || wish.running.contains(node)).count();
+    if up <= stay.len() / 2 {
+        let (node, name) = (wish.node, &wish.name);
+        let message = format!("node {node} was removed from {name}, although of {stay:?} only {up} were up");
+        world.violate(Violation::new("quorum", message, vec![]));
+    }
 }
 
 fn lives(world: &World) -> u64 {
@@ -495,6 +552,9 @@ pub fn on_wish_answered(world: &mut World, wish: &Wish, answered: &Answered) {
         || world.plan.tuning.replace_after_ms > 0;
     if !matches!(answered, Answered::Response(response) if response.is_ok()) {
         return;
+    }
+    if !wish.add {
+        check_quorum(world, wish);
     }
     if disturbed {
         return world.excuses.used(Excuse::MembersUnchecked, (wish.at, wish.node.0));

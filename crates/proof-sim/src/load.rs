@@ -10,6 +10,7 @@
 mod answers;
 mod draw;
 mod late;
+mod sessions;
 
 pub use answers::observe;
 
@@ -24,12 +25,13 @@ use crate::s3_quota;
 use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{Fates, Places, Upload};
 use crate::world::{Answered, Due, World};
-use base_types::action::{Action, KvTarget, Level, Request, Response};
+use base_types::action::{Action, KvTarget, Level, ReadAfter, Request, Response};
 use base_types::{ClusterName, RequestId, Ticket};
 use bytes::Bytes;
 use draw::Drawn;
 use late::{Late, Repeat};
 use proof_check::{Ending, History, Operation, Place, Record, Violation};
+use sessions::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -37,6 +39,9 @@ use std::time::Duration;
 const TRIES_DEADLINES: u64 = 4;
 /// …and never longer than this: request ids are remembered for a bounded time.
 const TRIES_US_MAX: u64 = 25_000_000;
+/// …nor longer than this behind the window of ids and its deadline: a lane keeps an id so long and six seconds, by clocks that differ (core-cluster,
+/// `RequestIdTerms`).
+const TRIES_BEHIND_US: u64 = 6_500_000;
 /// An answer may come this long behind its deadline (clocks drift); later is a broken promise.
 pub const ANSWER_GRACE_US: u64 = 2_000_000;
 
@@ -95,6 +100,8 @@ struct Open {
     walked: Vec<(Bytes, Bytes)>,
     /// It was done before, and is sent once more.
     repeat: Option<Repeat>,
+    /// What its session had seen when it was last asked.
+    after: Option<ReadAfter>,
 }
 
 struct Client {
@@ -116,6 +123,7 @@ struct Client {
     /// It sends and hears JSON.
     http: bool,
     late: Late,
+    session: Session,
 }
 
 /// All clients and what they saw.
@@ -189,6 +197,7 @@ impl Load {
                     owner: (kind == Kind::Owner).then(|| Owner::new(number)),
                     http: Random::stream(seed, &format!("http {}", clients.len())).per_mille(plan.http),
                     late: Late::new(seed, clients.len()),
+                    session: Session::new(seed, clients.len(), plan.sessions),
                 });
             }
         }
@@ -309,7 +318,10 @@ impl Load {
 
     /// How long an operation is tried.
     fn tries_us(&self, client: usize) -> u64 {
-        (self.deadline_ms(client) * 1_000 * TRIES_DEADLINES).min(TRIES_US_MAX)
+        let deadline_us = self.deadline_ms(client) * 1_000;
+        // No repetition comes later than ids are kept.
+        let kept_us = self.window_us + deadline_us + TRIES_BEHIND_US;
+        (deadline_us * TRIES_DEADLINES).min(TRIES_US_MAX).min(kept_us)
     }
 
     fn open(
@@ -334,6 +346,7 @@ impl Load {
             hurried: 0,
             walked: Vec::new(),
             repeat,
+            after: None,
         });
         self.try_again(world, client);
     }
@@ -352,7 +365,10 @@ impl Load {
         };
         // Whole milliseconds, as doors take them.
         let micros = deadline_us.min(open.give_up_at - world.now).max(1_000) / 1_000 * 1_000;
-        let level = (open.record != usize::MAX).then(|| self.history.records[open.record].level);
+        let asked = (open.record != usize::MAX).then(|| &self.history.records[open.record]);
+        let level = asked.map(|record| record.level);
+        let plain = asked.filter(|record| (record.place.0 as usize) < self.targets.clusters.len() && !this.http);
+        open.after = plain.and_then(|record| this.session.position(record));
         let request = Request {
             action: open.action.clone(),
             consistency: level.and_then(|level| match level {
@@ -365,7 +381,7 @@ impl Load {
             }),
             deadline: Duration::from_micros(micros),
             request_id: Some(open.request_id),
-            after: None,
+            after: open.after,
             expected_bucket_owner: None,
         };
         let request = match this.http.then(|| http::through_door(&request)).flatten() {

@@ -14,6 +14,8 @@ use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
 use proof_sim::trace::without_padding;
 use proof_sim::{availability, campaign, excuses, panics, swarm, twice};
+#[cfg(feature = "mutants")]
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use words::{flag, jobs, known, layer, layer_words, option, seed_range, seed_word, Ran, Refused, USAGE};
@@ -234,6 +236,7 @@ fn command_speed(words: &[String]) -> Ran {
         regional: false,
         wall_clock: false,
         tails: 0,
+        shared_chassis: 0,
     };
     let load = Load { run_ms: 60_000, mixed: 16, ledger: 0, counters: 0, ..Load::default() };
     let plan = Plan {
@@ -360,18 +363,34 @@ fn command_mutants(_words: &[String]) -> Ran {
 
 #[cfg(feature = "mutants")]
 fn command_mutants(words: &[String]) -> Ran {
-    known(words, &["--seeds", "--only", "--table", "--layer", "--leaning"])?;
+    known(words, &["--seeds", "--only", "--table", "--layer", "--leaning", "--rows", "--from"])?;
     let seeds = option(words, "--seeds")?
         .map(|text| words::number(text, "--seeds"))
         .transpose()?
         .unwrap_or(proof_sim::mutants::SEEDS_A_MUTANT);
     let only = option(words, "--only")?;
-    if let Some(name) = only.filter(|name| !base_types::mutant::ALL.iter().any(|(_, known, _)| known == name)) {
+    let is_known = |name: &&str| !base_types::mutant::ALL.iter().any(|(_, known, _)| known == name);
+    if let Some(name) = only.and_then(|only| only.split(',').find(is_known)) {
         return Err(Refused(format!("unknown mutant '{name}'")));
     }
     let leaning = option(words, "--leaning")?.map(leaning).transpose()?;
     let elsewhere = leaning.map(|leaning| layer(words).map(|layer| (layer, leaning))).transpose()?;
-    let kills = proof_sim::mutants::hunt(seeds, elsewhere, only);
+    let rows = option(words, "--rows")?;
+    let write = |kill: &proof_sim::mutants::Kill| {
+        let opened = rows.map(|file| std::fs::OpenOptions::new().append(true).create(true).open(file));
+        if let Some(Err(error)) = opened.map(|file| file?.write_all(proof_sim::mutants::row_of(kill).as_bytes())) {
+            eprintln!("proof-sim: a row was not written: {error}");
+        }
+    };
+    let kills = match option(words, "--from")? {
+        None => proof_sim::mutants::hunt(seeds, elsewhere, only, write),
+        Some(file) => {
+            let text =
+                std::fs::read_to_string(file).map_err(|error| Refused(format!("cannot read {file}: {error}")))?;
+            proof_sim::mutants::read_rows(&text).map_err(Refused)?
+        }
+    };
+    println!("{}", proof_sim::mutants::modules());
     let page = proof_sim::mutants::page(&kills, seeds, &commit());
     if let Some(file) = option(words, "--table")? {
         std::fs::write(file, &page).map_err(|error| Refused(format!("cannot write {file}: {error}")))?;

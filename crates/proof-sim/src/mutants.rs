@@ -20,11 +20,15 @@ pub const SEEDS_A_MUTANT: u64 = 400;
 
 /// Seeds from 1 that `make test` runs of each layer (scripts/test.sh).
 const TEST_SEEDS: u64 = 500;
+/// Of the second pair's bugs so many are to be noticed.
+const STRANGERS_GOAL: usize = 27;
 /// Seeds from 1 of the long run.
 const SIM_SEEDS: u64 = 6_000;
 
 /// Seeds that are looked at for those that lean to a ground: where none does, a hunt ends instead of looking on for ever.
 const LOOKED_AT_MAX: u64 = 1_000_000;
+
+include!(concat!(env!("OUT_DIR"), "/modules.rs"));
 
 /// What became of a mutant.
 pub struct Kill {
@@ -42,13 +46,13 @@ pub struct Kill {
 /// Bugs that the simulator was not seen to notice, and why as far as is known: their own crate hunts them
 /// (core-backends, `shard/tests/mutants.rs`; core-cluster, `tests/mutants.rs`; core-node, `durable/tests.rs`).
 pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
-    (Mutant::HealthIgnoresQuorum, "no check reads what nodes say of their health (core-node)"),
-    (Mutant::OwnReplicaIgnored, "members of the world that are left tell where clusters are, too (core-node)"),
+    (Mutant::OwnReplicaIgnored, "members of the world that are left, and of the cluster, tell where it is, within the time that is asked for (core-node)"),
     (Mutant::StaleRouteIsError, "a load's clusters are not deleted, and what is refused once is asked again (core-node)"),
+    (Mutant::MembersForgotten, "members that are up speak to a node that starts, whomever its list names (core-node)"),
+    (Mutant::RemovedMemberStays, "who asks for votes is told that it is no member, by any member (core-node)"),
     (Mutant::OldIncarnationServes, "no simulated world is restored (core-node)"),
     (Mutant::BlankReplicaVotes, "nothing orders a voter's replica made blank any more (core-cluster)"),
     (Mutant::VoterMadeBlank, "a voter that holds nothing on its disk does not come up: its log is refused before (core-node)"),
-    (Mutant::LastRotIsTorn, "rot does not hit the last write of a disk, which a recycled segment could not tell from a tear (core-log)"),
     (
         Mutant::CutOverBeforeEqual,
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
@@ -56,24 +60,16 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
     (Mutant::MembersNotCompared, "no story loses all members of a cluster between a change of them and its report"),
-    (Mutant::MembersForgotten, "no story replaces all members that are configured and then restarts all nodes"),
-    (Mutant::RemovedMemberStays, "a replica that nobody speaks to harms nobody that a checker asks"),
     (Mutant::ShrunkTooLate, "no node is decommissioned in a world of four chassis and then forgotten"),
     (Mutant::FeedForgetsRows, "no write of a simulated client changes as many rows as one row of the feed names"),
     (
         Mutant::DurableToldEarly,
         "a backlog of several batches, a replica made in it and a crash between two of its writes never meet (core-node)",
     ),
-    (Mutant::SessionReadsOlder, "no client of the simulator sends the position that it has seen (core-node)"),
-    (
-        Mutant::QuorumGuardAssumes,
-        "operators remove members seldom, and of a trio in which another died within a heartbeat or two (core-cluster)",
-    ),
     (Mutant::FlushWaitsForDrops, "nothing goes wrong, it only takes long: the engine in memory takes no time (core-cluster)"),
     (Mutant::PoisonedCommand, "no client of the load sends such a command; the tests of core-cluster do, and plant it themselves"),
     (Mutant::QuarantineServes, "without a bug nothing is ever quarantined in the simulator (core-cluster)"),
     (Mutant::SkipNotReplicated, "without a bug nothing is ever quarantined in the simulator (core-cluster)"),
-    (Mutant::HashNeverCompared, "without a fault members never differ, and the swarm flips no row under its seal (core-cluster)"),
     (Mutant::ContradictionIgnored, "a majority that comes back with old logs is no fault of the swarm (core-cluster)"),
     (Mutant::DropsOvertakeWrites, "what is left behind is dropped at the next start (core-cluster)"),
     (Mutant::ImportNotCompared, "only of two runners of one split does one bring rows late"),
@@ -98,10 +94,49 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::NarrowKeepsHalfPins, "a snapshot is half made for some round trips; a narrowing must fall between"),
 ];
 
+/// Thirty bugs that a second pair of eyes chose by reading code that no bug had been planted in, before any check was sharpened for
+/// them; and those of them that the checks of then noticed, hunted in the same way.
+const STRANGERS: &[(Mutant, bool)] = &[
+    (Mutant::SleepForgetsVote, false),
+    (Mutant::JointStateStays, false),
+    (Mutant::CompactKeepsContradicted, false),
+    (Mutant::MovedRotHidesEntry, false),
+    (Mutant::DeadOneRecordEarly, false),
+    (Mutant::RollBackForwards, false),
+    (Mutant::RepeatForgottenWithFirst, false),
+    (Mutant::ForgottenNotReadBack, false),
+    (Mutant::RepairTakesUncommitted, false),
+    (Mutant::DestroyedMadeAgain, false),
+    (Mutant::MemoryStepsBack, false),
+    (Mutant::DeletedMeansNotApplied, false),
+    (Mutant::UnfinishedNeverStale, false),
+    (Mutant::PurgedByMinority, false),
+    (Mutant::BackwardScanLeavesPart, false),
+    (Mutant::DirtySkipsOne, false),
+    (Mutant::PageCutByBytesEnds, false),
+    (Mutant::DirtyDeleteLost, false),
+    (Mutant::HandoverOlderDirty, false),
+    (Mutant::OlderMembersTaken, false),
+    (Mutant::MapDeltaSkipsOne, false),
+    (Mutant::ReplacementSharesDomain, false),
+    (Mutant::DrainForgottenAtRegister, false),
+    (Mutant::HistorySkipsOwn, false),
+    (Mutant::SnapshotLosesTail, false),
+    (Mutant::PageGoesOn, false),
+    (Mutant::TokenForgetsPin, false),
+    (Mutant::LeaveNeverSpent, false),
+    (Mutant::PartsPageRepeats, false),
+    (Mutant::NoneMatchIgnored, false),
+];
+
 /// Scenarios that are tried before the swarm's seeds: the shrunk stories of bugs that the swarm meets once in a thousand
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
     (Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml")),
+    (Mutant::LostHeardOnce, include_str!("../scenarios/damaged-member-of-a-quiet-cluster.toml")),
+    (Mutant::ChecksBeginAnew, include_str!("../scenarios/scrub-that-fails-at-one-place.toml")),
+    (Mutant::HashNeverCompared, include_str!("../scenarios/replica-holds-what-it-never-wrote.toml")),
+    (Mutant::HealthIgnoresQuorum, include_str!("../scenarios/world-gone-for-minutes.toml")),
     (Mutant::LostLogIsBlank, include_str!("../scenarios/log-lost-under-a-kept-disk-id.toml")),
     (Mutant::FloorOneTooHigh, include_str!("../scenarios/every-record-of-a-replica-rots.toml")),
     (Mutant::StalledLeaderStays, include_str!("../scenarios/stalled-disk-moves-the-lead.toml")),
@@ -124,18 +159,30 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::StaleReadIndex
         | Mutant::ReadBeforeApply
         | Mutant::VoteAfterRestart => (Lane, Leases),
-        Mutant::VoteNotPersisted | Mutant::TruncateKeepsSuffix | Mutant::PriorTermCommit | Mutant::ClockStepsBack => {
-            (Lane, Elections)
-        }
-        Mutant::AckBeforeSync | Mutant::FailedSyncRetried | Mutant::EventualIsHopeful | Mutant::SkipChecksum => {
-            (Lane, Power)
-        }
-        Mutant::SnapshotSkipsSync | Mutant::SnapshotTorn | Mutant::SnapshotWrongIndex => (Lane, Snapshots),
+        Mutant::SleepForgetsVote
+        | Mutant::VoteNotPersisted
+        | Mutant::TruncateKeepsSuffix
+        | Mutant::PriorTermCommit
+        | Mutant::ClockStepsBack => (Lane, Elections),
+        Mutant::DeadOneRecordEarly
+        | Mutant::AckBeforeSync
+        | Mutant::FailedSyncRetried
+        | Mutant::EventualIsHopeful
+        | Mutant::SkipChecksum => (Lane, Power),
+        Mutant::CompactKeepsContradicted
+        | Mutant::SnapshotSkipsSync
+        | Mutant::SnapshotTorn
+        | Mutant::SnapshotWrongIndex => (Lane, Snapshots),
         Mutant::QuiesceWhileBehind => (Lane, Quiet),
         Mutant::StaleRouteAccepted => (Core, Retries),
         Mutant::MoveLosesDirty
         | Mutant::MissingKeyCounted
         | Mutant::MoveWithoutFreeze
+        | Mutant::BackwardScanLeavesPart
+        | Mutant::DirtySkipsOne
+        | Mutant::PageCutByBytesEnds
+        | Mutant::DirtyDeleteLost
+        | Mutant::HandoverOlderDirty
         | Mutant::StaleEpochAccepted
         | Mutant::MoveForgetsRequests => (Core, Moves),
         Mutant::LearnerCounts
@@ -143,12 +190,20 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::BlankVotes
         | Mutant::LostLogIsBlank
         | Mutant::ReplicaIdReused
+        | Mutant::JointStateStays
+        | Mutant::DestroyedMadeAgain
         | Mutant::ConfChangeUnapplied => (Core, Members),
         Mutant::RotIsTorn
         | Mutant::FloorOneTooHigh
         | Mutant::MendFromAnyIndex
         | Mutant::ScrubIgnoresDamage
         | Mutant::AbsenceUnsealed
+        | Mutant::LastRotIsTorn
+        | Mutant::ChecksBeginAnew
+        | Mutant::LostHeardOnce
+        | Mutant::MovedRotHidesEntry
+        | Mutant::RollBackForwards
+        | Mutant::RepairTakesUncommitted
         | Mutant::KeptThoughDamaged => (Core, Rot),
         Mutant::SplitForgetsRequests
         | Mutant::DeletesOfManyForgotten
@@ -165,6 +220,13 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::NarrowCutsGreatestKey
         | Mutant::NarrowKeepsHalfPins
         | Mutant::DoubledWriteLost
+        | Mutant::HistorySkipsOwn
+        | Mutant::SnapshotLosesTail
+        | Mutant::PageGoesOn
+        | Mutant::TokenForgetsPin
+        | Mutant::LeaveNeverSpent
+        | Mutant::PartsPageRepeats
+        | Mutant::NoneMatchIgnored
         | Mutant::FeedForgetsRows
         | Mutant::SumKeepsOldRow
         | Mutant::CutOverBeforeEqual
@@ -179,6 +241,26 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::ReservationNeverReleased
         | Mutant::ImportNotCompared
         | Mutant::StaleBucketCache => (Core, Buckets),
+        Mutant::MemoryStepsBack
+        | Mutant::DeletedMeansNotApplied
+        | Mutant::UnfinishedNeverStale
+        | Mutant::PurgedByMinority
+        | Mutant::OlderMembersTaken
+        | Mutant::MapDeltaSkipsOne
+        | Mutant::ReplacementSharesDomain
+        | Mutant::DrainForgottenAtRegister
+        | Mutant::SessionReadsOlder
+        | Mutant::HashNeverCompared
+        | Mutant::ContradictionIgnored
+        | Mutant::HealthIgnoresQuorum
+        | Mutant::OwnReplicaIgnored
+        | Mutant::StaleRouteIsError
+        | Mutant::RemovedMemberStays
+        | Mutant::MembersForgotten
+        | Mutant::MembersNotCompared
+        | Mutant::NewsOfMembersDropped
+        | Mutant::ShrunkTooLate
+        | Mutant::QuorumGuardAssumes => (Core, Plain),
         _ => (Lane, Plain),
     }
 }
@@ -188,11 +270,18 @@ pub fn named(name: &str) -> Option<Mutant> {
     ALL.iter().find(|(_, of, _)| *of == name).map(|(mutant, _, _)| *mutant)
 }
 
-/// Hunts every mutant (or one), each over at most `seeds` seeds of its ground (or of the one given).
-pub fn hunt(seeds: u64, elsewhere: Option<(Layer, Emphasis)>, only: Option<&str>) -> Vec<Kill> {
+/// Hunts every mutant (or those named), each over at most `seeds` seeds of its ground (or of the one given); `each` hears of it at once.
+pub fn hunt(
+    seeds: u64,
+    elsewhere: Option<(Layer, Emphasis)>,
+    only: Option<&str>,
+    mut each: impl FnMut(&Kill),
+) -> Vec<Kill> {
     let is_here = |mutant: &Mutant| HUNTED_ELSEWHERE.iter().all(|(other, _)| other != mutant);
     // One that is asked for by name is hunted here, too.
-    let chosen = |(mutant, name, _): &&(Mutant, &str, &str)| only.map_or(is_here(mutant), |only| only == *name);
+    let chosen = |(mutant, name, _): &&(Mutant, &str, &str)| {
+        only.map_or(is_here(mutant), |only| only.split(',').any(|only| only == *name))
+    };
     ALL.iter()
         .filter(chosen)
         .map(|(mutant, name, text)| {
@@ -202,9 +291,51 @@ pub fn hunt(seeds: u64, elsewhere: Option<(Layer, Emphasis)>, only: Option<&str>
             let seconds = started.elapsed().as_secs_f64();
             let kill = Kill { name, text, layer, emphasis, killed, tried, seconds };
             println!("{}", line(&kill));
+            each(&kill);
             kill
         })
         .collect()
+}
+
+/// A hunt's end as a line of a file, so that hunts may be made apart and be one table.
+pub fn row_of(kill: &Kill) -> String {
+    let (seed, by) = kill.killed.as_ref().map_or((String::new(), ""), |(seed, by)| (seed.to_string(), by));
+    let (layer, leaning) = (kill.layer.name(), kill.emphasis.name());
+    [kill.name, layer, leaning, &seed, &kill.tried.to_string(), &format!("{:.1}", kill.seconds), by].join("\t") + "\n"
+}
+
+/// The hunts that such lines tell of, in the order of the list of bugs.
+pub fn read_rows(text: &str) -> Result<Vec<Kill>, String> {
+    let mut kills = Vec::new();
+    for line in text.lines() {
+        let kill = read_row(line).ok_or_else(|| format!("no row of a hunt: {line}"))?;
+        kills.push(kill);
+    }
+    let place = |kill: &Kill| ALL.iter().position(|(_, name, _)| *name == kill.name);
+    kills.sort_by_key(place);
+    Ok(kills)
+}
+
+fn read_row(line: &str) -> Option<Kill> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    let [name, layer, leaning, seed, tried, seconds, by] = fields[..] else { return None };
+    let (_, name, text) = ALL.iter().find(|(_, known, _)| *known == name)?;
+    let layer = [Layer::Core, Layer::Lane].into_iter().find(|known| known.name() == layer)?;
+    let (emphasis, _) = emphasis::ALL.iter().find(|(_, known)| *known == leaning)?;
+    let killed = (!seed.is_empty()).then(|| Some((seed.parse().ok()?, by.to_string())));
+    let killed = match killed {
+        Some(killed) => Some(killed?),
+        None => None,
+    };
+    Some(Kill {
+        name,
+        text,
+        layer,
+        emphasis: *emphasis,
+        killed,
+        tried: tried.parse().ok()?,
+        seconds: seconds.parse().ok()?,
+    })
 }
 
 fn line(kill: &Kill) -> String {
@@ -282,7 +413,46 @@ these machines, those above as well (`cargo test -p core-backends --features mut
         HUNTED_ELSEWHERE.len()
     );
     page.extend(elsewhere);
+    page += &strangers(kills);
+    page += &modules();
     page
+}
+
+/// The score of the second pair's bugs, before and after.
+fn strangers(kills: &[Kill]) -> String {
+    let name = |mutant: &Mutant| ALL.iter().find(|(of, ..)| of == mutant).map_or("", |(_, name, _)| *name);
+    let after = |mutant: &Mutant| kills.iter().any(|kill| kill.name == name(mutant) && kill.killed.is_some());
+    let (all, before) = (STRANGERS.len(), STRANGERS.iter().filter(|(_, before)| *before).count());
+    let now = STRANGERS.iter().filter(|(mutant, _)| after(mutant)).count();
+    let mut text = format!(
+        "
+## Bugs of a second pair of eyes
+
+{all} bugs, as small as real mistakes, were chosen by reading modules in which none had been planted, and written down before any of them was
+hunted. With the checks and faults of then (at 32c7155) {before} of {all} were noticed within their seeds; with those of now {now} of {all}, where
+{STRANGERS_GOAL} of 30 are the goal. The rows of those noticed are in the first table.
+
+| mutant | module | before | now |
+|---|---|---|---|
+"
+    );
+    for (mutant, before) in STRANGERS {
+        let word = |noticed| if noticed { "noticed" } else { "lives" };
+        let places: Vec<&str> =
+            MODULES.iter().filter(|(of, _)| *of == name(mutant)).map(|(_, module)| *module).collect();
+        text +=
+            &format!("| {} | {} | {} | {} |\n", name(mutant), places.join(", "), word(*before), word(after(mutant)));
+    }
+    text
+}
+
+/// How many bugs are planted in each module.
+pub fn modules() -> String {
+    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+    MODULES.iter().for_each(|(_, module)| *counts.entry(module).or_default() += 1);
+    let mut text = "\n## By module\n\nBugs planted in each crate and folder (or file); one that is asked about in two counts in both.\n\n| module | bugs |\n|---|---|\n".to_string();
+    counts.iter().for_each(|(module, count)| text += &format!("| {module} | {count} |\n"));
+    text
 }
 
 fn row(kill: &Kill) -> String {

@@ -99,6 +99,9 @@ pub struct Shape {
     /// The engines of the first so many nodes outlive them: their replicas are durable tails.
     #[serde(default)]
     pub tails: u64,
+    /// So many of the last nodes stand in one chassis.
+    #[serde(default)]
+    pub shared_chassis: u64,
 }
 
 impl Shape {
@@ -233,6 +236,8 @@ pub struct Load {
     pub hurry_ms: u64,
     /// How many requests in a thousand that were done come again later, within the window of their ids.
     pub late: u64,
+    /// So many clients of keys in a thousand have their eventual reads hold what they have seen (only with the whole core).
+    pub sessions: u64,
 }
 
 impl Default for Load {
@@ -263,6 +268,7 @@ impl Default for Load {
             late_ms: 0,
             hurry_ms: 0,
             late: 0,
+            sessions: 0,
         }
     }
 }
@@ -315,9 +321,11 @@ faults! {
     ReadOnly = "read_only": "every log write of `node` fails",
     DiskFull = "disk_full": "`node` gets no new segments",
     BitRot = "bit_rot": "`amount` sectors of the log of `node` rot",
+    TailRot = "tail_rot": "`amount` sectors of the last write to the log of `node` rot",
     MisdirectedWrite = "misdirected_write": "the next log write of `node` lands elsewhere",
     PairRot = "pair_rot": "`amount` pairs in the engine of `node` rot (of `peer` classes of keys those of its own; 0: any)",
     KeyRot = "key_rot": "a bit flips in `amount` stored keys in the engine of `node`",
+    Diverge = "diverge": "`amount` values in the engine of `node` become others, seals and all",
     LostWrite = "lost_write": "the next log write of `node` is acknowledged and lost, then power fails",
     DiskLost = "disk_lost": "`node` dies and comes back with an empty disk",
     LogLost = "log_lost": "`node` dies and comes back without the log of a lane, with all else: it must refuse",
@@ -334,6 +342,8 @@ faults! {
     RemoveMember = "remove_member": "an operator removes `node` from a cluster",
     MoveMember = "move_member": "an operator moves a cluster's replica from `node` to `peer`, or (`amount` 1) to the best node",
     SetEngine = "set_engine": "an operator gives a cluster another engine (the same kind): every replica is made anew",
+    WorldMember = "world_member": "an operator puts `peer` in the place of the world's member number `node`",
+    WorldDown = "world_down": "after the load, most members of the world's cluster (`amount` 1: all; 2: those of the configured lists) are down for `for_ms`, and the rest starts anew",
     Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
 }
@@ -400,6 +410,7 @@ impl Plan {
         within("shape.suspended", shape.suspended, 0, shape.buckets - shape.versioned)?;
         within("shape.quota_keys", shape.quota_keys, 0, s3_quota::KEYS_MAX)?;
         within("shape.tails", shape.tails, 0, shape.nodes)?;
+        within("shape.shared_chassis", shape.shared_chassis, 0, shape.nodes)?;
         self.tuning.check()?;
         self.load.check()?;
         if shape.clusters + shape.keyspaces == 0 && self.load.of_keys() > 0 {
@@ -503,6 +514,7 @@ impl Load {
         within("load.deadline_ms", self.deadline_ms, 1, 30_000)?;
         within("load.keys", self.keys, 1, 1_000)?;
         within("load.late", self.late, 0, 1_000)?;
+        within("load.sessions", self.sessions, 0, 1_000)?;
         within("load.value_bytes", self.value_bytes, 12, 65_536)?;
         within("load.http", self.http, 0, 1_000)?;
         within("load.late_ms", self.late_ms, 0, LATE_MS_MAX)?;

@@ -6,6 +6,7 @@
 //! Not here: which seeds are run (`main`), what is done about a failure (`shrink`).
 
 mod buckets;
+mod outage;
 
 use crate::excuses::{Excuse, Uses};
 use crate::faults;
@@ -46,6 +47,12 @@ const AUDIT_US: u64 = 30_000_000;
 pub const SEARCH_STEPS_MAX: u64 = 50_000;
 /// Events of one run. Ordinary ones have some 200,000: who needs so many more goes round and round.
 const EVENTS_MAX: u64 = 4_000_000;
+/// Damaged replicas of a node that its status must name: it names so many of a lane at least.
+const TOLD_MAX: usize = 4;
+/// Partitions of a keyspace.
+const PARTITIONS: u16 = 8;
+/// How often a keyspace is listed until all of them are served where it is counted, too.
+const COUNTS_MAX: u32 = 100;
 /// Between two looks at something that is waited for.
 const LOOK_US: u64 = 100_000;
 /// Images of disks are kept this far apart.
@@ -115,9 +122,10 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
         request_ids: 0,
         hazards_from: None,
     };
-    let phases: [fn(&mut Run); 8] = [
+    let phases: [fn(&mut Run); 9] = [
         Run::set_up,
         Run::load_phase,
+        Run::outage,
         Run::drain,
         Run::quiet_is_whole,
         Run::all_serve,
@@ -286,7 +294,7 @@ impl Run {
             let action = Action::CreateKeyspace {
                 keyspace: keyspace.clone(),
                 partitioning,
-                partitions: 8,
+                partitions: PARTITIONS,
                 clusters: 1 + (self.world.plan.seed / 2 % 2) as u16,
                 split_keys: Vec::new(),
                 rule: rule.clone(),
@@ -419,6 +427,9 @@ impl Run {
                     if !self.world.violations.is_empty() {
                         return;
                     }
+                    if self.has_rotted(&target) {
+                        break;
+                    }
                     if self.world.now >= until {
                         let name = match &target {
                             KvTarget::Cluster(name) => name.as_str().to_string(),
@@ -447,6 +458,7 @@ impl Run {
 
     fn replicas_equal(&mut self) {
         self.world.note_all_owners();
+        self.damage_is_told();
         let until = self.world.now + EQUAL_US;
         loop {
             let unequal = self.unequal();
@@ -483,7 +495,13 @@ impl Run {
                             format!("a pair is still damaged: {of:?}; members, leader, term, applied, mends, quiet: {state:?}")
                         });
                     }
-                    let hash = machine.state_hash(view.cluster);
+                    let index = self.world.index_of(node.id).unwrap_or_default();
+                    let diverged = self.world.has_diverged(index, &view);
+                    if diverged && !view.damaged {
+                        let of = (node.id, &view.name, view.replica);
+                        not_mended.get_or_insert_with(|| format!("a replica still holds what it never wrote: {of:?}"));
+                    }
+                    let hash = machine.state_hash(view.cluster).filter(|_| !diverged);
                     clusters.entry(view.cluster).or_default().push((node.id, view, hash));
                 }
             }
@@ -501,6 +519,10 @@ impl Run {
             let promised = !config && members > 1;
             if !promised && whole <= members / 2 {
                 self.world.excuses.used(Excuse::MajorityGone, (cluster.0, 0));
+                continue;
+            }
+            if self.rots_on_several() && whole <= members / 2 {
+                self.world.excuses.used(Excuse::MajorityRotted, (cluster.0, 0));
                 continue;
             }
             for (node, view, hash) in &held {
@@ -531,12 +553,90 @@ impl Run {
                     ));
                 }
             }
+            let is_member = |node: NodeId, view: &ReplicaView| {
+                leader.members.iter().any(|member| (member.node, member.replica) == (node, view.replica))
+            };
+            if let Some((node, view, _)) = held.iter().find(|(node, view, _)| !is_member(*node, view)) {
+                let (name, replica) = (&leader.name, view.replica);
+                unequal.get_or_insert(format!(
+                    "{node} still has {replica} of {name:?} ({cluster:?}), which is no member of it"
+                ));
+            }
+            unequal = unequal.or_else(|| self.crowded(leader));
         }
         unequal
     }
 
+    /// Logs rot on more than one node: a majority may lose what nobody else has.
+    fn rots_on_several(&self) -> bool {
+        let rots = self.world.plan.hazards.iter().filter(|one| one.kind == FaultKind::BitRot);
+        rots.map(|one| one.node).collect::<std::collections::BTreeSet<_>>().len() > 1
+    }
+
+    /// Half or more of the replicas of a cluster are damaged or blank, of these rots; of the world's, and nothing else is promised either.
+    fn has_rotted(&self, target: &KvTarget) -> bool {
+        let KvTarget::Cluster(name) = target else { return false };
+        let lost = |is: &dyn Fn(&ReplicaView) -> bool| {
+            let views: Vec<_> = self.world.views().into_iter().filter(|view| is(view)).collect();
+            let members = views.iter().map(|view| view.members.len()).max().unwrap_or(0);
+            views.iter().filter(|view| !view.damaged && !view.blank).count() <= members / 2
+        };
+        self.rots_on_several()
+            && (lost(&|view| view.name == *name) || lost(&|view| view.cluster == faults::WORLD_CLUSTER))
+    }
+
+    /// A node with a damaged replica says so where an operator looks: nothing is lost in silence.
+    fn damage_is_told(&mut self) {
+        if self.world.plan.layer == Layer::Lane {
+            return;
+        }
+        for node in 0..self.world.nodes.len() {
+            let of_node = |run: &Run| -> Vec<base_types::ClusterName> {
+                let machines = run.world.nodes[node].lanes.iter().filter_map(|lane| lane.machine.as_ref());
+                let damaged = machines.flat_map(|machine| machine.views()).filter(|view| view.damaged);
+                damaged.map(|view| view.name).take(TOLD_MAX).collect()
+            };
+            let damaged = of_node(self);
+            if damaged.is_empty() {
+                continue;
+            }
+            let Some(Ok(answer)) = self.call(node, Action::Status, None, 5_000_000) else { continue };
+            let ActionResult::Status(status) = answer.result else { continue };
+            let told = |name: &base_types::ClusterName| status.warnings.iter().any(|line| line.contains(name.as_str()));
+            let still = of_node(self);
+            if let Some(name) = damaged.iter().find(|name| still.contains(name) && !told(name)) {
+                let message = format!(
+                    "node {} has a damaged replica of {name} and does not say so: {:?}",
+                    node + 1,
+                    status.warnings
+                );
+                return self.violate("silent", message);
+            }
+        }
+    }
+
+    /// Two members of a cluster in one chassis, where no operator put them there: rules want each in its own.
+    fn crowded(&self, leader: &ReplicaView) -> Option<String> {
+        let by_hand = [FaultKind::AddMember, FaultKind::MoveMember, FaultKind::WorldMember];
+        if !leader.name.tail().starts_with('t') || self.world.plan.hazards.iter().any(|one| by_hand.contains(&one.kind))
+        {
+            return None;
+        }
+        let mut seen = BTreeMap::new();
+        leader.members.iter().find_map(|member| {
+            let chassis = &self.world.nodes[self.world.index_of(member.node)?].labels.chassis;
+            let other = seen.insert(chassis, member.node)?;
+            Some(format!("{:?} has members on {other} and {} in chassis {chassis}", leader.name, member.node))
+        })
+    }
+
     /// Reads every key once more, strongly, into the history.
     fn audit(&mut self) {
+        if self.rots_on_several()
+            && self.load.targets.clusters.iter().any(|name| self.has_rotted(&KvTarget::Cluster(name.clone())))
+        {
+            return;
+        }
         self.audit_buckets();
         self.audit_uploads_and_versions();
         self.audit_places();
@@ -571,26 +671,35 @@ impl Run {
                 reverse: false,
                 keys_only: false,
             };
-            self.audit_one(Place(place), operation, action);
-            self.audit_count_of_keys(Place(place));
+            // A partition that is handed over in this moment is served, and counted, by nobody.
+            for _ in 0..COUNTS_MAX {
+                self.audit_one(Place(place), operation.clone(), action.clone());
+                if self.audit_count_of_keys(Place(place)) {
+                    break;
+                }
+                let pause = self.world.now + LOOK_US;
+                self.pump(pause, |_| false);
+            }
         }
     }
 
     /// What a keyspace's partitions count is what was just listed: counters that nothing else looks at.
-    fn audit_count_of_keys(&mut self, place: Place) {
+    /// False: not all are served right now.
+    fn audit_count_of_keys(&mut self, place: Place) -> bool {
         let (Some(KvTarget::Keyspace(name)), true) = (self.load.address(place), self.world.violations.is_empty())
         else {
-            return;
+            return true;
         };
         let last = self.load.history.records.last().filter(|record| record.place == place);
         let Some(Observed::Page { entries, next: None }) = last.and_then(|record| record.observed.as_ref()) else {
-            return;
+            return true;
         };
-        let Some(counted) = self.world.counted_keys(&name) else { return };
+        let Some(counted) = self.world.counted_keys(&name, PARTITIONS) else { return false };
         let listed = entries.len() as u64;
         if listed != counted {
             self.violate("count", format!("keyspace {name} lists {listed} keys, and its partitions count {counted}"));
         }
+        true
     }
 
     fn audit_one(&mut self, place: Place, operation: Operation, action: Action) {
@@ -623,6 +732,17 @@ impl Run {
         observed: Option<Observed>,
         at: Option<base_types::OrderedAt>,
     ) {
+        let level = Level::Read(ReadConsistency::Strong);
+        self.recorded((place, operation, level), invoked, observed, at);
+    }
+
+    fn recorded(
+        &mut self,
+        (place, operation, level): (Place, Operation, Level),
+        invoked: u64,
+        observed: Option<Observed>,
+        at: Option<base_types::OrderedAt>,
+    ) {
         let id = self.load.history.records.len() as u64;
         self.world.trace.say(self.world.now, || format!("audit: {operation:?} {observed:?} at {at:?}"));
         self.load.history.records.push(Record {
@@ -631,7 +751,7 @@ impl Run {
             place,
             operation,
             request_id: RequestId(0),
-            level: Level::Read(ReadConsistency::Strong),
+            level,
             invoked,
             returned: Some(self.world.now),
             ending: Ending::Ok,

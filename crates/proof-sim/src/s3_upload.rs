@@ -14,7 +14,7 @@ use base_types::action::{Action, ActionResult};
 use base_types::s3::etag::multipart_etag;
 use base_types::s3::{
     AbortMultipartUpload, CompleteMultipartUpload, CompletedPart, CreateMultipartUpload, Data, ListMultipartUploads,
-    ListObjectsV2, S3Action, S3Answer, UploadPart, Uploads, PART_BYTES_MIN,
+    ListObjectsV2, ListParts, S3Action, S3Answer, UploadPart, Uploads, PART_BYTES_MIN,
 };
 use bytes::Bytes;
 use proof_check::{Operation, Violation};
@@ -56,6 +56,8 @@ pub struct Upload {
     /// What is sent, in order: a part's number and what it is then. A part that is sent again is another one.
     sends: Vec<(usize, Part)>,
     uploaded: usize,
+    /// Parts that were listed before the end, page by page of one.
+    listed: usize,
     abort: bool,
 }
 
@@ -85,7 +87,9 @@ impl Upload {
             parts.push(part(number, again));
         }
         let key = s3_load::key(random);
-        Upload { bucket, key, id: None, parts, sends, uploaded: 0, abort: random.per_mille(200) }
+        // Of a single part there is nothing to go on behind.
+        let listed = if parts.len() == 1 { 1 } else { 0 };
+        Upload { bucket, key, id: None, parts, sends, uploaded: 0, listed, abort: random.per_mille(200) }
     }
 
     fn key(&self) -> String {
@@ -103,6 +107,10 @@ impl Upload {
             let (size, etag) = (part.size, part.etag.clone());
             let call = UploadPart { bucket, key, upload_id, part_number, data, size, etag, ..UploadPart::default() };
             return Next::Call(call.into());
+        }
+        if self.listed < self.parts.len() {
+            let part_number_marker = (self.listed > 0).then_some(self.listed as u32);
+            return Next::Call(ListParts { bucket, key, upload_id, max_parts: Some(1), part_number_marker }.into());
         }
         if self.abort {
             return Next::Call(
@@ -130,7 +138,20 @@ impl Upload {
 
     /// Whether the next call ends it.
     pub fn is_ending(&self) -> bool {
-        self.id.is_some() && self.uploaded == self.sends.len()
+        self.id.is_some() && self.uploaded == self.sends.len() && self.listed == self.parts.len()
+    }
+
+    /// A page of one part shows the next one as it is, and whether there are more.
+    pub fn check_page(&self, answer: &S3Answer) -> Option<Violation> {
+        let S3Answer::Parts(page) = answer else { return None };
+        let (number, part) = (self.listed + 1, self.parts.get(self.listed)?);
+        let shown: Vec<_> = page.parts.iter().map(|part| (part.part_number as usize, part.etag.as_str())).collect();
+        let right = shown == [(number, part.etag.as_str())] && page.is_truncated == (number < self.parts.len());
+        (!right).then(|| {
+            let message =
+                format!("behind part {} of {:?} came {shown:?}, more: {}", self.listed, self.id, page.is_truncated);
+            Violation::new("uploads", message, vec![])
+        })
     }
 
     /// Its call was answered well. False: it is over.
@@ -138,6 +159,7 @@ impl Upload {
         match (self.is_ending(), answer) {
             (true, _) => return false,
             (false, Some(S3Answer::UploadCreated(created))) => self.id = Some(created.upload_id.clone()),
+            (false, Some(S3Answer::Parts(_))) => self.listed += 1,
             (false, _) => self.uploaded += 1,
         }
         true
@@ -233,14 +255,19 @@ mod tests {
             };
             names.push(name);
             let created = base_types::s3::UploadCreated { upload_id: "u".to_string() };
-            let answer = (names.len() == 1).then(|| created.into());
-            assert!(names.len() < 9, "{names:?}");
+            let answer = match *names.last().unwrap() {
+                "CreateMultipartUpload" => Some(created.into()),
+                "ListParts" => Some(base_types::s3::Parts::default().into()),
+                _ => None,
+            };
+            assert!(names.len() < 12, "{names:?}");
             if !upload.went_well(answer.as_ref()) {
                 break;
             }
         }
         assert_eq!(names.first(), Some(&"CreateMultipartUpload"));
-        assert!(names[1..names.len() - 1].iter().all(|name| *name == "UploadPart"), "{names:?}");
+        let between = |name: &&str| ["UploadPart", "ListParts"].contains(name);
+        assert!(names[1..names.len() - 1].iter().all(between), "{names:?}");
         assert!(["CompleteMultipartUpload", "AbortMultipartUpload"].contains(names.last().unwrap()), "{names:?}");
     }
 }

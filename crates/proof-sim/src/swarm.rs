@@ -4,6 +4,8 @@
 //! Always: what a plan breaks is within what was promised: disks that lie or rot are a minority's, so
 //! that a correct world always recovers.
 
+mod stories;
+
 use crate::clock_faults;
 use crate::emphasis::{self, Emphasis};
 use crate::plan::{FaultKind, Hazard, Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
@@ -59,6 +61,12 @@ pub fn draw(seed: u64, layer: Layer) -> Plan {
         draw_dozens(seed, &mut plan);
     }
     draw_clients(seed, layer, &mut plan.load);
+    if layer == Layer::Core && !calm {
+        draw_tail_rot(seed, lean, &mut plan);
+    }
+    if layer == Layer::Core && lean == Emphasis::Plain && !calm {
+        stories::draw(seed, &mut plan);
+    }
     // A region of one node or two has one member, and nobody else has what its disk lies about or loses (seed 136).
     if plan.shape.nodes / plan.shape.regions < 3 && plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
         plan.shape.regional = false;
@@ -143,6 +151,35 @@ fn draw_clients(seed: u64, layer: Layer, load: &mut Load) {
     if random.per_mille(OF_HURRIED_CLIENTS) {
         load.hurry_ms = *random.pick(&[20, 100, 400]);
     }
+    if layer == Layer::Core && Random::stream(seed, "sessions").per_mille(OF_SESSIONS) {
+        load.sessions = *Random::stream(seed, "sessions, how many").pick(&[300, 1_000]);
+    }
+}
+
+/// The last write to the log of the one node whose disk rots, rots, too. Its own stream.
+fn draw_tail_rot(seed: u64, lean: Emphasis, plan: &mut Plan) {
+    use FaultKind::*;
+    let mut random = Random::stream(seed, "tail rot");
+    let Plan { shape, load, hazards, .. } = plan;
+    let other = |hazard: &Hazard| {
+        let moves = matches!(hazard.kind, RemoveMember | MoveMember | Decommission | SetEngine);
+        moves
+            || damages(hazard.kind) && !matches!(hazard.kind, BitRot | PairRot | KeyRot)
+            || hazard.peer != 0 && hazard.kind == PairRot
+    };
+    let share = if lean == Emphasis::Rot { OF_ROT_TO_TAILS } else { OF_OTHERS_TO_TAILS };
+    if shape.world_members < 3 || shape.cluster_size < 3 || hazards.iter().any(other) || !random.per_mille(share) {
+        return;
+    }
+    let node = hazards
+        .iter()
+        .find(|hazard| damages(hazard.kind))
+        .map_or_else(|| random.between(1, shape.nodes), |one| one.node);
+    for _ in 0..random.between(1, 3) {
+        let (at_ms, for_ms, amount) = (random.below(load.run_ms), *random.pick(&[1, 50, 1_000]), random.between(1, 2));
+        hazards.push(Hazard { at_ms, kind: TailRot, node, peer: 0, for_ms, amount });
+    }
+    hazards.sort_by_key(|hazard| hazard.at_ms);
 }
 
 /// In some worlds clients come again late, and rely on their ids' being remembered for as long: mostly not for long, so that
@@ -150,8 +187,12 @@ fn draw_clients(seed: u64, layer: Layer, load: &mut Load) {
 fn draw_late(plan: &mut Plan) {
     let mut random = Random::stream(plan.seed, "late");
     if random.per_mille(400) {
-        plan.tuning.request_id_window_ms = *random.pick(&[2_000, 12_000, 20_000, 60_000]);
+        plan.tuning.request_id_window_ms = *random.pick(&[LATE_WINDOW_MIN_MS, 12_000, 20_000, 60_000]);
         plan.load.late = *random.pick(&[100, 300]);
+        if plan.tuning.request_id_window_ms == LATE_WINDOW_MIN_MS && plan.load.deadline_ms < LATE_WINDOW_MIN_MS {
+            // So that ids are forgotten while there is load.
+            plan.load.run_ms = plan.load.run_ms.max(LATE_RUN_MS);
+        }
     }
 }
 
@@ -229,6 +270,7 @@ fn draw_shape(random: &mut Random) -> Shape {
         regional: false,
         wall_clock: false,
         tails: 0,
+        shared_chassis: 0,
     }
 }
 
@@ -259,6 +301,7 @@ fn draw_load(random: &mut Random) -> Load {
         http: 0,
         late_ms: 0,
         hurry_ms: 0,
+        sessions: 0,
     }
 }
 
@@ -298,7 +341,17 @@ pub(crate) fn damages(kind: FaultKind) -> bool {
     use FaultKind::*;
     matches!(
         kind,
-        BitRot | PairRot | KeyRot | MisdirectedWrite | LostWrite | DiskLost | LogLost | LogSwapped | OldImage
+        BitRot
+            | TailRot
+            | PairRot
+            | KeyRot
+            | Diverge
+            | MisdirectedWrite
+            | LostWrite
+            | DiskLost
+            | LogLost
+            | LogSwapped
+            | OldImage
     )
 }
 
@@ -311,11 +364,15 @@ fn needs_router(kind: FaultKind) -> bool {
             | LogLost
             | LogSwapped
             | BitRot
+            | TailRot
             | PairRot
             | KeyRot
+            | Diverge
             | MisdirectedWrite
             | LostWrite
             | OldImage
+            | WorldMember
+            | WorldDown
             | AddMember
             | RemoveMember
             | MoveMember
@@ -383,6 +440,7 @@ pub fn draws(kind: FaultKind, layer: Layer) -> bool {
         regional: false,
         wall_clock: false,
         tails: 0,
+        shared_chassis: 0,
     };
     let moves = matches!(kind, FaultKind::MoveMember | FaultKind::Decommission) && layer == Layer::Core;
     let more = MORE.contains(&kind) && (layer == Layer::Core || !needs_router(kind));
@@ -402,6 +460,10 @@ const MORE: &[FaultKind] = &[
     FaultKind::LogSwapped,
     FaultKind::Hold,
     FaultKind::LeaseEnd,
+    FaultKind::TailRot,
+    FaultKind::Diverge,
+    FaultKind::WorldMember,
+    FaultKind::WorldDown,
 ];
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.
@@ -417,11 +479,18 @@ const OF_PAIR_ROT_TO_ALL: u64 = 400;
 /// Of a thousand seeds in which members move or engines change, in so many a disk is lost besides.
 const OF_MOVES_TO_LOST_DISKS: u64 = 250;
 /// Of a thousand seeds that lean to nothing, so many have dozens of clusters.
-const OF_PLAIN_TO_DOZENS: u64 = 150;
+const OF_PLAIN_TO_DOZENS: u64 = 500;
+/// The shortest window of request ids, and how long clients then load the world.
+const LATE_WINDOW_MIN_MS: u64 = 2_000;
+const LATE_RUN_MS: u64 = 22_000;
 /// Of a thousand seeds of the whole core, in so many some clients speak JSON; are far from their nodes; ask two at once.
 const OF_HTTP: u64 = 250;
 const OF_LATE_CLIENTS: u64 = 150;
 const OF_HURRIED_CLIENTS: u64 = 100;
+const OF_SESSIONS: u64 = 300;
+/// Of a thousand seeds that have room for it, in so many the last write to a log rots.
+const OF_ROT_TO_TAILS: u64 = 300;
+const OF_OTHERS_TO_TAILS: u64 = 40;
 /// Of a thousand seeds with buckets, in so many what is kept is kept for as short as promises allow.
 const OF_BUCKETS_TO_SHORT: u64 = 500;
 /// Of a thousand seeds with a bucket that keeps no versions, in so many it kept them once.

@@ -10,6 +10,7 @@
 mod clients;
 mod describe;
 mod disks;
+mod diverged;
 mod holds;
 mod lease_end;
 mod links;
@@ -35,6 +36,7 @@ use crate::trace::Trace;
 use base_types::action::{Request, Response};
 use base_types::{LaneId, NodeId, Ticket};
 use bytes::Bytes;
+use core_cluster::api::ReplicaView;
 use core_node::api::{Effect, Event, Mail};
 use links::KEEPER_US;
 use lives::new_node;
@@ -178,6 +180,8 @@ pub struct World {
     /// A cut that waits for a lease, or has been made.
     lease_end: Option<lease_end::LeaseEnd>,
     stalls: stalls::Stalls,
+    /// Replicas whose engine holds other values than they wrote.
+    diverged: diverged::Diverged,
     /// When the load ends; before it has begun, a guess.
     pub load_ends_at: u64,
     /// Turns in a thousand behind which somebody looks inside.
@@ -245,6 +249,7 @@ impl World {
             see_saw: None,
             lease_end: None,
             stalls: stalls::Stalls::default(),
+            diverged: diverged::Diverged::default(),
             load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,
             sample_per_mille: sample_per_mille(&plan),
             answers: VecDeque::new(),
@@ -259,7 +264,8 @@ impl World {
         for number in 0..world.plan.shape.nodes {
             let region = number % world.plan.shape.regions;
             world.network.regions.push(region);
-            world.nodes.push(new_node(number, region, world.plan.shape.lanes, &mut world.random.host));
+            let chassis = number.min(world.plan.shape.nodes - world.plan.shape.shared_chassis.max(1));
+            world.nodes.push(new_node((number, chassis), region, world.plan.shape.lanes, &mut world.random.host));
             let at = world.random.host.below(200_000);
             world.schedule(at, Due::Start { node: number as usize, life: 0 });
         }
@@ -344,6 +350,17 @@ impl World {
 
     pub fn index_of(&self, id: NodeId) -> Option<usize> {
         (id.0 as usize).checked_sub(1).filter(|index| *index < self.nodes.len())
+    }
+
+    /// Every replica that is open.
+    pub fn views(&self) -> Vec<ReplicaView> {
+        let machines = self.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
+        machines.flat_map(|machine| machine.views()).collect()
+    }
+
+    /// A cluster as its latest leader has it.
+    pub fn leader_view(&self, cluster: base_types::ClusterId) -> Option<ReplicaView> {
+        self.views().into_iter().filter(|view| view.cluster == cluster && view.is_leader).max_by_key(|view| view.term)
     }
 
     /// A voter of the cluster that has been down since before this time.

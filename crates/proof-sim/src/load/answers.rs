@@ -222,6 +222,7 @@ impl Load {
         if let (Ending::Ok, Some((key, place))) = (ending, upload.place()) {
             self.places.entry((upload.bucket, key)).or_default().push(place);
         }
+        world.violations.extend(answer.and_then(|answer| upload.check_page(answer)));
         let goes_on = ending == Ending::Ok && upload.went_well(answer);
         match (id, is_ending, ending) {
             (Some(id), true, Ending::Ok) => _ = self.uploads.insert(id, Fate::Ended),
@@ -256,6 +257,11 @@ impl Load {
             }
             world.trace.note(world.now, "finished", &[record.id, ending as u64]);
             world.trace.say(world.now, || told(client, record));
+        }
+        let places = self.targets.clusters.len();
+        let record = self.history.records.get(open.record).filter(|record| (record.place.0 as usize) < places);
+        if let (Some(record), Some(at), Ending::Ok) = (record, at, ending) {
+            self.clients[client].session.saw(world, record, open.after, at);
         }
         self.after_done(world, client, open.record, &open.action, open.request_id);
         self.clients[client].remover.ended(&open.action, ending, &mut self.removals);

@@ -229,7 +229,12 @@ impl World {
             default_engine: "memory".to_string(),
             engines: vec!["memory".to_string()],
             version: "sim".to_string(),
-            tuning: core_tuning(&self.plan.tuning, self.buggify_until(node), self.is_tail(node)),
+            tuning: core_tuning(
+                &self.plan.tuning,
+                self.plan.load.deadline_ms,
+                self.buggify_until(node),
+                self.is_tail(node),
+            ),
             // Alike for all lanes, as the real host has it: the core makes of it one for each lane.
             seed,
             s3: S3Config {
@@ -245,14 +250,14 @@ impl World {
     }
 }
 
-pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random) -> Node {
+pub(super) fn new_node((number, chassis): (u64, u64), region: u64, lanes: u16, random: &mut Random) -> Node {
     Node {
         id: NodeId(number + 1),
         labels: Labels {
             region: format!("region-{}", region + 1),
-            az: format!("{}", number + 1),
+            az: format!("{}", chassis + 1),
             rack: "1".to_string(),
-            chassis: format!("c{}", number + 1),
+            chassis: format!("c{}", chassis + 1),
         },
         disk_id: DiskId(random.draw()),
         life: 0,
@@ -278,13 +283,13 @@ pub(super) fn new_node(number: u64, region: u64, lanes: u16, random: &mut Random
     }
 }
 
-/// Clients come again with deadlines of at most five seconds, and are far away.
-fn request_ids(window_ms: u64) -> RequestIdTerms {
-    let deadline_ms = if window_ms > 0 { 10_000 } else { 0 };
+/// Clients come again with the deadlines that they have: no longer ones, so that ids are forgotten within a world's life.
+fn request_ids(window_ms: u64, deadline_ms: u64) -> RequestIdTerms {
+    let deadline_ms = if window_ms > 0 { deadline_ms } else { 0 };
     RequestIdTerms { window_ms, deadline_ms, ..RequestIdTerms::default() }
 }
 
-fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
+fn core_tuning(tuning: &SimTuning, deadline_ms: u64, buggify_until: Tick, tail: bool) -> Tuning {
     Tuning {
         tick_ms: tuning.tick_ms,
         heartbeat_ticks: tuning.heartbeat_ticks,
@@ -310,7 +315,7 @@ fn core_tuning(tuning: &SimTuning, buggify_until: Tick, tail: bool) -> Tuning {
             0 => Keep::default(),
             drawn => Keep { closed_ms: drawn, narrow_after_ms: drawn },
         },
-        request_ids: request_ids(tuning.request_id_window_ms),
+        request_ids: request_ids(tuning.request_id_window_ms, deadline_ms),
         log: core_log::LogConfig {
             segment_bytes: tuning.segment_bytes,
             spare_segments: tuning.spare_segments,

@@ -140,7 +140,8 @@ impl World {
                 let found = self.leaders.note(seen.cluster, seen.generation, seen.term, id);
                 found.into_iter().for_each(|violation| self.violate(violation));
             }
-            let hash = (hashed == Some(number as u64)).then(|| machine.state_hash(seen.cluster)).flatten();
+            let compared = hashed == Some(number as u64) && !self.may_have_diverged(node, seen.cluster);
+            let hash = compared.then(|| machine.state_hash(seen.cluster)).flatten();
             if let Some((applied, hash)) = hash {
                 let found = self.states.note(seen.cluster, seen.generation, applied, id, hash);
                 found.into_iter().for_each(|violation| self.violate(violation));
@@ -178,8 +179,9 @@ impl World {
         }
     }
 
-    /// How many pairs the partitions of a keyspace count, each as it is served at its last epoch. `None`: no replica says.
-    pub fn counted_keys(&self, keyspace: &str) -> Option<u64> {
+    /// How many pairs the partitions of a keyspace count, each as it is served at its last epoch. `None`: not all
+    /// of so many are served.
+    pub fn counted_keys(&self, keyspace: &str, partitions: u16) -> Option<u64> {
         let prefix = format!("metadata@ks-{keyspace}-");
         let machines = self.nodes.iter().flat_map(|node| &node.lanes).filter_map(|lane| lane.machine.as_ref());
         let served = machines.flat_map(|machine| {
@@ -191,7 +193,7 @@ impl World {
             let known = counts.entry(info.scope.partition.0).or_default();
             *known = (*known).max((info.scope.epoch, info.keys));
         }
-        (!counts.is_empty()).then(|| counts.values().map(|(_, keys)| keys).sum())
+        (counts.len() == usize::from(partitions)).then(|| counts.values().map(|(_, keys)| keys).sum())
     }
 
     /// The same for all replicas there are.

@@ -1,0 +1,55 @@
+//! Clients whose eventual reads hold what they have seen: each tells the position it has reached, and never goes back.
+//!
+//! Always: only plain clusters: the keys of others move, and a position of another cluster says nothing.
+//! Not here: what is right of the values (proof-check).
+
+use crate::random::Random;
+use crate::world::World;
+use base_types::action::{Level, ReadAfter};
+use base_types::{OrderedAt, ReadConsistency, WriteConsistency};
+use proof_check::{Place, Record, Violation};
+use std::collections::BTreeMap;
+
+/// What one client's session has seen.
+#[derive(Default)]
+pub(super) struct Session {
+    on: bool,
+    seen: BTreeMap<Place, ReadAfter>,
+}
+
+impl Session {
+    /// Whether a client keeps one is its own draw.
+    pub fn new(seed: u64, client: usize, per_mille: u64) -> Session {
+        let on = per_mille > 0 && Random::stream(seed, &format!("session {client}")).per_mille(per_mille);
+        Session { on, seen: BTreeMap::new() }
+    }
+
+    /// What an eventual read is to hold.
+    pub fn position(&self, record: &Record) -> Option<ReadAfter> {
+        let eventual = record.level == Level::Read(ReadConsistency::Eventual);
+        self.seen.get(&record.place).copied().filter(|_| self.on && eventual)
+    }
+
+    /// An operation told its place. What was acknowledged early may be lost, place and all.
+    pub fn saw(&mut self, world: &mut World, record: &Record, after: Option<ReadAfter>, at: OrderedAt) {
+        let sure = match record.level {
+            Level::Read(_) => true,
+            Level::Write(level) => level >= WriteConsistency::Strong,
+        };
+        if !self.on || !sure {
+            return;
+        }
+        if let Some(after) = after {
+            world.probe("read_after_a_position");
+            if (after.cluster, after.generation) == (at.cluster, at.generation) && !after.is_met(&at) {
+                let message = format!("{:?} was to hold {after:?} and was answered at {at:?}", record.operation);
+                world.violate(Violation::new("session", message, vec![record.id]));
+            }
+        }
+        let now = ReadAfter { cluster: at.cluster, generation: at.generation, index: at.index };
+        let held = self.seen.entry(record.place).or_insert(now);
+        if (held.cluster, held.generation) != (now.cluster, now.generation) || held.index < now.index {
+            *held = now;
+        }
+    }
+}
