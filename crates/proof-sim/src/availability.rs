@@ -182,6 +182,7 @@ fn plan(seed: u64) -> Plan {
         regional: false,
         wall_clock: true,
         tails: 0,
+        shared_chassis: 0,
     };
     let tuning =
         SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };

@@ -481,7 +481,7 @@ impl Run {
     fn unequal(&mut self) -> Option<String> {
         type Held = (base_types::NodeId, ReplicaView, Option<(base_types::LogIndex, u64)>);
         let mut clusters: BTreeMap<ClusterId, Vec<Held>> = BTreeMap::new();
-        let mut not_mended = None;
+        let mut not_mended = BTreeMap::new();
         for node in &self.world.nodes {
             for (lane, machine) in node.lanes.iter().filter_map(|lane| Some((lane, lane.machine.as_ref()?))) {
                 let damaged = lane.engine.damaged();
@@ -491,7 +491,7 @@ impl Run {
                         let of = (node.id, &view.name, key);
                         let members: Vec<u64> = view.members.iter().map(|member| member.node.0).collect();
                         let state = (members, view.leader, view.term, view.applied, view.mending, view.quiesced);
-                        not_mended.get_or_insert_with(|| {
+                        not_mended.entry(view.cluster).or_insert_with(|| {
                             format!("a pair is still damaged: {of:?}; members, leader, term, applied, mends, quiet: {state:?}")
                         });
                     }
@@ -499,7 +499,8 @@ impl Run {
                     let diverged = self.world.has_diverged(index, &view);
                     if diverged && !view.damaged {
                         let of = (node.id, &view.name, view.replica);
-                        not_mended.get_or_insert_with(|| format!("a replica still holds what it never wrote: {of:?}"));
+                        let what = || format!("a replica still holds what it never wrote: {of:?}");
+                        not_mended.entry(view.cluster).or_insert_with(what);
                     }
                     let hash = machine.state_hash(view.cluster).filter(|_| !diverged);
                     clusters.entry(view.cluster).or_default().push((node.id, view, hash));
@@ -509,8 +510,9 @@ impl Run {
         let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
         let twice = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
         let moved = not_moved(clusters.values().flatten().map(|(_, view, _)| view));
-        let mut unequal = not_mended.or(twice).or(moved);
+        let mut unequal = twice.or(moved);
         for (cluster, held) in clusters {
+            let damaged = not_mended.remove(&cluster);
             // A configuration cluster need not survive its majority (it is made anew): what is left of it is not compared.
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));
             let members = held.iter().map(|(_, view, _)| view.members.len()).max().unwrap_or(0);
@@ -519,12 +521,14 @@ impl Run {
             let promised = !config && members > 1;
             if !promised && whole <= members / 2 {
                 self.world.excuses.used(Excuse::MajorityGone, (cluster.0, 0));
+                unequal = unequal.or(damaged);
                 continue;
             }
             if self.rots_on_several() && whole <= members / 2 {
                 self.world.excuses.used(Excuse::MajorityRotted, (cluster.0, 0));
                 continue;
             }
+            unequal = unequal.or(damaged);
             for (node, view, hash) in &held {
                 if let Some((applied, hash)) = hash {
                     let found = self.world.states.note(cluster, view.generation, *applied, *node, *hash);
