@@ -162,8 +162,6 @@ def settings(show, say):
          "GetPublicAccessBlock", "DeletePublicAccessBlock"),
         ("ObjectLockConfiguration", "PutObjectLockConfiguration",
          {"object_lock": {"enabled": True, "default_retention": {"mode": "GOVERNANCE", "days": 1}}}, "GetObjectLockConfiguration", None),
-        ("BucketEncryption", "PutBucketEncryption", {"encryption": {"sse_algorithm": "AES256"}},
-         "GetBucketEncryption", "DeleteBucketEncryption"),
         ("BucketQuota", "PutBucketQuota", {"quota": {"bytes_max": 1_000_000_000, "keys_max": 100_000}},
          "GetBucketQuota", "DeleteBucketQuota"),
     ]

@@ -557,13 +557,15 @@ def cors_lifecycle_encryption(w):
     equal(w.s3.get_bucket_lifecycle_configuration(Bucket=name)["Rules"], rules)
     refused("InvalidArgument", put, [{"Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 0}}])
     w.s3.delete_bucket_lifecycle(Bucket=name)
-    rule = w.s3.get_bucket_encryption(Bucket=name)["ServerSideEncryptionConfiguration"]["Rules"][0]
-    equal(rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"], "AES256")
-    aes = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]}
-    w.s3.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration=aes)
+    # Nothing is encrypted at rest, so nothing is answered as if it were.
+    refused("ServerSideEncryptionConfigurationNotFoundError", w.s3.get_bucket_encryption, Bucket=name, status=404)
+    for algorithm in ("AES256", "aws:kms"):
+        rules = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": algorithm}}]}
+        refused("NotImplemented", w.s3.put_bucket_encryption, Bucket=name, ServerSideEncryptionConfiguration=rules, status=501)
+        refused("NotImplemented", w.s3.put_object, Bucket=name, Key="k", ServerSideEncryption=algorithm, status=501)
+        refused("NotImplemented", w.s3.create_multipart_upload, Bucket=name, Key="k", ServerSideEncryption=algorithm, status=501)
     w.s3.delete_bucket_encryption(Bucket=name)
-    equal(w.s3.put_object(Bucket=name, Key="k", ServerSideEncryption="AES256")["ServerSideEncryption"], "AES256")
-    refused("NotImplemented", w.s3.put_object, Bucket=name, Key="k", ServerSideEncryption="aws:kms", status=501)
+    equal("ServerSideEncryption" in w.s3.put_object(Bucket=name, Key="k", Body=b"x"), False)
 
 
 def least(shape, name):

@@ -167,19 +167,19 @@ pub fn headers(headers: &ObjectHeaders) -> Checked {
             );
         }
     }
-    if let Some(algorithm) = &headers.server_side_encryption {
-        encryption_algorithm(algorithm)?;
+    match &headers.server_side_encryption {
+        Some(algorithm) => encryption_algorithm(algorithm),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// How a client asks for encryption at rest.
+/// How a client asks for encryption at rest: refused whatever it asks for, until it is done.
 pub fn encryption_algorithm(algorithm: &str) -> Checked {
     match algorithm {
-        "AES256" => Ok(()),
-        "aws:kms" | "aws:kms:dsse" => {
-            refuse(S3ErrorCode::NotImplemented, "keys of a key management service are not offered; use AES256")
-        }
+        "AES256" | "aws:kms" | "aws:kms:dsse" => refuse(
+            S3ErrorCode::NotImplemented,
+            "server-side encryption is not offered; put without it, and encrypt before or on the nodes' disks",
+        ),
         _ => refuse(S3ErrorCode::InvalidArgument, "The encryption method specified is not supported"),
     }
 }

@@ -23,8 +23,8 @@ use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::{
-    check_bucket_name, Acl, BucketInfo, CreateBucket, Encryption, Grant, Grantee, ObjectLockConfiguration, Owner,
-    Permission, PublicAccessBlock, S3Answer, S3ErrorCode, Versioning,
+    check_bucket_name, Acl, BucketInfo, CreateBucket, Grant, Grantee, ObjectLockConfiguration, Owner, Permission,
+    PublicAccessBlock, S3Answer, S3ErrorCode, Versioning,
 };
 use base_types::{BackendKind, ClusterName, ReadConsistency, Refusal};
 use core_backends::bucket_names::{create_next, Claim, EntryState, Name, Step as Commit};
@@ -417,7 +417,7 @@ impl Create {
             object_ownership: Some(self.call.object_ownership),
             public_access_block: Some(all),
             object_lock: lock.then_some(ObjectLockConfiguration { enabled: true, default_retention: None }),
-            encryption: Some(Encryption { sse_algorithm: "AES256".into(), bucket_key_enabled: false }),
+            encryption: None,
             ..BucketInfo::default()
         };
         BucketRecord {

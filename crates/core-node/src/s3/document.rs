@@ -49,7 +49,7 @@ fn from_json<T: DeserializeOwned>(document: &Document, id: u16, what: &str) -> R
 }
 
 /// The headers that are kept as texts, with their fields.
-fn texts(headers: &ObjectHeaders) -> [(u16, &Option<String>); 9] {
+fn texts(headers: &ObjectHeaders) -> [(u16, &Option<String>); 8] {
     [
         (field::STORAGE_CLASS, &headers.storage_class),
         (field::CONTENT_TYPE, &headers.content_type),
@@ -59,7 +59,6 @@ fn texts(headers: &ObjectHeaders) -> [(u16, &Option<String>); 9] {
         (field::CONTENT_LANGUAGE, &headers.content_language),
         (field::EXPIRES, &headers.expires),
         (field::WEBSITE_REDIRECT, &headers.website_redirect_location),
-        (field::ENCRYPTION, &headers.server_side_encryption),
     ]
 }
 
@@ -74,13 +73,23 @@ fn read_headers(document: &Document) -> Result<ObjectHeaders, Refusal> {
         expires: text(field::EXPIRES),
         website_redirect_location: text(field::WEBSITE_REDIRECT),
         storage_class: text(field::STORAGE_CLASS),
-        server_side_encryption: text(field::ENCRYPTION),
+        // Earlier builds kept what a client had asked for, and encrypted nothing.
+        server_side_encryption: None,
         metadata: from_json(document, field::USER_METADATA, "the user metadata")?.unwrap_or_default(),
     })
 }
 
+/// Nothing is encrypted at rest, so nobody is answered as if it were.
+pub(crate) fn no_encryption() -> Refusal {
+    let message = "server-side encryption is not offered; put without it, and encrypt before or on the nodes' disks";
+    S3ErrorCode::NotImplemented.because(message)
+}
+
 /// Writes what is put with an object. `info` is its bucket's.
 pub(crate) fn set_extras(document: &mut Document, info: &BucketInfo, extras: &Extras<'_>) -> Result<(), Refusal> {
+    if extras.headers.server_side_encryption.is_some() {
+        return Err(no_encryption());
+    }
     for (id, value) in texts(extras.headers) {
         let value = value.as_deref().filter(|value| !(id == field::STORAGE_CLASS && *value == STANDARD));
         if let Some(value) = value {

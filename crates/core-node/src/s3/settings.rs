@@ -12,6 +12,7 @@
 //! Not here: who may (door-s3), what of it is legal beyond what others rely on (door-s3 says it in S3's words).
 
 use super::cache::{Bucket, ChangeWait};
+use super::document::no_encryption;
 use super::on_bucket::{no_such_bucket, on_bucket, BucketWork, Place, Trouble, TRIES_MAX};
 use super::record::{read_record, write_record, BucketRecord, BucketState};
 use super::request::{done, reply, Terms};
@@ -325,7 +326,7 @@ fn change(call: &S3Action, record: &mut BucketRecord) -> Result<(), Refusal> {
         A::PutPublicAccessBlock(call) => info.public_access_block = Some(call.public_access_block),
         A::DeletePublicAccessBlock(_) => info.public_access_block = None,
         A::PutObjectLockConfiguration(call) => info.object_lock = Some(checked_lock(info, &call.object_lock)?),
-        A::PutBucketEncryption(call) => info.encryption = Some(call.encryption.clone()),
+        A::PutBucketEncryption(_) => return Err(no_encryption()),
         A::DeleteBucketEncryption(_) => info.encryption = None,
         A::PutBucketQuota(call) => info.quota = Some(call.quota),
         A::DeleteBucketQuota(_) => info.quota = None,

@@ -87,8 +87,12 @@ fn stored_headers() {
     assert_eq!(code(headers(&sent)), "MetadataTooLarge");
     let glacier = ObjectHeaders { storage_class: Some("GLACIER".into()), ..ObjectHeaders::default() };
     assert_eq!(code(headers(&glacier)), "InvalidStorageClass");
-    let kms = ObjectHeaders { server_side_encryption: Some("aws:kms".into()), ..ObjectHeaders::default() };
-    assert_eq!(code(headers(&kms)), "NotImplemented");
+    for (algorithm, expected) in
+        [("AES256", "NotImplemented"), ("aws:kms", "NotImplemented"), ("ROT13", "InvalidArgument")]
+    {
+        let encrypted = ObjectHeaders { server_side_encryption: Some(algorithm.into()), ..ObjectHeaders::default() };
+        assert_eq!(code(headers(&encrypted)), expected);
+    }
 }
 
 #[test]

@@ -52,6 +52,9 @@ fn what_was_never_set_is_refused_by_its_own_code() {
     assert_eq!(refused(&mut world, gone), "NoSuchPublicAccessBlockConfiguration");
     let gone = GetBucketOwnershipControls { bucket: bucket() };
     assert_eq!(refused(&mut world, gone), "OwnershipControlsNotFoundError");
+    let encryption = Encryption { sse_algorithm: "AES256".into(), bucket_key_enabled: false };
+    let put = PutBucketEncryption { bucket: bucket(), encryption };
+    assert_eq!(refused(&mut world, put), "NotImplemented");
     let gone = GetBucketEncryption { bucket: bucket() };
     assert_eq!(refused(&mut world, gone), "ServerSideEncryptionConfigurationNotFoundError");
 }
