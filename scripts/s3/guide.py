@@ -40,7 +40,8 @@ REFUSED = {
 BEYOND_CLIENTS = {"CreateSession", "ListDirectoryBuckets", "WriteGetObjectResponse"}
 
 # Carried out, but for Hive there is only one answer.
-ONE_ANSWER = {"RestoreObject": "`InvalidObjectState`: nothing is archived"}
+ONE_ANSWER = {"RestoreObject": "`InvalidObjectState`: nothing is archived",
+              "PutBucketEncryption": "`NotImplemented`: nothing is encrypted at rest"}
 
 
 def supported(root):
