@@ -41,6 +41,7 @@ BEYOND_CLIENTS = {"CreateSession", "ListDirectoryBuckets", "WriteGetObjectRespon
 
 # Carried out, but for Hive there is only one answer.
 ONE_ANSWER = {"RestoreObject": "`InvalidObjectState`: nothing is archived",
+              "GetBucketEncryption": "`ServerSideEncryptionConfigurationNotFoundError`: no bucket has the setting",
               "PutBucketEncryption": "`NotImplemented`: nothing is encrypted at rest"}
 
 
