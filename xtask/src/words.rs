@@ -1,6 +1,6 @@
 //! Turns of phrase that have a plainer word. They are counted, and the count only falls.
 //!
-//! Not here: which word replaces which (docs/glossary.md, CONTRIBUTING.md).
+//! Not here: what the words of ours mean (docs/glossary.md).
 
 use crate::documents::documents;
 use crate::files_of;
