@@ -128,6 +128,7 @@ MEANINGS = {
     "DuplicateField": "a field is given twice",
     "DuplicateNode": "two nodes claim one id",
     "EmptyKey": "a key has at least one byte",
+    "ForeignPage": "a page of another site may have caused the request; see [Browsers](#browsers)",
     "Internal": "a bug: report it with the message",
     "InvalidClusterName": "a name is `backend/backend@anything`",
     "InvalidField": "a field has a value of the wrong kind",
@@ -170,6 +171,7 @@ MEANINGS = {
     "UnknownCommand": "the backend has no such command",
     "UnknownEngine": "no node offers that engine",
     "UnknownField": "the action has no such field",
+    "UnknownHost": "the `Host` is no name of this node; see [Browsers](#browsers)",
     "UnknownKeyspace": "there is no keyspace of that name",
     "UnknownLevel": "writes know hopeful, eventual, strong, absolute, s3; reads know eventual, strong",
     "UnknownNode": "no node has that id",
@@ -183,7 +185,7 @@ MEANINGS = {
 
 
 # Statuses that a door or a variable decides, which the search in the source does not see.
-ALSO = {"PlacementRefused": {400, 409, 503}, "MethodNotAllowed": {405}, "CommittedNotAbsolute": {504}, "CommittedNotInBucket": {504}, "NoDurableTail": {400}}
+ALSO = {"ForeignPage": {403}, "UnknownHost": {403}, "PlacementRefused": {400, 409, 503}, "MethodNotAllowed": {405}, "CommittedNotAbsolute": {504}, "CommittedNotInBucket": {504}, "NoDurableTail": {400}}
 
 
 def error_table():
@@ -203,7 +205,7 @@ def introduction():
 Written by `scripts/api-guide.sh`, which asks each request below of a five-node world (`hive dev`) and
 writes down what it answers. Any node answers any request.
 
-- [A request, an answer, a refusal](#a-request-an-answer-a-refusal) · [Levels](#levels) · [Exactly once](#exactly-once) · [Limits](#limits)
+- [A request, an answer, a refusal](#a-request-an-answer-a-refusal) · [Levels](#levels) · [Exactly once](#exactly-once) · [Limits](#limits) · [Browsers](#browsers)
 - [Keys and values](#keys-and-values) · [Keyspaces](#keyspaces) · [Objects](#objects) · [Clusters](#clusters) · [Redis commands](#redis-commands) · [The world](#the-world)
 - [Plain routes](#plain-routes) · [Error codes](#error-codes)
 
@@ -304,6 +306,17 @@ each write. A request without an id gets one from the node, which covers the nod
 
 A key has 1 to 1,024 bytes, a value up to 1 MiB, a body up to 4 MiB (`limits.body_bytes_max`), a batch up to
 1,024 steps, a page up to 10,000 entries or 4 MiB.
+
+## Browsers
+
+Programs send what they like. A browser is different: the page of any site can make it send a request to an address that only this machine
+or this network reaches. Refused with 403, on `POST /`, `/put`, `/get` and `/clean`, before anything is read:
+
+- `ForeignPage`: the `Origin` is not this door's own address, or `Sec-Fetch-Site` is neither `same-origin` nor `none`, or a browser's GET says
+  neither (over plain HTTP to another machine browsers do not say it). No answer allows other origins anything.
+- `UnknownHost`: the `Host` is not `localhost`, an IP address, the host of `http.advertise` or `peer.advertise`, or a name of `http.names` in
+  `node.toml`: a foreign name may have been pointed at this node. This holds for `/` and `/metrics` too; `/health` and `/ready` answer
+  under any name.
 """)
 
 
@@ -504,6 +517,7 @@ def errors():
 | status | kind | what to do |
 |---|---|---|
 | 400 | the request is wrong | fix it |
+| 403 | a page of another site may have caused it | see [Browsers](#browsers) |
 | 404 | the thing does not exist | |
 | 405 | the method is wrong | |
 | 409 | in conflict with what is there | read again, retry |

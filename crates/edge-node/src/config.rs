@@ -61,7 +61,7 @@ pub struct NodeFile {
     pub world: WorldSection,
     pub region: RegionSection,
     pub place: PlaceSection,
-    pub http: DoorSection,
+    pub http: HttpSection,
     pub peer: DoorSection,
     /// The S3 gateway; none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,6 +107,20 @@ pub struct PlaceSection {
     pub az: String,
     pub rack: String,
     pub chassis: String,
+}
+
+/// The HTTP door.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpSection {
+    /// `ip:port` to listen on.
+    pub listen: String,
+    /// `host:port` others use; `listen` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+    /// Names clients reach this node by, beside `localhost`, IP addresses and what it advertises.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// A port.
@@ -384,6 +398,8 @@ pub struct Config {
     pub labels: core_placement::Labels,
     pub http_listen: std::net::SocketAddr,
     pub http_advertise: String,
+    /// Names clients reach it by beside those it advertises.
+    pub http_names: Vec<String>,
     pub peer_listen: std::net::SocketAddr,
     pub peer_advertise: String,
     pub s3: Option<S3Config>,

@@ -16,7 +16,10 @@
 #[cfg(feature = "engine-object")]
 pub mod attached;
 mod body;
+mod browser;
 mod routes;
+
+pub use browser::Hosts;
 
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
@@ -61,6 +64,8 @@ pub struct HttpDoor {
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     pub world: String,
     pub node: u64,
+    /// The names this node answers to.
+    pub hosts: Hosts,
     pub state: HttpState,
 }
 

@@ -17,7 +17,7 @@ use crate::chance;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::data::{DataDirectory, DataError};
-use crate::http::HttpLimits;
+use crate::http::{Hosts, HttpLimits};
 use crate::lane::{panic_text, LaneReport, MAILBOX_EVENTS_MAX};
 use crate::machine::MachineFactory;
 use crate::mailbox::{mailbox, Receiver, Sender};
@@ -395,6 +395,12 @@ fn share(
 }
 
 impl Shared {
+    /// The names clients may know this node by.
+    pub fn hosts(&self) -> Hosts {
+        let own = [&self.http_advertise, &self.peer_advertise];
+        Hosts::new(own.into_iter().chain(&self.config.http_names).map(String::as_str))
+    }
+
     /// How many members the world's cluster has: as was last heard, or as is configured, where that may be a hint only.
     fn world_size(&self) -> usize {
         let world = self.remembered.iter().find(|known| known.cluster == base_types::ClusterId(1));

@@ -1,7 +1,7 @@
 //! A node around a stub machine, for the tests of sockets, limits and TLS.
 
 use crate::ca;
-use crate::config::{Config, DoorSection, MemberSection, NodeFile};
+use crate::config::{Config, DoorSection, HttpSection, MemberSection, NodeFile};
 use crate::machine::{Counter, Machine, MachineFactory, Opened};
 use crate::node::NodeHandle;
 use base_engine::Engine;
@@ -143,7 +143,7 @@ pub fn config(home: &Path, id: u64) -> Config {
         ca::init(&home.join("ca"), "dev").unwrap();
     }
     let issued = ca::issue(&home.join("ca"), NodeId(id), &[], 2).unwrap();
-    let door = || DoorSection { listen: "127.0.0.1:0".into(), advertise: Some(format!("127.0.0.1:{}", 50_000 + id)) };
+    let (listen, advertise) = ("127.0.0.1:0".to_owned(), Some(format!("127.0.0.1:{}", 50_000 + id)));
     let file = NodeFile {
         id,
         data: home.join(format!("data-{id}")),
@@ -157,8 +157,8 @@ pub fn config(home: &Path, id: u64) -> Config {
         },
         region: crate::config::RegionSection { name: "fr-par".into(), members: Vec::new() },
         place: crate::config::PlaceSection { az: "1".into(), rack: "1".into(), chassis: "1".into() },
-        http: door(),
-        peer: door(),
+        http: HttpSection { listen: listen.clone(), advertise: advertise.clone(), names: Vec::new() },
+        peer: DoorSection { listen, advertise },
         s3: None,
         certificates: crate::config::CertificatesSection {
             authority: issued.authority,

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
-    CertificatesSection, DoorSection, EngineSection, LimitsSection, MemberSection, NodeFile, PlaceSection,
+    CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, MemberSection, NodeFile, PlaceSection,
     RegionSection, S3Section, TuningSection, WorldSection,
 };
 use std::fs::File;
@@ -181,7 +181,6 @@ impl Plan {
     fn node_file(&self, place: &Place) -> NodeFile {
         let authority = self.data.join("ca");
         let same_region = self.places.iter().filter(|other| other.region == place.region);
-        let door = |listen: String| DoorSection { listen, advertise: None };
         NodeFile {
             id: place.id,
             data: "data".into(),
@@ -192,8 +191,8 @@ impl Plan {
             world: WorldSection { name: self.world.into(), members: first(self.places.iter()) },
             region: RegionSection { name: place.region.into(), members: first(same_region) },
             place: PlaceSection { az: place.az.into(), rack: place.rack.clone(), chassis: place.chassis.clone() },
-            http: door(place.http()),
-            peer: door(place.peer()),
+            http: HttpSection { listen: place.http(), advertise: None, names: Vec::new() },
+            peer: DoorSection { listen: place.peer(), advertise: None },
             s3: Some(S3Section {
                 listen: place.s3(),
                 // One endpoint each, but one region for clients: what they make is wherever the rule puts it.

@@ -12,6 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// The longest label or name.
 const LABEL_BYTES_MAX: usize = 63;
+/// The most names of the HTTP door.
+const HTTP_NAMES_MAX: usize = 64;
+/// The longest name of a host.
+const HOST_BYTES_MAX: usize = 253;
 
 /// One file under check: knows how to say where.
 pub(super) struct Checker<'a> {
@@ -59,8 +63,9 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
             .refuse(format!("http and peer both listen on {http_listen}"), "give each door a port of its own");
     }
     let s3 = super::s3::check(&checker, &file, &[http_listen, peer_listen])?;
-    let http_advertise = check_advertise(&checker, "http", &file.http)?;
-    let peer_advertise = check_advertise(&checker, "peer", &file.peer)?;
+    let http_advertise = check_advertise(&checker, "http", &file.http.listen, file.http.advertise.as_deref())?;
+    let peer_advertise = check_advertise(&checker, "peer", &file.peer.listen, file.peer.advertise.as_deref())?;
+    check_http_names(&checker, &file.http.names)?;
     check_own_address(&checker, &file, &world_members, &region_members, &peer_advertise)?;
     let (cores, lanes) = check_cores(&checker, &file)?;
     check_ranges(&checker, &file)?;
@@ -90,6 +95,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         },
         http_listen,
         http_advertise,
+        http_names: file.http.names,
         peer_listen,
         peer_advertise,
         s3,
@@ -184,7 +190,7 @@ fn check_members(
 fn address_is_legal(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host_is_legal = !host.is_empty()
-        && host.len() <= 253
+        && host.len() <= HOST_BYTES_MAX
         && host.chars().all(|c| c.is_ascii_alphanumeric() || "-._[]:".contains(c));
     host_is_legal && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
@@ -199,23 +205,45 @@ pub(super) fn check_listen(checker: &Checker<'_>, door: &str, text: &str) -> Res
     })
 }
 
-fn check_advertise(checker: &Checker<'_>, door: &str, section: &super::DoorSection) -> Result<String, ConfigError> {
-    let Some(text) = &section.advertise else {
-        let listen = check_listen(checker, door, &section.listen)?;
-        if listen.ip().is_unspecified() {
+fn check_advertise(
+    checker: &Checker<'_>,
+    door: &str,
+    listen: &str,
+    advertise: Option<&str>,
+) -> Result<String, ConfigError> {
+    let Some(text) = advertise else {
+        let address = check_listen(checker, door, listen)?;
+        if address.ip().is_unspecified() {
             return checker.refuse(
-                format!("{door}.listen is {listen}, which nobody else can connect to, and {door}.advertise is absent"),
+                format!("{door}.listen is {address}, which nobody else can connect to, and {door}.advertise is absent"),
                 "set advertise to the host:port other nodes and clients reach this node at",
             );
         }
-        return Ok(section.listen.clone());
+        return Ok(listen.to_owned());
     };
     if !address_is_legal(text) {
         let line = checker.line(&format!("advertise = \"{text}\""), 0);
         return checker
             .refuse(format!("{line}{door}.advertise is {text:?}"), "write host:port with a port from 1 to 65535");
     }
-    Ok(text.clone())
+    Ok(text.to_owned())
+}
+
+/// Names of hosts, without ports: a client's `Host` is compared with them.
+fn check_http_names(checker: &Checker<'_>, names: &[String]) -> Result<(), ConfigError> {
+    if names.len() > HTTP_NAMES_MAX {
+        return checker.refuse(format!("http.names has {} names", names.len()), "list at most 64");
+    }
+    for name in names {
+        let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let edges = !name.starts_with(['.', '-']) && !name.ends_with(['.', '-']);
+        if name.is_empty() || name.len() > HOST_BYTES_MAX || !name.chars().all(legal) || !edges {
+            let line = checker.line(&format!("\"{name}\""), 0);
+            let remedy = "write the name of a host as clients use it, without a port, for example hive.example.org";
+            return checker.refuse(format!("{line}http.names has {name:?}"), remedy);
+        }
+    }
+    Ok(())
 }
 
 /// A member that is listed under another address than it advertises would never be found; an address

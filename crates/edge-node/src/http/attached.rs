@@ -4,6 +4,7 @@
 //! bounded.
 //! Not here: what is answered.
 
+use super::browser::{self, Asked, Hosts};
 use super::{body, routes, HEADERS_MAX, HEAD_BYTES_MAX};
 use crate::attach::Attached;
 use base_types::action::Action;
@@ -58,6 +59,11 @@ async fn answer(
     request: hyper::Request<Incoming>,
 ) -> Result<routes::Answered, Infallible> {
     let (head, incoming) = request.into_parts();
+    let asked = if head.uri.path() == "/" { Asked::Data } else { Asked::Life };
+    if let Err(error) = browser::check(&head, asked, &Hosts::default()) {
+        body::discard(incoming).await;
+        return Ok(routes::closing(routes::refused(&error)));
+    }
     let action = match (head.method, head.uri.path()) {
         (Method::POST, "/") => {
             let limits = Limits::default();

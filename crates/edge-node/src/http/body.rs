@@ -68,6 +68,13 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, HttpErro
     Ok(first.unwrap_or_else(|| whole.freeze()))
 }
 
+/// Reads what comes of the body of a request that is refused, within bounds, and keeps none of it.
+pub async fn discard(mut body: Incoming) {
+    if body.size_hint().lower() <= DROPPED_BYTES_MAX {
+        drop_rest(&mut body).await;
+    }
+}
+
 /// Reads what is still to come, and keeps none of it.
 async fn drop_rest(body: &mut Incoming) {
     let mut dropped = 0;

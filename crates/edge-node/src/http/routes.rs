@@ -1,5 +1,6 @@
 //! Which path is answered by what.
 
+use super::browser::{self, Asked};
 use super::{body, HttpDoor};
 use crate::lane::door::LaneDoor;
 use crate::metrics;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use door_http::HttpError;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use hyper::header::{HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Response, StatusCode};
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -50,7 +51,17 @@ pub async fn answer(
     }
     let path = head.uri.path();
     let action = path == "/" && head.method == Method::POST;
-    if action || ["/put", "/get", "/clean"].contains(&path) {
+    let asked = match path {
+        "/put" | "/get" | "/clean" => Asked::Data,
+        "/health" | "/ready" => Asked::Life,
+        _ if action => Asked::Data,
+        _ => Asked::Numbers,
+    };
+    if let Err(error) = browser::check(&head, asked, &own.hosts) {
+        body::discard(incoming).await;
+        return Ok(closing(refused(&error)));
+    }
+    if asked == Asked::Data {
         let limits = &own.limits;
         let body = match body::read(incoming, limits.door.body_bytes_max, limits.body_timeout).await {
             Ok(body) => body,
@@ -103,7 +114,10 @@ async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, body: Byt
     };
     let response = door.ask(plain.request).await;
     let (status, kind, body) = door_http::write_plain(plain.route, plain.strict, &response);
-    respond(status, kind, body)
+    let mut answer = respond(status, kind, body);
+    // A value is bytes, whatever a browser would like to make of it.
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
 }
 
 /// 200: the node can do some of its work, and `degraded` says what it cannot do; 503: it can do none, and `not_ready` says why.

@@ -37,8 +37,10 @@ impl Fixture {
     fn post(&self, body: &str) -> String {
         let length = body.len();
         self.talk(
-            format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
-                .as_bytes(),
+            format!(
+                "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            )
+            .as_bytes(),
         )
     }
 }
@@ -60,8 +62,9 @@ fn read_to_end(stream: &mut TcpStream) -> String {
 #[test]
 fn routes_answer() {
     let fixture = fixture(|_| {});
-    let get =
-        |path: &str| fixture.talk(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes());
+    let get = |path: &str| {
+        fixture.talk(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes())
+    };
     assert!(get("/").contains("Hive speaks JSON"));
     assert!(get("/health").contains(r#""world":"dev","node":1"#));
     assert!(get("/ready").starts_with("HTTP/1.1 200"));
@@ -75,7 +78,7 @@ fn routes_answer() {
     let unknown = fixture.post(r#"{"action":"KvPutt"}"#);
     assert!(unknown.starts_with("HTTP/1.1 400") && unknown.contains("UnknownAction"), "{unknown}");
     assert!(fixture.post("{").contains("MalformedJson"));
-    let method = fixture.talk(b"DELETE /health HTTP/1.1\r\nhost: x\r\n\r\n");
+    let method = fixture.talk(b"DELETE /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(method.starts_with("HTTP/1.1 405"), "{method}");
     fixture.node.stop().unwrap();
 }
@@ -84,15 +87,15 @@ fn routes_answer() {
 fn bodies_are_bounded_before_they_are_read() {
     let fixture = fixture(|config| config.limits.body_bytes_max = 1000);
     // Ten gigabytes are declared: refused without waiting for a byte of them.
-    let declared = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10000000000\r\n\r\n");
+    let declared = fixture.talk(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000000000\r\n\r\n");
     assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("raise limits.body_bytes_max"), "{declared}");
     // A little too much: whoever sends all of it before reading hears why, and not only that the pipe is broken.
-    let mut long = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 12000000\r\n\r\n".to_vec();
+    let mut long = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 12000000\r\n\r\n".to_vec();
     long.resize(long.len() + 12_000_000, b' ');
     let answer = fixture.talk(&long);
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("BodyTooLarge"), "{answer}");
     // Chunked: refused once it is too much and nothing more comes, closed though more was to come.
-    let mut chunked = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+    let mut chunked = b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     for _ in 0..3 {
         chunked.extend_from_slice(b"190\r\n");
         chunked.extend_from_slice(&[b' '; 0x190]);
@@ -103,7 +106,7 @@ fn bodies_are_bounded_before_they_are_read() {
     let body = r#"{"action":"KvDelete","keyspace":"d","key":"k"}"#;
     let (first, second) = body.split_at(10);
     let pieces = format!(
-        "POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n",
         first.len(),
         second.len()
     );
@@ -116,17 +119,17 @@ fn malformed_requests_are_refused_and_closed() {
     let fixture = fixture(|_| {});
     for bytes in [
         &b"\x16\x03\x01\x02\x00garbage\r\n\r\n"[..],
-        b"GET / HTTP/9.9\r\nhost: x\r\n\r\n",
-        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: +5\r\n\r\n12345",
-        b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n12345",
-        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
-        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/9.9\r\nhost: localhost\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: +5\r\n\r\n12345",
+        b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n12345",
+        b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+        b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     ] {
         let answer = fixture.talk(bytes);
         assert!(answer.starts_with("HTTP/1.1 400"), "{:?}: {answer}", String::from_utf8_lossy(bytes));
     }
     // Both lengths: a smuggler's favourite.
-    let both = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: x\r\n\r\n");
+    let both = fixture.talk(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(both.starts_with("HTTP/1.1 400") && both.matches("HTTP/1.1").count() == 1, "{both}");
     // A head that never ends, and too many lines.
     let long = fixture.talk(format!("GET /{} HTTP/1.1\r\n", "x".repeat(200 << 10)).as_bytes());
@@ -142,12 +145,14 @@ fn the_slow_are_let_go() {
         config.limits.header_timeout_ms = 200;
         config.limits.body_timeout_ms = 200;
     });
-    for sent in ["", "GET / HT", "GET / HTTP/1.1\r\nhost: x\r\n", "GET /health HTTP/1.1\r\nhost: x\r\n\r\n"] {
+    for sent in
+        ["", "GET / HT", "GET / HTTP/1.1\r\nhost: localhost\r\n", "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"]
+    {
         let began = Instant::now();
         fixture.talk(sent.as_bytes());
         assert!(began.elapsed() < Duration::from_secs(3), "{sent:?} was let wait {:?}", began.elapsed());
     }
-    let slow = fixture.talk(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n{");
+    let slow = fixture.talk(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\n{");
     assert!(slow.starts_with("HTTP/1.1 408"), "{slow}");
     fixture.node.stop().unwrap();
 }
@@ -156,10 +161,12 @@ fn the_slow_are_let_go() {
 fn a_client_that_goes_away_cancels_and_connections_are_bounded() {
     let fixture = fixture(|config| config.limits.connections_max = 2);
     let mut waiting = fixture.connect();
-    waiting.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 22\r\n\r\n{\"action\":\"ListNodes\"}").unwrap();
+    waiting
+        .write_all(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 22\r\n\r\n{\"action\":\"ListNodes\"}")
+        .unwrap();
     expect(&fixture.events, "request ListNodes");
     let mut idle = fixture.connect();
-    idle.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut chunk = [0; 1024];
     assert!(idle.read(&mut chunk).unwrap() > 0);
     let turned_away = fixture.talk(b"");
@@ -168,7 +175,10 @@ fn a_client_that_goes_away_cancels_and_connections_are_bounded() {
     expect(&fixture.events, "cancel");
     drop(idle);
     let patience = Instant::now() + Duration::from_secs(5);
-    while !fixture.talk(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").starts_with("HTTP/1.1 200") {
+    while !fixture
+        .talk(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .starts_with("HTTP/1.1 200")
+    {
         assert!(Instant::now() < patience, "connections are not given back");
     }
     fixture.node.stop().unwrap();
@@ -177,11 +187,64 @@ fn a_client_that_goes_away_cancels_and_connections_are_bounded() {
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let fixture = fixture(|_| {});
-    let one = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
-    let put = "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 46\r\n\r\n{\"action\":\"KvDelete\",\"keyspace\":\"d\",\"key\":\"k\"}";
-    let last = "GET /console/ HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let one = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let put = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 46\r\n\r\n{\"action\":\"KvDelete\",\"keyspace\":\"d\",\"key\":\"k\"}";
+    let last = "GET /console/ HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answers = fixture.talk(format!("{one}{put}{one}{last}").as_bytes());
     let codes: Vec<&str> = answers.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
     assert_eq!(codes, ["200", "200", "200", "404"]);
+    fixture.node.stop().unwrap();
+}
+
+/// What curl 8.5 sends for `curl URL`, and with a body for `curl URL -d BODY`.
+fn as_curl_sends(path: &str, host: &str, body: Option<&str>, more: &str) -> Vec<u8> {
+    let always = format!("Host: {host}\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n{more}connection: close\r\n");
+    match body {
+        None => format!("GET {path} HTTP/1.1\r\n{always}\r\n"),
+        Some(body) => format!(
+            "POST {path} HTTP/1.1\r\n{always}Content-Length: {}\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n{body}",
+            body.len()
+        ),
+    }
+    .into_bytes()
+}
+
+#[test]
+fn foreign_pages_are_refused_and_curl_is_served() {
+    let fixture = fixture(|config| config.http_names = vec!["hive.example".into()]);
+    let host = fixture.node.http_address().to_string();
+    let put = r#"{"action":"KvPut","keyspace":"d","key":"k","value":"v"}"#;
+    let talk =
+        |path: &str, host: &str, body: Option<&str>, more: &str| fixture.talk(&as_curl_sends(path, host, body, more));
+    for host in [host.as_str(), "localhost:7101", "hive.example", "127.0.0.1:50001"] {
+        assert!(talk("/", host, Some(put), "").starts_with("HTTP/1.1 200"), "{host}");
+        for path in ["/put?key=k&value=v", "/get?key=k"] {
+            let answer = talk(path, host, None, "");
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("nosniff"), "{host} {path}: {answer}");
+        }
+    }
+    let served = fixture.events.try_iter().filter(|event| event.starts_with("request Kv")).count();
+    assert_eq!(served, 12);
+    for more in ["Origin: http://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"] {
+        for (path, body) in
+            [("/", Some(put)), ("/put?key=k&value=v", None), ("/put?key=k", Some("v")), ("/get?key=k", None)]
+        {
+            let answer = talk(path, &host, body, more);
+            assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("ForeignPage"), "{more:?} {path}: {answer}");
+            assert!(answer.contains("send it from a program such as curl"), "{answer}");
+        }
+    }
+    let rebound = talk("/", "evil.example:7101", Some(put), "Origin: http://evil.example:7101\r\n");
+    assert!(rebound.starts_with("HTTP/1.1 403") && rebound.contains("http.names in node.toml"), "{rebound}");
+    assert!(talk("/metrics", "evil.example:7101", None, "").starts_with("HTTP/1.1 403"));
+    assert!(talk("/health", "evil.example:7101", None, "").starts_with("HTTP/1.1 200"));
+    // A browser that asks beforehand is allowed nothing.
+    for path in ["/", "/put?key=k&value=v"] {
+        let asks = format!("OPTIONS {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\nconnection: close\r\n\r\n");
+        let answer = fixture.talk(asks.as_bytes()).to_lowercase();
+        assert!(answer.starts_with("http/1.1 40") && !answer.contains("access-control"), "{answer}");
+    }
+    let reached = fixture.events.try_iter().filter(|event| event.starts_with("request Kv")).collect::<Vec<_>>();
+    assert!(reached.is_empty(), "{reached:?}");
     fixture.node.stop().unwrap();
 }

@@ -164,7 +164,8 @@ fn until(mut ask: impl FnMut() -> String, done: impl Fn(&str) -> bool) -> String
 fn post(node: &NodeHandle, body: &str) -> String {
     let mut stream = TcpStream::connect(node.http_address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let head = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head =
+        format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
     let mut text = String::new();
     let _ = stream.read_to_string(&mut text);

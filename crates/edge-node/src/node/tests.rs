@@ -5,7 +5,9 @@ use std::net::TcpStream;
 
 fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).unwrap();
+    stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes())
+        .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
@@ -113,7 +115,9 @@ fn a_panic_and_a_halt_end_the_node() {
     let mut stream = TcpStream::connect(node.http_address()).unwrap();
     let body = r#"{"action":"ListKeyspaces"}"#;
     stream
-        .write_all(format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+        .write_all(
+            format!("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes(),
+        )
         .unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async { ended.wait_for(|ended| *ended).await.map(|_| ()) }).unwrap();
@@ -125,7 +129,7 @@ fn a_panic_and_a_halt_end_the_node() {
     let mut ended = node.ended();
     // Any request makes a turn (if the monitor's look has not made one already).
     if let Ok(mut stream) = TcpStream::connect(node.http_address()) {
-        let _ = stream.write_all(b"GET /ready HTTP/1.1\r\nhost: x\r\n\r\n");
+        let _ = stream.write_all(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n");
     }
     runtime.block_on(async { ended.wait_for(|ended| *ended).await.map(|_| ()) }).unwrap();
     assert!(node.stop().unwrap_err().to_string().contains("the log failed"));
@@ -148,7 +152,7 @@ fn post(address: SocketAddr, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let length = body.len();
-    let head = format!("POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    let head = format!("POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
     let mut text = String::new();
     let _ = stream.read_to_string(&mut text);

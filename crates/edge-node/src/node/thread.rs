@@ -128,6 +128,7 @@ fn start_doors(
         reports: shared.reports.clone(),
         world: shared.own.world.clone(),
         node: shared.own.node.0,
+        hosts: shared.hosts(),
         state: HttpState::default(),
     });
     tokio::task::spawn_local(door.run(tokio::net::TcpListener::from_std(http)?, drain));
