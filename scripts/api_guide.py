@@ -305,7 +305,9 @@ each write. A request without an id gets one from the node, which covers the nod
 ## Limits
 
 A key has 1 to 1,024 bytes, a value up to 1 MiB, a body up to 4 MiB (`limits.body_bytes_max`), a batch up to
-1,024 steps, a page up to 10,000 entries or 4 MiB.
+1,024 steps, a page up to 10,000 entries or 4 MiB. Bodies that are not whole yet share `limits.unfinished_bytes_max` (256 MiB); where that is used up,
+429 `Overloaded`. Beyond `limits.connections_max` connections, 503 to everything but `/health`, `/ready`, `/metrics` and administration. An answer must be
+taken: a client that takes none of it for `limits.body_timeout_ms`, or less than 4 KiB a second, is let go.
 
 ## Browsers
 

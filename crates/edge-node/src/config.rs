@@ -207,8 +207,10 @@ pub struct LmdbSection {
 pub struct LimitsSection {
     /// The longest HTTP body.
     pub body_bytes_max: usize,
-    /// HTTP connections at a time, over all cores.
+    /// Connections at a time at the HTTP door, over all cores; as many at the S3 door.
     pub connections_max: usize,
+    /// Bytes of requests that are not whole yet, of all clients.
+    pub unfinished_bytes_max: usize,
     /// How long a client may take for a request's head, and stay silent between two.
     pub header_timeout_ms: u64,
     /// How long a client may take for a request's body.
@@ -297,6 +299,7 @@ impl Default for LimitsSection {
         LimitsSection {
             body_bytes_max: door_http::Limits::default().body_bytes_max,
             connections_max: 10_000,
+            unfinished_bytes_max: 256 << 20,
             header_timeout_ms: 30_000,
             body_timeout_ms: 30_000,
             disk_free_bytes_min: 256 << 20,

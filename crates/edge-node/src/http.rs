@@ -9,8 +9,9 @@
 //! GET /                 help; /console/ comes with a later issue
 //! ```
 //!
-//! Always: memory for a request is bounded by the body limit and grows with the bytes that came; heads
-//! and bodies have a time; a client that goes away cancels its request; connections are bounded.
+//! Always: memory for a request is bounded by the body limit, and for all unfinished ones by the node's, and grows with the bytes
+//! that came; heads, bodies and the taking of answers have a time; a client that goes away cancels its request; connections are
+//! bounded, and where clients' take all the room, operators' requests are answered still.
 //! Not here: JSON (door-http), what actions do (core-node).
 
 #[cfg(feature = "engine-object")]
@@ -21,6 +22,7 @@ mod routes;
 
 pub use browser::Hosts;
 
+use crate::clients::{ClientStream, Connection, Head, Place, Room, OPERATORS_PATIENCE};
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
 use crate::quiet::Quiet;
@@ -28,8 +30,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -49,7 +51,6 @@ const BUSY: &[u8] =
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
     pub door: door_http::Limits,
-    pub connections_max: usize,
     pub header_timeout: Duration,
     pub body_timeout: Duration,
 }
@@ -58,8 +59,8 @@ pub struct HttpLimits {
 pub struct HttpDoor {
     pub lanes: Vec<Rc<LaneDoor>>,
     pub limits: HttpLimits,
-    /// Connections of the whole node.
-    pub connections: Arc<AtomicUsize>,
+    /// Of the whole node.
+    pub room: Room,
     /// All lanes' numbers.
     pub reports: Vec<Arc<Mutex<LaneReport>>>,
     pub world: String,
@@ -76,13 +77,19 @@ pub struct HttpState {
     quiet: Quiet,
 }
 
-/// Counts a connection while it lives.
-struct Counted<'a>(&'a HttpDoor);
+/// What a connection was let in as.
+struct Standing {
+    /// Counted while this lives.
+    _client: Option<Connection>,
+    /// There was no room for clients: it may ask what operators ask.
+    operator: Option<Rc<Place>>,
+}
 
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Who asks, as far as the request's treatment depends on it.
+#[derive(Clone)]
+struct Caller {
+    address: IpAddr,
+    operator: Option<Rc<Place>>,
 }
 
 impl HttpDoor {
@@ -95,8 +102,8 @@ impl HttpDoor {
                 _ = stop.wait_for(|stop| *stop) => return,
                 accepted = listener.accept() => accepted,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     if let Some(left_out) = self.state.quiet.allow() {
                         tracing::warn!(%error, left_out, "accepting clients' connections failed");
@@ -105,41 +112,65 @@ impl HttpDoor {
                     continue;
                 }
             };
-            if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
-                self.connections.fetch_sub(1, Ordering::Relaxed);
-                if let Some(left_out) = self.state.quiet.allow() {
-                    tracing::warn!(
-                        limit = self.limits.connections_max,
-                        left_out,
-                        "more connections than limits.connections_max; a client was turned away"
-                    );
-                }
+            let Some(standing) = self.let_in(peer.ip()) else {
                 let _ = stream.try_write(BUSY);
                 continue;
-            }
+            };
             let (own, draining) = (self.clone(), draining.clone());
             tokio::task::spawn_local(async move {
-                let _counted = Counted(&own);
-                own.clone().serve(stream, draining).await;
+                // The whole of it moves here, and ends with the connection.
+                let standing = standing;
+                let caller = Caller { address: peer.ip(), operator: standing.operator.clone() };
+                let served = own.clone().serve(stream, caller, draining);
+                match &standing.operator {
+                    None => served.await,
+                    Some(place) => tokio::select! { () = served => {} () = place.lost() => {} },
+                }
             });
         }
     }
 
-    async fn serve(self: Rc<Self>, stream: TcpStream, mut draining: watch::Receiver<bool>) {
+    fn let_in(&self, from: IpAddr) -> Option<Standing> {
+        let client = self.room.http.admit(from);
+        if client.is_some() {
+            return Some(Standing { _client: client, operator: None });
+        }
+        if let Some(left_out) = self.state.quiet.allow() {
+            let limit = self.room.http.max();
+            tracing::warn!(limit, %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; only operators' requests are answered on new ones");
+        }
+        let place = self.room.operators.enter(from)?;
+        Some(Standing { _client: None, operator: Some(Rc::new(place)) })
+    }
+
+    async fn serve(self: Rc<Self>, stream: TcpStream, caller: Caller, mut draining: watch::Receiver<bool>) {
         let _ = stream.set_nodelay(true);
+        let patience = |limit: Duration| if caller.operator.is_some() { limit.min(OPERATORS_PATIENCE) } else { limit };
+        let header_timeout = patience(self.limits.header_timeout);
         // hyper's own timer begins with the first byte of a head: silence before it is timed here.
-        if tokio::time::timeout(self.limits.header_timeout, stream.readable()).await.is_err() {
+        if tokio::time::timeout(header_timeout, stream.readable()).await.is_err() {
             return;
         }
         let lane = self.state.next_lane.get();
         self.state.next_lane.set(lane.wrapping_add(1));
         let door = self.lanes[lane % self.lanes.len()].clone();
-        let own = self.clone();
-        let service = service_fn(move |request| routes::answer(own.clone(), door.clone(), request));
+        let head = Head::new(self.room.unfinished.holder(caller.address));
+        let stream = ClientStream::new(stream, patience(self.limits.body_timeout), head.clone());
+        let (own, keep_alive) = (self.clone(), caller.operator.is_none());
+        let service = service_fn(move |request| {
+            head.begin();
+            let (head, answer) = (head.clone(), routes::answer(own.clone(), door.clone(), caller.clone(), request));
+            async move {
+                let answer = answer.await;
+                head.end();
+                answer
+            }
+        });
         // No pipeline_flush: with it hyper never flushes its answer to a head it cannot parse.
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.limits.header_timeout)
+            .header_read_timeout(header_timeout)
+            .keep_alive(keep_alive)
             .max_headers(HEADERS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);

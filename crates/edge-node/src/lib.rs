@@ -16,6 +16,7 @@
 pub mod attach;
 pub mod ca;
 mod chance;
+mod clients;
 mod clock;
 pub mod config;
 mod core_machine;

@@ -3,6 +3,7 @@
 //! Always: counters are what lanes left behind (at most a second old), so a lane that hangs can be seen; health is what the
 //! node answers now, and `health_answered` is 0 where it does not. Not here: what the numbers mean inside the core (core-node names them).
 
+use crate::clients::Room;
 use crate::lane::latency::{Latency, BOUNDS_US};
 use crate::lane::LaneReport;
 use base_types::action::{NodeInfo, StatusInfo};
@@ -11,19 +12,18 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The text.
-pub fn text(reports: &[Arc<Mutex<LaneReport>>], connections: &AtomicUsize, health: Option<Health>) -> String {
+pub fn text(reports: &[Arc<Mutex<LaneReport>>], room: &Room, health: Option<Health>) -> String {
     let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
     let mut registry = Registry::with_prefix("hive");
     registry.register_collector(Box::new(Snapshot {
         lanes,
-        connections: connections.load(Ordering::Relaxed) as u64,
+        room: room.clone(),
         process: crate::monitor::process_usage(),
         health,
     }));
@@ -52,7 +52,7 @@ pub struct Health {
 struct Snapshot {
     lanes: Vec<LaneReport>,
     health: Option<Health>,
-    connections: u64,
+    room: Room,
     process: ProcessUsage,
 }
 
@@ -80,7 +80,10 @@ impl Snapshot {
         let gauges = [
             ("process_resident_bytes", "memory of this process", self.process.resident_bytes),
             ("process_open_files", "open descriptors of this process", self.process.open_files),
-            ("http_connections", "clients' connections", self.connections),
+            ("http_connections", "clients' connections at the JSON door", self.room.http.open() as u64),
+            ("s3_connections", "clients' connections at the S3 door", self.room.s3.open() as u64),
+            ("operator_connections", "connections kept for operators, in use", self.room.operators.open() as u64),
+            ("unfinished_bytes", "bytes of requests that are not whole yet", self.room.unfinished.held() as u64),
         ];
         for (name, help, value) in gauges {
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&(value as i64))?;
@@ -208,7 +211,9 @@ mod tests {
         report.log_sync.record(Duration::from_secs(9));
         report.requests.push(("KvPut", report.log_sync.clone()));
         let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
-        let text = text(&reports, &AtomicUsize::new(5), None);
+        let room = Room::new(8, 1 << 20);
+        let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
+        let text = text(&reports, &room, None);
         for line in [
             "hive_log_batches_total{lane=\"0\"} 7",
             "hive_replicas{lane=\"0\"} 3",

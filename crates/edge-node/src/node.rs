@@ -14,6 +14,7 @@ pub mod run;
 mod thread;
 
 use crate::chance;
+use crate::clients::{open_files, Room};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::data::{DataDirectory, DataError};
@@ -29,7 +30,6 @@ use base_types::{BootId, LaneId};
 use core_node::api::{Event, NodeConfig};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -39,6 +39,8 @@ use tokio::sync::watch;
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// Connections the system keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
+/// JSON and S3: each has room for `limits.connections_max`.
+const CLIENT_DOORS: u64 = 2;
 
 /// Why a node does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +75,7 @@ pub(crate) struct Shared {
     pub http_advertise: String,
     pub peer_advertise: String,
     pub http_limits: HttpLimits,
-    pub connections: Arc<AtomicUsize>,
+    pub room: Room,
     pub mailboxes: Vec<Sender<Event>>,
     /// Who the members of the level 0 clusters were when this node last heard.
     pub remembered: Vec<core_node::api::Announcement>,
@@ -234,7 +236,7 @@ impl NodeHandle {
                 listener,
                 metadata: metadata.clone(),
                 limits: shared.http_limits.clone(),
-                connections: shared.connections.clone(),
+                room: shared.room.clone(),
                 node: shared.own.node.0,
                 opened: opened.clone(),
             };
@@ -295,13 +297,10 @@ impl NodeHandle {
     /// Stops it in order: no new connections, requests in hand end, then everything else.
     pub fn stop(mut self) -> Result<(), StartError> {
         self.failure.drain.send_replace(true);
-        let connections = &self._shared.connections;
+        let room = &self._shared.room;
         let patience = std::time::Instant::now() + DRAIN_MAX;
         let mut stop = self.failure.stop.subscribe();
-        while connections.load(std::sync::atomic::Ordering::Relaxed) > 0
-            && std::time::Instant::now() < patience
-            && !*stop.borrow_and_update()
-        {
+        while room.open() > 0 && std::time::Instant::now() < patience && !*stop.borrow_and_update() {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.failure.stop.send_replace(true);
@@ -323,6 +322,16 @@ struct Listeners {
     http: Vec<TcpListener>,
     peer: Vec<TcpListener>,
     s3: Vec<TcpListener>,
+}
+
+/// Room for clients: as configured, or as the limit on open files allows.
+fn room(limits: &crate::config::LimitsSection) -> Room {
+    let descriptors = open_files::raise();
+    let connections = open_files::connections(limits.connections_max, CLIENT_DOORS, descriptors);
+    if connections < limits.connections_max {
+        tracing::warn!(configured = limits.connections_max, allowed = connections, descriptors, "fewer clients' connections than limits.connections_max are allowed at each door: raise the limit on open files (ulimit -n, LimitNOFILE=)");
+    }
+    Room::new(connections, limits.unfinished_bytes_max)
 }
 
 fn tell_lanes(config: &Config, data: &DataDirectory) {
@@ -376,12 +385,11 @@ fn share(
         peer_advertise: known(&config.peer_advertise, peer),
         http_limits: HttpLimits {
             door: door_http::Limits { body_bytes_max: limits.body_bytes_max },
-            connections_max: limits.connections_max,
             header_timeout: Duration::from_millis(limits.header_timeout_ms),
             body_timeout: Duration::from_millis(limits.body_timeout_ms),
         },
         reports: (0..data.lanes).map(|_| Arc::default()).collect(),
-        connections: Arc::default(),
+        room: room(limits),
         clock,
         mailboxes: senders,
         remembered,

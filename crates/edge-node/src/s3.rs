@@ -6,22 +6,21 @@
 //!  hive-s3-0 besides: background (what crashes left, what deletes freed, lifecycle rules)
 //! ```
 //!
-//! Always: connections count against the same limit as the HTTP door's; a client that stops sending or
-//! taking bytes is cut off; calls under way are bounded. Why not on the cores' threads: decision 0015.
+//! Always: connections are bounded apart from the HTTP door's; a client that stops sending or taking bytes, or is too slow at
+//! it, is cut off; calls under way are bounded. Why not on the cores' threads: decision 0015.
 //! Not here: S3 itself (door-s3), what a call does (core-node).
 
 mod background;
-mod connection;
 mod lifecycle;
 mod metadata;
 pub mod thread;
 
 pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
 
+use crate::clients::{BodyLimit, ClientStream, Head, Room};
 use crate::config::{S3Config, S3Data};
 use crate::http::HttpLimits;
 use crate::quiet::Quiet;
-use connection::{BodyLimit, SteadyWrites};
 use door_s3::store::{DataStore, LocalStore};
 use door_s3::{Gateway, Peer, Service, ServiceConfig};
 use hyper::server::conn::http1;
@@ -29,7 +28,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -90,18 +88,9 @@ pub fn service(config: &S3Config, metadata: Arc<NodeMetadata>, store: Arc<dyn Da
 pub struct S3Door {
     pub service: Service,
     pub limits: HttpLimits,
-    /// Connections of the whole node, the HTTP door's among them.
-    pub connections: Arc<AtomicUsize>,
+    /// Of the whole node.
+    pub room: Room,
     pub quiet: Quiet,
-}
-
-/// Counts a connection while it lives.
-struct Counted<'a>(&'a AtomicUsize);
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl S3Door {
@@ -124,22 +113,17 @@ impl S3Door {
                     continue;
                 }
             };
-            if self.connections.fetch_add(1, Ordering::Relaxed) >= self.limits.connections_max {
-                self.connections.fetch_sub(1, Ordering::Relaxed);
+            let Some(connection) = self.room.s3.admit(peer.ip()) else {
                 if let Some(left_out) = self.quiet.allow() {
-                    let limit = self.limits.connections_max;
-                    tracing::warn!(
-                        limit,
-                        left_out,
-                        "more connections than limits.connections_max; an S3 client was turned away"
-                    );
+                    let (limit, from) = (self.room.s3.max(), peer.ip());
+                    tracing::warn!(limit, %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; an S3 client was turned away");
                 }
                 let _ = stream.try_write(BUSY);
                 continue;
-            }
+            };
             let (own, draining) = (self.clone(), draining.clone());
             tokio::task::spawn_local(async move {
-                let _counted = Counted(&own.connections);
+                let _given_back_at_the_end = connection;
                 own.serve(stream, peer, draining).await;
             });
         }
@@ -153,17 +137,24 @@ impl S3Door {
         }
         let peer = Peer { address: peer.ip(), secure: false };
         let patience = self.limits.body_timeout;
+        let head = Head::new(self.room.unfinished.holder(peer.address));
+        let stream = ClientStream::new(stream, patience, head.clone());
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-            let service = self.service.clone();
+            head.begin();
+            let (head, service) = (head.clone(), self.service.clone());
             let request = request.map(|body| door_s3::Body::http_body(BodyLimit::new(body, patience)));
-            async move { service.answer(request, peer).await }
+            async move {
+                let answer = service.answer(request, peer).await;
+                head.end();
+                answer
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.limits.header_timeout)
             .max_headers(HEADERS_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
-            .serve_connection(TokioIo::new(SteadyWrites::new(stream, patience)), service);
+            .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             biased;

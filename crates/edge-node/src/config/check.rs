@@ -318,13 +318,14 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         return checker.refuse(format!("{line}engine.object.url is {found}"), &remedy);
     }
     let (limits, tuning) = (&file.limits, &file.tuning);
-    let ranges: [(&str, u64, u64, u64); 27] = [
+    let ranges: [(&str, u64, u64, u64); 28] = [
         ("lag_ms", file.engine.object.lag_ms, 10, 3_600_000),
         ("cache_bytes", file.engine.cache_bytes, 1 << 20, 1 << 40),
         ("file_bytes_max", file.engine.file_bytes_max, 0, 1 << 46),
         ("map_bytes_max", file.engine.lmdb.map_bytes_max, 1 << 20, 1 << 46),
         ("body_bytes_max", limits.body_bytes_max as u64, 1 << 10, 64 << 20),
         ("connections_max", limits.connections_max as u64, 1, 1_000_000),
+        ("unfinished_bytes_max", limits.unfinished_bytes_max as u64, 2 * limits.body_bytes_max as u64, 1 << 40),
         ("header_timeout_ms", limits.header_timeout_ms, 10, 3_600_000),
         ("body_timeout_ms", limits.body_timeout_ms, 10, 3_600_000),
         ("tick_ms", tuning.tick_ms, 1, 10_000),

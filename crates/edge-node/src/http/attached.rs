@@ -7,6 +7,7 @@
 use super::browser::{self, Asked, Hosts};
 use super::{body, routes, HEADERS_MAX, HEAD_BYTES_MAX};
 use crate::attach::Attached;
+use crate::clients::{Bytes as Unfinished, ClientStream, Head, HeldBytes};
 use base_types::action::Action;
 use base_types::{ErrorKind, Refusal};
 use door_http::{HttpError, Limits};
@@ -23,6 +24,8 @@ use tokio::sync::Semaphore;
 
 /// Connections at a time; others wait.
 const CONNECTIONS_MAX: usize = 256;
+/// Bytes of requests that are not whole yet, of all connections.
+const UNFINISHED_BYTES_MAX: usize = 64 << 20;
 /// How long a head, or a body, may take.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause after the listener itself failed.
@@ -32,16 +35,28 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub async fn serve(attached: Attached, listener: TcpListener) {
     let attached = Arc::new(Mutex::new(attached));
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let unfinished = Unfinished::new(UNFINISHED_BYTES_MAX);
     loop {
         let Ok(permit) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let attached = attached.clone();
+        let (attached, unfinished) = (attached.clone(), unfinished.clone());
         tokio::spawn(async move {
             let _permit = permit;
-            let service = service_fn(move |request| answer(attached.clone(), request));
+            let head = Head::new(unfinished.holder(peer.ip()));
+            let stream = ClientStream::new(stream, CLIENT_TIMEOUT, head.clone());
+            let service = service_fn(move |request| {
+                head.begin();
+                let (head, held) = (head.clone(), unfinished.holder(peer.ip()));
+                let answer = answer(attached.clone(), held, request);
+                async move {
+                    let answer = answer.await;
+                    head.end();
+                    answer
+                }
+            });
             // Errors are the client's.
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -56,6 +71,7 @@ pub async fn serve(attached: Attached, listener: TcpListener) {
 
 async fn answer(
     attached: Arc<Mutex<Attached>>,
+    held: HeldBytes,
     request: hyper::Request<Incoming>,
 ) -> Result<routes::Answered, Infallible> {
     let (head, incoming) = request.into_parts();
@@ -67,7 +83,7 @@ async fn answer(
     let action = match (head.method, head.uri.path()) {
         (Method::POST, "/") => {
             let limits = Limits::default();
-            let body = match body::read(incoming, limits.body_bytes_max, CLIENT_TIMEOUT).await {
+            let body = match body::read(incoming, limits.body_bytes_max, CLIENT_TIMEOUT, Some(held)).await {
                 Ok(body) => body,
                 Err(error) => return Ok(routes::closing(routes::refused(&error))),
             };

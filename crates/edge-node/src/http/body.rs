@@ -1,9 +1,11 @@
 //! A request's body, whole, within its bounds.
 //!
-//! Always: no more than the limit is ever kept, whatever length was declared. What is a little too long is read to its end
+//! Always: no more than the limit is ever kept, whatever length was declared, and of bodies that are not whole yet no more than the
+//! node's bound for all of them. What is a little too long is read to its end
 //! and dropped, within bounds: most clients read no answer before they have sent all. What is far too long is
 //! refused before a byte of it is read.
 
+use crate::clients::HeldBytes;
 use base_types::{ErrorKind, Refusal};
 use bytes::{Bytes, BytesMut};
 use door_http::HttpError;
@@ -20,7 +22,12 @@ const DROPPED_BYTES_MAX: u64 = 16 << 20;
 const DROPPED_TIME: Duration = Duration::from_secs(2);
 
 /// Reads it; after an error the connection must be closed, for there may be more to come.
-pub async fn read(mut body: Incoming, bytes_max: usize, time: Duration) -> Result<Bytes, HttpError> {
+pub async fn read(
+    mut body: Incoming,
+    bytes_max: usize,
+    time: Duration,
+    held: Option<HeldBytes>,
+) -> Result<Bytes, HttpError> {
     let declared = body.size_hint().lower();
     if declared > bytes_max as u64 {
         if declared <= DROPPED_BYTES_MAX {
@@ -31,7 +38,7 @@ pub async fn read(mut body: Incoming, bytes_max: usize, time: Duration) -> Resul
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
-    match tokio::time::timeout(time, collect(body, bytes_max)).await {
+    match tokio::time::timeout(time, collect(body, bytes_max, held)).await {
         Ok(result) => result,
         Err(_) => {
             let message = format!("the body did not come within {} ms", time.as_millis());
@@ -40,7 +47,7 @@ pub async fn read(mut body: Incoming, bytes_max: usize, time: Duration) -> Resul
     }
 }
 
-async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, HttpError> {
+async fn collect(mut body: Incoming, bytes_max: usize, mut held: Option<HeldBytes>) -> Result<Bytes, HttpError> {
     let mut first: Option<Bytes> = None;
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -53,6 +60,12 @@ async fn collect(mut body: Incoming, bytes_max: usize) -> Result<Bytes, HttpErro
             drop((first, whole));
             drop_rest(&mut body).await;
             return Err(too_large(bytes_max));
+        }
+        // What the last piece completes is not unfinished any more.
+        if !body.is_end_stream() && held.as_mut().is_some_and(|held| !held.grow(data.len())) {
+            drop((first, whole, held));
+            drop_rest(&mut body).await;
+            return Err(no_room());
         }
         // A body that comes in one piece, as most do, is not copied.
         match first.take() {
@@ -87,6 +100,11 @@ async fn drop_rest(body: &mut Incoming) {
         }
     };
     let _at_its_end_or_not = tokio::time::timeout(DROPPED_TIME, rest).await;
+}
+
+fn no_room() -> HttpError {
+    let message = "unfinished requests take all of limits.unfinished_bytes_max, or one address its three quarters; retry later, or raise it";
+    HttpError::new(Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
 }
 
 fn too_large(bytes_max: usize) -> HttpError {

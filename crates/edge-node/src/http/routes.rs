@@ -1,16 +1,20 @@
 //! Which path is answered by what.
 
 use super::browser::{self, Asked};
-use super::{body, HttpDoor};
+use super::{body, Caller, HttpDoor};
+use crate::clients::OPERATORS_PATIENCE;
 use crate::lane::door::LaneDoor;
 use crate::metrics;
 use base_types::action::{Action, ActionResult, Request};
+use base_types::s3::S3Action;
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
 use door_http::HttpError;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Method, Response, StatusCode};
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -20,6 +24,9 @@ pub(super) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 /// How long `/ready` waits for the core.
 const READY_DEADLINE: Duration = Duration::from_secs(1);
+
+/// The longest body of an operator's request on a connection kept for them.
+const OPERATORS_BODY_BYTES_MAX: usize = 64 << 10;
 
 const HELP: &str = "\
 Hive speaks JSON: POST / with an action, for example
@@ -41,6 +48,7 @@ pub(super) type Answered = Response<Full<Bytes>>;
 pub async fn answer(
     own: Rc<HttpDoor>,
     door: Rc<LaneDoor>,
+    caller: Caller,
     request: hyper::Request<Incoming>,
 ) -> Result<Answered, Infallible> {
     let (head, incoming) = request.into_parts();
@@ -61,13 +69,18 @@ pub async fn answer(
         body::discard(incoming).await;
         return Ok(closing(refused(&error)));
     }
+    if let Some(place) = caller.operator.as_ref().filter(|_| !action) {
+        if asked == Asked::Data || !place.answer() {
+            body::discard(incoming).await;
+            return Ok(closing(refused(&crowded())));
+        }
+    }
     if asked == Asked::Data {
-        let limits = &own.limits;
-        let body = match body::read(incoming, limits.door.body_bytes_max, limits.body_timeout).await {
+        let body = match read_body(&own, &caller, incoming).await {
             Ok(body) => body,
             Err(error) => return Ok(closing(refused(&error))),
         };
-        return Ok(if action { json(&own, door, body).await } else { plain(door, &head, body).await });
+        return Ok(if action { json(&own, door, &caller, body).await } else { plain(door, &head, body).await });
     }
     if head.method != Method::GET && head.method != Method::HEAD {
         let message = format!("{path} takes GET; actions go to POST /");
@@ -83,7 +96,7 @@ pub async fn answer(
         ),
         "/ready" => ready(door).await,
         "/metrics" => {
-            let text = metrics::text(&own.reports, &own.connections, health(door).await);
+            let text = metrics::text(&own.reports, &own.room, health(door).await);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
@@ -95,11 +108,25 @@ pub async fn answer(
     })
 }
 
-async fn json(own: &HttpDoor, door: Rc<LaneDoor>, body: Bytes) -> Answered {
+/// An operator's body is small: what is kept for operators is bounded by that and by their places.
+async fn read_body(own: &HttpDoor, caller: &Caller, incoming: Incoming) -> Result<Bytes, HttpError> {
+    let limits = &own.limits;
+    let (mut bytes_max, mut time) = (limits.door.body_bytes_max, limits.body_timeout);
+    if caller.operator.is_some() {
+        (bytes_max, time) = (bytes_max.min(OPERATORS_BODY_BYTES_MAX), time.min(OPERATORS_PATIENCE));
+        return body::read(incoming, bytes_max, time, None).await;
+    }
+    body::read(incoming, bytes_max, time, Some(own.room.unfinished.holder(caller.address))).await
+}
+
+async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, body: Bytes) -> Answered {
     let request = match door_http::parse_request(body, &own.limits.door) {
         Ok(request) => request,
         Err(error) => return refused(&error),
     };
+    if caller.operator.as_ref().is_some_and(|place| !is_administration(&request.action) || !place.answer()) {
+        return closing(refused(&crowded()));
+    }
     let action = door_http::answer_name(&request.action);
     let response = door.ask(request).await;
     let (status, body) = door_http::write_response(action, &response);
@@ -156,9 +183,41 @@ async fn health(door: Rc<LaneDoor>) -> Option<metrics::Health> {
     Some(metrics::Health { status, nodes, unix_ms: crate::monitor::unix_ms() })
 }
 
+/// What operators ask, and clients whose data it is do not. Every action is named: a new one must be put on one side.
+fn is_administration(action: &Action) -> bool {
+    use S3Action as S3;
+    match action {
+        Action::KvPut { .. } | Action::KvGet { .. } | Action::KvDelete { .. } | Action::KvScan { .. } => false,
+        Action::KvBatch { .. } | Action::KvCompareAndSet { .. } | Action::Redis { .. } => false,
+        Action::S3(S3::CreateAccount(_) | S3::DeleteAccount(_) | S3::ListAccounts(_)) => true,
+        Action::S3(S3::CreateAccessKey(_) | S3::GetAccessKey(_) | S3::DeleteAccessKey(_) | S3::ListAccessKeys(_)) => {
+            true
+        }
+        Action::S3(S3::GetBucketQuota(_) | S3::PutBucketQuota(_) | S3::DeleteBucketQuota(_)) => true,
+        Action::S3(_) => false,
+        Action::CreateKeyspace { .. } | Action::DeleteKeyspace { .. } | Action::DescribeKeyspace { .. } => true,
+        Action::ListKeyspaces | Action::Reshard { .. } | Action::CreateCluster { .. } => true,
+        Action::DeleteCluster { .. } | Action::ResolveCluster { .. } | Action::DescribeCluster { .. } => true,
+        Action::VerifyCluster { .. } | Action::ListClusters { .. } | Action::TransferLeader { .. } => true,
+        Action::AddMember { .. } | Action::SkipEntry { .. } | Action::RemoveMember { .. } => true,
+        Action::MoveMember { .. } | Action::SetEngine { .. } | Action::SetDefaultConsistency { .. } => true,
+        Action::ListNodes | Action::DecommissionNode { .. } | Action::RecommissionNode { .. } => true,
+        Action::ForgetNode { .. } | Action::Status => true,
+    }
+}
+
+fn crowded() -> HttpError {
+    let message = "more connections than limits.connections_max, or than one address may have of them; only /health, /ready, /metrics and administration are answered now; close connections, or retry later";
+    HttpError::with_status(503, Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+}
+
 pub(super) fn refused(error: &HttpError) -> Answered {
     let (status, body) = door_http::write_error(error);
-    respond(status, JSON, body)
+    let mut answer = respond(status, JSON, body);
+    if error.refusal.kind == ErrorKind::Overloaded {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    answer
 }
 
 pub(super) fn respond(status: u16, kind: &'static str, body: Vec<u8>) -> Answered {

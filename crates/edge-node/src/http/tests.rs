@@ -169,16 +169,14 @@ fn a_client_that_goes_away_cancels_and_connections_are_bounded() {
     idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut chunk = [0; 1024];
     assert!(idle.read(&mut chunk).unwrap() > 0);
-    let turned_away = fixture.talk(b"");
+    let asks = as_curl_sends("/get?key=k", "localhost", None, "");
+    let turned_away = fixture.talk(&asks);
     assert!(turned_away.starts_with("HTTP/1.1 503"), "{turned_away}");
     drop(waiting);
     expect(&fixture.events, "cancel");
     drop(idle);
     let patience = Instant::now() + Duration::from_secs(5);
-    while !fixture
-        .talk(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        .starts_with("HTTP/1.1 200")
-    {
+    while !fixture.talk(&asks).starts_with("HTTP/1.1 200") {
         assert!(Instant::now() < patience, "connections are not given back");
     }
     fixture.node.stop().unwrap();
@@ -246,5 +244,98 @@ fn foreign_pages_are_refused_and_curl_is_served() {
     }
     let reached = fixture.events.try_iter().filter(|event| event.starts_with("request Kv")).collect::<Vec<_>>();
     assert!(reached.is_empty(), "{reached:?}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn operators_are_answered_while_clients_flood() {
+    let fixture = fixture(|config| config.limits.connections_max = 8);
+    // Twice as many as clients and operators may have together, all silent, and they keep coming.
+    let flood: Vec<TcpStream> = (0..160).map(|_| TcpStream::connect(fixture.node.http_address()).unwrap()).collect();
+    let get = |path: &str| fixture.talk(&as_curl_sends(path, "localhost", None, ""));
+    for path in ["/health", "/ready", "/metrics"] {
+        let answer = get(path);
+        assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
+    }
+    let act = |body: &str| fixture.talk(&as_curl_sends("/", "localhost", Some(body), ""));
+    assert!(act(r#"{"action":"Status"}"#).starts_with("HTTP/1.1 200"));
+    assert!(act(r#"{"action":"DeleteKeyspace","keyspace":"d"}"#).starts_with("HTTP/1.1 200"));
+    for answer in [act(r#"{"action":"KvGet","keyspace":"d","key":"k"}"#), get("/get?key=k")] {
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1"), "{answer}");
+        assert!(answer.contains("only /health, /ready, /metrics and administration"), "{answer}");
+    }
+    drop(flood);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while !act(r#"{"action":"KvGet","keyspace":"d","key":"k"}"#).starts_with("HTTP/1.1 200") {
+        assert!(Instant::now() < patience, "connections are not given back");
+    }
+    fixture.node.stop().unwrap();
+}
+
+/// A number of `/metrics`.
+fn metric(fixture: &Fixture, name: &str) -> u64 {
+    let text = fixture.talk(&as_curl_sends("/metrics", "localhost", None, ""));
+    let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    found.unwrap_or_else(|| panic!("{name} is not in {text}"))
+}
+
+#[test]
+fn unfinished_requests_are_bounded_together() {
+    let bound = 256 << 10;
+    let fixture =
+        fixture(|config| (config.limits.body_bytes_max, config.limits.unfinished_bytes_max) = (100 << 10, bound));
+    let begun = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n{\"action\":\"KvPut\"";
+    let mut unfinished: Vec<TcpStream> = Vec::new();
+    for _ in 0..10 {
+        let mut stream = fixture.connect();
+        let _ = stream.write_all(&[&begun[..], &[b' '; 60 << 10]].concat());
+        unfinished.push(stream);
+    }
+    let refused = |stream: &mut TcpStream| {
+        let mut head = [0; 1024];
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let count = stream.read(&mut head).unwrap_or(0);
+        let answer = String::from_utf8_lossy(&head[..count]).into_owned();
+        assert!(count == 0 || answer.starts_with("HTTP/1.1 429") && answer.contains("retry-after: 1"), "{answer}");
+        assert!(count == 0 || answer.contains("unfinished_bytes_max"), "{answer}");
+        count > 0
+    };
+    // A refusal waits two seconds for the rest of the body, and keeps none of it.
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert!(unfinished.iter_mut().filter_map(|stream| refused(stream).then_some(())).count() >= 6);
+    let held = metric(&fixture, "hive_unfinished_bytes");
+    assert!(held > 0 && held <= bound as u64, "{held}");
+    // What comes at once is whole and counts nowhere; another address has a share of its own.
+    assert!(fixture.post(r#"{"action":"KvGet","keyspace":"d","key":"k"}"#).starts_with("HTTP/1.1 200"));
+    drop(unfinished);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while metric(&fixture, "hive_unfinished_bytes") > 0 {
+        assert!(Instant::now() < patience, "bytes are not given back");
+    }
+    // Heads that never end count too.
+    let heads: Vec<TcpStream> = (0..20)
+        .map(|_| {
+            let mut stream = fixture.connect();
+            let _ = stream.write_all(format!("GET /health HTTP/1.1\r\na: {}", "x".repeat(60 << 10)).as_bytes());
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let held = metric(&fixture, "hive_unfinished_bytes");
+    assert!(held > 0 && held <= bound as u64, "{held}");
+    drop(heads);
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn who_does_not_take_answers_is_let_go() {
+    let fixture = fixture(|config| config.limits.body_timeout_ms = 300);
+    let mut stream = fixture.connect();
+    // The node stops reading once its answers are not taken, and then writing here would wait for ever.
+    stream.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+    let requests = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1_000);
+    let ended = (0..10_000).find_map(|_| stream.write_all(requests.as_bytes()).err()).expect("it is never let go");
+    let closed = [std::io::ErrorKind::ConnectionReset, std::io::ErrorKind::BrokenPipe];
+    assert!(closed.contains(&ended.kind()), "{ended:?}");
     fixture.node.stop().unwrap();
 }

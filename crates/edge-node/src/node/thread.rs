@@ -124,7 +124,7 @@ fn start_doors(
     let door = Rc::new(HttpDoor {
         lanes: doors.to_vec(),
         limits: shared.http_limits.clone(),
-        connections: shared.connections.clone(),
+        room: shared.room.clone(),
         reports: shared.reports.clone(),
         world: shared.own.world.clone(),
         node: shared.own.node.0,

@@ -5,12 +5,12 @@
 use super::background::Background;
 use super::metadata::NodeMetadata;
 use super::{open_store, service, S3Door, BLOCKING_THREADS_MAX};
+use crate::clients::Room;
 use crate::config::S3Config;
 use crate::http::HttpLimits;
 use crate::quiet::Quiet;
 use std::net::TcpListener;
 use std::rc::Rc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ pub struct S3Plan {
     pub listener: TcpListener,
     pub metadata: Arc<NodeMetadata>,
     pub limits: HttpLimits,
-    pub connections: Arc<AtomicUsize>,
+    pub room: Room,
     pub node: u64,
     /// Told once: this thread serves, or why it cannot.
     pub opened: std::sync::mpsc::Sender<Result<(), String>>,
@@ -56,7 +56,7 @@ async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Rece
     let store = open_store(&plan.config.data).await?;
     let service = service(&plan.config, plan.metadata.clone(), store.clone())?;
     let listener = tokio::net::TcpListener::from_std(plan.listener).map_err(|error| error.to_string())?;
-    let door = Rc::new(S3Door { service, limits: plan.limits, connections: plan.connections, quiet: Quiet::default() });
+    let door = Rc::new(S3Door { service, limits: plan.limits, room: plan.room, quiet: Quiet::default() });
     tokio::task::spawn_local(door.run(listener, drain));
     if plan.index == 0 {
         let background = Background { metadata: plan.metadata, store, node: plan.node, quiet: Quiet::default() };
