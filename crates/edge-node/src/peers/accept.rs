@@ -1,10 +1,12 @@
 //! Connections other nodes dial to this one.
 //!
-//! Always: nothing of a connection is believed before its certificate and hello agree; at most
-//! `HANDSHAKES_MAX` are in doubt at a time; what an outsider can cause is told at a bounded rate.
+//! Always: nothing of a connection is believed before its certificate and hello agree; at most `HANDSHAKES` are in doubt at a
+//! time, of one source an eighth of them, and no byte is read of any beyond that; what an outsider can cause is logged at a
+//! bounded rate.
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::{Own, PeerSet, CONNECT_TIMEOUT, SILENCE_MAX};
+use crate::clients::shares::{Bounds, Shares, Source};
 use crate::lane::door::LaneDoor;
 use crate::mailbox::Sender;
 use crate::quiet::Quiet;
@@ -12,7 +14,8 @@ use crate::tls::Identities;
 use base_types::{LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -22,8 +25,8 @@ use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::TlsAcceptor;
 
-/// Handshakes under way on one thread.
-const HANDSHAKES_MAX: usize = 128;
+/// Handshakes under way on one thread, in all and of one source. A node that is turned away dials again after 20 ms.
+const HANDSHAKES: Bounds = Bounds { all: 256, one: 32 };
 /// Peers' connections on one thread.
 const CONNECTIONS_MAX: usize = 65_536;
 /// What a read asks for.
@@ -55,7 +58,7 @@ pub struct Acceptor {
 /// Counts of one thread.
 #[derive(Default)]
 pub struct AcceptState {
-    handshakes: Cell<usize>,
+    handshakes: RefCell<Shares>,
     connections: Cell<usize>,
     quiet: Quiet,
 }
@@ -73,6 +76,26 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
+    }
+}
+
+/// A handshake, counted from before its first byte until it is over.
+struct Handshake {
+    of: Rc<Acceptor>,
+    source: Source,
+}
+
+impl Handshake {
+    fn begin(of: &Rc<Acceptor>, from: IpAddr) -> Option<Handshake> {
+        let source = Source::from(from);
+        let begun = of.state.handshakes.borrow_mut().take(source, 1, HANDSHAKES);
+        begun.then(|| Handshake { of: of.clone(), source })
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        self.of.state.handshakes.borrow_mut().give(self.source, 1);
     }
 }
 
@@ -113,14 +136,17 @@ impl Acceptor {
                     continue;
                 }
             };
-            let state = &self.state;
-            if state.handshakes.get() >= HANDSHAKES_MAX || state.connections.get() >= CONNECTIONS_MAX {
+            if self.state.connections.get() >= CONNECTIONS_MAX {
                 self.complain(&address.to_string(), "too many connections at a time");
                 continue;
             }
+            let Some(handshake) = Handshake::begin(&self, address.ip()) else {
+                self.complain(&address.to_string(), "too many handshakes at a time, in all or from this address");
+                continue;
+            };
             let own = self.clone();
             tokio::task::spawn_local(async move {
-                if let Err(reason) = own.serve(stream).await {
+                if let Err(reason) = own.serve(stream, handshake).await {
                     own.complain(&address.to_string(), &reason);
                 }
             });
@@ -134,8 +160,7 @@ impl Acceptor {
     }
 
     /// `Err`: it was refused. A connection that was good and ended is nothing to tell.
-    async fn serve(&self, stream: TcpStream) -> Result<(), String> {
-        let handshake = Counted::new(&self.state.handshakes);
+    async fn serve(&self, stream: TcpStream, handshake: Handshake) -> Result<(), String> {
         let shaken = timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
         let (stream, buffer, hello) = shaken.map_err(|_| "the handshake took too long".to_string())??;
         drop(handshake);

@@ -12,6 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,10 +53,14 @@ type Tls = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
 
 /// Connects as a node would, showing `card`; trusts the node's own authority.
 fn connect(node: &NodeHandle, authority: &Path, card: Option<&Card>) -> Tls {
+    connect_over(TcpStream::connect(node.peer_address()).unwrap(), tls(authority, card))
+}
+
+fn tls(authority: &Path, card: Option<&Card>) -> rustls::ClientConfig {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(authority.join("ca.pem")).unwrap()).unwrap();
     let builder = rustls::ClientConfig::builder().with_root_certificates(roots);
-    let config = match card {
+    match card {
         None => builder.with_no_client_auth(),
         Some(card) => builder
             .with_client_auth_cert(
@@ -62,8 +68,10 @@ fn connect(node: &NodeHandle, authority: &Path, card: Option<&Card>) -> Tls {
                 PrivateKeyDer::from_pem_slice(card.key.as_bytes()).unwrap(),
             )
             .unwrap(),
-    };
-    let stream = TcpStream::connect(node.peer_address()).unwrap();
+    }
+}
+
+fn connect_over(stream: TcpStream, config: rustls::ClientConfig) -> Tls {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let name = ServerName::try_from("node-1.dev.hive").unwrap();
     rustls::StreamOwned::new(rustls::ClientConnection::new(Arc::new(config), name).unwrap(), stream)
@@ -259,5 +267,50 @@ fn a_peer_that_hears_and_says_nothing_is_dead() {
     assert!(matches!(answer(&mut stream, &hello("dev", 3, 1)), Some(Message::Welcome { .. })));
     expect(&events, "up 3");
     expect(&events, "down 3");
+    node.stop().unwrap();
+}
+
+/// A connection to the peer port from an address of our choice.
+fn from(address: [u8; 4], node: &NodeHandle) -> std::io::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.bind(&std::net::SocketAddr::from((address, 0)).into())?;
+    socket.connect(&node.peer_address().into())?;
+    Ok(socket.into())
+}
+
+#[test]
+fn half_open_handshakes_keep_no_other_address_out() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, events) = start(config(home.path(), 1));
+    let ca = home.path().join("ca");
+    let good = card(&ca, "node-2.dev.hive", |_| {});
+    let config = tls(&ca, Some(&good));
+    // Begins of TLS records, renewed all the time, as fast as the node takes them.
+    let (ended, held) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut open = std::collections::VecDeque::new();
+            while !ended.load(Relaxed) {
+                if let Ok(mut stream) = from([127, 0, 0, 1], &node) {
+                    let _ = stream.write_all(b"\x16\x03\x01\x02\x00");
+                    open.push_back(stream);
+                }
+                if open.len() > 1_000 {
+                    open.pop_front();
+                }
+                held.store(open.len(), Relaxed);
+            }
+        });
+        while held.load(Relaxed) < 500 {
+            std::thread::yield_now();
+        }
+        for attempt in 0..30 {
+            let mut stream = connect_over(from([127, 0, 0, 2], &node).unwrap(), config.clone());
+            let welcome = answer(&mut stream, &hello("dev", 2, 1));
+            assert!(matches!(welcome, Some(Message::Welcome { .. })), "attempt {attempt}: {welcome:?}");
+        }
+        ended.store(true, Relaxed);
+    });
+    expect(&events, "up 2");
     node.stop().unwrap();
 }
