@@ -27,6 +27,11 @@ pub const NODE_DAYS_DEFAULT: u32 = 397;
 /// The longest a node's certificate may last.
 pub const NODE_DAYS_MAX: u32 = 3650;
 
+/// Below it are the names of nodes, and nothing else.
+const NODES_DOMAIN: &str = "hive";
+/// So much of a name is repeated in a refusal.
+const NAME_SHOWN_CHARS_MAX: usize = 80;
+
 /// Why the authority refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum CaError {
@@ -72,7 +77,7 @@ pub struct CertificateInfo {
 
 /// The name in a node's certificate: its identity.
 pub fn node_name(world: &str, node: NodeId) -> String {
-    format!("node-{node}.{world}.hive")
+    format!("node-{node}.{world}.{NODES_DOMAIN}")
 }
 
 /// Makes an authority for a world.
@@ -108,6 +113,10 @@ pub fn issue(directory: &Path, node: NodeId, addresses: &[String], days: u32) ->
     }
     if days == 0 || days > NODE_DAYS_MAX {
         return Err(CaError::Invalid { what: "days", value: days.to_string(), remedy: "use 1 to 3650" });
+    }
+    if let Some(nodes) = addresses.iter().find(|address| is_nodes(address)) {
+        let remedy = "a certificate names exactly one node, by its id; give IP addresses and host names here";
+        return Err(CaError::Invalid { what: "address", value: nodes.clone(), remedy });
     }
     let (world, issuer) = open(directory)?;
     let mut names = vec![node_name(&world, node)];
@@ -219,6 +228,41 @@ pub fn inspect(path: &Path) -> Result<Vec<CertificateInfo>, CaError> {
         return Err(CaError::Crypto(format!("{} holds no certificate", path.display())));
     }
     Ok(found)
+}
+
+/// Whether a certificate names this node, and no other of any world.
+pub fn names_only(certificate: &[u8], expected: &str) -> Result<(), String> {
+    use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+    let names = parsed.subject_alternative_name().map_err(|error| error.to_string())?;
+    let mut found = false;
+    for name in names.iter().flat_map(|names| &names.value.general_names) {
+        let GeneralName::DNSName(name) = name else { continue };
+        if name.eq_ignore_ascii_case(expected) {
+            found = true;
+        } else if is_nodes(name) {
+            let name: String = name.chars().take(NAME_SHOWN_CHARS_MAX).collect();
+            return Err(format!("it names {name:?} as well, and a certificate names exactly one node"));
+        }
+    }
+    if found {
+        Ok(())
+    } else {
+        Err(format!("it does not name {expected}"))
+    }
+}
+
+/// Until when a certificate is valid, seconds since 1970.
+pub fn not_after(certificate: &[u8]) -> Result<i64, String> {
+    use x509_parser::prelude::{FromDer, X509Certificate};
+    let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| error.to_string())?;
+    Ok(parsed.validity().not_after.timestamp())
+}
+
+/// Whether a name is below the domain that nodes' names are of; a wildcard there would name many.
+fn is_nodes(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    name == NODES_DOMAIN || name.ends_with(&format!(".{NODES_DOMAIN}"))
 }
 
 fn seconds_now() -> i64 {

@@ -1,7 +1,8 @@
 //! Mutual TLS between peers: what a node shows, whom it trusts, how it checks who is there.
 //!
 //! Always: TLS 1.3, both sides show a certificate of the world's authority that is valid now, for both
-//! uses, and names `node-<id>.<world>.hive`; nothing is resumed, so every connection checks again.
+//! uses, and names `node-<id>.<world>.hive` and no other node; nothing is resumed, so every connection checks again; none
+//! outlives the certificates it was made with.
 //! Changed files are taken up for new connections; files that do not fit together are left aside.
 //! Not here: sockets and the peers' own handshake (`peers`).
 
@@ -17,17 +18,22 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Certificates in one file at most; a longer chain is a mistake.
 const CERTIFICATES_MAX: usize = 32;
+
+/// How often the clock is looked at for a certificate's end.
+const CLOCK_LOOK: Duration = Duration::from_secs(30);
 
 /// Why certificates are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("{path}: {reason}; issue certificates with `hive ca issue`")]
     Unusable { path: String, reason: String },
-    #[error("certificate {path} does not name {expected}: {reason}; issue one for this node with `hive ca issue`")]
+    #[error(
+        "certificate {path} does not name {expected} alone: {reason}; issue one for this node with `hive ca issue`"
+    )]
     NotOurs { path: String, expected: String, reason: String },
 }
 
@@ -85,14 +91,33 @@ impl Identity {
     }
 
     /// Whether a chain is of our authority, valid now, fit for serving as well (a certificate that was
-    /// issued for clients only is no peer's), and names this node of our world.
-    pub fn check(&self, chain: &[CertificateDer<'_>], node: NodeId) -> Result<(), String> {
+    /// issued for clients only is no peer's), and names this node of our world and no other. Answers until when a
+    /// connection with it may last, seconds since 1970: no longer than its certificates, and ours.
+    pub fn check(&self, chain: &[CertificateDer<'_>], node: NodeId) -> Result<i64, String> {
         let Some((own, intermediates)) = chain.split_first() else { return Err("no certificate was shown".into()) };
         let name = self.name_of(node)?;
         self.verifier
             .verify_server_cert(own, intermediates, &name, &[], UnixTime::now())
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        crate::ca::names_only(own, &node_name(&self.world, node))?;
+        let mut until = self.valid.1;
+        for certificate in chain {
+            until = until.min(crate::ca::not_after(certificate)?);
+        }
+        Ok(until)
+    }
+}
+
+/// Ends once this moment, seconds since 1970, has passed. The clock may be set meanwhile, so it is looked at now and then.
+pub async fn expired(until: i64) {
+    loop {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let end = Duration::from_secs(u64::try_from(until).unwrap_or(0).saturating_add(1));
+        let left = end.saturating_sub(now);
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(CLOCK_LOOK)).await;
     }
 }
 

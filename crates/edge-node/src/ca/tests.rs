@@ -37,6 +37,8 @@ fn mistakes_are_named() {
     init(home.path(), "dev").unwrap();
     assert!(matches!(issue(home.path(), NodeId(0), &[], 1), Err(CaError::Invalid { .. })));
     assert!(matches!(issue(home.path(), NodeId(1), &[], 0), Err(CaError::Invalid { .. })));
+    let two = issue(home.path(), NodeId(1), &["node-2.dev.hive".into()], 1).unwrap_err().to_string();
+    assert!(two.contains("names exactly one node"), "{two}");
 }
 
 #[test]

@@ -5,12 +5,12 @@
 //! bounded rate.
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
-use super::{Own, PeerSet, CONNECT_TIMEOUT, SILENCE_MAX};
+use super::{Own, PeerSet, CONNECT_TIMEOUT, EXPIRED, SILENCE_MAX};
 use crate::clients::shares::{Bounds, Shares, Source};
 use crate::lane::door::LaneDoor;
 use crate::mailbox::Sender;
 use crate::quiet::Quiet;
-use crate::tls::Identities;
+use crate::tls::{expired, Identities};
 use base_types::{LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
@@ -162,17 +162,21 @@ impl Acceptor {
     /// `Err`: it was refused. A connection that was good and ended is nothing to tell.
     async fn serve(&self, stream: TcpStream, handshake: Handshake) -> Result<(), String> {
         let shaken = timeout(CONNECT_TIMEOUT, self.shake_hands(stream)).await;
-        let (stream, buffer, hello) = shaken.map_err(|_| "the handshake took too long".to_string())??;
+        let (stream, buffer, hello, until) = shaken.map_err(|_| "the handshake took too long".to_string())??;
         drop(handshake);
         let _connection = Counted::new(&self.state.connections);
         self.sets.iter().for_each(|set| set.incoming(hello.node, true));
-        let reason = self.receive(stream, buffer, hello.node).await;
+        let reason = tokio::select! {
+            reason = self.receive(stream, buffer, hello.node) => reason,
+            () = expired(until) => EXPIRED.into(),
+        };
         self.sets.iter().for_each(|set| set.incoming(hello.node, false));
         tracing::debug!(node = %hello.node, lane = hello.lane.0, %reason, "connection from a peer ended");
         Ok(())
     }
 
-    async fn shake_hands(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, BytesMut, Hello), String> {
+    /// The stream, what came after the hello, the hello, and when the certificates end.
+    async fn shake_hands(&self, stream: TcpStream) -> Result<(TlsStream<TcpStream>, BytesMut, Hello, i64), String> {
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let stream = turn_http_away(stream).await?;
         let identity = self.identities.current();
@@ -194,14 +198,14 @@ impl Acceptor {
             identity.check(chain, hello.node).map_err(|reason| format!("certificate of node {}: {reason}", hello.node))
         });
         let answer = match &verdict {
-            Ok(()) => Message::Welcome { node: self.own.node, boot: self.own.boot, lane_count: self.own.lane_count },
+            Ok(_) => Message::Welcome { node: self.own.node, boot: self.own.boot, lane_count: self.own.lane_count },
             Err(reason) => {
                 Message::Refused { reason: reason.clone(), incarnation: self.own.incarnation.load(Ordering::Relaxed) }
             }
         };
         stream.write_all(&encode(&answer)).await.map_err(|error| error.to_string())?;
         stream.flush().await.map_err(|error| error.to_string())?;
-        verdict.map(|()| (stream, buffer, hello))
+        verdict.map(|until| (stream, buffer, hello, until))
     }
 
     fn judge(&self, hello: &Hello) -> Result<(), String> {

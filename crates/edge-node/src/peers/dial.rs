@@ -4,7 +4,8 @@
 
 use super::link::Link;
 use super::wire::{encode, frame_header, take, Hello, Message, HELLO_BYTES_MAX};
-use super::{PeerSet, CONNECT_TIMEOUT, PING_EVERY, REDIAL_FIRST, REDIAL_LAST, SILENCE_MAX};
+use super::{PeerSet, CONNECT_TIMEOUT, EXPIRED, PING_EVERY, REDIAL_FIRST, REDIAL_LAST, SILENCE_MAX};
+use crate::tls::expired;
 use base_types::{LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
@@ -31,11 +32,14 @@ pub async fn run(set: Rc<PeerSet>, link: Rc<Link>) {
     let mut pause = REDIAL_FIRST;
     loop {
         match connect(&set, &link).await {
-            Ok(stream) => {
+            Ok((stream, until)) => {
                 pause = REDIAL_FIRST;
                 link.set_connected(true);
                 set.outgoing(link.node, true);
-                let reason = pump(&set, &link, stream).await;
+                let reason = tokio::select! {
+                    reason = pump(&set, &link, stream) => reason,
+                    () = expired(until) => EXPIRED.into(),
+                };
                 tracing::debug!(node = %link.node, %reason, "connection to a peer lost");
                 let dropped = link.set_connected(false);
                 set.count(0, 0, dropped);
@@ -58,14 +62,15 @@ pub async fn run(set: Rc<PeerSet>, link: Rc<Link>) {
     }
 }
 
-async fn connect(set: &PeerSet, link: &Link) -> Result<TlsStream<TcpStream>, String> {
+/// A connection, and when its certificates end.
+async fn connect(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStream>, i64), String> {
     match timeout(CONNECT_TIMEOUT, connect_slowly(set, link)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {} ms", CONNECT_TIMEOUT.as_millis())),
     }
 }
 
-async fn connect_slowly(set: &PeerSet, link: &Link) -> Result<TlsStream<TcpStream>, String> {
+async fn connect_slowly(set: &PeerSet, link: &Link) -> Result<(TlsStream<TcpStream>, i64), String> {
     let stream = TcpStream::connect(link.address()).await.map_err(|error| error.to_string())?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let identity = set.identities.current();
@@ -74,9 +79,9 @@ async fn connect_slowly(set: &PeerSet, link: &Link) -> Result<TlsStream<TcpStrea
         TlsConnector::from(identity.client.clone()).connect(name, stream).await.map_err(|error| error.to_string())?;
     stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
     // Again with the reading of a peer's certificate that both directions share.
-    identity.check(stream.get_ref().1.peer_certificates().unwrap_or(&[]), link.node)?;
+    let until = identity.check(stream.get_ref().1.peer_certificates().unwrap_or(&[]), link.node)?;
     greet(set, link.node, &mut stream).await?;
-    Ok(stream)
+    Ok((stream, until))
 }
 
 async fn greet(set: &PeerSet, node: NodeId, stream: &mut TlsStream<TcpStream>) -> Result<(), String> {

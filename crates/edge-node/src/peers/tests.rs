@@ -304,13 +304,75 @@ fn half_open_handshakes_keep_no_other_address_out() {
         while held.load(Relaxed) < 500 {
             std::thread::yield_now();
         }
-        for attempt in 0..30 {
+        let welcome = |_: &i32| {
             let mut stream = connect_over(from([127, 0, 0, 2], &node).unwrap(), config.clone());
-            let welcome = answer(&mut stream, &hello("dev", 2, 1));
-            assert!(matches!(welcome, Some(Message::Welcome { .. })), "attempt {attempt}: {welcome:?}");
-        }
+            matches!(answer(&mut stream, &hello("dev", 2, 1)), Some(Message::Welcome { .. }))
+        };
+        let let_in = (0..30).filter(welcome).count();
         ended.store(true, Relaxed);
+        assert_eq!(let_in, 30);
     });
     expect(&events, "up 2");
+    node.stop().unwrap();
+}
+
+#[test]
+fn certificate_of_several_nodes_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, events) = start(config(home.path(), 1));
+    let ca = home.path().join("ca");
+    let names = |more: &'static [&'static str]| {
+        card(&ca, "node-2.dev.hive", |params| {
+            let more = more.iter().map(|name| rcgen::SanType::DnsName((*name).try_into().unwrap()));
+            params.subject_alt_names.extend(more);
+        })
+    };
+    for more in [&["node-3.dev.hive"][..], &["node-2.prod.hive"], &["*.dev.hive"], &["x.example", "NODE-3.dev.hive"]] {
+        let reason = refusal(&mut connect(&node, &ca, Some(&names(more))), &hello("dev", 2, 1));
+        assert!(reason.contains("names exactly one node"), "{more:?}: {reason}");
+    }
+    let wildcard = card(&ca, "*.dev.hive", |_| {});
+    let reason = refusal(&mut connect(&node, &ca, Some(&wildcard)), &hello("dev", 2, 1));
+    assert!(reason.contains("names exactly one node"), "{reason}");
+    nothing_came(&events);
+    let usual = names(&["node2.example", "localhost"]);
+    let welcome = answer(&mut connect(&node, &ca, Some(&usual)), &hello("dev", 2, 1));
+    assert!(matches!(welcome, Some(Message::Welcome { .. })), "{welcome:?}");
+    node.stop().unwrap();
+}
+
+#[test]
+fn own_certificate_of_several_nodes_refuses_the_start() {
+    let home = tempfile::tempdir().unwrap();
+    let config = config(home.path(), 1);
+    let both = card(&home.path().join("ca"), "node-1.dev.hive", |params| {
+        params.subject_alt_names.push(rcgen::SanType::DnsName("node-2.dev.hive".try_into().unwrap()));
+    });
+    std::fs::write(&config.certificates.certificate, both.certificate).unwrap();
+    std::fs::write(&config.certificates.key, both.key).unwrap();
+    let (stub, _) = Stub::new();
+    let refused = NodeHandle::start(config, Box::new(stub)).err().expect("refused").to_string();
+    assert!(refused.contains("names exactly one node") && refused.contains("hive ca issue"), "{refused}");
+}
+
+#[test]
+fn connection_ends_with_its_certificate() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, events) = start(config(home.path(), 1));
+    let ca = home.path().join("ca");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let short = card(&ca, "node-2.dev.hive", |params| {
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(now.as_secs() + 3);
+    });
+    let mut stream = connect(&node, &ca, Some(&short));
+    assert!(matches!(answer(&mut stream, &hello("dev", 2, 1)), Some(Message::Welcome { .. })));
+    expect(&events, "up 2");
+    let began = std::time::Instant::now();
+    while answer(&mut stream, &encode(&Message::Ping)) == Some(Message::Pong) {
+        assert!(began.elapsed() < Duration::from_secs(8), "it outlives its certificate");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(began.elapsed() > Duration::from_secs(1));
+    expect(&events, "down 2");
     node.stop().unwrap();
 }
