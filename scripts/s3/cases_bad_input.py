@@ -91,6 +91,10 @@ def bad_signatures(w):
     raw.expect(400, "XAmzContentSHA256Mismatch", "PUT", f"/{name}/k", body=b"other", sha=hashlib.sha256(b"this").hexdigest())
     status, code, _ = raw.send("GET", f"/{name}", sign=False, after={"authorization": "AWS4-HMAC-SHA256 nonsense"})
     assert 400 <= status < 404, (status, code)
+    raw.expect(403, "AccessDenied", "PUT", f"/{name}/k", after={"x-amz-copy-source": f"/{name}/other"})
+    raw.expect(403, "AccessDenied", "DELETE", f"/{name}/k", after={"x-amz-bypass-governance-retention": "true"})
+    raw.expect(400, "InvalidRequest", "GET", f"/{name}", sign=False, after={"authorization": f"AWS {w.key}:c2lnbmF0dXJl"})
+    raw.expect(400, "InvalidRequest", "GET", f"/{name}/k", sign=False, query=f"AWSAccessKeyId={w.key}&Expires=4000000000&Signature=x")
 
 
 @case("raw")
@@ -128,6 +132,16 @@ def bad_xml(w):
         raw.expect(400, "MalformedPolicy", "PUT", f"/{name}", body=bad, query="policy")
     big = b"<Delete>" + b"<Object><Key>k</Key></Object>" * 1001 + b"</Delete>"
     raw.expect(400, "MalformedXML", "POST", f"/{name}", body=big, query="delete")
+
+
+@case("raw")
+def documents_too_long(w):
+    name = w.bucket()
+    raw = Raw(w)
+    xml = b"<Delete>" + b" " * (1 << 20) + b"</Delete>"
+    raw.expect(400, "MaxMessageLengthExceeded", "POST", f"/{name}", query="delete", body=xml)
+    raw.expect(403, "AccessDenied", "POST", f"/{name}", query="delete", body=b"<Delete>", sign=False)
+    raw.expect(501, "NotImplemented", "PUT", f"/{name}", query="website", body=b"<x>")
 
 
 @case("raw")

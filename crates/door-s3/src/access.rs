@@ -3,7 +3,8 @@
 //!   explicit deny of the policy ─▶ no
 //!   owner ─▶ yes      allow of the policy ─▶ yes      ACL (where ACLs count) ─▶ yes      else no
 //!
-//! Always: no answer without a reason; a policy that cannot be read lets in only the bucket's owner.
+//! Always: no answer without a reason; a policy that cannot be read lets in only the bucket's owner; no decision takes
+//! more than [`STEPS_MAX`] steps: a request that would is refused.
 //! Not here: signatures (s3s), what a call needs (`gateway`), S3's own texts of ACLs (`acl.rs`).
 
 pub mod acl;
@@ -12,9 +13,11 @@ mod policy;
 mod wildcard;
 
 pub use condition::Context;
-pub use policy::{Policy, Verdict, ACTIONS, POLICY_BYTES_MAX};
+pub use policy::{Policy, Verdict, ACTIONS, PATTERN_BYTES_MAX, POLICY_BYTES_MAX};
+pub use wildcard::STEPS_MAX;
 
 use base_types::s3::{Acl, BucketInfo, Grantee, ObjectOwnership, Permission, PublicAccessBlock};
+use base_types::Refusal;
 
 /// Who asks.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -41,6 +44,8 @@ pub struct Asked<'a> {
     pub action: &'a str,
     /// The bucket.
     pub bucket: &'a BucketInfo,
+    /// Its policy, read by [`policy_of`].
+    pub policy: Option<&'a Result<Policy, Refusal>>,
     /// The key, where the action is on an object.
     pub key: Option<&'a str>,
     /// The ACL of the version, where it is there and the action is on it.
@@ -58,6 +63,27 @@ pub enum Denied {
     PublicBlocked,
     /// Nothing allows it.
     NotAllowed,
+    /// The policy would take too much work to judge this request by.
+    TooCostly,
+}
+
+/// A bucket's policy, if it has one, as far as it is understood.
+pub fn policy_of(bucket: &BucketInfo) -> Option<Result<Policy, Refusal>> {
+    bucket.policy.as_deref().map(|text| Policy::parse(text, &bucket.bucket))
+}
+
+/// Whether a call that is decided key by key, once they are known, could be allowed for any: else its body need not
+/// be read.
+pub fn might_allow(caller: &Caller, action: &str, bucket: &BucketInfo) -> bool {
+    let by_policy = || match policy_of(bucket) {
+        Some(Ok(policy)) => policy.might_allow(caller, action),
+        Some(Err(_)) | None => false,
+    };
+    let any_object =
+        Asked { caller, action, bucket, policy: None, key: None, object_acl: None, context: &Context::default() };
+    caller.is(&bucket.owner.id)
+        || acl_allows(&any_object, bucket.public_access_block.unwrap_or_default())
+        || by_policy()
 }
 
 /// The calls by which a bucket's owner can always mend a policy that shuts everybody out.
@@ -69,22 +95,23 @@ pub fn decide(asked: &Asked<'_>) -> Result<(), Denied> {
     if owner && OWNER_ALWAYS.contains(&asked.action) {
         return Ok(());
     }
-    let policy = asked.bucket.policy.as_deref().map(|text| Policy::parse(text, &asked.bucket.bucket));
-    let verdict = match &policy {
+    let verdict = match asked.policy {
         None => Verdict::Silent,
         Some(Ok(policy)) => policy.judge(asked.caller, asked.action, &asked.bucket.bucket, asked.key, asked.context),
         Some(Err(_)) if owner => Verdict::Silent,
         Some(Err(_)) => Verdict::Deny,
     };
-    if verdict == Verdict::Deny {
-        return Err(Denied::ByPolicy);
+    match verdict {
+        Verdict::Deny => return Err(Denied::ByPolicy),
+        Verdict::TooCostly => return Err(Denied::TooCostly),
+        Verdict::Allow | Verdict::Silent => {}
     }
     if owner_may(asked, owner) {
         return Ok(());
     }
     let block = asked.bucket.public_access_block.unwrap_or_default();
     if verdict == Verdict::Allow && !foreign_object(asked) {
-        let public = matches!(&policy, Some(Ok(policy)) if policy.is_public());
+        let public = matches!(asked.policy, Some(Ok(policy)) if policy.is_public());
         if block.restrict_public_buckets && public && !owner {
             return Err(Denied::PublicBlocked);
         }

@@ -60,13 +60,3 @@ impl S3Auth for Keys {
         Ok(SecretKey::from(self.get(access_key).await?.secret_key))
     }
 }
-
-/// Lets every request through: each call decides by itself, for the anonymous ones too (`gateway`).
-pub struct DecidedByCalls;
-
-#[async_trait::async_trait]
-impl s3s::access::S3Access for DecidedByCalls {
-    async fn check(&self, _context: &mut s3s::access::S3AccessContext<'_>) -> S3Result<()> {
-        Ok(())
-    }
-}

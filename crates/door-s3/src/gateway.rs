@@ -9,6 +9,7 @@
 //! Not here: sockets (edge), what a call does (the metadata service).
 
 mod api;
+mod before;
 mod buckets;
 mod copies;
 mod listings;
@@ -18,11 +19,13 @@ mod settings;
 mod subresources;
 
 pub use api::CALLS;
+pub(crate) use before::BeforeBody;
 
-use crate::access::{acls_count, decide, Asked, Caller, Context};
+use crate::access::{acls_count, decide, policy_of, Asked, Caller, Context, Policy};
 use crate::auth::Keys;
 use crate::convert::AskedAcl;
 use crate::error::{because, code, to_s3};
+use crate::form::Upload;
 use crate::metadata::{ask, ask_of, tell, MetadataService};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
@@ -32,9 +35,12 @@ use base_types::s3::{
     S3Answer, S3ErrorCode,
 };
 use base_types::{Outcome, Refusal};
+use hyper::header::{HeaderMap, AUTHORIZATION};
+use hyper::http::Extensions;
+use hyper::Uri;
 use s3s::{S3Request, S3Result};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How long bytes may wait for their version: the longest upload of one part.
@@ -65,7 +71,12 @@ struct Who {
     context: Context,
     expected_bucket_owner: Option<String>,
     expected_source_owner: Option<String>,
+    /// The policies that were read for this request, by their texts and buckets: two at most, those of a copy.
+    policies: Mutex<Vec<ReadPolicy>>,
 }
+
+/// A policy's text and bucket, and what was read of it.
+type ReadPolicy = (String, String, Arc<Result<Policy, Refusal>>);
 
 /// A bucket, and whether a call on it is let through.
 struct Opened {
@@ -118,17 +129,24 @@ impl Gateway {
 
     /// Who sent a request.
     async fn who<T>(&self, request: &S3Request<T>) -> S3Result<Who> {
-        let (caller, owner) = match &request.credentials {
+        let credentials = request.credentials.as_ref().map(|own| &*own.access_key);
+        self.sender(Head::of(credentials, &request.headers, &request.uri, &request.extensions)).await
+    }
+
+    /// As `who`, of a request's head alone.
+    async fn sender(&self, request: Head<'_>) -> S3Result<Who> {
+        let (caller, owner) = match request.access_key() {
             None => (Caller::Anonymous, None),
-            Some(credentials) => {
-                let key = self.keys.get(&credentials.access_key).await?;
+            Some(access_key) => {
+                let key = self.keys.get(access_key).await?;
                 let owner = Owner { id: key.account.clone(), display_name: key.display_name };
                 (Caller::Account(key.account), Some(owner))
             }
         };
         let header = |name: &str| request.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         Ok(Who {
-            context: context_of(request, &caller),
+            context: context_of(&request, &caller),
+            policies: Mutex::default(),
             caller,
             owner,
             expected_bucket_owner: header("x-amz-expected-bucket-owner"),
@@ -286,8 +304,23 @@ impl Who {
         object: Option<&Acl>,
         context: &Context,
     ) -> S3Result<()> {
-        let asked = Asked { caller: &self.caller, action, bucket, key, object_acl: object, context };
+        let policy = self.policy(bucket);
+        let policy = policy.as_deref();
+        let asked = Asked { caller: &self.caller, action, bucket, policy, key, object_acl: object, context };
         decide(&asked).map_err(|_| code(S3ErrorCode::AccessDenied))
+    }
+
+    /// A bucket's policy, read once a request: some calls decide for a thousand keys.
+    fn policy(&self, bucket: &BucketInfo) -> Option<Arc<Result<Policy, Refusal>>> {
+        let text = bucket.policy.as_ref()?;
+        let mut known = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., found)) = known.iter().find(|(of, name, _)| of == text && *name == bucket.bucket) {
+            return Some(found.clone());
+        }
+        let read = Arc::new(policy_of(bucket)?);
+        known.truncate(1);
+        known.push((text.clone(), bucket.bucket.clone(), read.clone()));
+        Some(read)
     }
 
     fn expect_owner(&self, bucket: &BucketInfo) -> S3Result<()> {
@@ -298,13 +331,33 @@ impl Who {
     }
 }
 
+/// What a request says of itself before its body.
+struct Head<'a> {
+    credentials: Option<&'a str>,
+    headers: &'a HeaderMap,
+    uri: &'a Uri,
+    peer: Option<Peer>,
+    by_form: Option<&'a Upload>,
+}
+
+impl<'a> Head<'a> {
+    fn of(credentials: Option<&'a str>, headers: &'a HeaderMap, uri: &'a Uri, extensions: &'a Extensions) -> Head<'a> {
+        Head { credentials, headers, uri, peer: extensions.get::<Peer>().copied(), by_form: extensions.get::<Upload>() }
+    }
+
+    /// The key that signed the request, or the form that it was.
+    fn access_key(&self) -> Option<&'a str> {
+        self.credentials.or(self.by_form.and_then(|form| form.access_key.as_deref()))
+    }
+}
+
 /// What conditions may test, out of headers and query.
-fn context_of<T>(request: &S3Request<T>, caller: &Caller) -> Context {
+fn context_of(request: &Head<'_>, caller: &Caller) -> Context {
     let mut context = Context::default();
     let now = now_ms();
     context.set("aws:CurrentTime", (now / 1000).to_string());
     context.set("aws:EpochTime", (now / 1000).to_string());
-    let peer = request.extensions.get::<Peer>();
+    let peer = request.peer;
     if let Some(peer) = peer {
         context.set("aws:SourceIp", peer.address.to_string());
     }
@@ -336,15 +389,16 @@ fn context_of<T>(request: &S3Request<T>, caller: &Caller) -> Context {
             context.set(&format!("s3:requestobjecttag/{}", tag.key), tag.value);
         }
     }
-    query_context(request.uri.query().unwrap_or(""), request, &mut context);
+    query_context(request, &mut context);
     context
 }
 
-fn query_context<T>(query: &str, request: &S3Request<T>, context: &mut Context) {
-    let presigned = query.contains("X-Amz-Signature=");
-    let signed = request.credentials.is_some();
-    if signed {
-        context.set("s3:authType", if presigned { "REST-QUERY-STRING" } else { "REST-HEADER" });
+fn query_context(request: &Head<'_>, context: &mut Context) {
+    let query = request.uri.query().unwrap_or("");
+    if request.access_key().is_some() {
+        let by_header = request.headers.contains_key(AUTHORIZATION);
+        let plain = if by_header { "REST-HEADER" } else { "REST-QUERY-STRING" };
+        context.set("s3:authType", if request.by_form.is_some() { "POST" } else { plain });
         context.set("s3:signatureversion", "AWS4-HMAC-SHA256");
     }
     let keys = [
@@ -355,6 +409,8 @@ fn query_context<T>(query: &str, request: &S3Request<T>, context: &mut Context) 
     ];
     for pair in query.split('&') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        // The name as the call will read it: `%70refix` is `prefix`.
+        let name = validate::percent_decoded(name).unwrap_or_default();
         if let Some((_, key)) = keys.iter().find(|(known, _)| *known == name) {
             context.set(key, validate::percent_decoded(value).unwrap_or_default());
         }

@@ -14,10 +14,12 @@ pub mod checksum;
 mod convert;
 mod cors;
 mod error;
+pub mod form;
 mod gateway;
 pub mod lifecycle;
 pub mod metadata;
 mod service;
+pub mod signed;
 pub mod store;
 pub mod sweep;
 #[cfg(feature = "testing")]

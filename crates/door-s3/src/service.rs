@@ -1,19 +1,32 @@
-//! The gateway as an HTTP service: signatures, path and virtual-host style, requests of browsers from
+//! The gateway as an HTTP service: signatures, path and virtual-host style, forms, requests of browsers from
 //! elsewhere (CORS), refusals without a body read.
+//!
+//! Always: `signed::check` lets a request in before anything else of it is read; no body but an object's is longer
+//! than [`DOCUMENT_BYTES_MAX`].
 
-use crate::auth::DecidedByCalls;
 use crate::cors::{allow, matching, CrossOrigin};
-use crate::error::because;
-use crate::gateway::{Gateway, Peer};
-use crate::validate;
-use base_types::s3::{CorsRule, S3ErrorCode};
+use crate::error::{because, code, to_s3};
+use crate::form::{self, Form, Success};
+use crate::gateway::{now_ms, BeforeBody, Gateway, Peer};
+use crate::validate::DOCUMENT_BYTES_MAX;
+use crate::{signed, validate};
+use base_types::s3::{encode_url, CorsRule, S3ErrorCode};
+use base_types::Refusal;
 use hyper::body::Body as _;
-use hyper::header::{HeaderMap, HeaderValue, CONNECTION, EXPECT, HOST, ORIGIN};
+use hyper::header::{
+    HeaderMap, HeaderValue, AUTHORIZATION, CONNECTION, CONTENT_TYPE, ETAG, EXPECT, HOST, LOCATION, ORIGIN, REFERER,
+    USER_AGENT,
+};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use s3s::host::{DomainError, MultiDomain};
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::dto::PostResponse;
+use s3s::host::{DomainError, MultiDomain, S3Host};
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
-use s3s::{Body, HttpError};
+use s3s::{Body, HttpError, S3Error, S3Result};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// How requests are read.
 #[derive(Clone, Debug, Default)]
@@ -35,26 +48,27 @@ impl NameValidation for Names {
 #[derive(Clone)]
 pub struct Service {
     inner: S3Service,
+    /// Takes the PUTs that forms become: who signed those is verified here, and no signature is left in them.
+    forms: S3Service,
     gateway: Gateway,
     domains: Vec<String>,
+    hosts: Option<Arc<MultiDomain>>,
 }
 
 impl Service {
     /// Over a gateway.
     pub fn new(gateway: Gateway, config: &ServiceConfig) -> Result<Service, DomainError> {
-        let keys = gateway.keys();
-        let mut builder = S3ServiceBuilder::new(gateway.clone());
-        builder.set_auth(keys);
-        builder.set_access(DecidedByCalls);
-        builder.set_validation(Names);
-        if !config.domains.is_empty() {
-            builder.set_host(MultiDomain::new(&config.domains)?);
-        }
-        Ok(Service { inner: builder.build(), gateway, domains: config.domains.clone() })
+        let domains = config.domains.clone();
+        let mut inner = builder(&gateway, &domains)?;
+        inner.set_auth(gateway.keys());
+        inner.set_access(BeforeBody(gateway.clone()));
+        let forms = builder(&gateway, &domains)?.build();
+        let hosts = if domains.is_empty() { None } else { Some(Arc::new(MultiDomain::new(&domains)?)) };
+        Ok(Service { inner: inner.build(), forms, gateway, domains, hosts })
     }
 
     /// Answers one request.
-    pub async fn answer(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+    pub async fn answer(&self, request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
         if request.method() == Method::OPTIONS {
             return self.preflight(request.uri(), request.headers()).await;
         }
@@ -66,15 +80,13 @@ impl Service {
                 matching(&rules, &asked).map(|rule| allow(rule, &asked, false))
             }
         };
-        request.extensions_mut().insert(peer);
-        let renamed = renamed_for(request.method(), request.uri());
         let may_have_body = matches!(*request.method(), Method::PUT | Method::POST);
         let waits = text(request.headers(), EXPECT.as_str()).is_some_and(|it| it.eq_ignore_ascii_case("100-continue"));
         let says_no_continue = waits && request.body().is_end_stream();
-        let mut response = self.inner.call(request).await?;
-        if let Some(renamed) = renamed.filter(|renamed| renamed.is_meant(&response)) {
-            response = refused(renamed.code, renamed.code.message())?;
-        }
+        let mut response = match signed::check(request.uri(), request.headers()) {
+            Err(refusal) => refused(to_s3(refusal))?,
+            Ok(()) => self.carried_out(request, peer).await?,
+        };
         response.headers_mut().extend(cors.unwrap_or_default());
         if says_no_continue || may_have_body && !response.status().is_success() {
             // A refusal can come before the body was read. The client that waits for `100 Continue` will
@@ -85,18 +97,88 @@ impl Service {
         Ok(response)
     }
 
+    /// Carries out a request whose signature holds all it must.
+    async fn carried_out(&self, mut request: Request<Body>, peer: Peer) -> Result<Response<Body>, HttpError> {
+        request.extensions_mut().insert(peer);
+        if let Some(boundary) = form::boundary(request.method(), request.headers()) {
+            return match self.upload(request, boundary).await {
+                Ok(response) => Ok(response),
+                Err(error) => refused(error),
+            };
+        }
+        let renamed = renamed_for(request.method(), request.uri());
+        let mut response = self.inner.call(request).await?;
+        if let Some(renamed) = renamed.filter(|renamed| renamed.is_meant(&response)) {
+            response = refused(code(renamed.code))?;
+        }
+        Ok(response)
+    }
+
+    /// Takes the file of a form, as the body of a PUT.
+    async fn upload(&self, request: Request<Body>, boundary: Result<String, Refusal>) -> S3Result<Response<Body>> {
+        let (head, body) = request.into_parts();
+        if head.headers.contains_key(AUTHORIZATION) {
+            return Err(because(S3ErrorCode::InvalidArgument, "A form is signed by its fields, not by a header"));
+        }
+        let (bucket, in_host) = self.form_bucket(&head)?;
+        let form = Form::read(boundary.map_err(to_s3)?, body).await.map_err(to_s3)?;
+        let signer = form.signer().map_err(to_s3)?;
+        if let Some(signer) = &signer {
+            let secret = self.gateway.keys().get(&signer.access_key).await?.secret_key;
+            signer.verify(&secret, now_ms()).map_err(to_s3)?;
+        }
+        let length = form.judge(&bucket, now_ms()).map_err(to_s3)?;
+        let (key, success) = (form.key().map_err(to_s3)?.to_owned(), form.success().map_err(to_s3)?);
+        let path = if in_host { encode_url(&key) } else { format!("{bucket}/{}", encode_url(&key)) };
+        let uri = format!("/{path}").parse::<Uri>().map_err(|_| code(S3ErrorCode::InvalidURI))?;
+        let mut put = Request::new(Body::empty());
+        *put.method_mut() = Method::PUT;
+        *put.uri_mut() = uri;
+        *put.headers_mut() = form.headers().map_err(to_s3)?;
+        for name in [HOST, USER_AGENT, REFERER] {
+            put.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
+        }
+        put.extensions_mut().extend(head.extensions);
+        put.extensions_mut().insert(form::Upload { access_key: signer.map(|signer| signer.access_key), length });
+        *put.body_mut() = form.into_file();
+        let answer = self.forms.call(put).await.map_err(|_| code(S3ErrorCode::InternalError))?;
+        if !answer.status().is_success() {
+            return Ok(answer);
+        }
+        success.answer(answer.headers(), &bucket, &key)
+    }
+
+    /// The bucket a form is sent to, and whether the host names it.
+    fn form_bucket(&self, head: &Parts) -> S3Result<(String, bool)> {
+        let host = text(&head.headers, HOST.as_str()).unwrap_or("");
+        let decoded = validate::percent_decoded(&head.uri.path().replace('+', "%2B"));
+        let decoded = decoded.ok_or_else(|| code(S3ErrorCode::InvalidURI))?;
+        let named = match &self.hosts {
+            Some(hosts) if !is_address(host) => hosts.parse_host_header(host)?.bucket().map(str::to_owned),
+            _ => None,
+        };
+        let in_host = named.is_some();
+        let bucket = match (named, decoded.trim_matches('/')) {
+            (Some(bucket), "") => bucket,
+            (None, bucket) if !bucket.is_empty() && !bucket.contains('/') => bucket.to_owned(),
+            _ => return Err(because(S3ErrorCode::MethodNotAllowed, "A form is sent to a bucket: POST /BUCKET")),
+        };
+        validate::bucket_name(&bucket).map_err(to_s3)?;
+        Ok((bucket, in_host))
+    }
+
     /// A browser asks whether a page from elsewhere may do something.
     async fn preflight(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response<Body>, HttpError> {
         let asked = text(headers, ORIGIN.as_str()).zip(text(headers, "access-control-request-method"));
         let Some((origin, method)) = asked else {
             let message = "Insufficient information. Origin request header needed.";
-            return refused(S3ErrorCode::InvalidRequest, message);
+            return refused(because(S3ErrorCode::InvalidRequest, message));
         };
         let wanted = text(headers, "access-control-request-headers").unwrap_or("");
         let asked = CrossOrigin { origin, method, headers: wanted };
         let rules = self.rules(uri, headers).await;
         let Some(rule) = matching(&rules, &asked) else {
-            return refused(S3ErrorCode::AccessDenied, "CORSResponse: This CORS request is not allowed.");
+            return refused(because(S3ErrorCode::AccessDenied, "CORSResponse: This CORS request is not allowed."));
         };
         let mut response = Response::new(Body::empty());
         *response.headers_mut() = allow(rule, &asked, true);
@@ -110,6 +192,19 @@ impl Service {
         let by_path = || uri.path().trim_start_matches('/').split('/').next().unwrap_or("");
         self.gateway.cors_rules(by_host.unwrap_or_else(by_path)).await
     }
+}
+
+/// What both services have in common.
+fn builder(gateway: &Gateway, domains: &[String]) -> Result<S3ServiceBuilder, DomainError> {
+    let mut builder = S3ServiceBuilder::new(gateway.clone());
+    let mut limits = S3Config::default();
+    limits.xml_max_body_size = DOCUMENT_BYTES_MAX;
+    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(limits))));
+    builder.set_validation(Names);
+    if !domains.is_empty() {
+        builder.set_host(MultiDomain::new(domains)?);
+    }
+    Ok(builder)
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -142,7 +237,51 @@ impl Renamed {
     }
 }
 
-fn refused(code: S3ErrorCode, message: &str) -> Result<Response<Body>, HttpError> {
-    let response = because(code, message).to_http_response();
-    response.map_err(|error| HttpError::new(Box::new(error)))
+fn refused(error: S3Error) -> Result<Response<Body>, HttpError> {
+    error.to_http_response().map_err(|error| HttpError::new(Box::new(error)))
+}
+
+/// Whether a `Host` is an address: no bucket is in it.
+fn is_address(host: &str) -> bool {
+    host.parse::<SocketAddr>().is_ok() || host.parse::<IpAddr>().is_ok()
+}
+
+impl Success {
+    /// The answer of an upload by form; `put` are the headers of the PUT's.
+    fn answer(&self, put: &HeaderMap, bucket: &str, key: &str) -> S3Result<Response<Body>> {
+        let etag = text(put, ETAG.as_str()).unwrap_or("");
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::NO_CONTENT);
+        for name in ["etag", "x-amz-version-id"] {
+            if let Some(value) = put.get(name) {
+                response.headers_mut().insert(name, value.clone());
+            }
+        }
+        let bad = |_| code(S3ErrorCode::InvalidArgument);
+        let location = format!("/{bucket}/{}", encode_url(key));
+        if let Some(url) = &self.redirect {
+            let (url, fragment) = url.split_once('#').map_or((url.as_str(), None), |(url, after)| (url, Some(after)));
+            let joint = if url.contains('?') { '&' } else { '?' };
+            let mut there = format!("{url}{joint}bucket={bucket}&key={}&etag={}", encode_url(key), encode_url(etag));
+            there.extend(fragment.into_iter().flat_map(|fragment| ["#", fragment]));
+            *response.status_mut() = StatusCode::SEE_OTHER;
+            response.headers_mut().insert(LOCATION, HeaderValue::try_from(there).map_err(bad)?);
+        } else {
+            response.headers_mut().insert(LOCATION, HeaderValue::try_from(&location).map_err(bad)?);
+            if self.status == 201 {
+                let document = PostResponse { location: &location, bucket, key, etag };
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+                *response.body_mut() = Body::from(xml_of(&document)?);
+            }
+        }
+        Ok(response)
+    }
+}
+
+fn xml_of(document: &impl s3s::xml::Serialize) -> S3Result<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut writer = s3s::xml::Serializer::new(&mut out);
+    let written = writer.decl().and_then(|()| document.serialize(&mut writer));
+    written.map_err(|_| code(S3ErrorCode::InternalError))?;
+    Ok(out)
 }

@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub struct Promise {
     /// How many.
     pub length: Option<u64>,
+    /// How many at least.
+    pub bytes_min: u64,
     /// Their MD5 in base64.
     pub md5: Option<String>,
     /// Their checksums.
@@ -101,6 +103,9 @@ where
 fn check(promise: &Promise, md5: Option<[u8; 16]>, hashed: &Hashed) -> S3Result<()> {
     if promise.length.is_some_and(|length| length != hashed.length) {
         return Err(code(S3ErrorCode::IncompleteBody));
+    }
+    if hashed.length < promise.bytes_min {
+        return Err(code(S3ErrorCode::EntityTooSmall));
     }
     if md5.is_some_and(|md5| md5 != hashed.md5) {
         return Err(code(S3ErrorCode::BadDigest));

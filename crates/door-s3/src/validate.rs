@@ -9,6 +9,8 @@ use base_types::s3::{
 use base_types::Refusal;
 use std::net::Ipv4Addr;
 
+/// The longest document (XML or a policy) of a call.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// The most rules of a lifecycle configuration.
 pub const LIFECYCLE_RULES_MAX: usize = 1000;
 /// The most rules for browsers.

@@ -45,6 +45,7 @@ codes! {
     AccessDenied 403 Invalid "Access Denied";
     AccountProblem 403 Invalid "There is a problem with your account that prevents the operation";
     AuthorizationHeaderMalformed 400 Invalid "The authorization header is malformed";
+    AuthorizationQueryParametersError 400 Invalid "The authorization query parameters are malformed";
     BadDigest 400 Invalid "The Content-MD5 or checksum value you specified did not match what we received";
     BucketAlreadyExists 409 Conflict "The requested bucket name is not available; select a different name";
     BucketAlreadyOwnedByYou 409 Conflict "The bucket that you tried to create already exists, and you own it";
@@ -75,8 +76,11 @@ codes! {
     InvalidURI 400 Invalid "The specified URI could not be parsed";
     KeyTooLongError 400 Invalid "Your key is too long";
     MalformedACLError 400 Invalid "The ACL that you provided was not well formed";
+    MalformedPOSTRequest 400 Invalid "The body of your POST request is not well-formed multipart/form-data.";
     MalformedPolicy 400 Invalid "The policy is not in the valid JSON format";
     MalformedXML 400 Invalid "The XML that you provided was not well formed or did not validate";
+    MaxMessageLengthExceeded 400 TooLarge "Your request was too big";
+    MaxPostPreDataLengthExceededError 400 TooLarge "Your POST request fields preceding the upload file were too large";
     MetadataTooLarge 400 Invalid "Your metadata headers exceed the maximum allowed metadata size";
     MethodNotAllowed 405 Invalid "The specified method is not allowed against this resource";
     MissingContentLength 411 Invalid "You must provide the Content-Length HTTP header";

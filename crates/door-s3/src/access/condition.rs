@@ -4,7 +4,8 @@
 //! request does not have makes a condition false, of a negated operator or one with `…IfExists` true,
 //! as in AWS.
 
-use super::wildcard::matches;
+use super::policy::PATTERN_BYTES_MAX;
+use super::wildcard::{matches, Steps, TooCostly};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -125,6 +126,12 @@ impl Condition {
                 let values = values_of(values).ok_or_else(|| format!("Condition {name} on {key} needs values"))?;
                 check_key(key)?;
                 values.iter().try_for_each(|value| check_value(test, value))?;
+                if let Some(long) = values.iter().find(|value| value.len() > PATTERN_BYTES_MAX) {
+                    let bytes = long.len();
+                    return Err(format!(
+                        "Condition {name} on {key} has a value of {bytes} bytes; at most {PATTERN_BYTES_MAX} are taken"
+                    ));
+                }
                 let key = key.to_ascii_lowercase();
                 out.push(Condition { test, negated, if_exists: base.is_some(), key, values });
             }
@@ -133,23 +140,28 @@ impl Condition {
     }
 
     /// Whether it holds of a request.
-    pub fn holds(&self, context: &Context) -> bool {
+    pub fn holds(&self, context: &Context, steps: &mut Steps) -> Result<bool, TooCostly> {
         let found = context.0.get(&self.key);
         if self.test == Test::Null {
             let wanted_absent = self.values.iter().any(|value| value == "true");
-            return found.is_none() == wanted_absent;
+            return Ok(found.is_none() == wanted_absent);
         }
-        let Some(found) = found else { return self.negated || self.if_exists };
-        self.values.iter().any(|value| self.test.matches(found, value)) != self.negated
+        let Some(found) = found else { return Ok(self.negated || self.if_exists) };
+        for value in &self.values {
+            if self.test.matches(found, value, steps)? {
+                return Ok(!self.negated);
+            }
+        }
+        Ok(self.negated)
     }
 }
 
 impl Test {
-    fn matches(self, found: &str, value: &str) -> bool {
-        match self {
+    fn matches(self, found: &str, value: &str, steps: &mut Steps) -> Result<bool, TooCostly> {
+        Ok(match self {
             Test::Equals => found == value,
             Test::EqualsIgnoreCase => found.eq_ignore_ascii_case(value),
-            Test::Like => matches(value, found),
+            Test::Like => matches(value, found, steps)?,
             Test::Bool => found.eq_ignore_ascii_case(value),
             Test::Number(order) => {
                 matches!((found.parse::<f64>(), value.parse::<f64>()), (Ok(found), Ok(value)) if order.holds(found, value))
@@ -163,7 +175,7 @@ impl Test {
                 _ => false,
             },
             Test::Null => false,
-        }
+        })
     }
 }
 

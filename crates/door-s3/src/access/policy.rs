@@ -5,7 +5,7 @@
 //! Not here: ACLs, owners, public access block (`access.rs`).
 
 use super::condition::{Condition, Context};
-use super::wildcard::matches;
+use super::wildcard::{matches, Steps, TooCostly};
 use super::Caller;
 use base_types::s3::policy::PolicyShape;
 use base_types::s3::S3ErrorCode;
@@ -15,6 +15,8 @@ use serde_json::Value;
 
 /// The longest policy text.
 pub const POLICY_BYTES_MAX: usize = 20 << 10;
+/// The longest pattern or value in one.
+pub const PATTERN_BYTES_MAX: usize = 2 << 10;
 /// What every resource of a bucket's policy begins with.
 const RESOURCE_ARN: &str = "arn:aws:s3:::";
 /// The versions of the policy language.
@@ -105,6 +107,7 @@ enum Principal {
 #[derive(Clone, PartialEq, Debug)]
 struct Listed {
     except: bool,
+    /// Those of actions are in lower case.
     patterns: Vec<String>,
 }
 
@@ -117,6 +120,8 @@ pub enum Verdict {
     Deny,
     /// No statement speaks of it.
     Silent,
+    /// To know it would take more work than a decision may.
+    TooCostly,
 }
 
 fn malformed(message: impl Into<String>) -> Refusal {
@@ -165,17 +170,26 @@ impl Policy {
             Some(key) => format!("{RESOURCE_ARN}{bucket}/{key}"),
             None => format!("{RESOURCE_ARN}{bucket}"),
         };
+        let asked = Question { caller, action: action.to_ascii_lowercase(), resource, context };
+        let mut steps = Steps::default();
         let mut verdict = Verdict::Silent;
         for statement in &self.statements {
-            if !statement.speaks_of(caller, action, &resource, context) {
-                continue;
+            match statement.speaks_of(&asked, &mut steps) {
+                Ok(false) => {}
+                Ok(true) if statement.allow => verdict = Verdict::Allow,
+                Ok(true) => return Verdict::Deny,
+                Err(TooCostly) => return Verdict::TooCostly,
             }
-            if !statement.allow {
-                return Verdict::Deny;
-            }
-            verdict = Verdict::Allow;
         }
         verdict
+    }
+
+    /// Whether it lets this caller do that to any key at all, under some condition: enough to read a request's body for.
+    pub fn might_allow(&self, caller: &Caller, action: &str) -> bool {
+        let action = action.to_ascii_lowercase();
+        let mut steps = Steps::default();
+        let mut named = self.statements.iter().filter(|statement| statement.allow && statement.principal.is(caller));
+        named.any(|statement| statement.actions.covers(&action, &mut steps).unwrap_or(true))
     }
 
     /// Whether it lets in callers nobody can name.
@@ -184,24 +198,51 @@ impl Policy {
     }
 }
 
+/// What a policy is asked.
+struct Question<'a> {
+    caller: &'a Caller,
+    /// In lower case.
+    action: String,
+    resource: String,
+    context: &'a Context,
+}
+
 impl Statement {
-    fn speaks_of(&self, caller: &Caller, action: &str, resource: &str, context: &Context) -> bool {
+    fn speaks_of(&self, asked: &Question<'_>, steps: &mut Steps) -> Result<bool, TooCostly> {
+        let subject = self.principal.is(asked.caller)
+            && self.actions.covers(&asked.action, steps)?
+            && self.resources.covers(&asked.resource, steps)?;
+        if !subject {
+            return Ok(false);
+        }
+        for condition in &self.conditions {
+            if !condition.holds(asked.context, steps)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Principal {
+    fn is(&self, caller: &Caller) -> bool {
         let named = |accounts: &[String]| matches!(caller, Caller::Account(account) if accounts.iter().any(|named| named == account));
-        let principal = match &self.principal {
+        match self {
             Principal::Everybody => true,
             Principal::Accounts(accounts) => named(accounts),
             Principal::NotAccounts(accounts) => !named(accounts),
-        };
-        principal
-            && self.actions.covers(|pattern| matches(&pattern.to_ascii_lowercase(), &action.to_ascii_lowercase()))
-            && self.resources.covers(|pattern| matches(pattern, resource))
-            && self.conditions.iter().all(|condition| condition.holds(context))
+        }
     }
 }
 
 impl Listed {
-    fn covers(&self, is_match: impl Fn(&str) -> bool) -> bool {
-        self.patterns.iter().any(|pattern| is_match(pattern)) != self.except
+    fn covers(&self, text: &str, steps: &mut Steps) -> Result<bool, TooCostly> {
+        for pattern in &self.patterns {
+            if matches(pattern, text, steps)? {
+                return Ok(!self.except);
+            }
+        }
+        Ok(self.except)
     }
 }
 
@@ -239,6 +280,7 @@ fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
             }
             "Action" | "NotAction" if actions.is_none() => {
                 let patterns = texts(value, name)?;
+                let patterns: Vec<String> = patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
                 patterns.iter().try_for_each(|pattern| check_action(pattern))?;
                 actions = Some(Listed { except: name == "NotAction", patterns });
             }
@@ -280,8 +322,11 @@ fn texts(value: &Value, what: &str) -> Result<Vec<String>, Refusal> {
     if found.is_empty() {
         return Err(wrong());
     }
-    match found.iter().find(|text| text.contains("${")) {
-        Some(text) => Err(malformed(format!("policy variables are not supported: {text}"))),
+    if let Some(text) = found.iter().find(|text| text.contains("${")) {
+        return Err(malformed(format!("policy variables are not supported: {text}")));
+    }
+    match found.iter().find(|text| text.len() > PATTERN_BYTES_MAX) {
+        Some(text) => Err(malformed(format!("{what} has {} bytes; at most {PATTERN_BYTES_MAX} are taken", text.len()))),
         None => Ok(found),
     }
 }
@@ -326,8 +371,9 @@ fn account_of(text: &str) -> Option<&str> {
 }
 
 fn check_action(pattern: &str) -> Result<(), Refusal> {
-    let lower = pattern.to_ascii_lowercase();
-    if ACTIONS.iter().any(|action| matches(&lower, &action.to_ascii_lowercase())) {
+    let mut steps = Steps::default();
+    let mut is = |action: &&str| matches(pattern, &action.to_ascii_lowercase(), &mut steps);
+    if ACTIONS.iter().any(|action| is(action).unwrap_or(false)) {
         return Ok(());
     }
     Err(malformed(format!("Policy has invalid action: {pattern}")))
@@ -336,7 +382,7 @@ fn check_action(pattern: &str) -> Result<(), Refusal> {
 fn check_resource(pattern: &str, bucket: &str) -> Result<(), Refusal> {
     let own = pattern.strip_prefix(RESOURCE_ARN).is_some_and(|rest| {
         let name = rest.split('/').next().unwrap_or(rest);
-        matches(name, bucket)
+        matches(name, bucket, &mut Steps::default()).unwrap_or(false)
     });
     if own || pattern == "*" {
         return Ok(());

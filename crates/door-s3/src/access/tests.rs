@@ -19,7 +19,16 @@ fn ask(bucket: &BucketInfo, caller: &str, action: &str, object: Option<&Acl>) ->
     let caller = if caller.is_empty() { Caller::Anonymous } else { Caller::Account(caller.into()) };
     let key = object.map(|_| "key").or(action.contains("Object").then_some("key"));
     let context = Context::default();
-    decide(&Asked { caller: &caller, action, bucket, key, object_acl: object, context: &context })
+    let policy = policy_of(bucket);
+    decide(&Asked {
+        caller: &caller,
+        action,
+        bucket,
+        policy: policy.as_ref(),
+        key,
+        object_acl: object,
+        context: &context,
+    })
 }
 
 fn with(mut acl: Acl, grantee: Grantee, permission: Permission) -> Acl {

@@ -3,13 +3,14 @@
 use super::{now_ms, Gateway, Opened, VersionCall, Who};
 use crate::convert::{self, checksums_of, set_checksums, AskedAcl};
 use crate::error::{because, code, to_s3};
+use crate::form::Upload;
 use crate::upload::{open, receive, store_error, Promise};
 use crate::validate;
 use base_types::s3::*;
 use futures::StreamExt as _;
 use s3s::dto::{self, StreamingBlob};
 use s3s::{S3Request, S3Response, S3Result, TrailingHeaders};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// What an object is put with beside its bytes.
 pub(super) struct Extras {
@@ -169,8 +170,15 @@ impl Gateway {
         }
         let extras = self.extras(&opened, &input.key, asked_extras!(input))?;
         let conditions = write_conditions(input.if_match.as_ref(), input.if_none_match.as_ref())?;
+        let by_form = request.extensions.get::<Upload>().map(|upload| upload.length.clone());
+        let length = match &by_form {
+            None => Some(promised_length(&request.headers, input.content_length)?),
+            Some(_) => None,
+        };
+        let (bytes_min, bytes_max) = by_form.map_or((0, PUT_BYTES_MAX), RangeInclusive::into_inner);
         let promise = Promise {
-            length: Some(promised_length(&request.headers, input.content_length)?),
+            length,
+            bytes_min,
             md5: input.content_md5.clone(),
             checksums: checksums_of!(input),
             algorithm: named_algorithm(input.checksum_algorithm.as_ref())?,
@@ -179,7 +187,7 @@ impl Gateway {
         };
         let intent = self.intent(&input.bucket, &input.key);
         let body = body.unwrap_or_else(empty_body);
-        let received = receive(&self.data, body, promise, PUT_BYTES_MAX, intent).await?;
+        let received = receive(&self.data, body, promise, bytes_max, intent).await?;
         let call = PutObject {
             bucket: input.bucket.clone(),
             key: input.key.clone(),
@@ -343,6 +351,10 @@ impl Gateway {
         let bypass = input.bypass_governance_retention.unwrap_or(false);
         let (mut allowed, mut results) = (Vec::new(), Vec::new());
         for object in objects {
+            if bucket.policy.is_some() {
+                // A decision by a policy can take a good part of a millisecond: others have their turn between two.
+                tokio::task::yield_now().await;
+            }
             match may_delete(&who, &bucket, &object, bypass) {
                 Ok(()) => allowed.push(to_delete(object)),
                 Err(error) => results.push(DeleteResult {

@@ -232,3 +232,46 @@ fn public_is_what_nobody_can_name() {
     assert!(!policy(&denied).unwrap().is_public());
     assert!(policy(&format!("{denied},{READ_ALL}")).unwrap().is_public());
 }
+
+#[test]
+fn a_policy_that_takes_too_much_work_lets_nobody_in() {
+    let pattern = format!("*{}", "a".repeat(PATTERN_BYTES_MAX - 2));
+    let statement = format!(
+        r#"{{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"*","Condition":{{"StringLike":{{"aws:UserAgent":["{pattern}b","*"]}}}}}}"#
+    );
+    let policy = policy(&statement).expect("each pattern is short enough");
+    let long = "a".repeat(85_000);
+    assert_eq!(judge(&policy, "", "s3:GetObject", Some("k"), &[("aws:UserAgent", &long)]), Verdict::TooCostly);
+    assert_eq!(judge(&policy, "", "s3:GetObject", Some("k"), &[("aws:UserAgent", "curl")]), Verdict::Allow);
+    let denies = statement.replace("Allow", "Deny");
+    let denying = super::tests::policy(&denies).expect("denies");
+    assert_eq!(judge(&denying, "", "s3:GetObject", Some("k"), &[("aws:UserAgent", &long)]), Verdict::TooCostly);
+}
+
+#[test]
+fn patterns_and_values_are_bounded_when_they_are_put() {
+    let long = "x".repeat(PATTERN_BYTES_MAX + 1);
+    let statements = [
+        format!(
+            r#"{{"Effect":"Deny","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/{long}"}}"#
+        ),
+        format!(
+            r#"{{"Effect":"Deny","Principal":"*","Action":"*","Resource":"*","Condition":{{"StringLike":{{"s3:prefix":"{long}"}}}}}}"#
+        ),
+    ];
+    for statement in statements {
+        assert_eq!(policy(&statement).expect_err("too long").code, "MalformedPolicy");
+    }
+}
+
+#[test]
+fn who_could_be_let_in_at_all() {
+    let bob = Caller::Account("bob".to_owned());
+    let some = policy(
+        r#"{"Effect":"Allow","Principal":{"AWS":"bob"},"Action":"s3:Delete*","Resource":"arn:aws:s3:::bucket/in/*"}"#,
+    );
+    let some = some.expect("policy");
+    assert!(some.might_allow(&bob, "s3:DeleteObject"));
+    assert!(!some.might_allow(&bob, "s3:PutObject"));
+    assert!(!some.might_allow(&Caller::Anonymous, "s3:DeleteObject"));
+}

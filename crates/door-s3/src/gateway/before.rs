@@ -1,0 +1,157 @@
+//! What is decided of a call before its body is read: whether it is carried out at all, and whether this caller may
+//! send it.
+//!
+//! Always: no document is read that is longer than [`DOCUMENT_BYTES_MAX`], nor any of a caller who could not do what it asks. The call itself decides again once it has
+//! the document: between the two the bucket may change hands.
+//! Not here: calls without a document (each decides by itself), objects' bytes (`objects`, `multipart`).
+
+use super::{Gateway, Head, VersionCall, CALLS};
+use crate::access::might_allow;
+use crate::error::{because, code};
+use crate::validate::DOCUMENT_BYTES_MAX;
+use base_types::s3::S3ErrorCode;
+use hyper::header::{HeaderMap, CONTENT_LENGTH, TRANSFER_ENCODING};
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::path::S3Path;
+use s3s::S3Result;
+
+/// What a caller must be allowed to send a document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Needs {
+    /// To have an account.
+    Account,
+    /// This right on the bucket.
+    OnBucket(&'static str),
+    /// This right on the key.
+    OnKey(&'static str),
+    /// This right on the key's version, whose own ACL may give it.
+    OnVersion(&'static str, &'static str),
+    /// This right on some key: which ones the document says.
+    OnSomeKey(&'static str),
+}
+
+/// The calls that have a document, by their names in `s3s`.
+const DOCUMENTS: &[(&str, Needs)] = &[
+    ("CompleteMultipartUpload", Needs::OnKey("s3:PutObject")),
+    ("CreateBucket", Needs::Account),
+    ("DeleteObjects", Needs::OnSomeKey("s3:DeleteObject")),
+    ("PutBucketAcl", Needs::OnBucket("s3:PutBucketAcl")),
+    ("PutBucketCors", Needs::OnBucket("s3:PutBucketCORS")),
+    ("PutBucketEncryption", Needs::OnBucket("s3:PutEncryptionConfiguration")),
+    ("PutBucketLifecycleConfiguration", Needs::OnBucket("s3:PutLifecycleConfiguration")),
+    ("PutBucketOwnershipControls", Needs::OnBucket("s3:PutBucketOwnershipControls")),
+    ("PutBucketPolicy", Needs::OnBucket("s3:PutBucketPolicy")),
+    ("PutBucketTagging", Needs::OnBucket("s3:PutBucketTagging")),
+    ("PutBucketVersioning", Needs::OnBucket("s3:PutBucketVersioning")),
+    ("PutObjectAcl", Needs::OnVersion("s3:PutObjectAcl", "s3:PutObjectVersionAcl")),
+    ("PutObjectLegalHold", Needs::OnVersion("s3:PutObjectLegalHold", "s3:PutObjectLegalHold")),
+    ("PutObjectLockConfiguration", Needs::OnBucket("s3:PutBucketObjectLockConfiguration")),
+    ("PutObjectRetention", Needs::OnVersion("s3:PutObjectRetention", "s3:PutObjectRetention")),
+    ("PutObjectTagging", Needs::OnVersion("s3:PutObjectTagging", "s3:PutObjectVersionTagging")),
+    ("PutPublicAccessBlock", Needs::OnBucket("s3:PutBucketPublicAccessBlock")),
+    ("RestoreObject", Needs::OnKey("s3:RestoreObject")),
+];
+
+/// `PutBucketAcl` as in [`CALLS`].
+fn in_calls(name: &str) -> bool {
+    let mut snake = String::with_capacity(name.len() + 8);
+    for (at, letter) in name.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    CALLS.contains(&snake.as_str())
+}
+
+/// Stands before a gateway's calls.
+pub struct BeforeBody(pub(crate) Gateway);
+
+#[async_trait::async_trait]
+impl S3Access for BeforeBody {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let name = context.s3_op().name();
+        if !in_calls(name) {
+            return Err(because(S3ErrorCode::NotImplemented, format!("{name} is not offered")));
+        }
+        let Some((_, needs)) = DOCUMENTS.iter().find(|(call, _)| *call == name) else { return Ok(()) };
+        bounded(context.headers())?;
+        let extensions = std::mem::take(context.extensions_mut());
+        let checked = {
+            let access_key = context.credentials().map(|own| &*own.access_key);
+            let head = Head::of(access_key, context.headers(), context.uri(), &extensions);
+            self.may_send(head, context.s3_path(), *needs).await
+        };
+        *context.extensions_mut() = extensions;
+        checked
+    }
+}
+
+impl BeforeBody {
+    async fn may_send(&self, head: Head<'_>, path: &S3Path, needs: Needs) -> S3Result<()> {
+        let denied = || code(S3ErrorCode::AccessDenied);
+        let version_id = version_of(head.uri.query().unwrap_or(""));
+        let who = self.0.sender(head).await?;
+        if needs == Needs::Account {
+            return who.owner.map(|_| ()).ok_or_else(denied);
+        }
+        let bucket = self.0.bucket(path.get_bucket_name().ok_or_else(denied)?).await?;
+        who.expect_owner(&bucket)?;
+        let key = path.get_object_key();
+        match needs {
+            Needs::Account => Ok(()),
+            Needs::OnBucket(right) => who.authorize(&bucket, right, None, None),
+            Needs::OnKey(right) => who.authorize(&bucket, right, key, None),
+            Needs::OnSomeKey(right) => {
+                let some = [right, "s3:DeleteObjectVersion"];
+                let could = some.iter().any(|right| might_allow(&who.caller, right, &bucket));
+                could.then_some(()).ok_or_else(denied)
+            }
+            Needs::OnVersion(action, versioned) => {
+                let (key, version_id) = (key.ok_or_else(denied)?, version_id.as_deref());
+                let call =
+                    VersionCall { who: &who, bucket: &bucket, key, version_id, action, versioned, with_data: false };
+                self.0.version(&call).await.map(|_| ())
+            }
+        }
+    }
+}
+
+/// Refuses a document that says it is too long, or does not say how long it is.
+fn bounded(headers: &HeaderMap) -> S3Result<()> {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    match length {
+        None if headers.contains_key(TRANSFER_ENCODING) => Err(code(S3ErrorCode::MissingContentLength)),
+        Some(length) if length > DOCUMENT_BYTES_MAX => Err(because(
+            S3ErrorCode::MaxMessageLengthExceeded,
+            format!("The document has {length} bytes; at most {DOCUMENT_BYTES_MAX} are taken"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The version that a query names.
+fn version_of(query: &str) -> Option<String> {
+    let decoded = |text: &str| crate::validate::percent_decoded(text);
+    let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find(|(name, _)| decoded(name).as_deref() == Some("versionId")).and_then(|(_, value)| decoded(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_call_that_puts_a_document_is_known() {
+        for (name, _) in DOCUMENTS {
+            assert!(in_calls(name), "{name} is no call");
+        }
+        assert!(in_calls("ListObjectsV2") && !in_calls("SelectObjectContent") && !in_calls("PostObject"));
+    }
+
+    #[test]
+    fn the_version_is_found_however_its_name_is_written() {
+        assert_eq!(version_of("acl&version%49d=a%2Fb"), Some("a/b".to_owned()));
+        assert_eq!(version_of("acl"), None);
+    }
+}
