@@ -153,6 +153,13 @@ pub enum Action {
     AddMember { name: ClusterName, node: NodeId },
     /// Has an entry skipped that no member can apply: the cluster is quarantined at it.
     SkipEntry { name: ClusterName, index: LogIndex },
+    /// Surveys what is left of a cluster whose majority is gone for good; with its name as confirmation, begins a new life of
+    /// it on the best survivor.
+    RecoverCluster { name: ClusterName, confirm: Option<String> },
+    /// Lists recoveries, of one cluster or of all.
+    ListRecoveries { name: Option<ClusterName> },
+    /// Removes what an ended life of a cluster left on a node.
+    DiscardEnded { name: ClusterName, node: NodeId },
     /// Removes a node's replica.
     RemoveMember { name: ClusterName, node: NodeId },
     /// Puts a node's replica on another node: on `to`, or on the one the rule and the scores say. The newcomer
@@ -210,6 +217,9 @@ impl Action {
             Action::ListClusters { .. } => "ListClusters",
             Action::TransferLeader { .. } => "TransferLeader",
             Action::AddMember { .. } => "AddMember",
+            Action::RecoverCluster { .. } => "RecoverCluster",
+            Action::ListRecoveries { .. } => "ListRecoveries",
+            Action::DiscardEnded { .. } => "DiscardEnded",
             Action::SkipEntry { .. } => "SkipEntry",
             Action::RemoveMember { .. } => "RemoveMember",
             Action::MoveMember { .. } => "MoveMember",
@@ -303,6 +313,10 @@ pub enum ActionResult {
         next: Option<String>,
     },
     Verification(VerificationInfo),
+    Recovery(RecoveryInfo),
+    Recoveries {
+        recoveries: Vec<RecoveryInfo>,
+    },
     Nodes {
         nodes: Vec<NodeInfo>,
     },
@@ -473,6 +487,52 @@ pub struct MemberVerified {
     /// Of the pairs that are whole.
     pub digest: Option<u64>,
     pub damaged: u64,
+}
+
+/// Where a recovery stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryState {
+    /// Nothing was changed.
+    Surveyed,
+    /// The new life has begun; the cluster has fewer members than its rule wants.
+    Open,
+    /// It has its members again.
+    Whole,
+}
+
+impl RecoveryState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RecoveryState::Surveyed => "surveyed",
+            RecoveryState::Open => "open",
+            RecoveryState::Whole => "whole",
+        }
+    }
+}
+
+/// What is left of a cluster whose majority is gone for good, and what was made of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct RecoveryInfo {
+    pub name: ClusterName,
+    pub cluster: ClusterId,
+    /// The life that ends or ended.
+    pub ended: Generation,
+    pub state: RecoveryState,
+    /// The best survivor.
+    pub survivor: Option<NodeId>,
+    /// When and through which node it was recovered; zero: it was not.
+    pub unix_ms: u64,
+    pub by: NodeId,
+    /// What each node that answered held.
+    pub survivors: Vec<crate::Survivor>,
+    /// Members that did not answer.
+    pub silent: Vec<NodeId>,
+    /// Nodes whose data of the ended life is kept until it is discarded.
+    pub held: Vec<NodeId>,
+    /// What may be lost, what appears, what is in the way.
+    pub findings: Vec<String>,
 }
 
 /// How far a node's decommissioning is.

@@ -20,6 +20,7 @@ pub mod operation;
 pub mod request_id;
 pub mod s3;
 pub mod sizes;
+pub mod survivor;
 pub mod time;
 
 pub use consistency::{ReadConsistency, WriteConsistency};
@@ -28,4 +29,5 @@ pub use ids::*;
 pub use names::{BackendKind, ClusterName, NameError};
 pub use operation::*;
 pub use request_id::{RequestIdKind, REQUEST_ID_WINDOW};
+pub use survivor::{best_survivor, FormerMember, Survivor, SurvivorState};
 pub use time::Tick;

@@ -15,6 +15,7 @@
 //! n name  ClusterRecord             c id   name
 //! g name  last generation, kept for ever, so that no life of a name is taken for another
 //! u name  (empty) Creating or Deleting
+//! r name  a life that ended without its majority (recoveries.rs)
 //! I       last id                   D      last document version
 //! d key   version u64 (little-endian) | body
 //! ```
@@ -22,6 +23,8 @@
 //! Always: an id and a (name, generation) are given once and never again; a document's versions only
 //! grow, over deletes too, so an old version never matches anew.
 //! Not here: making and removing replicas (core-node, flows), what documents mean.
+
+pub use recoveries::{Recovery, RECOVERIES_MAX};
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
 use crate::reply::encode_reply;
@@ -133,6 +136,11 @@ pub enum Command {
     Delete { name: ClusterName, generation: Generation },
     /// Forgets a cluster that is Deleting, but for its generation. Done if it is gone already.
     Purge { name: ClusterName, generation: Generation },
+    /// The next life of a cluster begins on one survivor, which is its only member; refused unless the life that ended is the
+    /// record's. Done if it has begun there already.
+    Recover { recovery: Box<Recovery> },
+    /// A node keeps nothing of an ended life any more, or the cluster has its members again (`whole`).
+    SettleRecovery { name: ClusterName, ended: Generation, discarded: Option<NodeId>, whole: bool },
     /// Sets a document if its version is `expected_version`; `None` or `Some(0)`: if there is none.
     /// Else `ConditionFailed`.
     PutDocument { key: Bytes, expected_version: Option<u64>, body: Bytes },
@@ -154,6 +162,8 @@ pub enum Query {
     /// Which of these lives are over. What is over stays so, so any member of the cluster may answer: one that is
     /// behind leaves some out and names none wrongly.
     Buried { lives: Vec<(ClusterName, Generation)> },
+    /// Lives that ended without their majority, of one cluster or of all.
+    Recoveries { name: Option<ClusterName>, start_after: Option<(ClusterName, Generation)>, limit: u32 },
     /// Which of these clusters' records list other members than those of this digest ([`members_digest`]).
     Outdated { members: Vec<(ClusterName, Generation, u64)> },
     /// A document.
@@ -173,8 +183,10 @@ pub enum Reply {
     Resolved { record: Option<ClusterRecord>, last_generation: Generation },
     /// A page; where there is `more`, go on behind the last name.
     Records { records: Vec<ClusterRecord>, more: bool },
-    /// The places in the question of the lives that are over.
-    Buried { places: Vec<u32> },
+    /// The places in the question of the lives that are over; of those that ended by a recovery, the life that is now.
+    Buried { places: Vec<u32>, ended: Vec<(u32, Generation)> },
+    /// A page; where there is `more`, go on behind the last one.
+    Recoveries { recoveries: Vec<Recovery>, more: bool },
     /// To `Outdated`: their places in the question. A life that is not known here is not among them.
     Outdated { places: Vec<u32> },
     /// The version a put gave.
@@ -232,6 +244,7 @@ fn check(command: &Command) -> Result<(), Refusal> {
             check_engine(name, engine)
         }
         Command::UpdateMembers { name, members, .. } => check_members(name, members),
+        Command::Recover { recovery } => recoveries::check(recovery),
         Command::PutDocument { key, body, .. } => check_key(key).and_then(|()| check_body(key, body)),
         Command::DeleteDocument { key, .. } => check_key(key),
         _ => Ok(()),
@@ -349,6 +362,10 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
             change(space, &name, generation, |record| set_state(record, ClusterState::Deleting))
         }
         Command::Purge { name, generation } => purge(space, &name, generation),
+        Command::Recover { recovery } => recoveries::recover(space, *recovery),
+        Command::SettleRecovery { name, ended, discarded, whole } => {
+            recoveries::settle(space, &name, ended, discarded, whole)
+        }
         Command::PutDocument { key, expected_version, body } => put_document(space, &key, expected_version, &body),
         Command::DeleteDocument { key, expected_version } => delete_document(space, &key, expected_version),
     }
@@ -433,6 +450,7 @@ fn purge(space: &mut dyn SpaceWrite, name: &ClusterName, generation: Generation)
     space.delete(key(NAME, &[text]));
     space.delete(key(UNFINISHED, &[text]));
     space.delete(key(ID, &[&old.cluster.0.to_be_bytes()]));
+    recoveries::forget(space, name)?;
     Ok(Ok(Reply::Done))
 }
 
@@ -544,13 +562,18 @@ fn answer(space: &dyn SpaceRead, query: Query) -> Result<Reply, EngineError> {
             Reply::Records { records, more }
         }
         Query::Buried { lives } => {
-            let mut places = Vec::new();
+            let (mut places, mut ended) = (Vec::new(), Vec::new());
             for (place, (name, generation)) in lives.iter().enumerate() {
-                if is_over(space, name, *generation)? {
+                if let Some(by) = recoveries::ended_by(space, name, *generation)? {
+                    ended.push((place as u32, by));
+                } else if is_over(space, name, *generation)? {
                     places.push(place as u32);
                 }
             }
-            Reply::Buried { places }
+            Reply::Buried { places, ended }
+        }
+        Query::Recoveries { name, start_after, limit } => {
+            recoveries::list(space, name.as_ref(), start_after.as_ref(), limit)?
         }
         Query::Outdated { members } => {
             let mut places = Vec::new();
@@ -627,6 +650,7 @@ fn list_documents(
     Ok(Reply::Documents { documents, more: !rest.is_empty() })
 }
 
+mod recoveries;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -2,6 +2,7 @@
 //! peers, jobs for the engine.
 
 use crate::overlay::Layer;
+pub use crate::recover::NewLife;
 pub use crate::writes::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
@@ -377,6 +378,10 @@ pub enum Notice {
     Quarantined { cluster: ClusterId, name: ClusterName, message: String },
     /// It serves again.
     Released { cluster: ClusterId, name: ClusterName },
+    /// A later life of the cluster has begun without this replica: it serves nothing, and is kept until it is discarded.
+    Ended { cluster: ClusterId, name: ClusterName, replica: ReplicaId, by: Generation, message: String },
+    /// This replica began a life of its cluster on its own.
+    Recovered { cluster: ClusterId, name: ClusterName, message: String },
     /// Pairs of a replica read as damaged, were mended, or cannot be.
     Mending { cluster: ClusterId, name: ClusterName, message: String, lost: bool },
     /// A scrub cannot read an engine.
@@ -442,6 +447,26 @@ pub struct Won {
     pub term: Term,
 }
 
+/// A replica here that began a life of its cluster alone, and what its log held then. For the simulator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Begun {
+    pub cluster: ClusterId,
+    /// The life before.
+    pub ended: Generation,
+    /// The last entry of its log.
+    pub last: LogIndex,
+    /// From which entry on its log has which term. What lies before the first is committed and compacted.
+    pub terms: Vec<(LogIndex, Term)>,
+}
+
+impl Begun {
+    /// Whether it held the entry of this index and term.
+    pub fn keeps(&self, term: Term, index: LogIndex) -> bool {
+        let of = self.terms.iter().rev().find(|(from, _)| *from <= index);
+        index <= self.last && of.is_none_or(|(_, held)| *held == term)
+    }
+}
+
 /// A command that a replica has applied.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Witnessed {
@@ -470,6 +495,8 @@ pub struct ReplicaView {
     pub applied: LogIndex,
     pub quiesced: bool,
     pub damaged: bool,
+    /// A later life of its cluster has begun without it, this one. Zero: it goes on.
+    pub ended: Generation,
     /// It serves nothing, and why.
     pub quarantined: Option<Arc<str>>,
     /// Pairs of its engine are known to be damaged, and not mended yet (or never).

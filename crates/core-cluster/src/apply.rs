@@ -341,6 +341,10 @@ impl Replica {
     fn apply_membership(&mut self, shared: &mut Shared, entry: &LogEntry) -> Result<(), EngineError> {
         let corrupt = |text: String| EngineError::Corrupt(format!("membership entry {}: {text}", entry.index));
         let context = ChangeContext::of(entry).map_err(|error| corrupt(error.to_string()))?;
+        if self.is_of_life_before(entry.index) {
+            // Its members are no members of this life (recover.rs).
+            return Ok(());
+        }
         let change = MembershipChange { changes: context.changes.clone() };
         let membership = self.group.as_mut().expect("applies").apply_change(&change).map_err(corrupt)?;
         let mut members = self.meta.members.to_vec();

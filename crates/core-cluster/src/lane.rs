@@ -97,6 +97,7 @@ impl Lane {
             return Err(Refusal::new(ErrorKind::Conflict, "ReplicaDamaged", message));
         }
         if let Some((_, replica)) = here {
+            self.check_not_ended(&spec)?;
             if replica >= spec.replica {
                 let message = format!("node holds replica {replica} of cluster {} already", spec.name);
                 return Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message));
@@ -108,7 +109,7 @@ impl Lane {
             return Err(Refusal::new(ErrorKind::Conflict, "WrongGeneration", message));
         }
         let blank = spec.initial_members.is_empty();
-        let record = ReplicaRecord { space: self.shared.new_space(), blank, damaged: false, spec };
+        let record = ReplicaRecord::new(spec, self.shared.new_space(), blank);
         self.stage_new(&record);
         let refused = |error: EngineError| Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", error.to_string());
         let replica = Replica::open(&mut self.shared, record, now).map_err(refused)?;
@@ -122,7 +123,7 @@ impl Lane {
         let sound = members.len() == spec.initial_members.len()
             && members.len() <= MEMBERS_MAX
             && (members.is_empty() || members.contains(&spec.replica));
-        let record = ReplicaRecord { space: SpaceId(0), blank: false, damaged: false, spec: spec.clone() };
+        let record = ReplicaRecord::new(spec.clone(), SpaceId(0), false);
         let bytes = record.to_bytes().len();
         if !sound || bytes > self.shared.log.borrow().state_bytes_max() {
             let message = format!(
@@ -196,6 +197,10 @@ impl Lane {
         found.map(|(cluster, replica)| (*cluster, replica.space)).collect()
     }
 
+    pub(crate) fn replica(&self, cluster: ClusterId) -> Option<&Replica> {
+        self.replicas.get(&cluster).map(|replica| &**replica)
+    }
+
     pub(crate) fn with_replica(&mut self, cluster: ClusterId, work: impl FnOnce(&mut Shared, &mut Replica)) {
         if let Some(replica) = self.replicas.get_mut(&cluster) {
             work(&mut self.shared, replica);
@@ -227,7 +232,7 @@ impl Lane {
             let refusal = Refusal::new(ErrorKind::Unavailable, "DiskFailed", message);
             return self.shared.complete(ticket, LocalOutcome::Refused(refusal));
         }
-        let here = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
+        let here = self.replicas.get(&cluster).is_some_and(|replica| replica.is_of_life(generation));
         if !here {
             return self.shared.complete(ticket, LocalOutcome::NoSuchCluster);
         }
@@ -278,8 +283,11 @@ impl Lane {
         if self.on_message_for_lost(from, cluster, generation, &payload) {
             return;
         }
-        let known = self.replicas.get(&cluster).is_some_and(|replica| replica.spec.generation == generation);
+        let known = self.replicas.get(&cluster).is_some_and(|replica| replica.is_of_life(generation));
         if !known {
+            if self.on_message_of_another_life(now, from, cluster, generation, &payload) {
+                return;
+            }
             self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
             return;
         }
@@ -292,6 +300,10 @@ impl Lane {
     fn on_payload(&mut self, now: Tick, from: NodeId, cluster: ClusterId, payload: Payload) {
         if let Payload::Quiesce { from: leader, to, term, commit } = payload {
             return self.on_quiesce(now, cluster, leader, to, term, commit);
+        }
+        if let Payload::LifeOver { by } = payload {
+            self.end_life(now, cluster, by);
+            return;
         }
         if let Payload::Kept { from, index, order } = payload {
             // Wakes nobody: where a write waits for it, the leader is awake.
@@ -341,7 +353,9 @@ impl Lane {
             Payload::VerifyTold { from: member, mark, told } => replica.on_verify_told(now, member, mark, told),
             Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(shared, now, member, pairs),
             Payload::Verdict { to, term, about, value } => replica.on_verdict(shared, to, term, about, value),
-            Payload::Quiesce { .. } | Payload::Kept { .. } | Payload::Sampled { .. } => unreachable!("handled above"),
+            Payload::Quiesce { .. } | Payload::Kept { .. } | Payload::Sampled { .. } | Payload::LifeOver { .. } => {
+                unreachable!("handled above")
+            }
         }
     }
 
@@ -481,6 +495,7 @@ impl Lane {
         for cluster in with_it {
             self.wake(now, cluster);
         }
+        self.tell_of_new_lives(node);
     }
 
     /// A log batch is durable.

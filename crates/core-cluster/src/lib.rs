@@ -28,6 +28,7 @@ mod overlay;
 mod quarantine;
 mod reads;
 pub mod reborn;
+mod recover;
 mod repair;
 mod replica;
 mod request_ids;

@@ -27,6 +27,8 @@ pub const LABEL_KEY: &[u8] = b"\x00label";
 /// The most members a cluster has (voters, learners).
 pub const MEMBERS_MAX: usize = 32;
 const FORMAT: u8 = 1;
+/// The replica record's form once a cluster was recovered: its replica there, and those of the life before.
+const FORMAT_LIVES: u8 = 2;
 /// The meta record's form once an engine was chosen (`AdminCommand::SetEngine`); before, it has the first one.
 const FORMAT_ENGINE: u8 = 2;
 /// The meta record's form with the number of what was applied (chain.rs).
@@ -85,6 +87,13 @@ impl Encode for ReplicaSpec {
     }
 }
 
+impl Recovered {
+    /// Where the life before ended.
+    pub fn at(&self) -> LogIndex {
+        self.lives.last().map_or(LogIndex(0), |(at, _)| *at)
+    }
+}
+
 /// The `STATE_REPLICA` record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplicaRecord {
@@ -94,9 +103,31 @@ pub struct ReplicaRecord {
     pub blank: bool,
     /// It lost what it promised. Kept here, because the log tells of rot only until the segment is gone.
     pub damaged: bool,
+    /// It began this life of its cluster without a majority (recover.rs).
+    pub recovered: Option<Recovered>,
+    /// Its life is over: this later one has begun without it. Zero: it goes on.
+    pub ended: Generation,
+}
+
+/// The most lives that entries of one log may belong to, beside the present one.
+pub const LIVES_MAX: usize = 8;
+
+/// How a replica began a life of its cluster on its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovered {
+    /// The lives before, those of which the engine may lack an entry, each with its last one: the last where its log ended when
+    /// the present one began. Membership entries up to there change nothing.
+    pub lives: Vec<(LogIndex, Generation)>,
+    /// Replicas of the life before all have ids below this.
+    pub next_replica: ReplicaId,
 }
 
 impl ReplicaRecord {
+    /// A replica that is made: nothing has befallen it.
+    pub fn new(spec: ReplicaSpec, space: SpaceId, blank: bool) -> ReplicaRecord {
+        ReplicaRecord { spec, space, blank, damaged: false, recovered: None, ended: Generation(0) }
+    }
+
     /// Its form without spare room: the log keeps it for as long as the replica lives.
     pub fn kept_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.to_bytes())
@@ -105,21 +136,43 @@ impl ReplicaRecord {
 
 impl Encode for ReplicaRecord {
     fn encode(&self, out: &mut Writer) {
-        out.u8(FORMAT);
+        let plain = self.recovered.is_none() && self.ended == Generation(0);
+        out.u8(if plain { FORMAT } else { FORMAT_LIVES });
         self.spec.encode(out);
         out.u64(self.space.0).bool(self.blank).bool(self.damaged);
+        if !plain {
+            out.option(self.recovered.as_ref(), |out, recovered| {
+                out.varint(recovered.lives.len() as u64);
+                recovered.lives.iter().for_each(|(at, life)| {
+                    out.varint(at.0).u32(life.0);
+                });
+                out.varint(recovered.next_replica.0);
+            });
+            out.u32(self.ended.0);
+        }
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("replica record format")? != FORMAT {
+        let format = input.u8("replica record format")?;
+        if ![FORMAT, FORMAT_LIVES].contains(&format) {
             return Err(DecodeError::Unknown("replica record format"));
         }
-        Ok(ReplicaRecord {
-            spec: ReplicaSpec::decode(input)?,
-            space: SpaceId(input.u64("space")?),
-            blank: input.bool("blank")?,
-            damaged: input.bool("damaged")?,
-        })
+        let spec = ReplicaSpec::decode(input)?;
+        let mut record = ReplicaRecord::new(spec, SpaceId(input.u64("space")?), input.bool("blank")?);
+        record.damaged = input.bool("damaged")?;
+        if format == FORMAT_LIVES {
+            record.recovered = input.option("recovered", |input| {
+                let count = input.count("lives")?;
+                if count > LIVES_MAX {
+                    return Err(DecodeError::TooLarge("lives"));
+                }
+                let life = |_| Ok((LogIndex(input.varint("recovered at")?), Generation(input.u32("generation")?)));
+                let lives = (0..count).map(life).collect::<Result<_, DecodeError>>()?;
+                Ok(Recovered { lives, next_replica: ReplicaId(input.varint("next replica")?) })
+            })?;
+            record.ended = Generation(input.u32("ended by")?);
+        }
+        Ok(record)
     }
 }
 

@@ -29,7 +29,7 @@ use core_raft::{HardState, Membership, STATE_HARD};
 
 /// Says in a space whose it is.
 pub(crate) fn label(spec: &ReplicaSpec, space: SpaceId) -> BatchOperation {
-    let record = ReplicaRecord { spec: spec.clone(), space, blank: false, damaged: false };
+    let record = ReplicaRecord::new(spec.clone(), space, false);
     BatchOperation::Put { space, key: Bytes::from_static(LABEL_KEY), value: record.to_bytes() }
 }
 

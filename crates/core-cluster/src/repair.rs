@@ -12,7 +12,7 @@ use crate::replica::Replica;
 use crate::shared::Shared;
 use crate::wire::{Payload, RepairAnswer, REPAIR_INDEXES_MAX};
 use base_types::mutant::{planted, Mutant};
-use base_types::{LogIndex, NodeId, ReplicaId, Term, Tick};
+use base_types::{Generation, LogIndex, NodeId, ReplicaId, Term, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -52,7 +52,8 @@ impl Replica {
     /// Asks, or asks to be replaced.
     pub fn tick_repair(&mut self, shared: &mut Shared, now: Tick) {
         if self.damaged.is_some() {
-            if now.since(self.damage_told) >= LOST_EVERY {
+            // One whose life is over asks for nothing.
+            if self.ended == Generation(0) && now.since(self.damage_told) >= LOST_EVERY {
                 self.damage_told = now;
                 self.tell_members(shared, &Payload::Lost { from: self.spec.replica });
             }

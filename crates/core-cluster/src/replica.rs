@@ -15,7 +15,7 @@ use crate::api::*;
 use crate::buggify::Point;
 use crate::chain::{Sample, Standings};
 use crate::mend::Mending;
-use crate::meta::{ClusterMeta, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
+use crate::meta::{ClusterMeta, Recovered, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
 use crate::overlay::{Overlay, View};
 use crate::quarantine::{contained, Quarantine};
 use crate::reads::Reads;
@@ -31,7 +31,9 @@ use crate::writes::{AbsoluteWait, Proposed, StagedWrite};
 use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, SpaceId, Term, Tick, WriteConsistency};
+use base_types::{
+    ErrorKind, Generation, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, SpaceId, Term, Tick, WriteConsistency,
+};
 use bytes::Bytes;
 use core_log::{BatchNumber, LogEntry};
 use core_raft::{Group, GroupConfig, GroupReady, Message, MessageKind, Role, SnapshotPoint};
@@ -126,6 +128,10 @@ pub struct Replica {
     pub told: Option<(Option<NodeId>, Arc<[Member]>, ReplicaId)>,
     /// Removed from the configuration: to be destroyed by the lane.
     pub removed: bool,
+    /// It began this life without a majority (recover.rs).
+    pub recovered: Option<Recovered>,
+    /// A later life has begun without it: it is `damaged` too, and kept until it is discarded. Zero: it goes on.
+    pub ended: Generation,
     /// When the overlay first became dirty.
     pub dirty_since: Option<Tick>,
     /// What this replica last added to the lane's overlay total.
@@ -152,6 +158,7 @@ impl Replica {
             None => ClusterMeta::initial(&record.spec),
         };
         shared.common.share_spec(&mut record.spec);
+        meta.begin_with(&record, shared.own_member(record.spec.replica));
         shared.common.share_meta(&mut meta);
         let durable = SnapshotPoint {
             index: if engine.durable_index(record.space)? == meta.applied { meta.applied } else { LogIndex(0) },
@@ -162,6 +169,10 @@ impl Replica {
         let mut replica = Replica::empty(record, engine, meta, durable, now);
         replica.overlay = Overlay::new(shared.config.keep);
         let loaded = replica.load_request_ids();
+        if replica.ended > Generation(0) {
+            replica.stay_ended(shared);
+            return Ok(replica);
+        }
         if was_damaged {
             replica.damage(shared, "it was damaged before the restart and has not been replaced yet".into());
             return Ok(replica);
@@ -185,7 +196,11 @@ impl Replica {
         let meta = ClusterMeta::initial(&record.spec);
         let mut replica = Replica::empty(record, engine, meta, SnapshotPoint::default(), now);
         replica.overlay = Overlay::new(shared.config.keep);
-        replica.damage(shared, message);
+        if replica.ended > Generation(0) {
+            replica.stay_ended(shared);
+        } else {
+            replica.damage(shared, message);
+        }
         Some(replica)
     }
 
@@ -276,6 +291,8 @@ impl Replica {
             heard_from: BTreeMap::new(),
             told: None,
             removed: false,
+            recovered: record.recovered,
+            ended: record.ended,
             dirty_since: None,
             counted_bytes: 0,
             late: Vec::new(),
@@ -333,7 +350,14 @@ impl Replica {
 
     /// The `STATE_REPLICA` record as it should be now.
     pub fn record(&self) -> ReplicaRecord {
-        ReplicaRecord { spec: self.spec.clone(), space: self.space, blank: self.blank, damaged: self.damaged.is_some() }
+        ReplicaRecord {
+            spec: self.spec.clone(),
+            space: self.space,
+            blank: self.blank,
+            damaged: self.damaged.is_some(),
+            recovered: self.recovered.clone(),
+            ended: self.ended,
+        }
     }
 
     /// The next of Raft's readies. If it holds a snapshot, the record that names the staging space is
@@ -342,8 +366,8 @@ impl Replica {
         let (spec, incoming) = (&self.spec, self.incoming.as_ref());
         self.group.as_mut()?.make_ready(|_point| {
             if let Some(incoming) = incoming {
-                let record =
-                    ReplicaRecord { spec: spec.clone(), space: incoming.staging, blank: false, damaged: false };
+                // What was recovered lies below every snapshot of that life.
+                let record = ReplicaRecord::new(spec.clone(), incoming.staging, false);
                 shared.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.kept_bytes());
             }
         })

@@ -74,6 +74,8 @@ pub struct Shared {
     pub witnessed: Vec<Witnessed>,
     /// Who came to lead since somebody last took them; only where commands are witnessed.
     pub won: Vec<Won>,
+    /// Lives that began here alone, for who watches.
+    pub begun: Vec<Begun>,
     /// The last word of a tail here to its leader (tail.rs). A life is drawn: nothing on the disk counts lives.
     pub told: TellOrder,
 }

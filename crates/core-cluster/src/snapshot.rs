@@ -114,7 +114,7 @@ impl Replica {
             let reader = self.engine.snapshot()?;
             let meta = reader.get(self.space, META_KEY)?.ok_or(EngineError::SnapshotExpired)?;
             let meta = ClusterMeta::from_bytes(meta).map_err(|error| EngineError::Corrupt(error.to_string()))?;
-            if !meta.membership.contains(to) {
+            if !meta.membership.contains(to) || self.is_of_life_before(meta.applied) {
                 // It joined behind what is durable, and Raft refuses a snapshot that does not name it.
                 shared.flush_soon = true;
                 return Err(EngineError::SnapshotExpired);

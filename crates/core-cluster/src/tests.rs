@@ -15,6 +15,7 @@ mod mending;
 mod mutants;
 mod quarantine;
 mod reborn;
+mod recovering;
 mod request_ids;
 mod room;
 mod tail;

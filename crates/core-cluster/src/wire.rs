@@ -5,7 +5,7 @@ use crate::api::Verified;
 use crate::chain::{About, Sample};
 use base_engine::{ENGINE_KEY_BYTES_MAX, ENGINE_VALUE_BYTES_MAX};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{LogIndex, ReplicaId, Term};
+use base_types::{Generation, LogIndex, ReplicaId, Term};
 use bytes::Bytes;
 use core_log::LogEntry;
 use core_raft::Message;
@@ -109,6 +109,10 @@ pub enum Payload {
         from: ReplicaId,
         index: LogIndex,
         order: TellOrder,
+    },
+    /// A later life of the cluster has begun without the receiver's majority.
+    LifeOver {
+        by: Generation,
     },
     /// The sender's disk lost a replica of this cluster and which it was: up to which id were replicas ever made?
     FloorAsk {
@@ -342,6 +346,7 @@ impl Encode for Payload {
             Payload::Kept { from, index, order } => {
                 out.u8(12).varint(from.0).varint(index.0).u64(order.life).varint(order.number);
             }
+            Payload::LifeOver { by } => drop(out.u8(20).u32(by.0)),
             Payload::FloorAsk { life } => drop(out.u8(13).u64(*life)),
             Payload::FloorTold { replica, life } => drop(out.u8(14).varint(replica.0).u64(*life)),
             Payload::Sampled { samples, message } => {
@@ -392,6 +397,7 @@ impl Encode for Payload {
             4 => Payload::RepairRequest { from: ReplicaId(input.varint("from")?), holes: decode_holes(input)? },
             5 => Payload::RepairReply { from: ReplicaId(input.varint("from")?), answers: decode_answers(input)? },
             6 => Payload::Lost { from: ReplicaId(input.varint("from")?) },
+            20 => Payload::LifeOver { by: Generation(input.u32("generation")?) },
             7 => Payload::Removed { replica: ReplicaId(input.varint("replica")?) },
             8 => Payload::PairsRequest { from: ReplicaId(input.varint("from")?), keys: decode_keys(input)? },
             9 => Payload::PairsReply { from: ReplicaId(input.varint("from")?), pairs: Pairs::decode(input)? },

@@ -185,7 +185,8 @@ impl Replica {
     /// Why a request that is not remembered must not be applied.
     pub fn expired(&self, id: RequestId, last: LogIndex) -> Option<Refusal> {
         let known = self.request_ids.contains(id);
-        let expired = || self.request_ids.expired(id, self.spec.cluster, self.spec.generation, last);
+        let life = self.life_of(LogIndex(last.0 + 1));
+        let expired = || self.request_ids.expired(id, self.spec.cluster, life, last);
         if known {
             None
         } else {

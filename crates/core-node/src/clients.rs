@@ -14,6 +14,7 @@ use crate::flows::forget::ForgetFlow;
 use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
+use crate::flows::recover::{check_name, DiscardFlow, ListFlow, RecoverFlow};
 use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
 use crate::operation::{Operation, Owner, Shape};
 use crate::planner::{CallReply, CallResult};
@@ -329,6 +330,20 @@ impl Director {
             }
             Action::ForgetNode { node } => {
                 self.start_client_plan(turn, ticket, Box::new(ForgetFlow::new(node)), deadline, AfterPlan::default());
+            }
+            Action::RecoverCluster { name, confirm } => {
+                check_name(&name)?;
+                let nodes = self.nodes.map.records().map(|record| record.node).collect();
+                let flow = RecoverFlow::new(name, confirm.as_deref(), nodes)?;
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+            }
+            Action::ListRecoveries { name } => {
+                let after = AfterPlan { read_only: true, ..AfterPlan::default() };
+                self.start_client_plan(turn, ticket, Box::new(ListFlow::new(name)), deadline, after);
+            }
+            Action::DiscardEnded { name, node } => {
+                let flow = DiscardFlow::new(name, node, self.nodes.map.get(node));
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
             }
             Action::SkipEntry { name, index } => {
                 self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, deadline)

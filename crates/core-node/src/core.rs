@@ -12,11 +12,11 @@ use crate::lane_face::LaneFace;
 use crate::nodes::ReplicaKnown;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Tick, Ticket};
+use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Survivor, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
 use core_cluster::api::{
-    LaneConfig, LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView, Witnessed, Won,
+    Begun, LaneConfig, LaneOutput, LaneStatistics, LocalOperation, NewLife, ReplicaSpec, ReplicaView, Witnessed, Won,
 };
 use core_cluster::{Lane, LaneError};
 use core_log::{BatchNumber, LogAction, LogDisk};
@@ -159,6 +159,11 @@ impl Core {
     pub fn take_won(&mut self) -> Vec<Won> {
         self.lane.take_won()
     }
+
+    /// See [`Lane::take_begun`]. For the simulator.
+    pub fn take_begun(&mut self) -> Vec<Begun> {
+        self.lane.take_begun()
+    }
 }
 
 impl LaneFace for Lane {
@@ -167,6 +172,15 @@ impl LaneFace for Lane {
     }
     fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool {
         Lane::destroy_replica(self, now, cluster, generation)
+    }
+    fn survivor(&self, cluster: ClusterId) -> Option<Survivor> {
+        Lane::survivor(self, cluster)
+    }
+    fn begin_life(&mut self, now: Tick, life: NewLife) -> Result<bool, Refusal> {
+        Lane::begin_life(self, now, life)
+    }
+    fn end_life(&mut self, now: Tick, cluster: ClusterId, by: Generation) -> bool {
+        Lane::end_life(self, now, cluster, by)
     }
     fn submit(&mut self, now: Tick, operation: LocalOperation) {
         Lane::submit(self, now, operation)
@@ -448,10 +462,12 @@ fn cluster_of(item: &Item) -> Option<ClusterId> {
         Item::Peer { cluster, .. }
         | Item::Forward { cluster, .. }
         | Item::DestroyReplica { cluster, .. }
+        | Item::Survey { cluster, .. }
         | Item::FormationProbe { cluster, .. }
         | Item::FormationAnswer { cluster, .. }
         | Item::UnknownCluster { cluster, .. } => Some(*cluster),
         Item::CreateReplica { spec, .. } => Some(spec.cluster),
+        Item::BeginLife { life, .. } => Some(life.cluster),
         _ => None,
     }
 }
@@ -487,7 +503,12 @@ fn on_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item: Ite
         Item::ReplicaDone { ticket, boot, result } if boot == director.config.boot => {
             director.on_replica_done(from.node, ticket, result);
         }
-        Item::ForwardReply { .. } | Item::ReplicaDone { .. } => {}
+        Item::Survey { ticket, cluster } => director.on_survey_order(turn, from, ticket, cluster),
+        Item::Surveyed { ticket, boot, survivor } if boot == director.config.boot => {
+            director.on_surveyed(from.node, ticket, survivor);
+        }
+        Item::BeginLife { ticket, life } => director.on_begin_order(turn, from, ticket, life),
+        Item::ForwardReply { .. } | Item::ReplicaDone { .. } | Item::Surveyed { .. } => {}
         other => on_node_item(director, turn, from, other),
     }
 }

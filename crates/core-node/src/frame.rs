@@ -17,15 +17,17 @@ use crate::whereabouts::Told;
 use crate::{status, wire};
 use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{BootId, ClusterId, ClusterName, DiskId, Generation, LaneId, NodeId, Refusal, ReplicaId, Ticket};
+use base_types::{
+    BootId, ClusterId, ClusterName, DiskId, Generation, LaneId, NodeId, Refusal, ReplicaId, Survivor, Ticket,
+};
 use bytes::Bytes;
-use core_cluster::api::{LocalKind, LocalOutcome, Member, ReplicaSpec};
+use core_cluster::api::{LocalKind, LocalOutcome, Member, NewLife, ReplicaSpec};
 use core_placement::{MapDelta, MapVersion, NodeRecord};
 
 /// `HIVE` in little-endian.
 pub const FRAME_MAGIC: u32 = 0x4556_4948;
 /// The version of this format, raised too where replicas of two builds would apply an entry differently. A frame of another is refused.
-pub const FRAME_VERSION: u8 = 8;
+pub const FRAME_VERSION: u8 = 9;
 /// A frame is closed when it has grown to this size.
 pub const FRAME_BYTES_SOFT: usize = 1 << 20;
 /// The largest frame there is: one item of the largest command or snapshot chunk, and room around it.
@@ -124,6 +126,22 @@ pub enum Item {
         ticket: Ticket,
         boot: BootId,
         result: Result<bool, Refusal>,
+    },
+    /// What is left here of a cluster whose majority may be gone for good?
+    Survey {
+        ticket: Ticket,
+        cluster: ClusterId,
+    },
+    /// This replica, or nothing.
+    Surveyed {
+        ticket: Ticket,
+        boot: BootId,
+        survivor: Option<Box<Survivor>>,
+    },
+    /// Begin a new life of a cluster alone; answered by `ReplicaDone`.
+    BeginLife {
+        ticket: Ticket,
+        life: NewLife,
     },
     /// A node tells that it lives. `wanted`: what its copy of the node map asks for.
     Heartbeat {
@@ -253,6 +271,9 @@ mod kind {
     pub const ANNOUNCE: u8 = 24;
     pub const WORLD_REBORN: u8 = 25;
     pub const WORLD_IS: u8 = 26;
+    pub const SURVEY: u8 = 27;
+    pub const SURVEYED: u8 = 28;
+    pub const BEGIN_LIFE: u8 = 29;
 }
 
 /// A frame being filled.
@@ -331,6 +352,18 @@ fn write_item(out: &mut Writer, item: &Item) -> u8 {
                 Err(refusal) => refusal.encode(out.u8(1)),
             }
             kind::REPLICA_DONE
+        }
+        Item::Survey { ticket, cluster } => {
+            out.u64(ticket.0).u64(cluster.0);
+            kind::SURVEY
+        }
+        Item::Surveyed { ticket, boot, survivor } => {
+            out.u64(ticket.0).u64(boot.0).option(survivor.as_deref(), |out, survivor| survivor.encode(out));
+            kind::SURVEYED
+        }
+        Item::BeginLife { ticket, life } => {
+            out.u64(ticket.0).u64(life.cluster.0).u64(life.replica.0).u32(life.from.0).u32(life.to.0);
+            kind::BEGIN_LIFE
         }
         _ => write_node_item(out, item),
     }
@@ -555,6 +588,23 @@ fn read_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
                 0 => Ok(input.bool("replica done")?),
                 1 => Err(Refusal::decode(input)?),
                 _ => return Err(DecodeError::Unknown("replica result")),
+            },
+        },
+        kind::SURVEY => {
+            Item::Survey { ticket: Ticket(input.u64("ticket")?), cluster: ClusterId(input.u64("cluster")?) }
+        }
+        kind::SURVEYED => Item::Surveyed {
+            ticket: Ticket(input.u64("ticket")?),
+            boot: BootId(input.u64("boot")?),
+            survivor: input.option("survivor", |input| Survivor::decode(input).map(Box::new))?,
+        },
+        kind::BEGIN_LIFE => Item::BeginLife {
+            ticket: Ticket(input.u64("ticket")?),
+            life: NewLife {
+                cluster: ClusterId(input.u64("cluster")?),
+                replica: ReplicaId(input.u64("replica")?),
+                from: Generation(input.u32("generation")?),
+                to: Generation(input.u32("generation")?),
             },
         },
         _ => return read_node_item(kind, input),

@@ -371,7 +371,8 @@ impl Director {
     pub(crate) fn lane_health(&self, turn: &Turn<'_>) -> LaneHealth {
         let mut health = LaneHealth { degraded: self.lane_degraded(turn.now), ..LaneHealth::default() };
         for view in turn.lane.views() {
-            if view.name.is_level_zero() || view.name.tail().starts_with("config-") {
+            let ended = view.ended > base_types::Generation(0);
+            if view.name.is_level_zero() || view.name.tail().starts_with("config-") || ended {
                 continue;
             }
             health.held += 1;

@@ -1,15 +1,18 @@
 //! What the director needs of a lane. One implementation is the real one; tests bring their own, so
 //! that routing and flows are tried without Raft.
 
-use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, Tick};
+use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, Survivor, Tick};
 use bytes::Bytes;
-use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, ReplicaSpec, ReplicaView};
+use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, NewLife, ReplicaSpec, ReplicaView};
 use core_log::BatchNumber;
 
 /// The methods of [`core_cluster::Lane`] that the director calls; their meaning is told there.
 pub trait LaneFace {
     fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal>;
     fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool;
+    fn survivor(&self, cluster: ClusterId) -> Option<Survivor>;
+    fn begin_life(&mut self, now: Tick, life: NewLife) -> Result<bool, Refusal>;
+    fn end_life(&mut self, now: Tick, cluster: ClusterId, by: Generation) -> bool;
     fn submit(&mut self, now: Tick, operation: LocalOperation);
     fn on_peer_message(&mut self, now: Tick, from: NodeId, cluster: ClusterId, generation: Generation, payload: Bytes);
     fn on_peer_down(&mut self, now: Tick, node: NodeId);

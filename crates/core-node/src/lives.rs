@@ -2,6 +2,7 @@
 //! had joined after `reference` last heard of the members. They may even have a leader among themselves.
 //!
 //!   every replica here, a page at a time ──(name, generation)──▶ `reference`, any member of the world ──▶ over: removed
+//!                                                                                                             └▶ recovered without it: ended, kept
 //!
 //! Always: removed only on the word of `reference`, and by generation: a life that is over never begins again, so a
 //! member of the world that is behind names too few and none wrongly. One question of a lane at a time.
@@ -56,7 +57,13 @@ impl Director {
     /// `reference` told which are over; or could not be asked, and is asked again later.
     pub fn on_lives(&mut self, turn: &mut Turn<'_>, asked: &[(ClusterId, Generation)], result: CallResult) {
         self.lives.asking = false;
-        let Ok((Reply::Buried { places }, _)) = decode_call::<Reply>(result) else { return };
+        let Ok((Reply::Buried { places, ended }, _)) = decode_call::<Reply>(result) else { return };
+        let superseded = ended.iter().filter_map(|(place, by)| Some((asked.get(*place as usize)?, *by)));
+        for ((cluster, generation), by) in superseded {
+            if turn.lane.view(*cluster).is_some_and(|view| view.generation == *generation) {
+                self.lane_dirty |= turn.lane.end_life(turn.now, *cluster, by);
+            }
+        }
         let over = places.iter().filter_map(|place| asked.get(*place as usize));
         for (cluster, generation) in over {
             if self.destroy_replica(turn, *cluster, *generation) {

@@ -60,6 +60,10 @@ pub enum ReplicaOrder {
     Create { spec: Box<core_cluster::api::ReplicaSpec>, disk: base_types::DiskId },
     /// Remove it and its data: this replica, or (0) whichever is there.
     Destroy { cluster: base_types::ClusterId, generation: base_types::Generation, replica: base_types::ReplicaId },
+    /// Say what is left of it there (answered by `Surveyed`).
+    Survey { cluster: base_types::ClusterId },
+    /// Begin a new life of its cluster alone.
+    BeginLife(core_cluster::api::NewLife),
 }
 
 /// What a call came to.
@@ -72,6 +76,8 @@ pub enum CallReply {
     Described(Box<ClusterDescription>),
     /// Of `Admin(Verify)`.
     Verified(Box<core_cluster::api::ClusterVerification>),
+    /// Of `Replica(Survey)`.
+    Surveyed(Option<Box<base_types::Survivor>>),
     /// Of every other call.
     Done { at: Option<OrderedAt> },
 }
@@ -81,7 +87,9 @@ impl CallReply {
     pub fn backend(self) -> (Bytes, OrderedAt) {
         match self {
             CallReply::Backend { reply, at, .. } => (reply, at),
-            CallReply::Described(_) | CallReply::Verified(_) => (Bytes::new(), OrderedAt::default()),
+            CallReply::Described(_) | CallReply::Verified(_) | CallReply::Surveyed(_) => {
+                (Bytes::new(), OrderedAt::default())
+            }
             CallReply::Done { at } => (Bytes::new(), at.unwrap_or_default()),
         }
     }

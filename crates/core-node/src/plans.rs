@@ -14,9 +14,9 @@ use crate::frame::{Item, Sender};
 use crate::operation::{Operation, Owner};
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
 use base_types::action::{Failure, Response};
-use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Tick, Ticket};
+use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
-use core_cluster::api::{LocalKind, ReplicaSpec};
+use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
 use core_placement::Rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub enum PlanOwner {
     Config,
     /// The sweep over keyspaces that were left unfinished.
     KeyspaceSweep,
+    /// The sweep over recovered clusters that lack members.
+    RecoverySweep,
     /// The keeper of buckets looks at this cluster.
     S3Look(ClusterId),
     /// The keeper of buckets runs this flow.
@@ -339,6 +341,7 @@ impl Director {
             PlanOwner::Move(cluster) => self.on_moved(turn, cluster, response),
             PlanOwner::Config => self.on_config_plan(turn, response),
             PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
+            PlanOwner::RecoverySweep => self.on_recovery_sweep(response),
             PlanOwner::S3Look(cluster) => self.on_s3_look(turn, cluster, response),
             PlanOwner::S3Flow { bucket, flow } => self.on_s3_flow(turn, bucket, flow, response),
             PlanOwner::S3Tidy(bucket) => self.on_s3_tidy(bucket),
@@ -390,6 +393,8 @@ impl Director {
             ReplicaOrder::Destroy { cluster, generation, replica } => {
                 self.say(node, cluster, &Item::DestroyReplica { ticket, cluster, generation, replica });
             }
+            ReplicaOrder::Survey { cluster } => self.say(node, cluster, &Item::Survey { ticket, cluster }),
+            ReplicaOrder::BeginLife(life) => self.say(node, life.cluster, &Item::BeginLife { ticket, life }),
         }
     }
 
@@ -405,6 +410,30 @@ impl Director {
         if self.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
             self.end_order(ticket.0, result.map(|_| CallReply::Done { at: None }).map_err(Failure::from));
         }
+    }
+
+    /// A node answered what is left of a cluster there.
+    pub fn on_surveyed(&mut self, from: NodeId, ticket: Ticket, survivor: Option<Box<Survivor>>) {
+        let asked = |order: &Order| order.node == from && matches!(order.order, ReplicaOrder::Survey { .. });
+        if self.orders.get(&ticket.0).is_some_and(asked) {
+            self.end_order(ticket.0, Ok(CallReply::Surveyed(survivor)));
+        }
+    }
+
+    /// This lane is asked what is left of a cluster here.
+    pub fn on_survey_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, cluster: ClusterId) {
+        let survivor = turn.lane.survivor(cluster).map(Box::new);
+        self.outbox.push(from.node, from.lane, &Item::Surveyed { ticket, boot: from.boot, survivor });
+    }
+
+    /// This lane is told to begin a new life of a cluster on its replica. The answer leaves once that is durable.
+    pub fn on_begin_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, life: NewLife) {
+        self.lane_dirty = true;
+        let result = turn.lane.begin_life(turn.now, life);
+        if result == Ok(true) {
+            self.durable.stage(life.cluster, turn.lane.staged_batch());
+        }
+        self.say_once_durable(from, life.cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
     }
 
     /// This lane is told to make a replica. The answer leaves once the replica is durable.

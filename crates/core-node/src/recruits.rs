@@ -203,6 +203,18 @@ impl Director {
                 turn.note(crate::api::NoteLevel::Error, text.clone());
                 self.recruits.quarantined.insert(cluster, text);
             }
+            Notice::Ended { cluster, name, replica, by, message } => {
+                let text = format!("replica of {name} on node {} has ended: {message}", self.config.node);
+                turn.note(crate::api::NoteLevel::Error, text.clone());
+                self.recruits.quarantined.remove(&cluster);
+                self.recruits.damaged.insert(cluster, text);
+                let generation = turn.lane.view(cluster).map_or(by, |view| view.generation);
+                self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader: None });
+            }
+            Notice::Recovered { name, message, .. } => {
+                let text = format!("replica of {name} on node {}: {message}", self.config.node);
+                turn.note(crate::api::NoteLevel::Warning, text);
+            }
             Notice::Released { cluster, name } => {
                 let text = format!("cluster {name} on node {} serves again", self.config.node);
                 turn.note(crate::api::NoteLevel::Warning, text);
@@ -634,7 +646,7 @@ impl Director {
         let suspects: Vec<ReplicaView> = views
             .into_iter()
             .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
-            .filter(|view| !is_level_zero(view.cluster))
+            .filter(|view| !is_level_zero(view.cluster) && view.ended == Generation(0))
             .take(ORPHANS_AT_ONCE)
             .collect();
         self.recruits.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);

@@ -6,13 +6,14 @@
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
+use crate::flows::recover::{sweep_deadline, SweepFlow};
 use crate::keyspace::{planner_for, work_left};
 use crate::operation::{Operation, Owner};
 use crate::planner::{CallResult, DocumentNews};
 use crate::plans::PlanOwner;
 use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
 use crate::s3::leftovers::sweep_buckets;
-use base_types::action::Action;
+use base_types::action::{Action, ActionResult, Answer, Response};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, Tick};
 use core::time::Duration;
@@ -41,6 +42,9 @@ pub struct Resumption {
     sweeping: bool,
     /// When buckets are looked for next.
     buckets_at: Tick,
+    /// Recovered clusters are being looked at; what they waited for when they last were.
+    recovering: bool,
+    pub recoveries: Vec<String>,
 }
 
 impl Director {
@@ -56,11 +60,17 @@ impl Director {
             self.resumption.seen.clear();
             self.resumption.keyspaces.clear();
             self.s3.sweep = Default::default();
+            self.resumption.recoveries.clear();
             return;
         }
         if turn.now >= self.resumption.buckets_at {
             self.resumption.buckets_at = turn.now + BUCKETS_EVERY;
             self.start_plan(turn, sweep_buckets(), PlanOwner::Background, turn.now + FLOW_TIMEOUT);
+        }
+        if !self.resumption.recovering {
+            self.resumption.recovering = true;
+            let flow = SweepFlow::new(self.nodes.map.records().cloned().collect());
+            self.start_plan(turn, Box::new(flow), PlanOwner::RecoverySweep, sweep_deadline(turn.now));
         }
         let kind = reference_read(&Query::Unfinished { limit: RECORDS_MAX });
         let operation =
@@ -103,6 +113,15 @@ impl Director {
                 self.start_plan(turn, Box::new(flow), PlanOwner::Background, deadline);
             }
             ClusterState::Active => {}
+        }
+    }
+
+    /// The sweep over recovered clusters ended.
+    pub fn on_recovery_sweep(&mut self, response: Response) {
+        self.resumption.recovering = false;
+        if let Ok(Answer { result: ActionResult::Recoveries { recoveries }, .. }) = response {
+            let waits = recoveries.into_iter().flat_map(|recovery| recovery.findings);
+            self.resumption.recoveries = waits.collect();
         }
     }
 

@@ -192,6 +192,7 @@ impl Director {
             .iter()
             .filter_map(|zero| two_members(zero, self.level_zero_members.of(zero.cluster)))
             .collect();
+        warnings.extend(self.resumption.recoveries.iter().cloned());
         let draining = self.nodes.map.records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
         let is_up = |record: &NodeRecord| record.up && self.is_up(record.node);

@@ -28,6 +28,7 @@ mod lost_logs;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod recover;
 mod routing;
 mod s3;
 mod sessions;

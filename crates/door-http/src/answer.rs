@@ -7,9 +7,9 @@ use crate::error::{status_of, write_failure};
 use crate::json::{write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
-    Partitioning, RedisReply, Response, StatusInfo, VerificationInfo,
+    Partitioning, RecoveryInfo, RedisReply, Response, StatusInfo, VerificationInfo,
 };
-use base_types::{ClusterName, OrderedAt};
+use base_types::{ClusterName, NodeId, OrderedAt, Survivor};
 use bytes::Bytes;
 
 /// What an answer needs beside its value: the envelope, `at` and the level.
@@ -118,6 +118,10 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
             field(out, "next", |out| optional(next.as_ref(), out, |text, out| write_text(text, out)));
         }
         ActionResult::Verification(info) => write_verification(info, out),
+        ActionResult::Recovery(info) => field(out, "recovery", |out| write_recovery(info, out)),
+        ActionResult::Recoveries { recoveries } => {
+            field(out, "recoveries", |out| list(recoveries, out, write_recovery))
+        }
         ActionResult::Nodes { nodes } => field(out, "nodes", |out| list(nodes, out, write_node)),
         ActionResult::Decommission(info) => write_decommission(info, out),
         ActionResult::Status(info) => write_status(info, out),
@@ -294,6 +298,38 @@ fn write_node(info: &NodeInfo, out: &mut Vec<u8>) {
     field(out, "disk", |out| write_text(&format!("{:016x}", info.disk.0), out));
     field(out, "cores", |out| write_number(info.cores, out));
     field(out, "seen_ms_ago", |out| write_number(info.seen_ms_ago, out));
+    out.push(b'}');
+}
+
+fn write_recovery(info: &RecoveryInfo, out: &mut Vec<u8>) {
+    let nodes = |nodes: &[NodeId], out: &mut Vec<u8>| list(nodes, out, |node, out| write_number(node.0, out));
+    out.extend_from_slice(b"{\"name\":");
+    write_text(info.name.as_str(), out);
+    field(out, "state", |out| write_text(info.state.as_str(), out));
+    field(out, "ended", |out| write_number(info.ended.0, out));
+    field(out, "survivor", |out| optional(info.survivor, out, |node, out| write_number(node.0, out)));
+    field(out, "unix_ms", |out| write_number(info.unix_ms, out));
+    field(out, "by", |out| write_number(info.by.0, out));
+    field(out, "survivors", |out| list(&info.survivors, out, write_survivor));
+    field(out, "silent", |out| nodes(&info.silent, out));
+    field(out, "held", |out| nodes(&info.held, out));
+    field(out, "findings", |out| list(&info.findings, out, |text, out| write_text(text, out)));
+    out.push(b'}');
+}
+
+fn write_survivor(one: &Survivor, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"node\":");
+    write_number(one.node.0, out);
+    field(out, "replica", |out| write_number(one.replica.0, out));
+    field(out, "generation", |out| write_number(one.generation.0, out));
+    field(out, "state", |out| write_text(one.state.as_str(), out));
+    field(out, "term", |out| write_number(one.term.0, out));
+    field(out, "last_term", |out| write_number(one.last_term.0, out));
+    field(out, "last", |out| write_number(one.last.0, out));
+    field(out, "commit", |out| write_number(one.commit.0, out));
+    field(out, "applied", |out| write_number(one.applied.0, out));
+    field(out, "durable", |out| write_number(one.durable.0, out));
+    field(out, "members", |out| list(&one.members, out, |member, out| write_number(member.node.0, out)));
     out.push(b'}');
 }
 

@@ -67,6 +67,9 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("TransferLeader", &["name", "node"]),
     ("AddMember", &["name", "node"]),
     ("SkipEntry", &["name", "index"]),
+    ("RecoverCluster", &["name", "confirm"]),
+    ("ListRecoveries", &["name"]),
+    ("DiscardEnded", &["name", "node"]),
     ("RemoveMember", &["name", "node"]),
     ("MoveMember", &["name", "from", "to"]),
     ("SetEngine", &["name", "keyspace", "engine"]),
@@ -270,6 +273,9 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
             limit: limit(fields)?,
         });
     }
+    if name == "ListRecoveries" {
+        return Ok(Action::ListRecoveries { name: fields.cluster("name")? });
+    }
     let cluster = fields.cluster_needed("name")?;
     Ok(match name {
         "CreateCluster" => Action::CreateCluster { name: cluster, rule: fields.text_needed("rule")?.into_owned() },
@@ -282,6 +288,10 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
         "SkipEntry" => {
             Action::SkipEntry { name: cluster, index: LogIndex(fields.number_needed("index", 1, u64::MAX)?) }
         }
+        "RecoverCluster" => {
+            Action::RecoverCluster { name: cluster, confirm: fields.text("confirm")?.map(|text| text.into_owned()) }
+        }
+        "DiscardEnded" => Action::DiscardEnded { name: cluster, node: fields.node_needed("node")? },
         "RemoveMember" => Action::RemoveMember { name: cluster, node: fields.node_needed("node")? },
         "MoveMember" => Action::MoveMember { name: cluster, from: fields.node_needed("from")?, to: fields.node("to")? },
         "SetDefaultConsistency" => {

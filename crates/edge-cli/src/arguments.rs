@@ -384,6 +384,9 @@ pub enum CtlCommand {
         #[command(subcommand)]
         command: LevelZeroCommand,
     },
+    /// A cluster whose majority is gone for good: what its survivors hold, and a new life on the best of them; without a
+    /// name, the clusters that were recovered
+    Recover(RecoverCommand),
     /// Check every pair of a cluster's replicas and compare them; exit code 1 where they are not whole and the same
     Verify {
         /// The cluster
@@ -411,6 +414,20 @@ pub enum CtlCommand {
     /// Buckets
     #[command(subcommand)]
     Bucket(BucketCommand),
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct RecoverCommand {
+    /// The cluster
+    pub name: Option<String>,
+    /// The cluster's name again: begin its new life, and lose what no survivor holds
+    #[arg(long, value_name = "NAME", conflicts_with = "discard")]
+    pub confirm: Option<String>,
+    /// Remove what the life before left on this node
+    #[arg(long, value_name = "NODE")]
+    pub discard: Option<u64>,
+    #[command(flatten)]
+    pub world: World,
 }
 
 #[derive(Subcommand, Debug)]

@@ -1,6 +1,7 @@
 //! `hive ctl`: the world as an operator sees and changes it.
 
 mod integrity;
+mod recover;
 mod s3;
 mod show;
 
@@ -40,6 +41,7 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Cluster(command) => cluster(command).await,
         CtlCommand::World(command) => level_zero("allocator/reference@world".into(), command).await,
         CtlCommand::Region { region, command } => level_zero(format!("reference@region-{region}"), command).await,
+        CtlCommand::Recover(command) => recover::run(command).await,
         CtlCommand::Verify { name, world } => integrity::verify(&name, &world).await,
         CtlCommand::Integrity { world } => integrity::show(&world).await,
         CtlCommand::Keyspace(command) => keyspace(command).await,

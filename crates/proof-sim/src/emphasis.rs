@@ -34,6 +34,8 @@ pub enum Emphasis {
     Rot,
     /// Buckets whose shards split and merge, uploads, names that are raced for (core).
     Buckets,
+    /// A majority of a cluster is gone for good, the cluster is recovered, and the dead come back (core).
+    Recovery,
 }
 
 use Emphasis::*;
@@ -51,6 +53,7 @@ pub const ALL: &[(Emphasis, &str)] = &[
     (Members, "members"),
     (Rot, "rot"),
     (Buckets, "buckets"),
+    (Recovery, "recovery"),
 ];
 
 /// The stories of a lane alone.
@@ -61,6 +64,8 @@ const CORE: &[Emphasis] = &[Leases, Elections, Power, Snapshots, Quiet, Retries,
 /// Of a thousand seeds of the whole core that would not be bent, so many lean to buckets.
 const OF_PLAIN_TO_BUCKETS: u64 = 100;
 
+/// And so many to a majority that is gone for good.
+const OF_PLAIN_TO_RECOVERY: u64 = 40;
 /// Of a thousand that lean to rot, so many have it on two nodes.
 const OF_ROT_TO_SEVERAL: u64 = 200;
 
@@ -71,7 +76,13 @@ pub fn of(seed: u64, layer: Layer) -> Emphasis {
         // A stream of its own: the others lean to what they leant to before there were buckets.
         let to_buckets =
             layer == Layer::Core && Random::stream(seed, "emphasis on buckets").per_mille(OF_PLAIN_TO_BUCKETS);
-        return if to_buckets { Buckets } else { Plain };
+        let to_recovery =
+            layer == Layer::Core && Random::stream(seed, "emphasis on recovery").per_mille(OF_PLAIN_TO_RECOVERY);
+        return match (to_buckets, to_recovery) {
+            (true, _) => Buckets,
+            (false, true) => Recovery,
+            (false, false) => Plain,
+        };
     }
     *random.pick(if layer == Layer::Lane { LANE } else { CORE })
 }
@@ -102,6 +113,7 @@ impl Emphasis {
             Members => bend.members(),
             Rot => bend.rot(),
             Buckets => bend.buckets(),
+            Recovery => bend.recovery(),
         }
         if self != Plain {
             plan.hazards.sort_by_key(|hazard| hazard.at_ms);
@@ -456,6 +468,35 @@ impl Bend<'_> {
             0 => self.some_faults(),
             1 => self.stop_runners(),
             _ => self.lose_answers(),
+        }
+    }
+
+    /// Seven nodes, three of them the world's: so a majority of a cluster of three or five can go without the world's.
+    fn recovery(&mut self) {
+        self.plan.hazards.clear();
+        let shape = &mut self.plan.shape;
+        (shape.nodes, shape.world_members, shape.regions) = (7, 3, 1);
+        // What an object store holds is another way back; and shards have stories of their own.
+        (shape.tails, shape.buckets, shape.versioned, shape.suspended, shape.quota_keys) = (0, 0, 0, 0, 0);
+        (shape.cluster_size, shape.clusters, shape.keyspaces) = (*self.random.pick(&[3, 3, 5]), 2, 0);
+        shape.lanes = *self.random.pick(&[1, 2]);
+        let load = &mut self.plan.load;
+        (load.mixed, load.ledger, load.counters, load.lifecycle) = (4, 2, 2, 0);
+        (load.s3, load.s3_growing, load.uploaders, load.owners) = (0, 0, 0, 0);
+        (load.think_ms, load.run_ms) = (*self.random.pick(&[5, 20]), 45_000);
+        let at = self.random.between(2_000, 8_000);
+        let away = self.random.between(14_000, 24_000);
+        self.add(at, FaultKind::MajorityLost, 1, away, 0);
+        // Somebody is slow or dies beside it, before or after; nothing keeps the returned from hearing of their end for long.
+        for _ in 0..self.random.below(3) {
+            let kinds = [FaultKind::Crash, FaultKind::Pause, FaultKind::SlowDisk, FaultKind::Isolate];
+            let (kind, at, node) = (*self.random.pick(&kinds), self.random.between(0, 44_000), self.node());
+            let for_ms = self.random.between(100, 2_000);
+            self.add(at, kind, node, for_ms, 50);
+        }
+        if self.random.per_mille(300) {
+            let at = self.random.between(0, 30_000);
+            self.add(at, FaultKind::Loss, 1, 10_000, 50);
         }
     }
 

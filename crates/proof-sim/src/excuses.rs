@@ -38,6 +38,8 @@ excuses! {
     LossByHarmedLeader = "loss_by_harmed_leader": "`ledger`: an eventual write is lost though one node led all the while, whose disk lied or was lost",
     MajorityGone = "majority_gone": "`liveness`: the replicas of a configuration cluster or of a cluster of one, half of which are damaged or blank, are not compared",
     MajorityRotted = "majority_rotted": "`liveness`: a cluster of whose replicas half or more are damaged or blank, in a world in which logs rot on two nodes, does not serve; each node with one says so",
+    LostWithItsMajority = "lost_with_its_majority": "an acknowledged operation counts as of unknown outcome, whose entry the survivor of a recovered cluster did not hold",
+    AnsweredBeforeContact = "answered_before_contact": "an answer of a life of a cluster that had ended counts as unknown, until its members could have heard of it",
     NoTail = "no_tail": "`calm`: a write of level s3 failed in a cluster that no member keeps in a bucket",
     CompletingStillNames = "completing_still_names": "`places`: an upload whose completion put its object and was not ended names a place that was freed since",
     IdOfAnotherCluster = "id_of_another_cluster": "`calm`: a request was refused whose id was issued by another cluster of its keyspace",

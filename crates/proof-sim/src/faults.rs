@@ -97,6 +97,8 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             true
         }
         FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
+        FaultKind::MajorityLost => world.lose_majority(&hazard, targets),
+        FaultKind::Recover => world.ask_for_recovery(),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
         FaultKind::Diverge => world.diverge(&hazard, node),
         // A phase of its own, after the load (`run/outage.rs`).

@@ -8,7 +8,7 @@ use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
 use core_backends::metadata::PartitionInfo;
-use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed, Won};
+use core_cluster::api::{Begun, Glance, LaneStatistics, ReplicaView, Witnessed, Won};
 use core_node::api::{Effects, Event, NodeConfig};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub trait Machine {
             lease_until: base_types::Tick(0),
             applied: view.applied,
             cluster_time_ms: view.cluster_time_ms,
-            damaged: view.damaged,
+            damaged: view.damaged && view.ended == base_types::Generation(0),
             quarantined: view.quarantined.is_some(),
             panicked: view.quarantined.is_some_and(|why| why.contains("it panics")),
             blank: view.blank,
@@ -61,6 +61,10 @@ pub trait Machine {
     }
     /// The commands to shards of buckets that its replicas have applied since this was last called.
     fn take_witnessed(&mut self) -> Vec<Witnessed> {
+        Vec::new()
+    }
+    /// Lives of clusters that began on one of its replicas alone since this was last called.
+    fn take_begun(&mut self) -> Vec<Begun> {
         Vec::new()
     }
     /// Its replicas that came to lead since this was last called.

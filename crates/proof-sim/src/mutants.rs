@@ -57,6 +57,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         Mutant::CutOverBeforeEqual,
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
     ),
+    (Mutant::EndedDataGivesWay, "nobody asks for data of a life that has ended (core-cluster)"),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
     (Mutant::MembersNotCompared, "no story loses all members of a cluster between a change of them and its report"),
@@ -138,6 +139,10 @@ const STORIES: &[(Mutant, &str)] = &[
     (Mutant::HashNeverCompared, include_str!("../scenarios/replica-holds-what-it-never-wrote.toml")),
     (Mutant::HealthIgnoresQuorum, include_str!("../scenarios/world-gone-for-minutes.toml")),
     (Mutant::LostLogIsBlank, include_str!("../scenarios/log-lost-under-a-kept-disk-id.toml")),
+    (
+        Mutant::LifeOfEntriesForgotten,
+        include_str!("../scenarios/entries-of-the-life-before-are-applied-in-the-next.toml"),
+    ),
     (Mutant::FloorOneTooHigh, include_str!("../scenarios/every-record-of-a-replica-rots.toml")),
     (Mutant::StalledLeaderStays, include_str!("../scenarios/stalled-disk-moves-the-lead.toml")),
     (Mutant::StallCountsPauses, include_str!("../scenarios/stopped-with-a-write-under-way.toml")),
@@ -174,6 +179,12 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::SnapshotTorn
         | Mutant::SnapshotWrongIndex => (Lane, Snapshots),
         Mutant::QuiesceWhileBehind => (Lane, Quiet),
+        Mutant::EndedLifeServes
+        | Mutant::LifeNotRaised
+        | Mutant::WorstSurvivorChosen
+        | Mutant::OldMembersComeBack
+        | Mutant::LifeOfEntriesForgotten
+        | Mutant::EndedDataGivesWay => (Core, Recovery),
         Mutant::StaleRouteAccepted => (Core, Retries),
         Mutant::MoveLosesDirty
         | Mutant::MissingKeyCounted

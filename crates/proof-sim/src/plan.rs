@@ -345,6 +345,8 @@ faults! {
     WorldMember = "world_member": "an operator puts `peer` in the place of the world's member number `node`",
     WorldDown = "world_down": "after the load, most members of the world's cluster (`amount` 1: all; 2: those of the configured lists) are down for `for_ms`, and the rest starts anew",
     Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",
+    MajorityLost = "majority_lost": "a majority of some cluster dies for good, an operator recovers it, and the dead come back `for_ms` later",
+    Recover = "recover": "an operator recovers the cluster that lost its majority",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
 }
 

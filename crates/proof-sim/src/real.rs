@@ -6,7 +6,7 @@ use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, ClusterName, LogIndex, Tick};
 use core_backends::metadata::PartitionInfo;
-use core_cluster::api::{Glance, LaneStatistics, ReplicaView, Witnessed, Won};
+use core_cluster::api::{Begun, Glance, LaneStatistics, ReplicaView, Witnessed, Won};
 use core_node::api::{Effects, Event, NodeConfig};
 use core_node::Core;
 use std::sync::Arc;
@@ -80,6 +80,10 @@ impl Machine for RealCore {
 
     fn take_witnessed(&mut self) -> Vec<Witnessed> {
         self.0.take_witnessed()
+    }
+
+    fn take_begun(&mut self) -> Vec<Begun> {
+        self.0.take_begun()
     }
 
     fn take_won(&mut self) -> Vec<Won> {

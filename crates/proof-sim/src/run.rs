@@ -510,9 +510,14 @@ impl Run {
         let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
         let twice = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
         let moved = not_moved(clusters.values().flatten().map(|(_, view, _)| view));
-        let mut unequal = twice.or(moved);
-        for (cluster, held) in clusters {
+        let mut unequal = twice.or(moved).or(self.world.unfenced());
+        for (cluster, mut held) in clusters {
             let damaged = not_mended.remove(&cluster);
+            // Data of a life that ended is kept, and is no member's.
+            held.retain(|(_, view, _)| view.ended == base_types::Generation(0));
+            if held.is_empty() {
+                continue;
+            }
             // A configuration cluster need not survive its majority (it is made anew): what is left of it is not compared.
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));
             let members = held.iter().map(|(_, view, _)| view.members.len()).max().unwrap_or(0);
@@ -793,9 +798,11 @@ impl Run {
 
     fn report(mut self) -> Report {
         self.world.count_lives();
+        let late = self.world.forgive_lost(&mut self.load.history);
         let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);
+        violations.extend(late);
         violations.extend(self.shards_unseen());
         violations.extend(s3_load::check_instants(&self.load.history, &self.load.instants));
         violations.extend(s3_groups::check_groups(&self.load.history, &self.load.grouped));

@@ -361,6 +361,8 @@ fn needs_router(kind: FaultKind) -> bool {
     matches!(
         kind,
         DiskLost
+            | MajorityLost
+            | Recover
             | LogLost
             | LogSwapped
             | BitRot
@@ -464,6 +466,9 @@ const MORE: &[FaultKind] = &[
     FaultKind::Diverge,
     FaultKind::WorldMember,
     FaultKind::WorldDown,
+    // By seeds that lean to it (`emphasis`).
+    FaultKind::MajorityLost,
+    FaultKind::Recover,
 ];
 
 /// Of a thousand seeds that lean to nothing and have room for it, in so many clusters are given another engine.

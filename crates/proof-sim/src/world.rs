@@ -16,6 +16,7 @@ mod lease_end;
 mod links;
 mod lives;
 mod lost_logs;
+mod lost_majority;
 mod queue;
 mod see_saw;
 mod shards;
@@ -175,6 +176,8 @@ pub struct World {
     kept: tails::Kept,
     /// What operators wish of members, until they are answered.
     pub wishes: BTreeMap<Ticket, Wish>,
+    /// A cluster whose majority is gone for good.
+    lost_majority: lost_majority::LostMajority,
     /// Who leads is cut off, in turns, while there is one.
     see_saw: Option<SeeSaw>,
     /// A cut that waits for a lease, or has been made.
@@ -246,6 +249,7 @@ impl World {
             times: TimeBook::default(),
             kept: tails::Kept::default(),
             wishes: BTreeMap::new(),
+            lost_majority: lost_majority::LostMajority::default(),
             see_saw: None,
             lease_end: None,
             stalls: stalls::Stalls::default(),

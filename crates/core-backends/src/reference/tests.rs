@@ -234,7 +234,7 @@ fn lives_that_are_over_are_told_and_a_member_that_is_behind_tells_none() {
         ["a", "a", "a", "b"].iter().zip([1, 2, 3, 1]).map(|(at, g)| (name(&format!("metadata@{at}")), Generation(g)))
     };
     let over = |space: &MapSpace| match ask(space, Query::Buried { lives: lives().collect() }) {
-        Reply::Buried { places } => places,
+        Reply::Buried { places, ended } if ended.is_empty() => places,
         other => panic!("{other:?}"),
     };
     assert_eq!(over(&space), [0u32; 0], "nothing is known here yet");
@@ -295,4 +295,107 @@ fn who_gives_a_creation_up_does_not_end_what_another_has_brought_to_serve() {
     let mut unmade = MapSpace::default();
     run(&mut unmade, create("metadata@a")).unwrap();
     assert_eq!(record(run(&mut unmade, set(ClusterState::Deleting))).state, ClusterState::Deleting);
+}
+
+fn survivor(node: u64) -> base_types::Survivor {
+    base_types::Survivor {
+        node: NodeId(node),
+        disk: DiskId(node),
+        replica: ReplicaId(node),
+        generation: Generation(1),
+        state: base_types::SurvivorState::Whole,
+        term: Term(3),
+        last_term: Term(3),
+        last: LogIndex(9),
+        commit: LogIndex(8),
+        applied: LogIndex(8),
+        durable: LogIndex(2),
+        members: Vec::new(),
+    }
+}
+
+fn recovery(cluster: ClusterId, ended: u32, node: u64, held: &[u64]) -> Recovery {
+    Recovery {
+        name: name("metadata@a"),
+        cluster,
+        ended: Generation(ended),
+        survivor: member(node),
+        unix_ms: 77,
+        by: NodeId(4),
+        told: vec![survivor(node)],
+        held: held.iter().map(|id| member(*id)).collect(),
+        open: true,
+    }
+}
+
+fn recover(space: &mut MapSpace, recovery: &Recovery) -> Result<Reply, Refusal> {
+    run(space, Command::Recover { recovery: Box::new(recovery.clone()) })
+}
+
+#[test]
+fn a_life_begins_on_one_survivor_only() {
+    let mut space = MapSpace::default();
+    let made = record(run(&mut space, create("metadata@a")));
+    let first = recovery(made.cluster, 1, 1, &[2, 3]);
+    assert_eq!(recover(&mut space, &first).unwrap_err().code, "NotReady", "it never served");
+    let active =
+        Command::SetState { name: made.name.clone(), generation: made.generation, state: ClusterState::Active };
+    run(&mut space, active).unwrap();
+    let begun = record(recover(&mut space, &first));
+    assert_eq!((begun.generation, begun.members.clone()), (Generation(2), vec![member(1)]));
+    assert_eq!(record(recover(&mut space, &first)), begun, "asked again it is done");
+    let other = recovery(made.cluster, 1, 2, &[1, 3]);
+    assert_eq!(recover(&mut space, &other).unwrap_err().code, "WrongGeneration", "another survivor is too late");
+    assert_eq!(resolve(&space, "metadata@a").1, 2);
+    // The life before has ended, not been deleted; nobody of it may be removed.
+    let lives = vec![(name("metadata@a"), Generation(1)), (name("metadata@a"), Generation(2))];
+    let asked = Query::Buried { lives };
+    assert_eq!(ask(&space, asked.clone()), Reply::Buried { places: vec![], ended: vec![(0, Generation(2))] });
+    // What it found is kept, and settled step by step.
+    let listed = Query::Recoveries { name: None, start_after: None, limit: 10 };
+    assert_eq!(ask(&space, listed.clone()), Reply::Recoveries { recoveries: vec![first.clone()], more: false });
+    let settle = |discarded: Option<u64>, whole| Command::SettleRecovery {
+        name: name("metadata@a"),
+        ended: Generation(1),
+        discarded: discarded.map(NodeId),
+        whole,
+    };
+    run(&mut space, settle(Some(2), false)).unwrap();
+    run(&mut space, settle(None, true)).unwrap();
+    let settled = Recovery { held: vec![member(3)], open: false, ..first };
+    assert_eq!(ask(&space, listed.clone()), Reply::Recoveries { recoveries: vec![settled], more: false });
+    // With the cluster all its lives go.
+    run(&mut space, Command::Delete { name: name("metadata@a"), generation: Generation(2) }).unwrap();
+    run(&mut space, Command::Purge { name: name("metadata@a"), generation: Generation(2) }).unwrap();
+    assert_eq!(ask(&space, asked), Reply::Buried { places: vec![0, 1], ended: vec![] });
+    assert_eq!(ask(&space, listed), Reply::Recoveries { recoveries: vec![], more: false });
+}
+
+#[test]
+fn recoveries_whose_data_is_kept_are_not_forgotten() {
+    let mut space = MapSpace::default();
+    let made = record(run(&mut space, create("metadata@a")));
+    let active =
+        Command::SetState { name: made.name.clone(), generation: made.generation, state: ClusterState::Active };
+    run(&mut space, active).unwrap();
+    for ended in 1..=RECOVERIES_MAX as u32 {
+        recover(&mut space, &recovery(made.cluster, ended, 1, &[2])).unwrap();
+    }
+    let next = recovery(made.cluster, RECOVERIES_MAX as u32 + 1, 1, &[2]);
+    assert_eq!(recover(&mut space, &next).unwrap_err().code, "TooManyRecoveries");
+    let discard = Command::SettleRecovery {
+        name: name("metadata@a"),
+        ended: Generation(3),
+        discarded: Some(NodeId(2)),
+        whole: false,
+    };
+    run(&mut space, discard).unwrap();
+    recover(&mut space, &next).unwrap();
+    let Reply::Recoveries { recoveries, .. } =
+        ask(&space, Query::Recoveries { name: None, start_after: None, limit: 99 })
+    else {
+        panic!()
+    };
+    let lives: Vec<u32> = recoveries.iter().map(|one| one.ended.0).collect();
+    assert_eq!(lives, [1, 2, 4, 5, 6, 7, 8, 9]);
 }

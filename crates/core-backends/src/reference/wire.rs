@@ -4,11 +4,11 @@
 use super::*;
 use base_types::codec::DecodeError;
 
-fn name(input: &mut Reader) -> Result<ClusterName, DecodeError> {
+pub(super) fn name(input: &mut Reader) -> Result<ClusterName, DecodeError> {
     input.string("cluster name")?.parse().map_err(|_| DecodeError::Unknown("cluster name"))
 }
 
-fn generation(input: &mut Reader) -> Result<Generation, DecodeError> {
+pub(super) fn generation(input: &mut Reader) -> Result<Generation, DecodeError> {
     Ok(Generation(input.u32("generation")?))
 }
 
@@ -28,12 +28,12 @@ fn bounded(input: &mut Reader, what: &'static str, most: usize) -> Result<usize,
     Ok(count)
 }
 
-fn put_list<T: Encode>(out: &mut Writer, items: &[T]) {
+pub(super) fn put_list<T: Encode>(out: &mut Writer, items: &[T]) {
     out.varint(items.len() as u64);
     items.iter().for_each(|item| item.encode(out));
 }
 
-fn list<T: Encode>(input: &mut Reader, what: &'static str, most: usize) -> Result<Vec<T>, DecodeError> {
+pub(super) fn list<T: Encode>(input: &mut Reader, what: &'static str, most: usize) -> Result<Vec<T>, DecodeError> {
     let count = bounded(input, what, most)?;
     (0..count).map(|_| T::decode(input)).collect()
 }
@@ -156,6 +156,13 @@ impl Encode for Command {
             Command::SetEngine { name, generation, engine } => {
                 out.u8(9).string(name.as_str()).u32(generation.0).string(engine);
             }
+            Command::Recover { recovery } => recovery.encode(out.u8(10)),
+            Command::SettleRecovery { name, ended, discarded, whole } => {
+                out.u8(11).string(name.as_str()).u32(ended.0).option(*discarded, |out, node| {
+                    out.u64(node.0);
+                });
+                out.bool(*whole);
+            }
         }
     }
 
@@ -199,6 +206,13 @@ impl Encode for Command {
                 name: name(input)?,
                 generation: generation(input)?,
                 engine: input.string("engine")?,
+            },
+            10 => Command::Recover { recovery: Box::new(Recovery::decode(input)?) },
+            11 => Command::SettleRecovery {
+                name: name(input)?,
+                ended: generation(input)?,
+                discarded: input.option("discarded", |input| Ok(NodeId(input.u64("node")?)))?,
+                whole: input.bool("whole")?,
             },
             _ => return Err(DecodeError::Unknown("reference command")),
         })
@@ -244,6 +258,15 @@ impl Encode for Query {
                     out.string(name.as_str()).u32(generation.0).u64(*digest);
                 }
             }
+            Query::Recoveries { name, start_after, limit } => {
+                out.u8(9).option(name.as_ref(), |out, name| {
+                    out.string(name.as_str());
+                });
+                out.option(start_after.as_ref(), |out, (name, ended)| {
+                    out.string(name.as_str()).u32(ended.0);
+                });
+                out.u32(*limit);
+            }
         }
     }
 
@@ -273,6 +296,11 @@ impl Encode for Query {
                 let told = |_| Ok((name(input)?, generation(input)?, input.u64("members")?));
                 Query::Outdated { members: (0..count).map(told).collect::<Result<_, DecodeError>>()? }
             }
+            9 => Query::Recoveries {
+                name: input.option("name", name)?,
+                start_after: input.option("start after", |input| Ok((name(input)?, generation(input)?)))?,
+                limit: input.u32("limit")?,
+            },
             _ => return Err(DecodeError::Unknown("reference query")),
         })
     }
@@ -306,11 +334,19 @@ impl Encode for Reply {
                 put_list(out.u8(8), documents);
                 out.bool(*more);
             }
-            Reply::Buried { places } => {
+            Reply::Buried { places, ended } => {
                 out.u8(9).varint(places.len() as u64);
                 places.iter().for_each(|place| {
                     out.u32(*place);
                 });
+                out.varint(ended.len() as u64);
+                ended.iter().for_each(|(place, by)| {
+                    out.u32(*place).u32(by.0);
+                });
+            }
+            Reply::Recoveries { recoveries, more } => {
+                put_list(out.u8(11), recoveries);
+                out.bool(*more);
             }
             Reply::Outdated { places } => {
                 out.u8(10).varint(places.len() as u64);
@@ -339,8 +375,15 @@ impl Encode for Reply {
             },
             9 => {
                 let count = bounded(input, "places", LIVES_MAX)?;
-                Reply::Buried { places: (0..count).map(|_| input.u32("place")).collect::<Result<_, _>>()? }
+                let places = (0..count).map(|_| input.u32("place")).collect::<Result<_, _>>()?;
+                let count = bounded(input, "ended lives", LIVES_MAX)?;
+                let life = |_| Ok((input.u32("place")?, generation(input)?));
+                Reply::Buried { places, ended: (0..count).map(life).collect::<Result<_, DecodeError>>()? }
             }
+            11 => Reply::Recoveries {
+                recoveries: list(input, "recoveries", LIST_PAGE_MAX as usize)?,
+                more: input.bool("more")?,
+            },
             10 => {
                 let count = bounded(input, "places", LIVES_MAX)?;
                 Reply::Outdated { places: (0..count).map(|_| input.u32("place")).collect::<Result<_, _>>()? }

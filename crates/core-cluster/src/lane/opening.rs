@@ -111,6 +111,7 @@ impl Lane {
                 stall: Stall::default(),
                 witnessed: Vec::new(),
                 won: Vec::new(),
+                begun: Vec::new(),
                 buggify: Buggify::new(config.seed, config.buggify_until),
                 told: TellOrder { life: xxh3_64_with_seed(b"life of a lane", config.seed), number: 0 },
                 config,

@@ -44,7 +44,7 @@ impl Lane {
             lease_until: replica.reads.lease_until(),
             applied: replica.meta.applied,
             cluster_time_ms: replica.meta.cluster_time_ms,
-            damaged: replica.damaged.is_some(),
+            damaged: replica.damaged.is_some() && replica.ended == base_types::Generation(0),
             quarantined: replica.is_quarantined(),
             panicked: replica.quarantine.as_ref().is_some_and(|quarantine| quarantine.panicked),
             blank: replica.blank,
@@ -117,6 +117,11 @@ impl Lane {
         core::mem::take(&mut self.shared.won)
     }
 
+    /// The lives that began here alone since this was last called. For the simulator.
+    pub fn take_begun(&mut self) -> Vec<Begun> {
+        core::mem::take(&mut self.shared.begun)
+    }
+
     /// A cluster's name and the partitions that its replica here serves, each with its epoch and how many pairs it counts. For the simulator.
     pub fn served_partitions(&self, cluster: ClusterId) -> Option<(ClusterName, Vec<metadata::PartitionInfo>)> {
         let replica = self.replicas.get(&cluster).filter(|replica| !replica.blank && replica.damaged.is_none())?;
@@ -148,6 +153,7 @@ fn view_of(replica: &Replica) -> ReplicaView {
         applied: replica.meta.applied,
         quiesced: replica.quiesced,
         damaged: replica.damaged.is_some(),
+        ended: replica.ended,
         quarantined: replica.quarantine.as_ref().map(|quarantine| quarantine.why.as_ref().into()),
         mending: replica.has_damage(),
         blank: replica.blank,

@@ -114,6 +114,7 @@ impl Story {
                 Notice::Mending { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
                 Notice::ScrubFailed { message, .. } => self.say(format!("{}: {message}", self.letter(node.0))),
                 Notice::Quarantined { .. } | Notice::Released { .. } => {}
+                Notice::Ended { .. } | Notice::Recovered { .. } => {}
                 Notice::UnknownCluster { .. } | Notice::Changed { .. } => {}
             }
         }
@@ -300,6 +301,7 @@ fn describe_payload(payload: &Payload) -> Option<(&'static str, String)> {
         Payload::SnapshotAck { done: true, .. } => ("snapshot", "has all pieces".to_string()),
         Payload::SnapshotAck { next, .. } => ("snapshot", format!("wants piece {next}")),
         Payload::Lost { .. } => ("lost", "cannot be mended, replace me".to_string()),
+        Payload::LifeOver { by } => ("over", format!("your life is over, it is life {by} now")),
         Payload::Removed { .. } => ("removed", "you were removed".to_string()),
         Payload::PairsRequest { keys, .. } => ("pairs", format!("{} of mine are damaged", keys.len())),
         Payload::PairsReply { pairs, .. } => ("pairs", format!("here are {}", pairs.answers.len())),

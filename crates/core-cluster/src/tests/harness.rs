@@ -73,6 +73,8 @@ pub struct Node {
 
 pub struct World {
     pub now: Tick,
+    /// The cluster's life that clients mean.
+    pub generation: Generation,
     pub nodes: BTreeMap<NodeId, Node>,
     wires: BTreeMap<(Tick, u64), (NodeId, PeerMessage)>,
     pub cut: BTreeSet<NodeId>,
@@ -157,6 +159,7 @@ impl World {
     pub fn empty(nodes: u64, log_keep_bytes: u64) -> World {
         let mut world = World {
             now: Tick(1_000_000),
+            generation: Generation(1),
             nodes: BTreeMap::new(),
             wires: BTreeMap::new(),
             cut: BTreeSet::new(),
@@ -363,18 +366,26 @@ impl World {
     }
 
     pub fn submit(&mut self, node: u64, deadline_ms: u64, kind: LocalKind) -> Ticket {
+        self.submit_to_life(node, deadline_ms, self.generation, kind)
+    }
+
+    fn submit_to_life(&mut self, node: u64, deadline_ms: u64, generation: Generation, kind: LocalKind) -> Ticket {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         let now = self.now;
         let deadline = now + Duration::from_millis(deadline_ms);
-        let operation = LocalOperation { ticket, cluster: CLUSTER, generation: Generation(1), deadline, kind };
+        let operation = LocalOperation { ticket, cluster: CLUSTER, generation, deadline, kind };
         self.waiting.insert(ticket, NodeId(node));
         self.lane(node).submit(now, operation);
         ticket
     }
 
     pub fn call(&mut self, node: u64, kind: LocalKind) -> LocalOutcome {
-        let ticket = self.submit(node, 2_000, kind);
+        self.call_of_life(node, self.generation, kind)
+    }
+
+    pub fn call_of_life(&mut self, node: u64, generation: Generation, kind: LocalKind) -> LocalOutcome {
+        let ticket = self.submit_to_life(node, 2_000, generation, kind);
         for _ in 0..4_000 {
             self.run(1);
             if let Some(outcome) = self.completions.remove(&ticket) {

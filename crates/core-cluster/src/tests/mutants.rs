@@ -9,9 +9,9 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
-    use super::{basics, contradiction, members, quarantine, request_ids};
+    use super::{basics, contradiction, members, quarantine, recovering, request_ids};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 12] = [
+    let here: [(Mutant, fn()); 18] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
@@ -23,6 +23,12 @@ fn every_planted_bug_is_noticed() {
         (Mutant::QuorumGuardAssumes, members::a_removal_beside_a_silent_death_is_refused),
         (Mutant::LostHeardOnce, members::a_damaged_member_of_a_quiet_trio_gives_way),
         (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
+        (Mutant::EndedLifeServes, recovering::a_survivor_goes_on_alone_and_old_members_end),
+        (Mutant::LifeNotRaised, recovering::a_survivor_goes_on_alone_and_old_members_end),
+        (Mutant::WorstSurvivorChosen, recovering::nothing_a_survivor_of_the_majority_holds_is_lost),
+        (Mutant::LifeOfEntriesForgotten, recovering::ids_of_the_life_before_hold_for_its_entries),
+        (Mutant::OldMembersComeBack, recovering::members_of_the_log_s_end_stay_outside),
+        (Mutant::EndedDataGivesWay, recovering::ended_data_is_kept_until_it_is_discarded),
         (Mutant::BlankReplicaVotes, basics::a_blank_replica_of_a_voters_id_elects_nobody),
     ];
     for (mutant, test) in here {

@@ -11,6 +11,7 @@ pub mod levels;
 pub mod members;
 pub mod moving;
 pub mod orphan;
+pub mod recover;
 pub mod region;
 
 use crate::failures;

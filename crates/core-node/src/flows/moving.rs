@@ -12,8 +12,8 @@
 //! next one; the rule is met or the flow refuses. Not here: which members (moves.rs), the change of
 //! members itself (core-cluster).
 
-use super::confused;
 use super::members::level_zero_rule;
+use super::{confused, recover};
 use crate::config_cluster::is_config_cluster;
 use crate::failures;
 use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
@@ -21,9 +21,12 @@ use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal, ReplicaId};
+use base_types::{
+    BackendKind, ClusterName, DiskId, ErrorKind, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, ReplicaId,
+};
 use core::time::Duration;
 use core_backends::allocator::{Query, Reply};
+use core_backends::reference;
 use core_cluster::api::{AdminCommand, ClusterDescription, Member};
 use core_placement::{elect_replacement, NodeRecord, Rule};
 use std::sync::Arc;
@@ -33,6 +36,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 enum Stage {
     Describe,
+    /// Of a cluster that was recovered: which nodes keep data of an ended life.
+    Held,
     Elect,
     Change,
 }
@@ -54,6 +59,8 @@ pub struct MoveFlow {
     /// For a given `to`: the node map, since the rule is checked here and not by the allocator.
     nodes: Vec<NodeRecord>,
     spread: u64,
+    /// Nodes that keep data of an ended life of the cluster, and so are no place for a new replica. `None`: not asked yet.
+    held: Option<Vec<NodeId>>,
     /// Where no other node can take the place, the cluster may go on without it.
     shrinks: bool,
     /// It has other voters, and may shrink.
@@ -72,6 +79,7 @@ impl MoveFlow {
             renewal: None,
             nodes: Vec::new(),
             spread,
+            held: None,
             shrinks: false,
             spare: false,
             stage: Stage::Describe,
@@ -144,16 +152,43 @@ impl MoveFlow {
             }
             // Somebody else is changing the members; what is then missing is seen anew.
             Some(_) => Step::Wait(AGAIN),
+            // A name's later lives may have begun by recoveries.
+            None if self.held.is_none() && described.generation > Generation(1) => {
+                self.stage = Stage::Held;
+                Step::Calls(vec![recover::lists(Some(self.name.clone()))])
+            }
             None => self.elect(&rule, &members),
+        }
+    }
+
+    fn on_held(&mut self, result: CallResult) -> Step {
+        match decode_call::<reference::Reply>(result) {
+            Ok((reference::Reply::Recoveries { recoveries, .. }, _)) => {
+                let held = recoveries.iter().flat_map(|recovery| &recovery.held).map(|member| member.node);
+                self.held = Some(held.collect());
+                self.describe()
+            }
+            Ok(_) => Step::Done(confused("move member")),
+            Err(failure) => self.again_or(failure),
         }
     }
 
     fn elect(&mut self, rule: &Rule, members: &[Member]) -> Step {
         let nodes: Vec<NodeId> = members.iter().map(|member| member.node).collect();
+        let held = self.held.clone().unwrap_or_default();
+        if let Some(to) = self.to.filter(|to| held.contains(to)) {
+            let message = format!(
+                "node {to} keeps data of an ended life of cluster {0}; run `hive ctl recover {0} --discard {to}` when nobody needs it",
+                self.name
+            );
+            return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "EndedLifeKept", message).into()));
+        }
         let Some(to) = self.to else {
             self.stage = Stage::Elect;
             let rule = rule.to_string();
-            let query = Query::ElectReplacement { rule, members: nodes, lost: self.from, spread: self.spread };
+            // Passed over as members are.
+            let members = nodes.into_iter().chain(held).collect();
+            let query = Query::ElectReplacement { rule, members, lost: self.from, spread: self.spread };
             return Step::Calls(vec![Call::Read {
                 cluster: ClusterName::world(),
                 backend: BackendKind::Allocator,
@@ -245,6 +280,7 @@ impl Planner for MoveFlow {
         match (&self.stage, result) {
             (_, Err(failure)) => self.again_or(failure),
             (Stage::Describe, Ok(CallReply::Described(described))) => self.decide(&described),
+            (Stage::Held, result) => self.on_held(result),
             (Stage::Elect, result) => match decode_call::<Reply>(result) {
                 Ok((Reply::Elected { nodes }, _)) => match nodes.first() {
                     Some(record) => self.replace((record.node, record.disk)),

@@ -83,6 +83,8 @@ impl Planner for OrphanFlow {
                     }
                     Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command: AdminCommand::Describe }])
                 }
+                // A later life of the same cluster: it was recovered without this replica, which is kept (lives.rs).
+                Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.cluster == self.cluster => self.stays(),
                 Ok((Reply::Resolved { .. }, _)) => self.destroy(),
                 Ok(_) => Step::Done(confused("orphan")),
                 Err(failure) => Step::Done(Err(failure)),

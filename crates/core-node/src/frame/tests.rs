@@ -119,6 +119,17 @@ fn cluster_items() -> Vec<Item> {
             replica: ReplicaId(4),
         },
         Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Ok(true) },
+        Item::Survey { ticket: Ticket(1), cluster: ClusterId(2) },
+        Item::Surveyed { ticket: Ticket(1), boot: BootId(2), survivor: None },
+        Item::BeginLife {
+            ticket: Ticket(1),
+            life: core_cluster::api::NewLife {
+                cluster: ClusterId(2),
+                replica: ReplicaId(3),
+                from: Generation(4),
+                to: Generation(5),
+            },
+        },
         Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Err(Refusal::invalid("UnknownEngine", "no")) },
     ]
 }
@@ -231,7 +242,7 @@ fn what_is_framed_is_read() {
 #[test]
 fn foreign_frames_are_refused() {
     let good = full_frame();
-    for (position, wrong) in [(0usize, 0xffu8), (4, 9)] {
+    for (position, wrong) in [(0usize, 0xffu8), (4, FRAME_VERSION + 1)] {
         let mut bytes = good.to_vec();
         bytes[position] = wrong;
         assert!(decode(Bytes::from(bytes)).is_err());

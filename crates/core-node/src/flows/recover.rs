@@ -1,0 +1,742 @@
+//! A cluster whose majority is gone for good: what its survivors hold, a new life on the best of them, and members again.
+//!
+//! ```text
+//!   RecoverFlow   Resolve ─▶ Survey (every node) ─▶ report ─confirmed─▶ Recover (reference) ─▶ BeginLife (survivor)
+//!                                                              ─▶ survivors that hold nothing more: Destroy, settled
+//!   SweepFlow     open recoveries ─▶ Describe ─▶ as many voters as the rule wants? settled · else AddMember, one by one
+//!                                       └─ nobody leads ─▶ BeginLife again
+//!   DiscardFlow   Destroy (node) ─▶ settled
+//! ```
+//!
+//! Always: nothing is changed without the cluster's name as confirmation; the life that begins is decided by `reference`
+//! alone, before the survivor hears of it; each step may be repeated; data of an ended life that holds anything the new one
+//! lacks is removed by an operator's word only.
+//! Not here: which survivor is best (base-types, survivor.rs), its replica (core-cluster, recover.rs), the world's and the
+//! regions' clusters, which nothing above them could give a new life.
+
+use super::{confused, reference_query, reference_write};
+use crate::failures;
+use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step};
+use crate::resolve::decode_call;
+use base_types::action::{ActionResult, Answer, RecoveryInfo, RecoveryState, Response};
+use base_types::{
+    best_survivor, ClusterName, ErrorKind, FormerMember, Generation, NodeId, OrderedAt, Refusal, ReplicaId, Survivor,
+    Tick,
+};
+use core::time::Duration;
+use core_backends::reference::{ClusterMember, ClusterRecord, ClusterState, Command, Query, Recovery, Reply};
+use core_cluster::api::{AdminCommand, ClusterDescription, Member, NewLife};
+use core_placement::{elect_replacement, NodeRecord, Rule};
+use std::collections::BTreeSet;
+
+/// The pause before the survivor is ordered again.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Recoveries listed or swept at a time.
+const RECOVERIES_AT_ONCE: u32 = 256;
+
+/// How the survivors stand: what a report says, and what a recovery is decided by.
+struct Survey {
+    record: ClusterRecord,
+    survivors: Vec<Survivor>,
+    /// Nodes that answered, with or without a replica.
+    answered: BTreeSet<NodeId>,
+}
+
+impl Survey {
+    fn best(&self) -> Option<&Survivor> {
+        best_survivor(&self.survivors, self.record.generation)
+    }
+
+    /// All that are or were members, as far as anybody knows, one a node.
+    fn members(&self) -> Vec<ClusterMember> {
+        let own = self.survivors.iter().map(|one| ClusterMember {
+            replica: one.replica,
+            node: one.node,
+            disk: one.disk,
+            learner: false,
+        });
+        let told = self.survivors.iter().flat_map(|one| one.members.iter().map(listed));
+        let mut all: Vec<ClusterMember> = Vec::new();
+        for member in own.chain(self.record.members.iter().copied()).chain(told) {
+            if !all.iter().any(|known| known.node == member.node) {
+                all.push(member);
+            }
+        }
+        all.sort_by_key(|member| member.node);
+        all
+    }
+
+    /// Voters of the latest membership that a survivor knows.
+    fn voters(&self) -> Vec<FormerMember> {
+        let known = self.best().filter(|best| !best.members.is_empty());
+        let known = known.map(|best| best.members.clone()).unwrap_or_else(|| {
+            let member = |member: &ClusterMember| FormerMember {
+                replica: member.replica,
+                node: member.node,
+                disk: member.disk,
+                learner: member.learner,
+            };
+            self.record.members.iter().map(member).collect()
+        });
+        known.into_iter().filter(|member| !member.learner).collect()
+    }
+
+    /// Members that may hold data and do not answer.
+    fn silent(&self) -> Vec<NodeId> {
+        let silent = |member: &ClusterMember| !self.answered.contains(&member.node);
+        self.members().into_iter().filter(silent).map(|member| member.node).collect()
+    }
+
+    /// Why nothing can or need be recovered.
+    fn obstacle(&self) -> Option<Refusal> {
+        let name = &self.record.name;
+        let voters = self.voters();
+        let lives = |voter: &&FormerMember| {
+            let whole = |one: &&Survivor| one.replica == voter.replica && one.can_begin();
+            self.survivors.iter().filter(whole).any(|one| one.generation == self.record.generation)
+        };
+        let alive = voters.iter().filter(lives).count();
+        if alive * 2 > voters.len() {
+            let message = format!(
+                "{alive} of the {} voters of cluster {name} answer with whole logs, which is a majority: it elects a leader by itself and loses nothing; look at `hive ctl cluster show {name}`",
+                voters.len()
+            );
+            return Some(Refusal::new(ErrorKind::Conflict, "MajorityLives", message));
+        }
+        if self.best().is_none() {
+            let message = format!(
+                "no node holds a whole log of life {} of cluster {name}: start the nodes that held it ({}), or restore it from a backup",
+                self.record.generation,
+                join(&self.record.members.iter().map(|member| member.node).collect::<Vec<_>>())
+            );
+            return Some(Refusal::new(ErrorKind::Conflict, "NoSurvivor", message));
+        }
+        None
+    }
+
+    /// What an operator must know before the word is given.
+    fn findings(&self) -> Vec<String> {
+        let mut findings = Vec::new();
+        let Some(best) = self.best() else { return findings };
+        let silent = self.silent();
+        if !silent.is_empty() {
+            findings.push(format!(
+                "{} did not answer: acknowledged writes that no other node holds are lost, and nobody can list them; start one of these nodes first if you can",
+                named(&silent)
+            ));
+        }
+        let listed = self.record.members.iter().any(|member| member.replica == best.replica);
+        if !listed {
+            findings.push(format!(
+                "node {} is no member any more as the world knows it: everything since it was removed is lost",
+                best.node
+            ));
+        }
+        let known = self.record.members_at.1;
+        if known > best.last {
+            findings.push(format!(
+                "the cluster had reached entry {known}, and the best log ends at {}: at least {} entries are lost",
+                best.last,
+                known.0 - best.last.0
+            ));
+        }
+        if best.last > best.commit {
+            findings.push(format!(
+                "entries {} to {} of node {} are not known to be committed and become part of the cluster: writes that were answered 'unknown' may appear",
+                best.commit.0 + 1,
+                best.last,
+                best.node
+            ));
+        }
+        let others = self.survivors.iter().filter(|one| one.node != best.node && !one.adds_nothing_to(best));
+        findings.extend(others.map(|one| {
+            format!(
+                "node {} ({}, life {}) may hold entries up to {} that node {} lacks: its data is kept until you discard it",
+                one.node,
+                one.state.as_str(),
+                one.generation,
+                one.last,
+                best.node
+            )
+        }));
+        findings
+    }
+
+    fn info(&self) -> RecoveryInfo {
+        RecoveryInfo {
+            name: self.record.name.clone(),
+            cluster: self.record.cluster,
+            ended: self.record.generation,
+            state: RecoveryState::Surveyed,
+            survivor: self.best().map(|best| best.node),
+            unix_ms: 0,
+            by: NodeId(0),
+            survivors: self.survivors.clone(),
+            silent: self.silent(),
+            held: Vec::new(),
+            findings: self.findings(),
+        }
+    }
+
+    fn recovery(&self, by: NodeId, unix_ms: u64) -> Option<Recovery> {
+        let best = self.best()?;
+        let empty = |member: &ClusterMember| {
+            self.answered.contains(&member.node) && !self.survivors.iter().any(|one| one.node == member.node)
+        };
+        let mut members = self.members();
+        let survivor = members.iter().copied().find(|member| member.node == best.node)?;
+        members.retain(|member| member.node != best.node && !empty(member));
+        Some(Recovery {
+            name: self.record.name.clone(),
+            cluster: self.record.cluster,
+            ended: self.record.generation,
+            survivor: ClusterMember { replica: best.replica, ..survivor },
+            unix_ms,
+            by,
+            told: self.survivors.clone(),
+            held: members,
+            open: true,
+        })
+    }
+}
+
+fn listed(member: &FormerMember) -> ClusterMember {
+    ClusterMember { replica: member.replica, node: member.node, disk: member.disk, learner: member.learner }
+}
+
+fn join(nodes: &[NodeId]) -> String {
+    let nodes: Vec<String> = nodes.iter().map(|node| node.to_string()).collect();
+    nodes.join(", ")
+}
+
+/// The same as the subject of a sentence.
+fn named(nodes: &[NodeId]) -> String {
+    format!("{} {}", if nodes.len() == 1 { "node" } else { "nodes" }, join(nodes))
+}
+
+/// The order by which a recovery's life begins on its survivor.
+fn begins(recovery: &Recovery) -> Call {
+    let life = NewLife {
+        cluster: recovery.cluster,
+        replica: recovery.survivor.replica,
+        from: recovery.ended,
+        to: recovery.begun(),
+    };
+    Call::Replica { node: recovery.survivor.node, order: ReplicaOrder::BeginLife(life) }
+}
+
+fn destroys(cluster: base_types::ClusterId, ended: Generation, node: NodeId, replica: ReplicaId) -> Call {
+    Call::Replica { node, order: ReplicaOrder::Destroy { cluster, generation: ended, replica } }
+}
+
+fn settles(recovery: &Recovery, discarded: Option<NodeId>, whole: bool) -> Call {
+    let (name, ended) = (recovery.name.clone(), recovery.ended);
+    reference_write(&Command::SettleRecovery { name, ended, discarded, whole })
+}
+
+/// A recovery as it is told.
+fn info_of(recovery: &Recovery, findings: Vec<String>) -> RecoveryInfo {
+    let answered = |node: &NodeId| recovery.told.iter().any(|one| one.node == *node);
+    let held: Vec<NodeId> = recovery.held.iter().map(|member| member.node).collect();
+    RecoveryInfo {
+        name: recovery.name.clone(),
+        cluster: recovery.cluster,
+        ended: recovery.ended,
+        state: if recovery.open { RecoveryState::Open } else { RecoveryState::Whole },
+        survivor: Some(recovery.survivor.node),
+        unix_ms: recovery.unix_ms,
+        by: recovery.by,
+        survivors: recovery.told.clone(),
+        silent: held.iter().copied().filter(|node| !answered(node)).collect(),
+        held,
+        findings,
+    }
+}
+
+fn answer(result: ActionResult, at: Option<OrderedAt>) -> Response {
+    Ok(Answer { result, at, level: None, cluster: None })
+}
+
+enum Stage {
+    Resolve,
+    Survey,
+    Write,
+    Begin,
+    /// Survivors that hold nothing the chosen one lacks go, one by one: the order, then the word that it is done.
+    Clear(Vec<(NodeId, ReplicaId)>),
+    Cleared(NodeId, Vec<(NodeId, ReplicaId)>),
+}
+
+/// Surveys what is left of a cluster, and recovers it if that is confirmed.
+pub struct RecoverFlow {
+    name: ClusterName,
+    confirmed: bool,
+    nodes: Vec<NodeId>,
+    stage: Stage,
+    /// The first of the survey's calls, and how many have not ended.
+    first: usize,
+    out: usize,
+    survey: Option<Survey>,
+    recovery: Option<Recovery>,
+    at: Option<OrderedAt>,
+}
+
+impl RecoverFlow {
+    /// `confirm`: the cluster's name again, or nothing for a report. `nodes`: all that may hold a replica.
+    pub fn new(name: ClusterName, confirm: Option<&str>, nodes: Vec<NodeId>) -> Result<RecoverFlow, Refusal> {
+        if let Some(said) = confirm.filter(|said| *said != name.as_str()) {
+            let message = format!("the confirmation says '{said}' and the cluster is '{name}'; nothing was changed");
+            return Err(Refusal::invalid("NotConfirmed", message));
+        }
+        let confirmed = confirm.is_some();
+        let (survey, recovery, at) = (None, None, None);
+        Ok(RecoverFlow { name, confirmed, nodes, stage: Stage::Resolve, first: 0, out: 0, survey, recovery, at })
+    }
+
+    fn on_record(&mut self, index: usize, result: CallResult) -> Step {
+        match decode_call::<Reply>(result) {
+            Ok((Reply::Resolved { record: Some(record), .. }, at)) => {
+                if record.state != ClusterState::Active {
+                    let message =
+                        format!("cluster {} is {:?}; only one that served is recovered", record.name, record.state);
+                    return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NotReady", message).into()));
+                }
+                self.at = Some(at);
+                let nodes: BTreeSet<NodeId> =
+                    self.nodes.iter().copied().chain(record.members.iter().map(|member| member.node)).collect();
+                self.nodes = nodes.into_iter().collect();
+                let cluster = record.cluster;
+                self.survey = Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new() });
+                (self.stage, self.first, self.out) = (Stage::Survey, index + 1, self.nodes.len());
+                let ask = |node: &NodeId| Call::Replica { node: *node, order: ReplicaOrder::Survey { cluster } };
+                Step::Calls(self.nodes.iter().map(ask).collect())
+            }
+            Ok((Reply::Resolved { .. }, _)) => {
+                let message =
+                    format!("cluster '{}' does not exist; `hive ctl clusters` lists those that do", self.name);
+                Step::Done(Err(Refusal::new(ErrorKind::NotFound, "UnknownCluster", message).into()))
+            }
+            Ok(_) => Step::Done(confused("recover")),
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+
+    fn on_surveyed(&mut self, context: &PlanContext<'_>, index: usize, result: CallResult) -> Step {
+        let node = index.checked_sub(self.first).and_then(|place| self.nodes.get(place).copied());
+        let (Some(node), Some(survey)) = (node, self.survey.as_mut()) else { return Step::Done(confused("recover")) };
+        self.out -= 1;
+        if let Ok(CallReply::Surveyed(found)) = result {
+            survey.answered.insert(node);
+            survey.survivors.extend(found.map(|found| *found));
+        }
+        if self.out > 0 {
+            return Step::Calls(Vec::new());
+        }
+        survey.survivors.sort_by_key(|one| one.node);
+        if !self.confirmed {
+            let mut info = survey.info();
+            if let Some(refusal) = survey.obstacle() {
+                (info.survivor, info.findings) = (None, vec![refusal.message]);
+            }
+            return Step::Done(answer(ActionResult::Recovery(info), self.at));
+        }
+        if let Some(refusal) = survey.obstacle() {
+            return Step::Done(Err(refusal.into()));
+        }
+        let Some(recovery) = survey.recovery(context.node, context.unix_ms) else {
+            return Step::Done(confused("recover"));
+        };
+        self.recovery = Some(recovery.clone());
+        self.stage = Stage::Write;
+        Step::Calls(vec![reference_write(&Command::Recover { recovery: Box::new(recovery) })])
+    }
+
+    fn begin(&mut self) -> Step {
+        let Some(recovery) = &self.recovery else { return Step::Done(confused("recover")) };
+        self.stage = Stage::Begin;
+        Step::Calls(vec![begins(recovery)])
+    }
+
+    /// The life has begun: what is of no use to anybody goes.
+    fn on_begun(&mut self) -> Step {
+        let (Some(survey), Some(recovery)) = (&self.survey, &self.recovery) else {
+            return Step::Done(confused("recover"));
+        };
+        let Some(chosen) = survey.survivors.iter().find(|one| one.node == recovery.survivor.node) else {
+            return Step::Done(confused("recover"));
+        };
+        let spent = |one: &&Survivor| {
+            one.node != chosen.node && one.generation == recovery.ended && one.adds_nothing_to(chosen)
+        };
+        let spent = survey.survivors.iter().filter(spent).map(|one| (one.node, one.replica)).collect();
+        self.clear(spent)
+    }
+
+    fn clear(&mut self, mut spent: Vec<(NodeId, ReplicaId)>) -> Step {
+        let Some(recovery) = &self.recovery else { return Step::Done(confused("recover")) };
+        let Some((node, replica)) = spent.last().copied() else {
+            let findings = self.survey.as_ref().map(Survey::findings).unwrap_or_default();
+            return Step::Done(answer(ActionResult::Recovery(info_of(recovery, findings)), self.at));
+        };
+        let order = destroys(recovery.cluster, recovery.ended, node, replica);
+        self.stage = Stage::Clear(core::mem::take(&mut spent));
+        Step::Calls(vec![order])
+    }
+
+    fn on_cleared(&mut self, mut spent: Vec<(NodeId, ReplicaId)>, result: CallResult) -> Step {
+        let (Some(recovery), Some((node, _))) = (&self.recovery, spent.pop()) else {
+            return Step::Done(confused("recover"));
+        };
+        if result.is_err() {
+            // It stays until it is discarded.
+            return self.clear(spent);
+        }
+        let call = settles(recovery, Some(node), false);
+        self.stage = Stage::Cleared(node, spent);
+        Step::Calls(vec![call])
+    }
+}
+
+impl Planner for RecoverFlow {
+    fn name(&self) -> &'static str {
+        "recover"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(vec![reference_query(&Query::Resolve { name: self.name.clone() })])
+    }
+
+    fn on_result(&mut self, context: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step {
+        match core::mem::replace(&mut self.stage, Stage::Begin) {
+            Stage::Resolve => self.on_record(index, result),
+            Stage::Survey => {
+                self.stage = Stage::Survey;
+                self.on_surveyed(context, index, result)
+            }
+            Stage::Write => match decode_call::<Reply>(result) {
+                Ok((Reply::Record { .. }, at)) => {
+                    self.at = Some(at);
+                    self.begin()
+                }
+                Ok(_) => Step::Done(confused("recover")),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            Stage::Begin => match result {
+                Ok(_) => self.on_begun(),
+                Err(failure) if failure.refusal.kind.retryable() => Step::Wait(AGAIN),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            Stage::Clear(spent) => self.on_cleared(spent, result),
+            Stage::Cleared(node, spent) => {
+                if let (Ok(_), Some(recovery)) = (result, self.recovery.as_mut()) {
+                    recovery.held.retain(|member| member.node != node);
+                }
+                self.clear(spent)
+            }
+        }
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        self.begin()
+    }
+}
+
+/// Lists recoveries.
+pub struct ListFlow {
+    name: Option<ClusterName>,
+}
+
+impl ListFlow {
+    /// Of one cluster, or of all.
+    pub fn new(name: Option<ClusterName>) -> ListFlow {
+        ListFlow { name }
+    }
+}
+
+pub(super) fn lists(name: Option<ClusterName>) -> Call {
+    reference_query(&Query::Recoveries { name, start_after: None, limit: RECOVERIES_AT_ONCE })
+}
+
+impl Planner for ListFlow {
+    fn name(&self) -> &'static str {
+        "recoveries"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(vec![lists(self.name.clone())])
+    }
+
+    fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
+        Step::Done(match decode_call::<Reply>(result) {
+            Ok((Reply::Recoveries { recoveries, .. }, at)) => {
+                let recoveries = recoveries.iter().map(|recovery| info_of(recovery, Vec::new())).collect();
+                answer(ActionResult::Recoveries { recoveries }, Some(at))
+            }
+            Ok(_) => confused("recoveries"),
+            Err(failure) => Err(failure),
+        })
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(Vec::new())
+    }
+}
+
+enum Discard {
+    List,
+    Destroy(Recovery),
+    Settle,
+}
+
+/// Removes what an ended life left on a node.
+pub struct DiscardFlow {
+    name: ClusterName,
+    node: NodeId,
+    /// It is in the node map, and up.
+    up: Option<bool>,
+    stage: Discard,
+}
+
+impl DiscardFlow {
+    /// `record`: what the node map has of the node.
+    pub fn new(name: ClusterName, node: NodeId, record: Option<&NodeRecord>) -> DiscardFlow {
+        DiscardFlow { name, node, up: record.map(|record| record.up), stage: Discard::List }
+    }
+
+    fn on_list(&mut self, recoveries: Vec<Recovery>) -> Step {
+        let kept = |recovery: &Recovery| recovery.held.iter().any(|member| member.node == self.node);
+        let Some(recovery) = recoveries.into_iter().find(kept) else {
+            let message = format!(
+                "node {} keeps nothing of an ended life of cluster {}; `hive ctl recover` lists what is kept",
+                self.node, self.name
+            );
+            return Step::Done(Err(Refusal::new(ErrorKind::NotFound, "NothingKept", message).into()));
+        };
+        match self.up {
+            Some(true) => {
+                let order = destroys(recovery.cluster, recovery.ended, self.node, ReplicaId(0));
+                self.stage = Discard::Destroy(recovery);
+                Step::Calls(vec![order])
+            }
+            // It was removed from the world: whatever it held never comes back as a member.
+            None => self.settle(&recovery),
+            Some(false) => {
+                let message = format!(
+                    "node {0} is down and may come back with what it keeps: start it, or remove it for good with `hive ctl forget {0}`",
+                    self.node
+                );
+                Step::Done(Err(Refusal::new(ErrorKind::Unavailable, "NodeDown", message).into()))
+            }
+        }
+    }
+
+    fn settle(&mut self, recovery: &Recovery) -> Step {
+        self.stage = Discard::Settle;
+        Step::Calls(vec![settles(recovery, Some(self.node), false)])
+    }
+}
+
+impl Planner for DiscardFlow {
+    fn name(&self) -> &'static str {
+        "discard"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(vec![lists(Some(self.name.clone()))])
+    }
+
+    fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
+        match core::mem::replace(&mut self.stage, Discard::List) {
+            Discard::Destroy(recovery) => match result {
+                Ok(_) => self.settle(&recovery),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            stage => match decode_call::<Reply>(result) {
+                Ok((Reply::Recoveries { recoveries, .. }, at)) => match stage {
+                    Discard::List => self.on_list(recoveries),
+                    _ => {
+                        let recoveries = recoveries.iter().map(|recovery| info_of(recovery, Vec::new())).collect();
+                        Step::Done(answer(ActionResult::Recoveries { recoveries }, Some(at)))
+                    }
+                },
+                Ok(_) => Step::Done(confused("discard")),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+        }
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(Vec::new())
+    }
+}
+
+enum Sweep {
+    List,
+    Describe,
+    Begin,
+    Add,
+    Settle,
+}
+
+/// Gives recovered clusters members again. Its answer lists those that are still open, each with what it waits for.
+pub struct SweepFlow {
+    nodes: Vec<NodeRecord>,
+    /// Where data of an ended life is kept, of which cluster.
+    held: BTreeSet<(ClusterName, NodeId)>,
+    left: Vec<Recovery>,
+    waits: Vec<RecoveryInfo>,
+    stage: Sweep,
+}
+
+impl SweepFlow {
+    /// `nodes`: the node map.
+    pub fn new(nodes: Vec<NodeRecord>) -> SweepFlow {
+        let (held, left, waits) = (BTreeSet::new(), Vec::new(), Vec::new());
+        SweepFlow { nodes, held, left, waits, stage: Sweep::List }
+    }
+
+    fn next(&mut self) -> Step {
+        let Some(recovery) = self.left.last() else {
+            let recoveries = core::mem::take(&mut self.waits);
+            return Step::Done(answer(ActionResult::Recoveries { recoveries }, None));
+        };
+        self.stage = Sweep::Describe;
+        Step::Calls(vec![Call::Admin { cluster: recovery.name.clone(), command: AdminCommand::Describe }])
+    }
+
+    /// Nothing more can be done for this one now.
+    fn waits_for(&mut self, why: String) -> Step {
+        if let Some(recovery) = self.left.pop() {
+            self.waits.push(info_of(&recovery, vec![why]));
+        }
+        self.next()
+    }
+
+    fn on_described(&mut self, described: &ClusterDescription) -> Step {
+        let Some(recovery) = self.left.last() else { return Step::Done(confused("sweep of recoveries")) };
+        if described.generation < recovery.begun() {
+            return self.begin();
+        }
+        let members: Vec<Member> = described.members.iter().map(|(member, _)| *member).collect();
+        let Ok(rule) = described.rule.parse::<Rule>() else {
+            return self.waits_for(format!("the rule of cluster {} cannot be read", described.name));
+        };
+        let voters = members.iter().filter(|member| !member.learner).count();
+        if voters >= rule.size || described.generation > recovery.begun() {
+            self.stage = Sweep::Settle;
+            return Step::Calls(vec![settles(recovery, None, true)]);
+        }
+        match members.iter().find(|member| member.learner) {
+            Some(joining) => self.add(joining.node, joining.disk),
+            None => self.elect(&rule, voters, &members),
+        }
+    }
+
+    fn begin(&mut self) -> Step {
+        let Some(recovery) = self.left.last() else { return Step::Done(confused("sweep of recoveries")) };
+        self.stage = Sweep::Begin;
+        Step::Calls(vec![begins(recovery)])
+    }
+
+    fn add(&mut self, node: NodeId, disk: base_types::DiskId) -> Step {
+        let Some(recovery) = self.left.last() else { return Step::Done(confused("sweep of recoveries")) };
+        self.stage = Sweep::Add;
+        let command = AdminCommand::AddMember { node, disk };
+        Step::Calls(vec![Call::Admin { cluster: recovery.name.clone(), command }])
+    }
+
+    fn elect(&mut self, rule: &Rule, voters: usize, members: &[Member]) -> Step {
+        let Some(recovery) = self.left.last() else { return Step::Done(confused("sweep of recoveries")) };
+        let name = recovery.name.clone();
+        let nodes: Vec<NodeId> = members.iter().map(|member| member.node).collect();
+        let keeps = |record: &&NodeRecord| !self.held.contains(&(name.clone(), record.node));
+        let free = self.nodes.iter().filter(keeps);
+        match elect_replacement(rule, &nodes, NodeId(0), free, 0) {
+            Ok(node) => match self.nodes.iter().find(|record| record.node == node).map(|record| record.disk) {
+                Some(disk) => self.add(node, disk),
+                None => Step::Done(Err(failures::unknown_node(node))),
+            },
+            Err(refusal) => {
+                let held: Vec<NodeId> = self.held.iter().filter(|(of, _)| *of == name).map(|(_, node)| *node).collect();
+                let kept = match held.is_empty() {
+                    true => String::new(),
+                    false => format!(
+                        "; {} would do but for the data of an ended life: look at it, then run `hive ctl recover {name} --discard NODE`",
+                        named(&held)
+                    ),
+                };
+                let size = rule.size;
+                self.waits_for(format!(
+                    "cluster {name} was recovered and has {voters} of {size} members: {refusal}{kept}"
+                ))
+            }
+        }
+    }
+}
+
+impl Planner for SweepFlow {
+    fn name(&self) -> &'static str {
+        "sweep of recoveries"
+    }
+
+    fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        Step::Calls(vec![lists(None)])
+    }
+
+    fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
+        match (&self.stage, result) {
+            (Sweep::List, result) => match decode_call::<Reply>(result) {
+                Ok((Reply::Recoveries { recoveries, .. }, _)) => {
+                    let held = |one: &Recovery| {
+                        one.held.iter().map(|member| (one.name.clone(), member.node)).collect::<Vec<_>>()
+                    };
+                    self.held = recoveries.iter().flat_map(held).collect();
+                    self.left = recoveries.into_iter().filter(|recovery| recovery.open).collect();
+                    self.next()
+                }
+                Ok(_) => Step::Done(confused("sweep of recoveries")),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            (Sweep::Describe, Ok(CallReply::Described(described))) => self.on_described(&described),
+            // Nobody leads: perhaps the survivor was never ordered.
+            (Sweep::Describe, Err(_)) => self.begin(),
+            (Sweep::Begin, Ok(_)) => {
+                self.left.pop();
+                self.next()
+            }
+            (Sweep::Begin | Sweep::Add, Err(failure)) => {
+                let (name, message) = (self.left.last().map(|one| one.name.to_string()), failure.refusal.message);
+                let begins = matches!(self.stage, Sweep::Begin);
+                let what = if begins { "its new life cannot begin on its survivor" } else { "no member joins yet" };
+                self.waits_for(format!("cluster {} was recovered, and {what}: {message}", name.unwrap_or_default()))
+            }
+            (Sweep::Add, Ok(_)) => self.next(),
+            (Sweep::Settle, Ok(_)) => {
+                self.left.pop();
+                self.next()
+            }
+            (Sweep::Settle, Err(failure)) => Step::Done(Err(failure)),
+            (Sweep::Describe, Ok(_)) => Step::Done(confused("sweep of recoveries")),
+        }
+    }
+
+    fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
+        self.next()
+    }
+}
+
+/// Refuses what is recovered in another way.
+pub fn check_name(name: &ClusterName) -> Result<(), Refusal> {
+    if !name.is_level_zero() {
+        return Ok(());
+    }
+    let message = format!(
+        "cluster {name} keeps the lives of all others and cannot begin one itself: bring back a majority of its members, or restore the world (docs/guides/recover.md)"
+    );
+    Err(Refusal::invalid("LevelZero", message))
+}
+
+/// When a sweep must be done.
+pub fn sweep_deadline(now: Tick) -> Tick {
+    now + Duration::from_secs(60)
+}

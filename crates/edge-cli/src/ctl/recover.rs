@@ -1,0 +1,189 @@
+//! `hive ctl recover`: a cluster whose majority is gone for good, surveyed and begun anew on its best survivor.
+//!
+//! Always: nothing is changed before the cluster's name was given as confirmation, at the terminal or by --confirm.
+//! Not here: what is best, what may be lost (core-node, flows/recover.rs), the world's own cluster (`hive recover`).
+
+use crate::arguments::{Levels, RecoverCommand, World};
+use crate::failure::Failure;
+use crate::output::{ask, cell, client, items, table};
+use serde_json::{json, Value};
+use std::io::{BufRead, IsTerminal};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A survey waits for nodes that do not answer, and a recovery for the survivor's disk.
+const DEADLINE_MS_MIN: u64 = 20_000;
+
+/// Runs the command.
+pub async fn run(command: RecoverCommand) -> Result<(), Failure> {
+    let RecoverCommand { name, confirm, discard, world } = command;
+    match (name, discard) {
+        (None, None) if confirm.is_none() => recoveries(&world, Value::Null).await,
+        (None, _) => Err(Failure::usage("name the cluster")),
+        (Some(name), Some(node)) => discarded(&name, node, &world).await,
+        (Some(name), None) => recover(&name, confirm, &world).await,
+    }
+}
+
+async fn recoveries(world: &World, name: Value) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let answer = ask(&client, world, json!({"action": "ListRecoveries", "name": name})).await?;
+    if world.json {
+        println!("{answer}");
+        return Ok(());
+    }
+    list(&answer);
+    Ok(())
+}
+
+fn list(answer: &Value) {
+    let mut out = table(["CLUSTER", "ENDED LIFE", "WHEN", "FROM NODE", "STATE", "DATA KEPT ON NODES"]);
+    for recovery in items(answer, "recoveries") {
+        out.add_row([
+            cell(&recovery["name"]),
+            cell(&recovery["ended"]),
+            when(&recovery["unix_ms"]),
+            cell(&recovery["survivor"]),
+            cell(&recovery["state"]),
+            nodes(recovery, "held"),
+        ]);
+    }
+    match items(answer, "recoveries").is_empty() {
+        true => println!("no cluster was recovered"),
+        false => println!("{out}"),
+    }
+}
+
+/// Days since 1970 as a date (Howard Hinnant's `civil_from_days`), and the time of day.
+fn when(unix_ms: &Value) -> String {
+    let since = Duration::from_millis(unix_ms.as_u64().unwrap_or_default());
+    if (UNIX_EPOCH + since) == UNIX_EPOCH {
+        return "-".into();
+    }
+    let seconds = since.as_secs();
+    let days = (seconds / 86_400) as i64 + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute) = (seconds / 3_600 % 24, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}
+
+fn nodes(of: &Value, name: &str) -> String {
+    let nodes: Vec<String> = items(of, name).iter().map(Value::to_string).collect();
+    match nodes.is_empty() {
+        true => "-".into(),
+        false => nodes.join(" "),
+    }
+}
+
+async fn recover(name: &str, confirm: Option<String>, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let body = |confirm: Option<&str>| {
+        json!({
+            "action": "RecoverCluster", "name": name, "confirm": confirm,
+            "deadline_ms": world.deadline_ms.max(DEADLINE_MS_MIN),
+        })
+    };
+    let confirm = match confirm {
+        Some(confirm) => confirm,
+        None => {
+            let answer = ask(&client, world, body(None)).await?;
+            if world.json {
+                println!("{answer}");
+                return Ok(());
+            }
+            survey(&answer["recovery"]);
+            match asked(name, &answer["recovery"])? {
+                Some(typed) => typed,
+                None => return Ok(()),
+            }
+        }
+    };
+    let answer = ask(&client, world, body(Some(&confirm))).await?;
+    if world.json {
+        println!("{answer}");
+        return Ok(());
+    }
+    let recovery = &answer["recovery"];
+    items(recovery, "findings").iter().for_each(|finding| println!("! {}", cell(finding)));
+    println!("{name} began a new life on node {}", recovery["survivor"]);
+    if !items(recovery, "held").is_empty() {
+        println!(
+            "members of the life before keep what they hold (on nodes {}) until `hive ctl recover {name} --discard NODE`",
+            nodes(recovery, "held").replace(' ', ", ")
+        );
+    }
+    println!("next: `hive ctl cluster show {name}` lists its members; it gets as many as its rule wants where nodes are free");
+    Ok(())
+}
+
+/// The name as it is typed at a terminal; elsewhere it is said how to give it.
+fn asked(name: &str, recovery: &Value) -> Result<Option<String>, Failure> {
+    if recovery["survivor"].is_null() {
+        println!("nothing was changed");
+        return Ok(None);
+    }
+    if !std::io::stdin().is_terminal() {
+        let best = &recovery["survivor"];
+        println!("nothing was changed; to begin a new life on node {best}: hive ctl recover {name} --confirm {name}");
+        return Ok(None);
+    }
+    eprint!(
+        "members that do not answer must never come back unnoticed; type the cluster's name to begin its new life: "
+    );
+    let mut typed = String::new();
+    let read = std::io::stdin().lock().read_line(&mut typed);
+    match read.is_ok() && typed.trim() == name {
+        true => Ok(Some(name.to_string())),
+        false => Err(Failure::usage(format!("{name} is left as it is"))),
+    }
+}
+
+/// What each survivor holds, and what may be lost.
+fn survey(recovery: &Value) {
+    println!("{}: what is left of life {}", cell(&recovery["name"]), recovery["ended"]);
+    let mut out = table(["NODE", "LIFE", "STATE", "LAST ENTRY", "COMMITTED", "APPLIED", "IN ENGINE", "BEST"]);
+    for one in items(recovery, "survivors") {
+        let best = one["node"] == recovery["survivor"];
+        out.add_row([
+            cell(&one["node"]),
+            cell(&one["generation"]),
+            cell(&one["state"]),
+            format!("{} of term {}", one["last"], one["last_term"]),
+            cell(&one["commit"]),
+            cell(&one["applied"]),
+            cell(&one["durable"]),
+            String::from(if best { "best" } else { "" }),
+        ]);
+    }
+    println!("{out}");
+    items(recovery, "findings").iter().for_each(|finding| println!("! {}", cell(finding)));
+}
+
+async fn discarded(name: &str, node: u64, world: &World) -> Result<(), Failure> {
+    let client = client(world, &Levels::default())?;
+    let answer = ask(&client, world, json!({"action": "DiscardEnded", "name": name, "node": node})).await?;
+    if world.json {
+        println!("{answer}");
+    } else {
+        println!("node {node} keeps nothing of the ended life of {name}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_told_as_dates() {
+        assert_eq!(when(&json!(0)), "-");
+        assert_eq!(when(&json!(951_827_696_000_u64)), "2000-02-29 12:34 UTC");
+        assert_eq!(when(&json!(1_795_449_599_000_u64)), "2026-11-23 15:59 UTC");
+    }
+}
