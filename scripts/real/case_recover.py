@@ -70,6 +70,11 @@ def ended(world, number):
     return any("it serves nothing" in reason for reason in body["degraded"])
 
 
+def surveyed(world, asked):
+    survey = json.loads(ctl(world, asked, "recover", CLUSTER).stdout)["recovery"]
+    return survey if survey["survivor"] else None
+
+
 def recover(run):
     """Two of three members die under load; the third begins a new life; the two come back, end, and are discarded."""
     world = run.started("w", keyspace=3, regions=("fr-par",) * 6, members=[1, 2, 3, 4, 5])
@@ -83,16 +88,18 @@ def recover(run):
     time.sleep(BEFORE_SECONDS)
     world.kill(*gone)
     asked = next(number for number in world.nodes if number not in gone)
-    time.sleep(3)
-    # Looked at, and not confirmed: nothing happens.
-    survey = json.loads(ctl(world, asked, "recover", CLUSTER).stdout)["recovery"]
+    # Looked at, and not confirmed: nothing happens. Those who have just died count as up for some seconds.
+    survey = until("a survey", lambda: surveyed(world, asked))
     if (survey["state"], survey["survivor"], sorted(survey["silent"])) != ("surveyed", survivor, sorted(gone)):
         raise Problem(f"the survey of {CLUSTER} without nodes {gone}: {survey}")
-    wrong = ctl(world, asked, "recover", CLUSTER, "--confirm", "metadata@ks-default-1", check=False)
+    wrong = ctl(world, asked, "recover", CLUSTER, "--confirm", "metadata@ks-default-1", "--from", str(survivor), check=False)
     if wrong.returncode != 1 or "NotConfirmed" not in wrong.stdout:
         raise Problem(f"a wrong confirmation: exit {wrong.returncode} {wrong.stdout}")
+    other = ctl(world, asked, "recover", CLUSTER, "--confirm", CLUSTER, "--from", str(gone[0]), check=False)
+    if other.returncode != 1 or "SurvivorChanged" not in other.stdout:
+        raise Problem(f"a survivor that is not the best: exit {other.returncode} {other.stdout}")
     begun = time.monotonic()
-    done = json.loads(ctl(world, asked, "recover", CLUSTER, "--confirm", CLUSTER).stdout)["recovery"]
+    done = json.loads(ctl(world, asked, "recover", CLUSTER, "--confirm", CLUSTER, "--from", str(survivor)).stdout)["recovery"]
     last = next(one["last"] for one in done["survivors"] if one["node"] == survivor)
     until("a read of the new life", lambda: value(world, asked, "w0-1") == "w0-1")
     run.note(f"serves {time.monotonic() - begun:.1f} s after the word")

@@ -154,8 +154,8 @@ pub enum Action {
     /// Has an entry skipped that no member can apply: the cluster is quarantined at it.
     SkipEntry { name: ClusterName, index: LogIndex },
     /// Surveys what is left of a cluster whose majority is gone for good; with its name as confirmation, begins a new life of
-    /// it on the best survivor.
-    RecoverCluster { name: ClusterName, confirm: Option<String> },
+    /// it on the best survivor; refused if `survivor` is given and another one is best by now.
+    RecoverCluster { name: ClusterName, confirm: Option<String>, survivor: Option<NodeId> },
     /// Lists recoveries, of one cluster or of all.
     ListRecoveries { name: Option<ClusterName> },
     /// Removes what an ended life of a cluster left on a node.

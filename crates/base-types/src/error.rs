@@ -187,6 +187,10 @@ pub const CODES: &[&str] = &[
     "TooManyMembers",
     // Of a cluster that lost its majority for good.
     "MajorityLives",
+    "LeaderLives",
+    "MemberUp",
+    "SurvivorChanged",
+    "NewLifeSilent",
     "NoSurvivor",
     "SurvivorGone",
     "SurvivorUnfit",

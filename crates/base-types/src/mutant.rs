@@ -109,6 +109,8 @@ mutants! {
     EndedLifeServes = "a member of a life of a cluster that ended goes on although it has heard of the next one",
     LifeNotRaised = "a cluster that is recovered without its majority goes on in the life it had",
     WorstSurvivorChosen = "a cluster is recovered from the survivor whose log is the least",
+    RottenSurvivorTrusted = "a survivor with sound rows is thrown away although the chosen one has damaged ones",
+    LivingMembersOverruled = "a cluster is recovered although a leader of it, or a member that does not answer, is known to be up",
     LifeOfEntriesForgotten = "an entry that is applied after its cluster was recovered is taken for one of the new life",
     OldMembersComeBack = "members named by a recovered log's last entries become members of the new life",
     EndedDataGivesWay = "a new replica is made over the data of an ended life that nobody has discarded",

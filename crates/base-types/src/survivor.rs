@@ -40,6 +40,8 @@ pub enum SurvivorState {
     Blank = 4,
     /// Its life is over: the cluster was recovered without it.
     Ended = 5,
+    /// Its log is whole; rows of it read as damaged, and other members could give them back.
+    Mending = 6,
 }
 
 impl SurvivorState {
@@ -51,6 +53,7 @@ impl SurvivorState {
             SurvivorState::Damaged => "damaged",
             SurvivorState::Blank => "blank",
             SurvivorState::Ended => "ended",
+            SurvivorState::Mending => "mending",
         }
     }
 
@@ -61,6 +64,7 @@ impl SurvivorState {
             3 => SurvivorState::Damaged,
             4 => SurvivorState::Blank,
             5 => SurvivorState::Ended,
+            6 => SurvivorState::Mending,
             _ => return None,
         })
     }
@@ -91,6 +95,8 @@ pub struct Survivor {
     pub applied: LogIndex,
     /// Up to where its engine holds that durably; the rest is in the log.
     pub durable: LogIndex,
+    /// The node whose replica it follows, or its own where it leads; only while that one, or a majority, is connected to it.
+    pub follows: Option<NodeId>,
     /// The members it knows.
     pub members: Vec<FormerMember>,
 }
@@ -98,13 +104,17 @@ pub struct Survivor {
 impl Survivor {
     /// Whether a new life can begin on it.
     pub fn can_begin(&self) -> bool {
-        matches!(self.state, SurvivorState::Whole | SurvivorState::Quarantined)
+        matches!(self.state, SurvivorState::Whole | SurvivorState::Mending | SurvivorState::Quarantined)
     }
 
-    /// Whether it holds nothing that `other` lacks: its log ends where the other's does, or before an entry that the
-    /// other knows to be committed.
+    /// Whether it holds nothing that `other` lacks: the other's rows are sound, and its log ends where the other's does, or
+    /// before an entry that the other knows to be committed.
     pub fn adds_nothing_to(&self, other: &Survivor) -> bool {
         let nothing = matches!(self.state, SurvivorState::Blank);
+        if other.state != SurvivorState::Whole && !planted(Mutant::RottenSurvivorTrusted) {
+            // Its rows may be the sound ones.
+            return nothing;
+        }
         let same = (self.last_term, self.last) == (other.last_term, other.last);
         nothing || self.can_begin() && (same || self.last <= other.commit)
     }
@@ -114,8 +124,9 @@ impl Survivor {
 pub fn best_survivor(survivors: &[Survivor], generation: Generation) -> Option<&Survivor> {
     let able = survivors.iter().filter(|one| one.generation == generation && one.can_begin());
     let worth = |one: &&Survivor| {
+        let applies = one.state != SurvivorState::Quarantined;
         let sound = one.state == SurvivorState::Whole;
-        (sound, one.last_term, one.last, one.commit, Reverse(one.node))
+        (applies, one.last_term, one.last, sound, one.commit, Reverse(one.node))
     };
     if planted(Mutant::WorstSurvivorChosen) {
         return able.min_by_key(worth);
@@ -142,7 +153,11 @@ impl Encode for Survivor {
     fn encode(&self, out: &mut Writer) {
         out.varint(self.node.0).u64(self.disk.0).varint(self.replica.0).u32(self.generation.0).u8(self.state as u8);
         out.varint(self.term.0).varint(self.last_term.0).varint(self.last.0);
-        out.varint(self.commit.0).varint(self.applied.0).varint(self.durable.0).varint(self.members.len() as u64);
+        out.varint(self.commit.0).varint(self.applied.0).varint(self.durable.0);
+        out.option(self.follows, |out, node| {
+            out.varint(node.0);
+        });
+        out.varint(self.members.len() as u64);
         self.members.iter().for_each(|member| member.encode(out));
     }
 
@@ -160,6 +175,7 @@ impl Encode for Survivor {
             commit: LogIndex(input.varint("commit")?),
             applied: LogIndex(input.varint("applied")?),
             durable: LogIndex(input.varint("durable")?),
+            follows: input.option("follows", |input| Ok(NodeId(input.varint("leader's node")?)))?,
             members: {
                 let count = input.count("members")?;
                 if count > FORMER_MEMBERS_MAX {
@@ -188,6 +204,7 @@ mod tests {
             commit: LogIndex(commit),
             applied: LogIndex(commit),
             durable: LogIndex(1),
+            follows: None,
             members: alloc::vec![FormerMember {
                 replica: ReplicaId(node),
                 node: NodeId(node),
@@ -225,6 +242,17 @@ mod tests {
         let mut damaged = survivor(2, (3, 10), 10);
         damaged.state = SurvivorState::Damaged;
         assert!(!damaged.adds_nothing_to(&best), "nobody knows what it holds");
+    }
+
+    #[test]
+    fn sound_rows_win_where_logs_are_equal() {
+        let mut survivors = [survivor(1, (4, 70), 60), survivor(2, (4, 70), 60)];
+        survivors[0].state = SurvivorState::Mending;
+        assert_eq!(best_survivor(&survivors, Generation(1)).map(|one| one.node), Some(NodeId(2)));
+        survivors[0].last = LogIndex(71);
+        let best = best_survivor(&survivors, Generation(1)).unwrap();
+        assert_eq!(best.node, NodeId(1), "an entry more may have been acknowledged");
+        assert!(!survivors[1].adds_nothing_to(best), "its rows may be the only sound ones");
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl Replica {
             () if self.blank => SurvivorState::Blank,
             () if self.group.is_none() => SurvivorState::Damaged,
             () if self.is_quarantined() => SurvivorState::Quarantined,
+            () if self.has_damage() => SurvivorState::Mending,
             () => SurvivorState::Whole,
         };
         let members = self.meta.members.iter().map(|member| FormerMember {
@@ -115,6 +116,8 @@ impl Replica {
             learner: member.learner,
         });
         let commit = self.group.as_ref().map(|group| group.commit()).or(hard.map(|hard| hard.commit));
+        let leader = self.group.as_ref().and_then(|group| group.leader());
+        let follows = self.meta.members.iter().find(|member| Some(member.replica) == leader).map(|member| member.node);
         Survivor {
             node: shared.config.node,
             disk: shared.config.disk,
@@ -127,6 +130,7 @@ impl Replica {
             commit: commit.unwrap_or(LogIndex(0)).max(self.meta.applied),
             applied: self.meta.applied,
             durable: self.durable.index,
+            follows,
             members: members.collect(),
         }
     }

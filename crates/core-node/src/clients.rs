@@ -331,11 +331,12 @@ impl Director {
             Action::ForgetNode { node } => {
                 self.start_client_plan(turn, ticket, Box::new(ForgetFlow::new(node)), deadline, AfterPlan::default());
             }
-            Action::RecoverCluster { name, confirm } => {
+            Action::RecoverCluster { name, confirm, survivor } => {
                 check_name(&name)?;
-                let nodes = self.nodes.map.records().map(|record| record.node).collect();
-                let flow = RecoverFlow::new(name, confirm.as_deref(), nodes)?;
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                let nodes = self.nodes.map.records().map(|record| (record.node, record.up)).collect();
+                let flow = RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?;
+                let after = AfterPlan { read_only: confirm.is_none(), ..AfterPlan::default() };
+                self.start_client_plan(turn, ticket, Box::new(flow), deadline, after);
             }
             Action::ListRecoveries { name } => {
                 let after = AfterPlan { read_only: true, ..AfterPlan::default() };

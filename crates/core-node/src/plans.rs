@@ -422,8 +422,20 @@ impl Director {
 
     /// This lane is asked what is left of a cluster here.
     pub fn on_survey_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, cluster: ClusterId) {
-        let survivor = turn.lane.survivor(cluster).map(Box::new);
+        let mut survivor = turn.lane.survivor(cluster).map(Box::new);
+        if let Some(survivor) = &mut survivor {
+            survivor.follows = survivor.follows.filter(|leader| self.has_contact(*leader, survivor));
+        }
         self.outbox.push(from.node, from.lane, &Item::Surveyed { ticket, boot: from.boot, survivor });
+    }
+
+    /// Whether a leader is within reach, with a majority if it leads from here: one that sleeps has yet to notice that it is not.
+    fn has_contact(&self, leader: NodeId, survivor: &Survivor) -> bool {
+        let reached = |node: NodeId| node == self.config.node || self.health.connected.contains(&node);
+        let voters: Vec<NodeId> =
+            survivor.members.iter().filter(|member| !member.learner).map(|member| member.node).collect();
+        let majority = voters.iter().filter(|node| reached(**node)).count() * 2 > voters.len();
+        reached(leader) && (majority || leader != self.config.node)
     }
 
     /// This lane is told to begin a new life of a cluster on its replica. The answer leaves once that is durable.

@@ -329,6 +329,7 @@ fn write_survivor(one: &Survivor, out: &mut Vec<u8>) {
     field(out, "commit", |out| write_number(one.commit.0, out));
     field(out, "applied", |out| write_number(one.applied.0, out));
     field(out, "durable", |out| write_number(one.durable.0, out));
+    field(out, "follows", |out| optional(one.follows, out, |node, out| write_number(node.0, out)));
     field(out, "members", |out| list(&one.members, out, |member, out| write_number(member.node.0, out)));
     out.push(b'}');
 }

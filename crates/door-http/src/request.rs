@@ -67,7 +67,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("TransferLeader", &["name", "node"]),
     ("AddMember", &["name", "node"]),
     ("SkipEntry", &["name", "index"]),
-    ("RecoverCluster", &["name", "confirm"]),
+    ("RecoverCluster", &["name", "confirm", "survivor"]),
     ("ListRecoveries", &["name"]),
     ("DiscardEnded", &["name", "node"]),
     ("RemoveMember", &["name", "node"]),
@@ -289,7 +289,8 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
             Action::SkipEntry { name: cluster, index: LogIndex(fields.number_needed("index", 1, u64::MAX)?) }
         }
         "RecoverCluster" => {
-            Action::RecoverCluster { name: cluster, confirm: fields.text("confirm")?.map(|text| text.into_owned()) }
+            let confirm = fields.text("confirm")?.map(|text| text.into_owned());
+            Action::RecoverCluster { name: cluster, confirm, survivor: fields.node("survivor")? }
         }
         "DiscardEnded" => Action::DiscardEnded { name: cluster, node: fields.node_needed("node")? },
         "RemoveMember" => Action::RemoveMember { name: cluster, node: fields.node_needed("node")? },

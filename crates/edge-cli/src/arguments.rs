@@ -421,10 +421,13 @@ pub struct RecoverCommand {
     /// The cluster
     pub name: Option<String>,
     /// The cluster's name again: begin its new life, and lose what no survivor holds
-    #[arg(long, value_name = "NAME", conflicts_with = "discard")]
+    #[arg(long, value_name = "NAME", conflicts_with = "discard", requires_all = ["name", "from"])]
     pub confirm: Option<String>,
-    /// Remove what the life before left on this node
-    #[arg(long, value_name = "NODE")]
+    /// The survivor that the survey called best: nothing is changed if another one is by now
+    #[arg(long, value_name = "NODE", requires = "confirm")]
+    pub from: Option<u64>,
+    /// Remove what the life before left on this node, once the new life serves
+    #[arg(long, value_name = "NODE", requires = "name")]
     pub discard: Option<u64>,
     #[command(flatten)]
     pub world: World,

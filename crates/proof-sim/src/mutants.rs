@@ -57,6 +57,8 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
         Mutant::CutOverBeforeEqual,
         "the runner of a split asks for the cut-over when all is equal; the check is for a second runner",
     ),
+    (Mutant::RottenSurvivorTrusted, "no survivor of a story that leans to recovery rots (core-cluster)"),
+    (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
     (Mutant::EndedDataGivesWay, "nobody asks for data of a life that has ended (core-cluster)"),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
@@ -182,6 +184,8 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::EndedLifeServes
         | Mutant::LifeNotRaised
         | Mutant::WorstSurvivorChosen
+        | Mutant::RottenSurvivorTrusted
+        | Mutant::LivingMembersOverruled
         | Mutant::OldMembersComeBack
         | Mutant::LifeOfEntriesForgotten
         | Mutant::EndedDataGivesWay => (Core, Recovery),

@@ -304,6 +304,7 @@ fn survivor(node: u64) -> base_types::Survivor {
         replica: ReplicaId(node),
         generation: Generation(1),
         state: base_types::SurvivorState::Whole,
+        follows: None,
         term: Term(3),
         last_term: Term(3),
         last: LogIndex(9),

@@ -11,7 +11,7 @@ use std::panic::catch_unwind;
 fn every_planted_bug_is_noticed() {
     use super::{basics, contradiction, members, quarantine, recovering, request_ids};
     use crate::flush::tests as flush;
-    let here: [(Mutant, fn()); 18] = [
+    let here: [(Mutant, fn()); 19] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
         (Mutant::ContradictionIgnored, contradiction::a_member_with_more_than_its_leader_gives_way),
@@ -26,6 +26,7 @@ fn every_planted_bug_is_noticed() {
         (Mutant::EndedLifeServes, recovering::a_survivor_goes_on_alone_and_old_members_end),
         (Mutant::LifeNotRaised, recovering::a_survivor_goes_on_alone_and_old_members_end),
         (Mutant::WorstSurvivorChosen, recovering::nothing_a_survivor_of_the_majority_holds_is_lost),
+        (Mutant::RottenSurvivorTrusted, recovering::sound_rows_outlive_a_rotten_survivor),
         (Mutant::LifeOfEntriesForgotten, recovering::ids_of_the_life_before_hold_for_its_entries),
         (Mutant::OldMembersComeBack, recovering::members_of_the_log_s_end_stay_outside),
         (Mutant::EndedDataGivesWay, recovering::ended_data_is_kept_until_it_is_discarded),

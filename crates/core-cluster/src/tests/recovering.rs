@@ -211,6 +211,22 @@ fn the_best_survivor_keeps_what_was_acknowledged() {
     nothing_a_survivor_of_the_majority_holds_is_lost();
 }
 
+/// The chosen survivor has the longest log and damaged rows: nobody else's rows are thrown away.
+pub(crate) fn sound_rows_outlive_a_rotten_survivor() {
+    let (mut world, alone, _) = bereft();
+    let mut rotten = survivor(&mut world, alone);
+    let sound = Survivor { node: NodeId(9), ..rotten.clone() };
+    assert!(sound.adds_nothing_to(&rotten), "the same log and sound rows");
+    rotten.state = SurvivorState::Mending;
+    assert_eq!(best_survivor(&[rotten.clone(), sound.clone()], Generation(1)), Some(&sound));
+    assert!(!sound.adds_nothing_to(&rotten), "it is the only one with sound rows");
+}
+
+#[test]
+fn sound_rows_of_a_survivor_are_kept() {
+    sound_rows_outlive_a_rotten_survivor();
+}
+
 #[test]
 fn a_replica_that_is_not_whole_begins_nothing() {
     let (mut world, alone, _) = bereft();

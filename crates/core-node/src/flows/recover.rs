@@ -5,7 +5,7 @@
 //!                                                              ─▶ survivors that hold nothing more: Destroy, settled
 //!   SweepFlow     open recoveries ─▶ Describe ─▶ as many voters as the rule wants? settled · else AddMember, one by one
 //!                                       └─ nobody leads ─▶ BeginLife again
-//!   DiscardFlow   Destroy (node) ─▶ settled
+//!   DiscardFlow   Describe: the new life serves ─▶ Destroy (node) ─▶ settled
 //! ```
 //!
 //! Always: nothing is changed without the cluster's name as confirmation; the life that begins is decided by `reference`
@@ -20,7 +20,9 @@ use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaO
 use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, RecoveryInfo, RecoveryState, Response};
 use base_types::{
-    best_survivor, ClusterName, ErrorKind, FormerMember, Generation, NodeId, OrderedAt, Refusal, ReplicaId, Survivor,
+    best_survivor,
+    mutant::{planted, Mutant},
+    ClusterName, ErrorKind, FormerMember, Generation, NodeId, OrderedAt, Refusal, ReplicaId, Survivor, SurvivorState,
     Tick,
 };
 use core::time::Duration;
@@ -40,6 +42,8 @@ struct Survey {
     survivors: Vec<Survivor>,
     /// Nodes that answered, with or without a replica.
     answered: BTreeSet<NodeId>,
+    /// Nodes that the world hears of.
+    up: BTreeSet<NodeId>,
 }
 
 impl Survey {
@@ -91,6 +95,11 @@ impl Survey {
     fn obstacle(&self) -> Option<Refusal> {
         let name = &self.record.name;
         let voters = self.voters();
+        if !planted(Mutant::LivingMembersOverruled) {
+            if let Some(refusal) = self.sign_of_life() {
+                return Some(refusal);
+            }
+        }
         let lives = |voter: &&FormerMember| {
             let whole = |one: &&Survivor| one.replica == voter.replica && one.can_begin();
             self.survivors.iter().filter(whole).any(|one| one.generation == self.record.generation)
@@ -112,6 +121,29 @@ impl Survey {
             return Some(Refusal::new(ErrorKind::Conflict, "NoSurvivor", message));
         }
         None
+    }
+
+    /// Somebody lives whom the survey does not reach: those who are cut off are not gone.
+    fn sign_of_life(&self) -> Option<Refusal> {
+        let name = &self.record.name;
+        let follows = |one: &&Survivor| one.generation == self.record.generation && one.follows.is_some();
+        if let Some((one, leader)) = self.survivors.iter().find(follows).and_then(|one| Some((one, one.follows?))) {
+            let message = format!(
+                "cluster {name} has a leader, node {leader}, as node {} knows: it serves, and nothing is lost; look at `hive ctl cluster show {name}`, and retry if node {leader} dies",
+                one.node
+            );
+            return Some(Refusal::new(ErrorKind::Conflict, "LeaderLives", message));
+        }
+        let up: Vec<NodeId> = self.silent().into_iter().filter(|node| self.up.contains(node)).collect();
+        if up.is_empty() {
+            return None;
+        }
+        let message = format!(
+            "{} of cluster {name} did not answer, but the world hears of {}: they may serve it; wait, or ask through another node, or stop what is running there for good",
+            named(&up),
+            if up.len() == 1 { "it" } else { "them" }
+        );
+        Some(Refusal::new(ErrorKind::Conflict, "MemberUp", message))
     }
 
     /// What an operator must know before the word is given.
@@ -140,6 +172,17 @@ impl Survey {
                 known.0 - best.last.0
             ));
         }
+        match best.state {
+            SurvivorState::Mending => findings.push(format!(
+                "rows of node {} read as damaged: those that nobody else can give back are lost; the data of the other survivors is kept until you discard it",
+                best.node
+            )),
+            SurvivorState::Quarantined => findings.push(format!(
+                "node {} is quarantined, and the new life is too until the entry it waits at is skipped; `hive ctl status` says why",
+                best.node
+            )),
+            _ => {}
+        }
         if best.last > best.commit {
             findings.push(format!(
                 "entries {} to {} of node {} are not known to be committed and become part of the cluster: writes that were answered 'unknown' may appear",
@@ -160,6 +203,16 @@ impl Survey {
             )
         }));
         findings
+    }
+
+    /// What was confirmed is no longer what would happen.
+    fn changed_since(&self, seen: Option<NodeId>) -> Option<Refusal> {
+        let (seen, best) = (seen?, self.best()?.node);
+        let message = format!(
+            "node {best} is the best survivor of cluster {} now, not node {seen}; nothing was changed: look again at what may be lost",
+            self.record.name
+        );
+        (seen != best).then(|| Refusal::new(ErrorKind::Conflict, "SurvivorChanged", message))
     }
 
     fn info(&self) -> RecoveryInfo {
@@ -271,7 +324,10 @@ enum Stage {
 pub struct RecoverFlow {
     name: ClusterName,
     confirmed: bool,
+    /// Whom the operator saw as the best.
+    seen: Option<NodeId>,
     nodes: Vec<NodeId>,
+    up: BTreeSet<NodeId>,
     stage: Stage,
     /// The first of the survey's calls, and how many have not ended.
     first: usize,
@@ -282,15 +338,24 @@ pub struct RecoverFlow {
 }
 
 impl RecoverFlow {
-    /// `confirm`: the cluster's name again, or nothing for a report. `nodes`: all that may hold a replica.
-    pub fn new(name: ClusterName, confirm: Option<&str>, nodes: Vec<NodeId>) -> Result<RecoverFlow, Refusal> {
+    /// `confirm`: the cluster's name again, or nothing for a report. `seen`: the survivor that the operator was shown.
+    /// `nodes`: all that may hold a replica, and whether they are up.
+    pub fn new(
+        name: ClusterName,
+        confirm: Option<&str>,
+        seen: Option<NodeId>,
+        nodes: Vec<(NodeId, bool)>,
+    ) -> Result<RecoverFlow, Refusal> {
         if let Some(said) = confirm.filter(|said| *said != name.as_str()) {
             let message = format!("the confirmation says '{said}' and the cluster is '{name}'; nothing was changed");
             return Err(Refusal::invalid("NotConfirmed", message));
         }
         let confirmed = confirm.is_some();
         let (survey, recovery, at) = (None, None, None);
-        Ok(RecoverFlow { name, confirmed, nodes, stage: Stage::Resolve, first: 0, out: 0, survey, recovery, at })
+        let up = nodes.iter().filter(|(_, up)| *up).map(|(node, _)| *node).collect();
+        let nodes = nodes.into_iter().map(|(node, _)| node).collect();
+        let (stage, first, out) = (Stage::Resolve, 0, 0);
+        Ok(RecoverFlow { name, confirmed, seen, nodes, up, stage, first, out, survey, recovery, at })
     }
 
     fn on_record(&mut self, index: usize, result: CallResult) -> Step {
@@ -306,7 +371,8 @@ impl RecoverFlow {
                     self.nodes.iter().copied().chain(record.members.iter().map(|member| member.node)).collect();
                 self.nodes = nodes.into_iter().collect();
                 let cluster = record.cluster;
-                self.survey = Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new() });
+                self.survey =
+                    Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new(), up: self.up.clone() });
                 (self.stage, self.first, self.out) = (Stage::Survey, index + 1, self.nodes.len());
                 let ask = |node: &NodeId| Call::Replica { node: *node, order: ReplicaOrder::Survey { cluster } };
                 Step::Calls(self.nodes.iter().map(ask).collect())
@@ -340,7 +406,8 @@ impl RecoverFlow {
             }
             return Step::Done(answer(ActionResult::Recovery(info), self.at));
         }
-        if let Some(refusal) = survey.obstacle() {
+        let changed = || survey.changed_since(self.seen);
+        if let Some(refusal) = survey.obstacle().or_else(changed) {
             return Step::Done(Err(refusal.into()));
         }
         let Some(recovery) = survey.recovery(context.node, context.unix_ms) else {
@@ -484,6 +551,8 @@ impl Planner for ListFlow {
 
 enum Discard {
     List,
+    /// Does the new life serve? Until it does, what is kept may be all there is.
+    Describe(Recovery),
     Destroy(Recovery),
     Settle,
 }
@@ -512,6 +581,21 @@ impl DiscardFlow {
             );
             return Step::Done(Err(Refusal::new(ErrorKind::NotFound, "NothingKept", message).into()));
         };
+        let command = AdminCommand::Describe;
+        self.stage = Discard::Describe(recovery);
+        Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command }])
+    }
+
+    fn on_described(&mut self, recovery: Recovery, result: CallResult) -> Step {
+        let serves = |described: &ClusterDescription| described.generation >= recovery.begun();
+        if !matches!(&result, Ok(CallReply::Described(described)) if serves(described)) {
+            let why = result.err().map_or("it has no leader yet".to_string(), |failure| failure.refusal.message);
+            let message = format!(
+                "the new life of cluster {} does not serve, so what node {} keeps may be all there is: {why}; retry when `hive ctl cluster show {}` shows a leader",
+                self.name, self.node, self.name
+            );
+            return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NewLifeSilent", message).into()));
+        }
         match self.up {
             Some(true) => {
                 let order = destroys(recovery.cluster, recovery.ended, self.node, ReplicaId(0));
@@ -525,7 +609,7 @@ impl DiscardFlow {
                     "node {0} is down and may come back with what it keeps: start it, or remove it for good with `hive ctl forget {0}`",
                     self.node
                 );
-                Step::Done(Err(Refusal::new(ErrorKind::Unavailable, "NodeDown", message).into()))
+                Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NodeDown", message).into()))
             }
         }
     }
@@ -551,6 +635,7 @@ impl Planner for DiscardFlow {
                 Ok(_) => self.settle(&recovery),
                 Err(failure) => Step::Done(Err(failure)),
             },
+            Discard::Describe(recovery) => self.on_described(recovery, result),
             stage => match decode_call::<Reply>(result) {
                 Ok((Reply::Recoveries { recoveries, .. }, at)) => match stage {
                     Discard::List => self.on_list(recoveries),

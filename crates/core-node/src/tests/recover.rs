@@ -14,7 +14,7 @@ struct Bereft {
 }
 
 fn recover(world: &mut World, name: &ClusterName, confirm: Option<&str>) -> Result<RecoveryInfo, &'static str> {
-    let action = Action::RecoverCluster { name: name.clone(), confirm: confirm.map(String::from) };
+    let action = Action::RecoverCluster { name: name.clone(), confirm: confirm.map(String::from), survivor: None };
     let asked = Request { deadline: Duration::from_secs(20), ..request(action) };
     match world.request(1, asked) {
         Ok(Answer { result: ActionResult::Recovery(info), .. }) => Ok(info),
@@ -54,7 +54,7 @@ fn bereft() -> Bereft {
     let (mut world, name, target, holders) = placed();
     let alone = holders[0];
     let gone = [holders[1], holders[2]];
-    assert_eq!(recover(&mut world, &name, Some(name.as_str())), Err("MajorityLives"));
+    assert_eq!(recover(&mut world, &name, Some(name.as_str())), Err("LeaderLives"));
     gone.iter().for_each(|node| world.kill(*node));
     world.run(3_000);
     Bereft { world, name, target, alone, gone }
@@ -81,8 +81,67 @@ fn a_survey_changes_nothing() {
     // They come back: nothing has happened to the cluster.
     gone.iter().for_each(|node| world.start(*node));
     world.until("a leader of all three", 10_000, |world| world.holders(&name).len() == 3);
-    assert_eq!(recover(&mut world, &name, Some(name.as_str())), Err("MajorityLives"));
+    let refused = recover(&mut world, &name, Some(name.as_str()));
+    assert!(matches!(refused, Err("LeaderLives" | "MajorityLives")), "{refused:?}");
     assert_eq!(recover(&mut world, &ClusterName::world(), None), Err("LevelZero"));
+}
+
+/// Whom the survey does not reach, and somebody else does, is not gone.
+pub(super) fn members_that_are_cut_off_are_not_overruled() {
+    let (mut world, name, target, holders) = placed();
+    let of_world = world.leader(&ClusterName::world());
+    let asked = (1..=3).find(|node| *node != of_world).unwrap();
+    let confirmed = |world: &mut World| {
+        let action = Action::RecoverCluster { name: name.clone(), confirm: Some(name.to_string()), survivor: None };
+        let asked_for = Request { deadline: Duration::from_secs(20), ..request(action) };
+        world.request(asked, asked_for).map(|_| ()).map_err(|failure| failure.refusal.code)
+    };
+    let (alone, others) = (holders[0], [holders[1], holders[2]]);
+    let cut = |world: &mut World, one: u64| {
+        for other in others {
+            world.cut_pairs.insert((NodeId(one), NodeId(other)));
+            world.cut_pairs.insert((NodeId(other), NodeId(one)));
+            world.tell_all(NodeId(one), || Event::PeerDown { node: NodeId(other) });
+            world.tell_all(NodeId(other), || Event::PeerDown { node: NodeId(one) });
+        }
+    };
+    cut(&mut world, asked);
+    world.run(5_000);
+    assert_eq!(confirmed(&mut world), Err("LeaderLives"), "one that answers is led by one that does not");
+    cut(&mut world, alone);
+    world.run(5_000);
+    assert_eq!(confirmed(&mut world), Err("MemberUp"), "the world hears of them");
+    assert!(recoveries(&mut world).is_empty());
+    world.put(of_world, &target, "k", "they serve").unwrap();
+}
+
+#[test]
+fn members_that_live_are_not_overruled() {
+    members_that_are_cut_off_are_not_overruled();
+}
+
+#[test]
+fn another_survivor_than_the_one_shown_is_not_taken() {
+    let Bereft { mut world, name, target, alone, gone } = bereft();
+    let confirm = |survivor: u64| Action::RecoverCluster {
+        name: name.clone(),
+        confirm: Some(name.to_string()),
+        survivor: Some(NodeId(survivor)),
+    };
+    assert_eq!(code(world.act(1, confirm(gone[0]))), "SurvivorChanged");
+    assert!(recoveries(&mut world).is_empty());
+    // The world decides, and the survivor dies: what the others keep may be all there is.
+    world.done(1, confirm(alone));
+    world.put(1, &target, "after", "the loss").unwrap();
+    world.kill(alone);
+    gone.iter().for_each(|node| world.start(*node));
+    world.until("the life before ends", 20_000, |world| gone.iter().all(|node| has_ended(world, *node, &name)));
+    let discard = Action::DiscardEnded { name: name.clone(), node: NodeId(gone[0]) };
+    let asked = Request { deadline: Duration::from_secs(20), ..request(discard.clone()) };
+    assert_eq!(code(world.request(1, asked)), "NewLifeSilent");
+    world.start(alone);
+    world.until("it serves", 20_000, |world| world.get(1, &target, "after").as_deref() == Some("the loss"));
+    world.done(1, discard);
 }
 
 pub(super) fn a_recovered_cluster_serves_and_its_old_members_end() {
@@ -184,7 +243,7 @@ fn survivor_with_the_longest_log_is_chosen() {
 fn a_recovery_cut_short_is_finished_by_the_world() {
     let Bereft { mut world, name, target, alone, .. } = bereft();
     // The word is given, and the survivor dies before it hears of it: its node is cut from all others.
-    let action = Action::RecoverCluster { name: name.clone(), confirm: Some(name.to_string()) };
+    let action = Action::RecoverCluster { name: name.clone(), confirm: Some(name.to_string()), survivor: None };
     let ticket = world.ask(1, Request { deadline: Duration::from_secs(8), ..request(action) });
     world.until("the world has decided", 8_000, |world| !recoveries(world).is_empty());
     if !world.replies.contains_key(&ticket) {

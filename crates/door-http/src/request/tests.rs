@@ -45,7 +45,7 @@ fn full_body(name: &str, fields: &[&str]) -> String {
         }
         let value = match *field {
             "cluster" | "name" => r#""metadata@x""#,
-            "index" | "limit" | "node" | "from" | "to" | "partitions" | "clusters" => "7",
+            "index" | "limit" | "node" | "survivor" | "from" | "to" | "partitions" | "clusters" => "7",
             "run" => r#""00000000000000ff""#,
             "after" => r#""1003.1.7""#,
             "reverse" | "keys_only" => "true",

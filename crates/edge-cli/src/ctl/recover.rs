@@ -15,18 +15,17 @@ const DEADLINE_MS_MIN: u64 = 20_000;
 
 /// Runs the command.
 pub async fn run(command: RecoverCommand) -> Result<(), Failure> {
-    let RecoverCommand { name, confirm, discard, world } = command;
+    let RecoverCommand { name, confirm, from, discard, world } = command;
     match (name, discard) {
-        (None, None) if confirm.is_none() => recoveries(&world, Value::Null).await,
-        (None, _) => Err(Failure::usage("name the cluster")),
+        (None, _) => recoveries(&world).await,
         (Some(name), Some(node)) => discarded(&name, node, &world).await,
-        (Some(name), None) => recover(&name, confirm, &world).await,
+        (Some(name), None) => recover(&name, confirm.zip(from), &world).await,
     }
 }
 
-async fn recoveries(world: &World, name: Value) -> Result<(), Failure> {
+async fn recoveries(world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
-    let answer = ask(&client, world, json!({"action": "ListRecoveries", "name": name})).await?;
+    let answer = ask(&client, world, json!({"action": "ListRecoveries"})).await?;
     if world.json {
         println!("{answer}");
         return Ok(());
@@ -81,30 +80,30 @@ fn nodes(of: &Value, name: &str) -> String {
     }
 }
 
-async fn recover(name: &str, confirm: Option<String>, world: &World) -> Result<(), Failure> {
+async fn recover(name: &str, confirm: Option<(String, u64)>, world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
-    let body = |confirm: Option<&str>| {
+    let body = |confirm: Option<&str>, survivor: Option<u64>| {
         json!({
-            "action": "RecoverCluster", "name": name, "confirm": confirm,
+            "action": "RecoverCluster", "name": name, "confirm": confirm, "survivor": survivor,
             "deadline_ms": world.deadline_ms.max(DEADLINE_MS_MIN),
         })
     };
-    let confirm = match confirm {
+    let (confirm, survivor) = match confirm {
         Some(confirm) => confirm,
         None => {
-            let answer = ask(&client, world, body(None)).await?;
+            let answer = ask(&client, world, body(None, None)).await?;
             if world.json {
                 println!("{answer}");
                 return Ok(());
             }
             survey(&answer["recovery"]);
             match asked(name, &answer["recovery"])? {
-                Some(typed) => typed,
+                Some(seen) => seen,
                 None => return Ok(()),
             }
         }
     };
-    let answer = ask(&client, world, body(Some(&confirm))).await?;
+    let answer = ask(&client, world, body(Some(&confirm), Some(survivor))).await?;
     if world.json {
         println!("{answer}");
         return Ok(());
@@ -122,15 +121,16 @@ async fn recover(name: &str, confirm: Option<String>, world: &World) -> Result<(
     Ok(())
 }
 
-/// The name as it is typed at a terminal; elsewhere it is said how to give it.
-fn asked(name: &str, recovery: &Value) -> Result<Option<String>, Failure> {
-    if recovery["survivor"].is_null() {
+/// The name as it is typed at a terminal, and the survivor it was typed for; elsewhere it is said how to give both.
+fn asked(name: &str, recovery: &Value) -> Result<Option<(String, u64)>, Failure> {
+    let Some(best) = recovery["survivor"].as_u64() else {
         println!("nothing was changed");
         return Ok(None);
-    }
+    };
     if !std::io::stdin().is_terminal() {
-        let best = &recovery["survivor"];
-        println!("nothing was changed; to begin a new life on node {best}: hive ctl recover {name} --confirm {name}");
+        println!(
+            "nothing was changed; to begin a new life on node {best}: hive ctl recover {name} --confirm {name} --from {best}"
+        );
         return Ok(None);
     }
     eprint!(
@@ -139,7 +139,7 @@ fn asked(name: &str, recovery: &Value) -> Result<Option<String>, Failure> {
     let mut typed = String::new();
     let read = std::io::stdin().lock().read_line(&mut typed);
     match read.is_ok() && typed.trim() == name {
-        true => Ok(Some(name.to_string())),
+        true => Ok(Some((name.to_string(), best))),
         false => Err(Failure::usage(format!("{name} is left as it is"))),
     }
 }
@@ -167,7 +167,9 @@ fn survey(recovery: &Value) {
 
 async fn discarded(name: &str, node: u64, world: &World) -> Result<(), Failure> {
     let client = client(world, &Levels::default())?;
-    let answer = ask(&client, world, json!({"action": "DiscardEnded", "name": name, "node": node})).await?;
+    let deadline_ms = world.deadline_ms.max(DEADLINE_MS_MIN);
+    let body = json!({"action": "DiscardEnded", "name": name, "node": node, "deadline_ms": deadline_ms});
+    let answer = ask(&client, world, body).await?;
     if world.json {
         println!("{answer}");
     } else {

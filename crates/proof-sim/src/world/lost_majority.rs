@@ -88,7 +88,7 @@ impl World {
         }
         let confirm = Some(name.as_str().to_string());
         let request = Request {
-            action: Action::RecoverCluster { name, confirm },
+            action: Action::RecoverCluster { name, confirm, survivor: None },
             consistency: None,
             read_consistency: None,
             deadline: RECOVERY_DEADLINE,
