@@ -26,7 +26,7 @@ pub struct FormerMember {
     pub learner: bool,
 }
 
-/// Whether a survivor can go on.
+/// Whether a new life can begin on a survivor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum SurvivorState {

@@ -185,7 +185,7 @@ pub enum Reply {
     Records { records: Vec<ClusterRecord>, more: bool },
     /// The places in the question of the lives that are over; of those that ended by a recovery, the life that is now.
     Buried { places: Vec<u32>, ended: Vec<(u32, Generation)> },
-    /// A page; where there is `more`, go on behind the last one.
+    /// A page; where there is `more`, continue after the last one.
     Recoveries { recoveries: Vec<Recovery>, more: bool },
     /// To `Outdated`: their places in the question. A life that is not known here is not among them.
     Outdated { places: Vec<u32> },

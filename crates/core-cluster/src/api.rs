@@ -2,7 +2,6 @@
 //! peers, jobs for the engine.
 
 use crate::overlay::Layer;
-pub use crate::recover::NewLife;
 pub use crate::writes::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
@@ -447,6 +446,19 @@ pub struct Won {
     pub term: Term,
 }
 
+/// A new life of a cluster, to begin on one survivor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewLife {
+    /// The cluster.
+    pub cluster: ClusterId,
+    /// The survivor.
+    pub replica: ReplicaId,
+    /// The life that is over.
+    pub from: Generation,
+    /// The one that begins.
+    pub to: Generation,
+}
+
 /// A replica here that began a life of its cluster alone, and what its log held then. For the simulator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Begun {
@@ -495,7 +507,7 @@ pub struct ReplicaView {
     pub applied: LogIndex,
     pub quiesced: bool,
     pub damaged: bool,
-    /// A later life of its cluster has begun without it, this one. Zero: it goes on.
+    /// A later life of its cluster has begun without it, this one. Zero: none.
     pub ended: Generation,
     /// It serves nothing, and why.
     pub quarantined: Option<Arc<str>>,

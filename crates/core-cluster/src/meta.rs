@@ -105,7 +105,7 @@ pub struct ReplicaRecord {
     pub damaged: bool,
     /// It began this life of its cluster without a majority (recover.rs).
     pub recovered: Option<Recovered>,
-    /// Its life is over: this later one has begun without it. Zero: it goes on.
+    /// Its life is over: this later one has begun without it. Zero: none.
     pub ended: Generation,
 }
 

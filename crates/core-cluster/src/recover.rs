@@ -7,14 +7,13 @@
 //!
 //! Always: a later term, the new generation, the new membership and where the old log ended are written in one batch, before
 //! anything follows from them; membership entries up to there change nothing, and no snapshot is made of a state that does
-//! not lie beyond; an ended replica is never made anew, voted with or written over.
+//! not lie beyond; an ended replica is never recreated, voted with or written over.
 //! Sound only if one life of a generation begins once: `reference` says where (core-backends), an operator says that
 //! it must (decision 0044). Not here: choosing the survivor (base-types, survivor.rs; core-node, flows/recover.rs).
 
-use crate::api::{Begun, Member, Notice, PeerMessage, ReplicaSpec};
+use crate::api::{Begun, Member, NewLife, Notice, PeerMessage, ReplicaSpec};
 use crate::lane::Lane;
 use crate::meta::{ClusterMeta, Recovered, ReplicaRecord, LIVES_MAX};
-use crate::overlay::Overlay;
 use crate::replica::Replica;
 use crate::shared::Shared;
 use crate::wire::Payload;
@@ -34,19 +33,6 @@ const REPLICA_IDS_PASSED: u64 = 1_000;
 
 /// Lives that began here, kept for who watches until they are taken (after every turn).
 const BEGUN_MAX: usize = 1 << 10;
-
-/// A new life of a cluster, to begin on one survivor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NewLife {
-    /// The cluster.
-    pub cluster: ClusterId,
-    /// The survivor.
-    pub replica: ReplicaId,
-    /// The life that is over.
-    pub from: Generation,
-    /// The one that begins.
-    pub to: Generation,
-}
 
 impl ClusterMeta {
     /// A replica that began its life on its own is its only member until an entry of that life says otherwise: what its
@@ -71,182 +57,133 @@ impl Shared {
     }
 }
 
-impl Replica {
-    /// Whether an operation or a message of this life is for it.
-    pub fn is_of_life(&self, generation: Generation) -> bool {
-        self.spec.generation == generation && self.ended == Generation(0)
+/// What it holds, for who decides whether a new life begins on it.
+fn survivor_of(replica: &Replica, shared: &Shared) -> Survivor {
+    let log = shared.log.borrow();
+    let cluster = replica.spec.cluster;
+    let last = log.last_index(cluster).max(replica.meta.applied);
+    let last_term = log.term(cluster, last).unwrap_or(replica.meta.applied_term);
+    let hard = log.state(cluster, STATE_HARD).and_then(|bytes| HardState::from_bytes(bytes).ok());
+    let state = match () {
+        () if replica.ended > Generation(0) => SurvivorState::Ended,
+        () if replica.blank => SurvivorState::Blank,
+        () if replica.group.is_none() => SurvivorState::Damaged,
+        () if replica.is_quarantined() => SurvivorState::Quarantined,
+        () if replica.has_damage() => SurvivorState::Mending,
+        () => SurvivorState::Whole,
+    };
+    let members = replica.meta.members.iter().map(|member| FormerMember {
+        replica: member.replica,
+        node: member.node,
+        disk: member.disk,
+        learner: member.learner,
+    });
+    let commit = replica.group.as_ref().map(|group| group.commit()).or(hard.map(|hard| hard.commit));
+    let leader = replica.group.as_ref().and_then(|group| group.leader());
+    let follows = replica.meta.members.iter().find(|member| Some(member.replica) == leader).map(|member| member.node);
+    Survivor {
+        node: shared.config.node,
+        disk: shared.config.disk,
+        replica: replica.spec.replica,
+        generation: replica.spec.generation,
+        state,
+        term: replica.term().max(hard.map_or(Term(0), |hard| hard.term)),
+        last_term,
+        last,
+        commit: commit.unwrap_or(LogIndex(0)).max(replica.meta.applied),
+        applied: replica.meta.applied,
+        durable: replica.durable.index,
+        follows,
+        members: members.collect(),
     }
+}
 
-    /// Whether what happened at this index belongs to the life before.
-    pub fn is_of_life_before(&self, index: LogIndex) -> bool {
-        self.recovered.as_ref().is_some_and(|recovered| index <= recovered.at()) && !planted(Mutant::OldMembersComeBack)
-    }
-
-    /// The life that an entry belongs to: what it means must not depend on when it is applied.
-    pub fn life_of(&self, index: LogIndex) -> Generation {
-        let before = self.recovered.iter().flat_map(|recovered| &recovered.lives).find(|(at, _)| index <= *at);
-        let now = self.spec.generation;
-        before.map_or(now, |(_, life)| if planted(Mutant::LifeOfEntriesForgotten) { now } else { *life })
-    }
-
-    /// The latest life of its cluster that it knows.
-    fn latest_life(&self) -> Generation {
-        self.spec.generation.max(self.ended)
-    }
-
-    /// What it holds, for who decides whether a new life begins on it.
-    fn survivor(&self, shared: &Shared) -> Survivor {
+/// Begins a new life on its own.
+fn begin(replica: &mut Replica, shared: &mut Shared, to: Generation) {
+    let (cluster, from) = (replica.spec.cluster, replica.spec.generation);
+    let own = shared.own_member(replica.spec.replica);
+    leave_group(replica, shared);
+    let (last, term) = {
         let log = shared.log.borrow();
-        let cluster = self.spec.cluster;
-        let last = log.last_index(cluster).max(self.meta.applied);
-        let last_term = log.term(cluster, last).unwrap_or(self.meta.applied_term);
-        let hard = log.state(cluster, STATE_HARD).and_then(|bytes| HardState::from_bytes(bytes).ok());
-        let state = match () {
-            () if self.ended > Generation(0) => SurvivorState::Ended,
-            () if self.blank => SurvivorState::Blank,
-            () if self.group.is_none() => SurvivorState::Damaged,
-            () if self.is_quarantined() => SurvivorState::Quarantined,
-            () if self.has_damage() => SurvivorState::Mending,
-            () => SurvivorState::Whole,
-        };
-        let members = self.meta.members.iter().map(|member| FormerMember {
-            replica: member.replica,
-            node: member.node,
-            disk: member.disk,
-            learner: member.learner,
-        });
-        let commit = self.group.as_ref().map(|group| group.commit()).or(hard.map(|hard| hard.commit));
-        let leader = self.group.as_ref().and_then(|group| group.leader());
-        let follows = self.meta.members.iter().find(|member| Some(member.replica) == leader).map(|member| member.node);
-        Survivor {
-            node: shared.config.node,
-            disk: shared.config.disk,
-            replica: self.spec.replica,
-            generation: self.spec.generation,
-            state,
-            term: self.term().max(hard.map_or(Term(0), |hard| hard.term)),
-            last_term,
-            last,
-            commit: commit.unwrap_or(LogIndex(0)).max(self.meta.applied),
-            applied: self.meta.applied,
-            durable: self.durable.index,
-            follows,
-            members: members.collect(),
+        (log.last_index(cluster).max(replica.meta.applied), latest_term(replica, shared))
+    };
+    witness_begun(replica, shared, last);
+    let next_replica = ReplicaId(replica.meta.next_replica.max(own.replica).0 + REPLICA_IDS_PASSED);
+    if !planted(Mutant::LifeNotRaised) {
+        replica.spec.generation = to;
+    }
+    let mut lives = replica.recovered.take().map(|recovered| recovered.lives).unwrap_or_default();
+    lives.retain(|(at, _)| *at > replica.durable.index);
+    lives.push((last, from));
+    replica.recovered = Some(Recovered { lives, next_replica });
+    replica.meta.membership = alone(own.replica);
+    replica.meta.members = Arc::new([own]);
+    replica.meta.next_replica = next_replica;
+    shared.common.share_meta(&mut replica.meta);
+    (replica.told, replica.removed) = (None, false);
+    replica.heard_from.clear();
+    let commit = replica.meta.applied;
+    let hard_state = HardState { term: Term(term.0 + 1), commit, replica: own.replica, ..HardState::default() };
+    shared.log.borrow_mut().put_state(cluster, STATE_HARD, hard_state.to_bytes());
+    replica.stage_record(shared);
+    replica.make_group(shared);
+    let message = format!(
+        "it begins life {} of its cluster alone, from its log up to {last}; replicas of the life before are ended when they are heard of",
+        replica.spec.generation
+    );
+    let name = replica.spec.name.clone();
+    shared.output.notices.push(Notice::Recovered { cluster, name, message });
+}
+
+/// Keeps what the log held for who watches (simulator only).
+fn witness_begun(replica: &Replica, shared: &mut Shared, last: LogIndex) {
+    if shared.config.witness.is_none() || shared.begun.len() >= BEGUN_MAX {
+        return;
+    }
+    let cluster = replica.spec.cluster;
+    let mut terms: Vec<(LogIndex, Term)> = Vec::new();
+    let log = shared.log.borrow();
+    for index in log.first_index(cluster).0..=log.last_index(cluster).0 {
+        let term = log.term(cluster, LogIndex(index)).unwrap_or_default();
+        if terms.last().is_none_or(|(_, before)| *before != term) {
+            terms.push((LogIndex(index), term));
         }
     }
+    drop(log);
+    shared.begun.push(Begun { cluster, ended: replica.spec.generation, last, terms });
+}
 
-    /// Begins a new life on its own.
-    fn begin_life(&mut self, shared: &mut Shared, to: Generation) {
-        let (cluster, from) = (self.spec.cluster, self.spec.generation);
-        let own = shared.own_member(self.spec.replica);
-        self.leave_group(shared);
-        let (last, term) = {
-            let log = shared.log.borrow();
-            (log.last_index(cluster).max(self.meta.applied), self.latest_term(shared))
-        };
-        self.witness_begun(shared, last);
-        let next_replica = ReplicaId(self.meta.next_replica.max(own.replica).0 + REPLICA_IDS_PASSED);
-        if !planted(Mutant::LifeNotRaised) {
-            self.spec.generation = to;
-        }
-        let mut lives = self.recovered.take().map(|recovered| recovered.lives).unwrap_or_default();
-        lives.retain(|(at, _)| *at > self.durable.index);
-        lives.push((last, from));
-        self.recovered = Some(Recovered { lives, next_replica });
-        self.meta.membership = alone(own.replica);
-        self.meta.members = Arc::new([own]);
-        self.meta.next_replica = next_replica;
-        shared.common.share_meta(&mut self.meta);
-        (self.told, self.removed) = (None, false);
-        self.heard_from.clear();
-        let commit = self.meta.applied;
-        let hard_state = HardState { term: Term(term.0 + 1), commit, replica: own.replica, ..HardState::default() };
-        shared.log.borrow_mut().put_state(cluster, STATE_HARD, hard_state.to_bytes());
-        self.stage_record(shared);
-        self.make_group(shared);
-        let message = format!(
-            "it begins life {} of its cluster alone, from its log up to {last}; replicas of the life before are ended when they are heard of",
-            self.spec.generation
-        );
-        let name = self.spec.name.clone();
-        shared.output.notices.push(Notice::Recovered { cluster, name, message });
-    }
+fn latest_term(replica: &Replica, shared: &Shared) -> Term {
+    let stored = shared.log.borrow().state(replica.spec.cluster, STATE_HARD);
+    let stored = stored.and_then(|bytes| HardState::from_bytes(bytes).ok()).map_or(Term(0), |hard| hard.term);
+    replica.meta.applied_term.max(stored)
+}
 
-    /// Keeps what the log held for who watches (simulator only).
-    fn witness_begun(&self, shared: &mut Shared, last: LogIndex) {
-        if shared.config.witness.is_none() || shared.begun.len() >= BEGUN_MAX {
-            return;
-        }
-        let cluster = self.spec.cluster;
-        let mut terms: Vec<(LogIndex, Term)> = Vec::new();
-        let log = shared.log.borrow();
-        for index in log.first_index(cluster).0..=log.last_index(cluster).0 {
-            let term = log.term(cluster, LogIndex(index)).unwrap_or_default();
-            if terms.last().is_none_or(|(_, before)| *before != term) {
-                terms.push((LogIndex(index), term));
-            }
-        }
-        drop(log);
-        shared.begun.push(Begun { cluster, ended: self.spec.generation, last, terms });
-    }
+/// Gives up its part in the group it was in, and all that waited for it.
+fn leave_group(replica: &mut Replica, shared: &mut Shared) {
+    replica.lose_leadership(shared);
+    replica.drop_admin(shared);
+    replica.drop_incoming(shared);
+    replica.group = None;
+    replica.late.clear();
+    replica.holds_back = false;
+    replica.life += 1;
+    replica.unsynced = 0;
+    replica.quiesced = false;
+}
 
-    fn latest_term(&self, shared: &Shared) -> Term {
-        let stored = shared.log.borrow().state(self.spec.cluster, STATE_HARD);
-        let stored = stored.and_then(|bytes| HardState::from_bytes(bytes).ok()).map_or(Term(0), |hard| hard.term);
-        self.meta.applied_term.max(stored)
-    }
-
-    /// Gives up its part in the group it was in, and all that waited for it.
-    fn leave_group(&mut self, shared: &mut Shared) {
-        self.lose_leadership(shared);
-        self.drop_admin(shared);
-        self.drop_incoming(shared);
-        self.group = None;
-        self.late.clear();
-        self.holds_back = false;
-        self.life += 1;
-        self.unsynced = 0;
-        self.quiesced = false;
-    }
-
-    /// A later life has begun without it.
-    fn end(&mut self, shared: &mut Shared, by: Generation) {
-        self.ended = by;
-        self.leave_group(shared);
-        self.stay_ended(shared);
-        self.stage_record(shared);
-    }
-
-    /// It keeps its log and its rows, and does nothing with them.
-    pub fn stay_ended(&mut self, shared: &mut Shared) {
-        self.group = None;
-        (self.repair, self.mending, self.quarantine, self.walk) = (None, None, None, None);
-        self.removed = false;
-        self.dirty_since = None;
-        if !self.overlay.is_frozen() {
-            // The log has what is not durable.
-            self.overlay = Overlay::new(shared.config.keep);
-        }
-        let message = format!(
-            "it belongs to life {} of cluster {}, and life {} began without it (the cluster was recovered): it serves nothing, \
-             and its data is kept; when nobody needs it, run `hive ctl recover {} --discard {}`",
-            self.spec.generation, self.spec.name, self.ended, self.spec.name, shared.config.node
-        );
-        self.damaged = Some(message.as_str().into());
-        shared.output.notices.push(Notice::Ended {
-            cluster: self.spec.cluster,
-            name: self.spec.name.clone(),
-            replica: self.spec.replica,
-            by: self.ended,
-            message,
-        });
-    }
+/// A later life has begun without it.
+fn end(replica: &mut Replica, shared: &mut Shared, by: Generation) {
+    replica.ended = by;
+    leave_group(replica, shared);
+    replica.stay_ended(shared);
+    replica.stage_record(shared);
 }
 
 impl Lane {
     /// What a replica here holds of its cluster.
     pub fn survivor(&self, cluster: ClusterId) -> Option<Survivor> {
-        self.replica(cluster).map(|replica| replica.survivor(&self.shared))
+        self.replica(cluster).map(|replica| survivor_of(replica, &self.shared))
     }
 
     /// Begins a new life of a cluster on a replica here. `Ok(false)`: it has begun already. Durable with the next log batch.
@@ -259,7 +196,7 @@ impl Lane {
         if here.spec.generation == to && here.ended == Generation(0) {
             return Ok(false);
         }
-        let survivor = here.survivor(&self.shared);
+        let survivor = survivor_of(here, &self.shared);
         let crowded = here.recovered.as_ref().is_some_and(|recovered| recovered.lives.len() >= LIVES_MAX);
         if here.spec.generation != from || from >= to || !survivor.can_begin() || crowded {
             let message = format!(
@@ -271,7 +208,7 @@ impl Lane {
             return Err(Refusal::new(ErrorKind::Conflict, "SurvivorUnfit", message));
         }
         self.with_replica(cluster, |shared, replica| {
-            replica.begin_life(shared, to);
+            begin(replica, shared, to);
             let members = &replica.meta.members;
             assert!(members.len() == 1 && replica.meta.membership.is_voter(members[0].replica), "a life begins alone");
             assert!(replica.spec.generation > from || planted(Mutant::LifeNotRaised), "a life begins later");
@@ -286,7 +223,7 @@ impl Lane {
         if !earlier || planted(Mutant::EndedLifeServes) {
             return false;
         }
-        self.with_replica(cluster, |shared, replica| replica.end(shared, by));
+        self.with_replica(cluster, |shared, replica| end(replica, shared, by));
         self.wake(now, cluster);
         true
     }

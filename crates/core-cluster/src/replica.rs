@@ -130,7 +130,7 @@ pub struct Replica {
     pub removed: bool,
     /// It began this life without a majority (recover.rs).
     pub recovered: Option<Recovered>,
-    /// A later life has begun without it: it is `damaged` too, and kept until it is discarded. Zero: it goes on.
+    /// A later life has begun without it: it is `damaged` too, and kept until it is discarded. Zero: none.
     pub ended: Generation,
     /// When the overlay first became dirty.
     pub dirty_since: Option<Tick>,
@@ -346,6 +346,53 @@ impl Replica {
             self.group.as_mut().into_iter().for_each(Group::rest);
             shared.log.borrow_mut().rest(self.spec.cluster);
         }
+    }
+
+    /// Whether an operation or a message of this life is for it.
+    pub fn is_of_life(&self, generation: Generation) -> bool {
+        self.spec.generation == generation && self.ended == Generation(0)
+    }
+
+    /// Whether what happened at this index belongs to the life before.
+    pub fn is_of_life_before(&self, index: LogIndex) -> bool {
+        self.recovered.as_ref().is_some_and(|recovered| index <= recovered.at()) && !planted(Mutant::OldMembersComeBack)
+    }
+
+    /// The life that an entry belongs to: what it means must not depend on when it is applied.
+    pub fn life_of(&self, index: LogIndex) -> Generation {
+        let before = self.recovered.iter().flat_map(|recovered| &recovered.lives).find(|(at, _)| index <= *at);
+        let now = self.spec.generation;
+        before.map_or(now, |(_, life)| if planted(Mutant::LifeOfEntriesForgotten) { now } else { *life })
+    }
+
+    /// The latest life of its cluster that it knows.
+    pub fn latest_life(&self) -> Generation {
+        self.spec.generation.max(self.ended)
+    }
+
+    /// It keeps its log and its rows, and does nothing with them.
+    pub fn stay_ended(&mut self, shared: &mut Shared) {
+        self.group = None;
+        (self.repair, self.mending, self.quarantine, self.walk) = (None, None, None, None);
+        self.removed = false;
+        self.dirty_since = None;
+        if !self.overlay.is_frozen() {
+            // The log has what is not durable.
+            self.overlay = Overlay::new(shared.config.keep);
+        }
+        let message = format!(
+            "it belongs to life {} of cluster {}, and life {} began without it (the cluster was recovered): it serves nothing, \
+             and its data is kept; when nobody needs it, run `hive ctl recover {} --discard {}`",
+            self.spec.generation, self.spec.name, self.ended, self.spec.name, shared.config.node
+        );
+        self.damaged = Some(message.as_str().into());
+        shared.output.notices.push(Notice::Ended {
+            cluster: self.spec.cluster,
+            name: self.spec.name.clone(),
+            replica: self.spec.replica,
+            by: self.ended,
+            message,
+        });
     }
 
     /// The `STATE_REPLICA` record as it should be now.

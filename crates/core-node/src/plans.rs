@@ -438,7 +438,7 @@ impl Director {
         reached(leader) && (majority || leader != self.config.node)
     }
 
-    /// This lane is told to begin a new life of a cluster on its replica. The answer leaves once that is durable.
+    /// This lane has the order to begin a new life of a cluster on its replica. The answer leaves once that is durable.
     pub fn on_begin_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, life: NewLife) {
         self.lane_dirty = true;
         let result = turn.lane.begin_life(turn.now, life);

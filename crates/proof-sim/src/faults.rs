@@ -8,6 +8,7 @@ use crate::excuses::Excuse;
 use crate::host::Armed;
 use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard, Layer};
+use crate::world::lost_majority::{ask_for_recovery, lose_majority};
 use crate::world::{Answered, Due, World};
 use base_engine::EngineError;
 use base_types::action::{Action, KvTarget, Request};
@@ -97,8 +98,8 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             true
         }
         FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
-        FaultKind::MajorityLost => world.lose_majority(&hazard, targets),
-        FaultKind::Recover => world.ask_for_recovery(),
+        FaultKind::MajorityLost => lose_majority(world, &hazard, targets),
+        FaultKind::Recover => ask_for_recovery(world),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
         FaultKind::Diverge => world.diverge(&hazard, node),
         // A phase of its own, after the load (`run/outage.rs`).

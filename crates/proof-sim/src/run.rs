@@ -14,6 +14,7 @@ use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
+use crate::world::lost_majority::{forgive_lost, unfenced};
 use crate::world::{Answered, Due, World};
 use crate::{s3_groups, s3_load, s3_quota};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
@@ -510,7 +511,7 @@ impl Run {
         let led = clusters.values().flatten().filter(|(_, view, _)| view.is_leader);
         let twice = named_twice(led.map(|(_, view, _)| (view.name.as_str(), view.cluster)));
         let moved = not_moved(clusters.values().flatten().map(|(_, view, _)| view));
-        let mut unequal = twice.or(moved).or(self.world.unfenced());
+        let mut unequal = twice.or(moved).or(unfenced(&self.world));
         for (cluster, mut held) in clusters {
             let damaged = not_mended.remove(&cluster);
             // Data of a life that ended is kept, and is no member's.
@@ -798,7 +799,7 @@ impl Run {
 
     fn report(mut self) -> Report {
         self.world.count_lives();
-        let late = self.world.forgive_lost(&mut self.load.history);
+        let late = forgive_lost(&mut self.world, &mut self.load.history);
         let verdict = proof_check::check_all(&self.load.history, SEARCH_STEPS_MAX);
         let mut violations = std::mem::take(&mut self.world.violations);
         violations.extend(verdict.violations);

@@ -16,7 +16,7 @@ mod lease_end;
 mod links;
 mod lives;
 mod lost_logs;
-mod lost_majority;
+pub mod lost_majority;
 mod queue;
 mod see_saw;
 mod shards;

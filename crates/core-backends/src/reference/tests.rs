@@ -344,7 +344,7 @@ fn a_life_begins_on_one_survivor_only() {
     run(&mut space, active).unwrap();
     let begun = record(recover(&mut space, &first));
     assert_eq!((begun.generation, begun.members.clone()), (Generation(2), vec![member(1)]));
-    assert_eq!(record(recover(&mut space, &first)), begun, "asked again it is done");
+    assert_eq!(record(recover(&mut space, &first)), begun, "repeated, it is done");
     let other = recovery(made.cluster, 1, 2, &[1, 3]);
     assert_eq!(recover(&mut space, &other).unwrap_err().code, "WrongGeneration", "another survivor is too late");
     assert_eq!(resolve(&space, "metadata@a").1, 2);

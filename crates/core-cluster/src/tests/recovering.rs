@@ -2,7 +2,6 @@
 
 use super::harness::*;
 use crate::api::*;
-use crate::recover::NewLife;
 use base_types::{
     best_survivor, Generation, LogIndex, NodeId, ReadConsistency, ReplicaId, Survivor, SurvivorState, WriteConsistency,
 };

@@ -287,7 +287,7 @@ fn settles(recovery: &Recovery, discarded: Option<NodeId>, whole: bool) -> Call 
     reference_write(&Command::SettleRecovery { name, ended, discarded, whole })
 }
 
-/// A recovery as it is told.
+/// A recovery as it is reported.
 fn info_of(recovery: &Recovery, findings: Vec<String>) -> RecoveryInfo {
     let answered = |node: &NodeId| recovery.told.iter().any(|one| one.node == *node);
     let held: Vec<NodeId> = recovery.held.iter().map(|member| member.node).collect();

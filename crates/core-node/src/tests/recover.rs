@@ -152,7 +152,7 @@ pub(super) fn a_recovered_cluster_serves_and_its_old_members_end() {
     world.put(3, &target, "after", "the loss").unwrap();
     // The fourth node of the region takes a place; for the third there is none.
     world.until("it grows to two", 30_000, |world| world.holders(&name).len() == 2);
-    world.until("it is told what it waits for", 30_000, |world| {
+    world.until("the status says what it waits for", 30_000, |world| {
         (1..=3).any(|node| {
             let warnings = world.status(node).warnings;
             warnings.iter().any(|warning| warning.contains("was recovered and has 2 of 3 members"))

@@ -73,7 +73,7 @@ impl World {
         machine.finish_turn(local, &mut effects);
         self.note_shards(machine.take_witnessed());
         self.note_won(node, machine.take_won());
-        self.note_begun(machine.take_begun());
+        super::lost_majority::note_begun(self, machine.take_begun());
         self.weigh(node, led, machine.as_ref());
         self.watch_lease(node, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
