@@ -113,6 +113,21 @@ def errors_of_source():
 
 MEANINGS = {
     "AlreadyAMember": "the node has a replica of this cluster already",
+    "EndedLifeKept": "the node keeps data of an ended life of this cluster: discard it (`DiscardEnded`), or name another node",
+    "LeaderLives": "`RecoverCluster`: a survivor follows a leader that it is connected to; the cluster serves",
+    "LevelZero": "`RecoverCluster`: the world's and the regions' clusters are not recovered by it",
+    "MajorityLives": "`RecoverCluster`: a majority of the voters answers with whole logs; it elects a leader by itself",
+    "MemberUp": "`RecoverCluster`: a member did not answer, and the world hears of its node: it is cut off, stuck, or has just died",
+    "NewLifeSilent": "`DiscardEnded`: the new life has no leader, so what is kept may be all there is",
+    "NoSurvivor": "`RecoverCluster`: no node that answers has a whole log of the cluster's present life",
+    "NodeDown": "`DiscardEnded`: the node is down and may come back: start it, or forget it first",
+    "NotConfirmed": "`RecoverCluster`: `confirm` is not the cluster's name",
+    "NothingKept": "`DiscardEnded`: the node keeps nothing of an ended life of this cluster",
+    "SurvivorChanged": "`RecoverCluster`: another survivor than `survivor` is best by now",
+    "SurvivorGone": "the replica that was chosen as survivor is no longer on its node",
+    "SurvivorUnfit": "the replica that was chosen as survivor cannot begin the new life any more; the message says what it is",
+    "TooManyRecoveries": "a cluster was recovered 8 times and data of all its ended lives is kept: discard some",
+    "UnknownRecovery": "this life of the cluster was not recovered",
     "BatchCrossesClusters": "the keys of a `KvBatch` live in more than one cluster; a batch is atomic in one only",
     "BucketClosing": "the bucket is being deleted; nodes handle this among themselves",
     "BodyTooLarge": "the body is longer than `limits.body_bytes_max` (4 MiB)",
@@ -438,6 +453,16 @@ a request may: an answer with `"done": false` comes at the deadline, and the sam
     show({"action": "TransferLeader", "name": name, "node": 1 + leader % 3})
     say("### AddMember\n\nAdds a node's replica: a learner, a snapshot, then a voter. Answers when it votes.")
     show({"action": "AddMember", "name": name, "node": 4, "deadline_ms": 20000})
+    say("""### RecoverCluster
+
+What is left of a cluster whose majority is gone for good. Without `confirm` nothing is changed. With the cluster's name as `confirm`, and best with the
+`survivor` that the survey named, a new life of the cluster begins on that node ([recover](recover.md)). `held`: nodes whose data of the ended life is kept.
+""")
+    show({"action": "RecoverCluster", "name": name, "deadline_ms": 20000})
+    say("### ListRecoveries\n\nRecoveries of one cluster (`name`), or of all. `state`: `open` until the cluster has as many members as its rule wants, then `whole`.")
+    show({"action": "ListRecoveries"})
+    say("### DiscardEnded\n\nRemoves what an ended life of a cluster left on a node, for good. Refused until the new life serves.")
+    show({"action": "DiscardEnded", "name": name, "node": 3, "deadline_ms": 20000}, status=404)
     say("### RemoveMember")
     show({"action": "RemoveMember", "name": name, "node": 4, "deadline_ms": 20000})
     say("### MoveMember\n\nPuts one replica on another node; without `to` the cluster's rule chooses.")

@@ -200,6 +200,7 @@ fn is_administration(action: &Action) -> bool {
         Action::DeleteCluster { .. } | Action::ResolveCluster { .. } | Action::DescribeCluster { .. } => true,
         Action::VerifyCluster { .. } | Action::ListClusters { .. } | Action::TransferLeader { .. } => true,
         Action::AddMember { .. } | Action::SkipEntry { .. } | Action::RemoveMember { .. } => true,
+        Action::RecoverCluster { .. } | Action::ListRecoveries { .. } | Action::DiscardEnded { .. } => true,
         Action::MoveMember { .. } | Action::SetEngine { .. } | Action::SetDefaultConsistency { .. } => true,
         Action::ListNodes | Action::DecommissionNode { .. } | Action::RecommissionNode { .. } => true,
         Action::ForgetNode { .. } | Action::Status => true,
