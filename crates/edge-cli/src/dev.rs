@@ -231,7 +231,12 @@ fn write_whole(file: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
     let written = (|| {
-        let mut out = std::fs::OpenOptions::new().create(true).write(true).truncate(true).mode(mode).open(&beside)?;
+        // Made here: one that somebody left or linked there would keep its own mode.
+        match std::fs::remove_file(&beside) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut out = std::fs::OpenOptions::new().create_new(true).write(true).mode(mode).open(&beside)?;
         out.write_all(bytes)?;
         std::fs::rename(&beside, file)
     })();

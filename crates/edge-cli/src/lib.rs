@@ -41,6 +41,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), Failure> {
+    if matches!(arguments.command, Command::Node(_) | Command::Dev(_) | Command::Restore(_) | Command::Attach(_)) {
+        edge_node::private::new_files();
+    }
     match arguments.command {
         Command::Node(node) => node::run(&node),
         Command::Dev(dev) => dev::run(dev),

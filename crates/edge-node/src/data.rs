@@ -116,6 +116,8 @@ impl DataDirectory {
             // Whoever held the lock meanwhile has made it.
             return Err(DataError::InUse { path: path.display().to_string() });
         }
+        // Only now that it is known to be ours.
+        crate::private::close(path, 0o077);
         let fresh = marker.is_none();
         let mut marker = match marker {
             Some(marker) => marker,

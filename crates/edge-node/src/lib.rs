@@ -35,6 +35,7 @@ mod metrics;
 mod monitor;
 mod node;
 mod peers;
+pub mod private;
 mod quiet;
 #[cfg(feature = "engine-object")]
 pub mod rebirth;

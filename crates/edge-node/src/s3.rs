@@ -49,6 +49,10 @@ pub async fn open_store(data: &S3Data) -> Result<Arc<dyn DataStore>, String> {
     match data {
         S3Data::Directory(path) => {
             let store = LocalStore::open(path).map_err(|error| error.to_string())?;
+            // The directory itself may be a mount that others look into, and a group may share it; what is in it is ours.
+            for folder in ["intents", "temp", "data"] {
+                crate::private::close(&path.join(folder), 0o007);
+            }
             Ok(Arc::new(store))
         }
         S3Data::Url { url, options } => open_url(url, options).await,

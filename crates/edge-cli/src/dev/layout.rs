@@ -173,7 +173,7 @@ impl Plan {
             }
             let text =
                 self.node_file(place).to_toml().map_err(|error| Failure::refused(format!("node.toml: {error}")))?;
-            write_whole(&place.config(), text.as_bytes(), 0o644)?;
+            write_whole(&place.config(), text.as_bytes(), 0o600)?;
         }
         Ok(())
     }
@@ -344,6 +344,18 @@ mod tests {
         let before = std::fs::read(plan.data.join("ca/node-1.pem")).unwrap();
         plan.write().unwrap();
         assert_eq!(before, std::fs::read(plan.data.join("ca/node-1.pem")).unwrap(), "certificates are kept");
+    }
+
+    #[test]
+    fn what_is_written_is_its_owners() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(1, &directory.path().join("world"));
+        make_directory(&plan.places[0].directory).unwrap();
+        std::fs::write(plan.places[0].config().with_extension("toml.new"), "left by somebody").unwrap();
+        plan.write().unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&plan.places[0].config()), mode(&plan.data)), (0o600, 0o700));
     }
 
     #[test]

@@ -63,8 +63,11 @@ fn what_belongs_to_another_is_refused_and_left_alone() {
 #[test]
 fn a_strangers_directory_stays_untouched() {
     let root = tempfile::tempdir().unwrap();
+    use std::os::unix::fs::PermissionsExt;
     std::fs::write(root.path().join("thesis.tex"), "x").unwrap();
+    std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     assert!(matches!(open(root.path(), "dev", 1, 1), Err(DataError::Foreign { .. })));
+    assert_eq!(std::fs::metadata(root.path()).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(listing(root.path()), ["thesis.tex"]);
     // A start that was cut short leaves only our own files behind: it may be repeated.
     let cut = root.path().join("cut");
