@@ -47,7 +47,7 @@ class Dev:
         for account in ("demo", "other"):
             self.ctl("s3", "account", "create", account, "--display-name", account)
             self.ctl("s3", "key", "create", account, "--access-key", f"{account}-access-key",
-                     "--secret-key", f"{account}-secret-key")
+                     "--secret-key-file", "-", given=f"{account}-secret-key")
 
     def log(self):
         with open(self.log_path, errors="replace") as file:
@@ -56,11 +56,11 @@ class Dev:
     def http(self, number):
         return self.ready["nodes"][number % 5]["http"]
 
-    def ctl(self, *words):
+    def ctl(self, *words, given=None):
         """`hive ctl …`, asked of all nodes in turn; its output."""
         endpoints = ",".join(node["http"] for node in self.ready["nodes"])
         command = [self.hive, "ctl", *words, "--endpoint", endpoints, "--deadline-ms", "25000"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise AssertionError(f"hive ctl {' '.join(words)} ended with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout

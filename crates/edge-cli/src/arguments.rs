@@ -1,5 +1,6 @@
 //! The command line, as clap reads it. Its words are a promise (CONTRACT: commands).
 
+use crate::failure::Failure;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -109,6 +110,16 @@ pub struct HeldPlace {
     /// Which of its disks, where it had several
     #[arg(long)]
     pub disk: Option<u64>,
+}
+
+impl HeldPlace {
+    /// Refuses options that everybody would read.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.options.iter().find(|(name, _)| edge_node::config::secrets::is_secret(name)) {
+            Some((name, _)) => Err(Failure::usage(format!("every user of the machine can read a process's arguments: leave {name} to the environment (AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN)"))),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(feature = "engine-object")]
@@ -472,9 +483,13 @@ pub enum KeyCommand {
     /// Make an access key; both halves are drawn where they are not given, and the secret is told only now
     Create {
         account: String,
-        #[arg(long, requires = "secret_key")]
+        #[arg(long, requires = "secret_key_file")]
         access_key: Option<String>,
+        /// The file that holds the secret half; `-` is standard input
         #[arg(long, requires = "access_key")]
+        secret_key_file: Option<PathBuf>,
+        /// Refused: every user of the machine can read a process's arguments
+        #[arg(long, hide = true)]
         secret_key: Option<String>,
         #[command(flatten)]
         world: World,
@@ -852,7 +867,7 @@ mod tests {
             "hive ctl keyspace list",
             "hive ctl s3 account create ann --display-name Ann",
             "hive ctl s3 account delete ann",
-            "hive ctl s3 key create ann --access-key a --secret-key s",
+            "hive ctl s3 key create ann --access-key a --secret-key-file -",
             "hive ctl s3 key list ann --json",
             "hive ctl s3 key delete AK",
             "hive ctl bucket list ann",
@@ -891,12 +906,28 @@ mod tests {
             "hive kv put k v --consistency stronk",
             "hive dev --nodes 0",
             "hive ctl s3 key create ann --access-key a",
+            "hive ctl s3 key create ann --secret-key-file f",
             "hive ctl bucket quota b --none --keys 1",
             "hive bench none",
             "hive kv exec f --weak",
             "hive load f",
         ] {
             assert_eq!(parse(line).expect_err(line).exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn secrets_in_arguments_are_refused_and_not_repeated() {
+        for (line, advice) in [
+            ("hive ctl s3 key create ann --secret-key canary", "--secret-key-file"),
+            ("hive attach --from s3://b/p --option aws_session_token=canary", "environment"),
+            ("hive restore --list --from s3://b/p --option secret_access_key=canary", "environment"),
+        ] {
+            let refused = crate::run(parse(line).unwrap()).expect_err(line);
+            assert_eq!(refused.code, 2);
+            let text = refused.message;
+            assert!(text.contains("every user of the machine") && text.contains(advice), "{text}");
+            assert!(!text.contains("canary"), "{text}");
         }
     }
 

@@ -52,8 +52,8 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Load(load) => on_runtime(load::run(load)),
         Command::Ctl(command) => on_runtime(ctl::run(command)),
         Command::Bench(bench) => bench::run(bench),
-        Command::Restore(restore) => restore::run(&restore),
-        Command::Attach(attach) => attach::run(&attach),
+        Command::Restore(restore) => restore.place.check().and_then(|()| restore::run(&restore)),
+        Command::Attach(attach) => attach.place.check().and_then(|()| attach::run(&attach)),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "hive", &mut script);

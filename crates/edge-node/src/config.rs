@@ -7,6 +7,7 @@
 
 pub mod check;
 mod s3;
+pub mod secrets;
 pub mod topology;
 
 use base_types::NodeId;

@@ -7,7 +7,11 @@ use crate::arguments::{AccountCommand, BucketCommand, KeyCommand, Levels, S3Comm
 use crate::failure::Failure;
 use crate::output::{ask, cell, client, items, table};
 use serde_json::{json, Value};
+use std::io::Read;
+use std::path::Path;
 
+/// A longer secret is none.
+const SECRET_BYTES_MAX: u64 = 4 << 10;
 /// The most pages of buckets that are read.
 const PAGES_MAX: usize = 10_000;
 /// Buckets of a page.
@@ -29,7 +33,11 @@ pub async fn run(command: S3Command) -> Result<(), Failure> {
             let body = json!({"action": "DeleteAccount", "account": account});
             once(&world, body, |_| println!("account {account} is removed")).await
         }
-        S3Command::Key(KeyCommand::Create { account, access_key, secret_key, world }) => {
+        S3Command::Key(KeyCommand::Create { secret_key: Some(_), .. }) => {
+            Err(Failure::usage("every user of the machine can read a process's arguments: write the secret into a file of mode 0600 and name it with --secret-key-file (- for standard input)"))
+        }
+        S3Command::Key(KeyCommand::Create { account, access_key, secret_key_file, world, .. }) => {
+            let secret_key = secret_key_file.as_deref().map(read_secret).transpose()?;
             let body = json!({
                 "action": "CreateAccessKey", "account": account, "access_key": access_key, "secret_key": secret_key,
             });
@@ -47,6 +55,23 @@ pub async fn run(command: S3Command) -> Result<(), Failure> {
             once(&world, body, |_| println!("access key {access_key} is removed")).await
         }
     }
+}
+
+/// A secret out of a file, or standard input; one line end at its end is none of it.
+fn read_secret(file: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin().take(SECRET_BYTES_MAX).read_to_end(&mut bytes),
+        false => std::fs::File::open(file).and_then(|file| file.take(SECRET_BYTES_MAX).read_to_end(&mut bytes)),
+    };
+    read.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{}: not UTF-8", file.display())))?;
+    let secret = text.strip_suffix('\n').unwrap_or(&text);
+    let secret = secret.strip_suffix('\r').unwrap_or(secret);
+    if secret.is_empty() || secret.contains('\n') {
+        return Err(Failure::usage(format!("{}: one line with the secret is wanted", file.display())));
+    }
+    Ok(secret.to_owned())
 }
 
 /// In the words that S3 clients read from the environment.

@@ -24,6 +24,10 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
+    pub(super) fn path(&self) -> &Path {
+        self.path
+    }
+
     pub(super) fn refuse<T>(&self, what: String, remedy: &str) -> Result<T, ConfigError> {
         Err(ConfigError::Invalid { path: self.path.display().to_string(), what, remedy: remedy.into() })
     }
@@ -67,6 +71,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     let peer_advertise = check_advertise(&checker, "peer", &file.peer.listen, file.peer.advertise.as_deref())?;
     check_http_names(&checker, &file.http.names)?;
     check_own_address(&checker, &file, &world_members, &region_members, &peer_advertise)?;
+    super::secrets::check(&checker, &file)?;
     let (cores, lanes) = check_cores(&checker, &file)?;
     check_ranges(&checker, &file)?;
     let mut certificates = file.certificates.clone();

@@ -171,6 +171,26 @@ fn files_that_are_too_open_or_too_big_are_refused() {
 }
 
 #[test]
+fn file_with_secret_that_others_read_is_refused() {
+    let home = Home::new();
+    let secret = format!("{GOOD}[engine.object.options]\nsecret_access_key = \"s\"\n");
+    home.load(GOOD).unwrap();
+    home.mode("node.toml", 0o644);
+    home.load(GOOD).unwrap();
+    for mode in [0o644, 0o640, 0o604] {
+        home.mode("node.toml", mode);
+        let refused = home.error(&secret);
+        let expected = format!("~/node.toml: the file has mode {mode:04o} and holds a secret, engine.object.options.secret_access_key: others than its owner can reach it; run `chmod 600 ~/node.toml`, or leave the secret to the environment");
+        assert_eq!(refused, expected);
+    }
+    home.mode("node.toml", 0o600);
+    home.load(&secret).unwrap();
+    let open = format!("{GOOD}[engine.object.options]\naccess_key_id = \"s\"\nregion = \"r\"\n");
+    home.mode("node.toml", 0o644);
+    home.load(&open).unwrap();
+}
+
+#[test]
 fn a_topology_of_the_second_paper_is_read() {
     let text = "Shard:\n  Name: shard1\n  Index: 1\n  Address: 127.0.0.3:8080\n  Replicas: [127.0.0.33:8080]\n---\nShard:\n  Name: shard0\n  Index: 0\n  Address: 127.0.0.2:8080\n  Replicas: [127.0.0.22:8080]\n";
     let shards = topology::parse("config.yaml", text).unwrap();
