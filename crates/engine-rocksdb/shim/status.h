@@ -16,6 +16,7 @@ enum HiveKind : int {
   kHiveNewer = 4,     // files of a later RocksDB, or an option this one does not know
   kHiveBusy = 5,      // open in another process, or stopped
   kHiveOther = 6,
+  kHiveThrown = 7,    // a C++ exception (guard.h)
 };
 
 struct HiveError {

@@ -76,6 +76,7 @@ mod tests {
         assert!(matches!(error_of(NEWER, "a", "b"), EngineError::WrongFormat(_)));
         assert!(matches!(error_of(BUSY, "a", "b"), EngineError::Io(_)));
         assert!(matches!(error_of(6, "a", "b"), EngineError::Io(_)));
+        assert!(matches!(error_of(7, "a", "b"), EngineError::Io(_)));
         assert!(matches!(write_failure(EngineError::Full("x".into())), EngineError::Io(_)));
         assert_eq!(HiveError::none().judge("nothing"), Ok(()));
     }

@@ -136,7 +136,7 @@ extern "C" {
         error: *mut HiveError,
     ) -> *mut HivePinned;
     pub fn hive_rocks_unpin(pinned: *mut HivePinned);
-    pub fn hive_rocks_snapshot(rocks: *mut HiveRocks) -> *const c_void;
+    pub fn hive_rocks_snapshot(rocks: *mut HiveRocks, error: *mut HiveError) -> *const c_void;
     pub fn hive_rocks_release(rocks: *mut HiveRocks, snapshot: *const c_void);
     pub fn hive_rocks_batch() -> *mut HiveBatch;
     pub fn hive_rocks_batch_put(batch: *mut HiveBatch, key: HiveSlice<'_>, value: HiveSlice<'_>);
@@ -149,6 +149,7 @@ extern "C" {
         start: HiveSlice<'_>,
         end: HiveSlice<'_>,
         backward: c_int,
+        error: *mut HiveError,
     ) -> *mut HiveCursor;
     pub fn hive_rocks_next(
         cursor: *mut HiveCursor,
@@ -164,8 +165,9 @@ extern "C" {
         rocks: *mut HiveRocks,
         this: *mut c_void,
         take: unsafe extern "C" fn(*mut c_void, *const HiveDamage<'_>),
+        error: *mut HiveError,
     );
-    pub fn hive_rocks_file_after(rocks: *mut HiveRocks, number: u64) -> u64;
+    pub fn hive_rocks_file_after(rocks: *mut HiveRocks, number: u64, error: *mut HiveError) -> u64;
     pub fn hive_rocks_verify(
         rocks: *mut HiveRocks,
         number: u64,
@@ -198,4 +200,6 @@ extern "C" {
     pub fn hive_rocks_seed(seed: u32);
     pub fn hive_rocks_shape(rocks: *mut HiveRocks, out: *mut [u64; SHAPE], error: *mut HiveError);
     pub fn hive_rocks_bytes(rocks: *mut HiveRocks) -> u64;
+    #[cfg(test)]
+    pub fn hive_rocks_throw_next(what: c_int);
 }

@@ -263,11 +263,12 @@ unsafe extern "C" fn take_damage(this: *mut c_void, damage: *const HiveDamage<'_
     }
 }
 
-/// [`RocksStore::damage`] of an open database.
+/// [`RocksStore::damage`] of an open database. Where the list breaks off, what it had is all that is known now: reads refuse the
+/// others by themselves.
 pub(crate) fn damage_of(database: &Database) -> Vec<Damage> {
-    let mut found: Vec<Damage> = Vec::new();
-    // SAFETY: the handle is open; the vector outlives the call, and only `take_damage` uses it.
-    unsafe { hive_rocks_damage(database.handle(), from_mut(&mut found).cast(), take_damage) };
+    let (mut found, mut error): (Vec<Damage>, _) = (Vec::new(), HiveError::none());
+    // SAFETY: the handle is open; vector and error outlive the call, and only `take_damage` uses the vector.
+    unsafe { hive_rocks_damage(database.handle(), from_mut(&mut found).cast(), take_damage, &mut error) };
     found
 }
 
@@ -332,10 +333,17 @@ impl RocksStore {
         Ok(self.verify_with_seals(after)?.map(|(verified, _)| verified))
     }
 
+    /// The number of the next table file; zero: there is none.
+    fn file_after(&self, number: u64) -> Result<u64, EngineError> {
+        let mut error = HiveError::none();
+        // SAFETY: the handle is open, and the error outlives the call.
+        let file = unsafe { hive_rocks_file_after(self.database.handle(), number, &mut error) };
+        error.judge("listing tables").map(|()| file)
+    }
+
     /// The same, with the keys (as RocksDB has them) of which the file has a version without the contract's seal.
     fn verify_with_seals(&self, after: u64) -> Result<Option<(VerifiedFile, UnsealedKeys)>, EngineError> {
-        // SAFETY: the handle is open.
-        let file = unsafe { hive_rocks_file_after(self.database.handle(), after) };
+        let file = self.file_after(after)?;
         if file == 0 {
             return Ok(None);
         }
@@ -386,8 +394,7 @@ impl RocksStore {
         let (mut seen, mut entries) = (BTreeSet::new(), 0);
         loop {
             let (mut after, mut new) = (0, false);
-            // SAFETY: the handle is open.
-            while let file @ 1.. = unsafe { hive_rocks_file_after(self.database.handle(), after) } {
+            while let file @ 1.. = self.file_after(after)? {
                 if seen.insert(file) {
                     let verified = self.verify_file(file - 1)?;
                     (new, entries) = (true, entries + verified.map_or(0, |verified| verified.entries));

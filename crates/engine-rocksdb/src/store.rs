@@ -168,8 +168,11 @@ impl RawStore for RocksStore {
     type View = RocksView;
 
     fn view(&self) -> Result<RocksView, EngineError> {
-        // SAFETY: the handle is open.
-        let snapshot = unsafe { hive_rocks_snapshot(self.database.handle()) };
+        let mut error = HiveError::none();
+        // SAFETY: the handle is open, and the error outlives the call.
+        let snapshot = unsafe { hive_rocks_snapshot(self.database.handle(), &mut error) };
+        error.judge("taking a snapshot")?;
+        // Null would read the newest of each key, and not one instant.
         if snapshot.is_null() {
             return Err(EngineError::Io("RocksDB gave no snapshot".into()));
         }
@@ -262,7 +265,7 @@ impl RawView for RocksView {
     }
 
     fn range(&self, start: &[u8], end: &[u8], direction: Direction, visit: RawVisit<'_>) -> Result<(), EngineError> {
-        let cursor = Cursor::new(self, &mapped(start), &mapped(end), direction);
+        let cursor = Cursor::new(self, &mapped(start), &mapped(end), direction)?;
         loop {
             let (mut key, mut value, mut error) = (HiveSlice::empty(), HiveSlice::empty(), HiveError::none());
             // SAFETY: the cursor is open, and the slices are not used after the next call on it.
@@ -285,12 +288,15 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(view: &'a RocksView, start: &[u8], end: &[u8], direction: Direction) -> Cursor<'a> {
+    fn new(view: &'a RocksView, start: &[u8], end: &[u8], direction: Direction) -> Result<Cursor<'a>, EngineError> {
         let (start, end) = (HiveSlice::of(start), HiveSlice::of(end));
         let backward = (direction == Direction::Backward).into();
-        // SAFETY: the handle is open; the shim copies the bounds.
-        let cursor = unsafe { hive_rocks_cursor(view.database.handle(), view.snapshot, start, end, backward) };
-        Cursor { cursor, _view: view }
+        let mut error = HiveError::none();
+        // SAFETY: the handle is open; the shim copies the bounds; the error outlives the call.
+        let cursor =
+            unsafe { hive_rocks_cursor(view.database.handle(), view.snapshot, start, end, backward, &mut error) };
+        error.judge("beginning a range")?;
+        Ok(Cursor { cursor, _view: view })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The contract, and what only rocksdb has: torn journals, tables written out, damaged files.
 
 mod damage;
+mod exceptions;
 mod images;
 mod limits;
 mod metahive;
