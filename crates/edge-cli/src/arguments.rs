@@ -137,6 +137,9 @@ pub struct AttachArguments {
     /// Where clients are answered; without it, only what is there is told
     #[arg(long)]
     pub listen: Option<std::net::SocketAddr>,
+    /// Listen beyond this machine, although everybody there may then read everything
+    #[arg(long, requires = "listen")]
+    pub insecure: bool,
     /// How often the store is asked for what has come
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=120_000))]
     pub follow_ms: u64,

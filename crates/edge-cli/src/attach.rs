@@ -9,6 +9,11 @@ use crate::failure::Failure;
 #[cfg(feature = "engine-object")]
 pub fn run(arguments: &AttachArguments) -> Result<(), Failure> {
     use edge_node::attach::{attach, serve, Plan};
+    if let Some(listen) = arguments.listen.filter(|listen| !listen.ip().to_canonical().is_loopback()) {
+        if !arguments.insecure {
+            return Err(Failure::usage(format!("{listen} is reached by other machines, and everybody may read everything there; listen on 127.0.0.1, or add --insecure")));
+        }
+    }
     let plan = Plan {
         from: arguments.place.from.clone(),
         options: arguments.place.options.iter().cloned().collect(),

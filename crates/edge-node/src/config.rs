@@ -46,6 +46,9 @@ pub struct NodeFile {
     pub id: u64,
     /// The data directory, relative to the file.
     pub data: PathBuf,
+    /// Clients' doors may be open beyond this machine, although they have no TLS.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
     /// Core threads; all of the machine's cores where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
@@ -395,6 +398,8 @@ impl TuningSection {
 pub struct Config {
     pub world: String,
     pub node: NodeId,
+    /// Whether clients' doors may be open beyond this machine without TLS.
+    pub insecure: bool,
     pub data: PathBuf,
     pub cores: usize,
     pub first_core: Option<usize>,

@@ -39,6 +39,8 @@ use tokio::sync::watch;
 pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 /// Connections the system keeps for us until they are accepted.
 const BACKLOG: i32 = 1024;
+/// What an operator who wrote it is reminded of.
+const INSECURE: &str = "insecure = true: who reaches the JSON door can read and change everything, keys of S3 accounts too, and nothing is encrypted on the way";
 /// JSON and S3: each has room for `limits.connections_max`.
 const CLIENT_DOORS: u64 = 2;
 
@@ -142,6 +144,9 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
             listen("s3", s3.listen, 1)?;
         }
     }
+    if config.insecure {
+        warnings.push(INSECURE.into());
+    }
     for (section, members) in [("world", &config.world_members), ("region", &config.region_members)] {
         if members.len() == 2 {
             warnings.push(format!(
@@ -159,6 +164,9 @@ impl NodeHandle {
         let identities = Arc::new(Identities::load(&config.certificates, &config.world, config.node)?);
         let threads_wanted = config.cores.min(usize::from(data.lanes));
         tell_lanes(&config, &data);
+        if config.insecure {
+            tracing::warn!("{INSECURE}");
+        }
         let http = listen("http", config.http_listen, threads_wanted)?;
         let peer = listen("peer", config.peer_listen, threads_wanted)?;
         let s3 = match &config.s3 {

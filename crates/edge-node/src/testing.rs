@@ -147,6 +147,7 @@ pub fn config(home: &Path, id: u64) -> Config {
     let file = NodeFile {
         id,
         data: home.join(format!("data-{id}")),
+        insecure: false,
         cores: Some(1),
         first_core: None,
         lanes: None,

@@ -184,6 +184,7 @@ impl Plan {
         NodeFile {
             id: place.id,
             data: "data".into(),
+            insecure: false,
             cores: Some(self.cores),
             first_core: None,
             lanes: None,

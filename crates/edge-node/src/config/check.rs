@@ -69,6 +69,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     let s3 = super::s3::check(&checker, &file, &[http_listen, peer_listen])?;
     let http_advertise = check_advertise(&checker, "http", &file.http.listen, file.http.advertise.as_deref())?;
     let peer_advertise = check_advertise(&checker, "peer", &file.peer.listen, file.peer.advertise.as_deref())?;
+    check_open(&checker, &file, &[("http", Some(http_listen)), ("s3", s3.as_ref().map(|s3| s3.listen))])?;
     check_http_names(&checker, &file.http.names)?;
     check_own_address(&checker, &file, &world_members, &region_members, &peer_advertise)?;
     super::secrets::check(&checker, &file)?;
@@ -88,6 +89,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     Ok(Config {
         world: file.world.name,
         node: NodeId(file.id),
+        insecure: file.insecure,
         data,
         cores,
         first_core: file.first_core,
@@ -232,6 +234,24 @@ fn check_advertise(
             .refuse(format!("{line}{door}.advertise is {text:?}"), "write host:port with a port from 1 to 65535");
     }
     Ok(text.to_owned())
+}
+
+/// No door to clients has TLS yet, and the JSON door asks nobody who they are. Peers' has both.
+fn check_open(checker: &Checker<'_>, file: &NodeFile, doors: &[(&str, Option<SocketAddr>)]) -> Result<(), ConfigError> {
+    if file.insecure {
+        return Ok(());
+    }
+    let beyond = |listen: &SocketAddr| !listen.ip().to_canonical().is_loopback();
+    for (door, listen) in doors {
+        let Some(listen) = listen.filter(beyond) else { continue };
+        let line = checker.line(&format!("listen = \"{listen}\""), 0);
+        let lacks = if *door == "http" { "neither TLS nor authentication" } else { "no TLS" };
+        return checker.refuse(
+            format!("{line}{door}.listen is {listen}, which other machines reach, and this door has {lacks}"),
+            "listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file",
+        );
+    }
+    Ok(())
 }
 
 /// Names of hosts, without ports: a client's `Host` is compared with them.

@@ -171,6 +171,33 @@ fn files_that_are_too_open_or_too_big_are_refused() {
 }
 
 #[test]
+fn door_beyond_loopback_is_refused_unless_insecure() {
+    let home = Home::new();
+    let s3 = |listen: &str| format!("{GOOD}[s3]\nlisten = \"{listen}\"\ndata = \"d\"\n");
+    let http = |listen: &str| GOOD.replacen("127.0.0.1:7101", listen, 1);
+    let remedy = "listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file";
+    assert_eq!(
+        home.error(&http("10.0.0.5:7101")),
+        format!("~/node.toml: line 25: http.listen is 10.0.0.5:7101, which other machines reach, and this door has neither TLS nor authentication; {remedy}")
+    );
+    let refused = home.error(&s3("[::]:7401"));
+    assert!(
+        refused.contains("s3.listen is [::]:7401, which other machines reach, and this door has no TLS"),
+        "{refused}"
+    );
+    assert!(home.error(&s3("[::ffff:10.0.0.5]:7401")).contains("which other machines reach"));
+    for text in [s3("127.0.0.9:7401"), s3("[::1]:7401"), http("[::1]:7101")] {
+        home.load(&text).unwrap();
+    }
+    for text in [http("10.0.0.5:7101"), s3("[::]:7401")] {
+        assert!(home.load(&format!("insecure = true\n{text}")).unwrap().insecure);
+    }
+    // Peers show certificates.
+    let peer = GOOD.replace("127.0.0.1:7601", "10.0.0.5:7601");
+    home.load(&peer).unwrap();
+}
+
+#[test]
 fn file_with_secret_that_others_read_is_refused() {
     let home = Home::new();
     let secret = format!("{GOOD}[engine.object.options]\nsecret_access_key = \"s\"\n");
