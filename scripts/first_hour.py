@@ -281,6 +281,41 @@ def same_commands(data):
     check("a misspelt line is refused before the first is run", wrong.returncode == 2 and "line 2" in errors and kept[0][:1] == b"e", errors.strip())
 
 
+def curl(*words):
+    done = subprocess.run(["curl", "-s", "--max-time", "20", *words], capture_output=True, text=True)
+    return done.stdout
+
+
+def only_for_its_user(data, ready_file):
+    """curl is served as the README shows, a foreign page is not; other users of the machine read nothing."""
+    door, put = f"http://127.0.0.1:{BASE_PORT + 101}", '{"action":"KvPut","key":"hello","value":"world"}'
+    if shutil.which("curl"):
+        read = [curl(f"{door}/", "-d", put)[:11], curl(f"{door}/put?key=plain&value=route")[:1] != "{", curl(f"{door}/get?key=hello"),
+                curl(f"{door}/get?key=plain")]
+        check("curl -d '{...}' and curl '.../put?...' write", read == ['{"ok":true,', True, "world", "route"], str(read))
+        page = ["-H", "Origin: http://evil.example"]
+        refused = [curl(f"{door}/", "-d", put, *page), curl(f"{door}/put?key=hello&value=evil", "-H", "Sec-Fetch-Site: cross-site"),
+                   curl(f"{door}/put?key=hello&value=evil", "-H", "Host: evil.example")]
+        kept = curl(f"{door}/get?key=hello")
+        good = all('"ForeignPage"' in answer for answer in refused[:2]) and '"UnknownHost"' in refused[2] and kept == "world"
+        check("what a foreign page causes is refused", good, "" if good else f"{refused} {kept}")
+    open_files = [path for path in [ready_file, *below(os.path.join(data, "world"))] if os.stat(path).st_mode & 0o077]
+    check("files of the world are its user's only", not open_files, " ".join(open_files[:5]))
+    ready = json.load(open(ready_file))
+    secret, told = ready["s3"]["secret_key"].encode(), []
+    for node in ready["nodes"]:
+        for path in (f"/proc/{node['pid']}/cmdline", node["log"]):
+            with open(path, "rb") as file:
+                told += [path] if secret in file.read() else []
+    check("the S3 secret is in no node's arguments and log", not told, " ".join(told))
+
+
+def below(directory):
+    for path, _, names in os.walk(directory):
+        yield path
+        yield from (os.path.join(path, name) for name in names)
+
+
 def come_back(node, data, tree, records):
     """Starts the killed node again on its disk, as an operator's service manager would."""
     config = os.path.join(data, "world", f"node-{node}", "node.toml")
@@ -307,6 +342,7 @@ def run(data):
     ready_file = os.path.join(data, "ready.json")
     world, again = start_world(data, ready_file), None
     try:
+        only_for_its_user(data, ready_file)
         create_keyspace()
         pids = {node["id"]: node["pid"] for node in json.load(open(ready_file))["nodes"]}
         leader = leader_of(f"metadata@ks-{KEYSPACE}-0")
