@@ -486,13 +486,13 @@ pub enum KeyCommand {
     /// Make an access key; both halves are drawn where they are not given, and the secret is told only now
     Create {
         account: String,
-        #[arg(long, requires = "secret_key_file")]
+        #[arg(long, requires = "secret")]
         access_key: Option<String>,
         /// The file that holds the secret half; `-` is standard input
-        #[arg(long, requires = "access_key")]
+        #[arg(long, requires = "access_key", group = "secret")]
         secret_key_file: Option<PathBuf>,
         /// Refused: every user of the machine can read a process's arguments
-        #[arg(long, hide = true)]
+        #[arg(long, hide = true, group = "secret")]
         secret_key: Option<String>,
         #[command(flatten)]
         world: World,
@@ -923,6 +923,7 @@ mod tests {
     fn secrets_in_arguments_are_refused_and_not_repeated() {
         for (line, advice) in [
             ("hive ctl s3 key create ann --secret-key canary", "--secret-key-file"),
+            ("hive ctl s3 key create ann --access-key a --secret-key canary", "--secret-key-file"),
             ("hive attach --from s3://b/p --option aws_session_token=canary", "environment"),
             ("hive restore --list --from s3://b/p --option secret_access_key=canary", "environment"),
         ] {
