@@ -23,6 +23,8 @@ use crate::http::HttpLimits;
 use crate::quiet::Quiet;
 use door_s3::store::{DataStore, LocalStore};
 use door_s3::{Gateway, Peer, Service, ServiceConfig};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{HeaderValue, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -39,6 +41,9 @@ pub const BLOCKING_THREADS_MAX: usize = 16;
 const HEADERS_MAX: usize = 128;
 /// Bytes of a request's head, and of the read buffer.
 const HEAD_BYTES_MAX: usize = 96 << 10;
+/// What one body counts for at most while it comes: what the gateway keeps of a small object or of a form's fields, and what hyper
+/// has read beyond.
+const BODY_COUNTED_BYTES: usize = (64 << 10) + HEAD_BYTES_MAX;
 /// The pause after the listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What a connection over the limit is told.
@@ -80,6 +85,22 @@ async fn open_url(
 #[cfg(not(feature = "s3-object-store"))]
 async fn open_url(url: &str, _: &std::collections::BTreeMap<String, String>) -> Result<Arc<dyn DataStore>, String> {
     Err(format!("{url}: this build has no object stores; build with the feature s3-object-store, or name a directory"))
+}
+
+/// What a body counts for until it is whole: no more of it is ever in memory, and where less is to come, that.
+fn counted(body: &Incoming) -> usize {
+    let most = body.size_hint().upper().unwrap_or(u64::MAX);
+    usize::try_from(most).unwrap_or(usize::MAX).min(BODY_COUNTED_BYTES)
+}
+
+/// S3's way to say that there is no room for a body now.
+fn slow_down() -> hyper::Response<door_s3::Body> {
+    let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code><Message>Unfinished requests take all of limits.unfinished_bytes_max, or one address its three quarters; retry later, or raise it</Message></Error>";
+    let mut answer = hyper::Response::new(door_s3::Body::from(text.to_owned()));
+    *answer.status_mut() = hyper::StatusCode::SERVICE_UNAVAILABLE;
+    let headers = [(CONTENT_TYPE, "application/xml"), (RETRY_AFTER, "1"), (CONNECTION, "close")];
+    answer.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    answer
 }
 
 /// The gateway of one node.
@@ -143,12 +164,18 @@ impl S3Door {
         let patience = self.limits.body_timeout;
         let head = Head::new(self.room.unfinished.holder(peer.address));
         let stream = ClientStream::new(stream, patience, head.clone());
-        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
             head.begin();
             let (head, service) = (head.clone(), self.service.clone());
-            let request = request.map(|body| door_s3::Body::http_body(BodyLimit::new(body, patience)));
+            let mut held = self.room.unfinished.holder(peer.address);
+            let has_room = held.grow(counted(request.body()));
             async move {
-                let answer = service.answer(request, peer).await;
+                let answer = if has_room {
+                    let body = |body| door_s3::Body::http_body(BodyLimit::new(body, patience, held));
+                    service.answer(request.map(body), peer).await
+                } else {
+                    Ok(slow_down())
+                };
                 head.end();
                 answer
             }

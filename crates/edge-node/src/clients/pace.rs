@@ -4,6 +4,7 @@
 //! that was used up comes back at `RATE_MIN`, so a byte now and then does not keep a connection.
 //! Not here: the time for a request's head (hyper's own).
 
+use super::HeldBytes;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::future::Future;
@@ -59,16 +60,17 @@ impl Pace {
     }
 }
 
-/// A body whose pieces must come in time.
+/// A body whose pieces must come in time, and what it counts for until all of them have.
 pub struct BodyLimit {
     body: Incoming,
     pace: Pace,
+    held: Option<HeldBytes>,
 }
 
 impl BodyLimit {
     /// Around a body.
-    pub fn new(body: Incoming, patience: Duration) -> BodyLimit {
-        BodyLimit { body, pace: Pace::new(patience) }
+    pub fn new(body: Incoming, patience: Duration, held: HeldBytes) -> BodyLimit {
+        BodyLimit { body, pace: Pace::new(patience), held: Some(held) }
     }
 }
 
@@ -83,6 +85,9 @@ impl Body for BodyLimit {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref().map(Bytes::len));
             self.pace.moved(bytes.unwrap_or(0));
+            if self.body.is_end_stream() {
+                self.held = None;
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)));
         }
         ready!(self.pace.poll_wait(context));

@@ -170,6 +170,34 @@ fn a_flood_on_one_door_leaves_the_other() {
 }
 
 #[test]
+fn unfinished_bodies_are_bounded_together() {
+    let fixture = fixture(|config| config.limits.unfinished_bytes_max = 1 << 20);
+    let head = "PUT /open/big HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
+    let mut unfinished: Vec<TcpStream> = (0..8).map(|_| fixture.connect()).collect();
+    for stream in &mut unfinished {
+        stream.write_all(head.as_bytes()).unwrap();
+        let _ = stream.write_all(&[b'x'; 10_000]);
+    }
+    let refused = unfinished.iter_mut().filter(|stream| {
+        let mut answer = [0; 1024];
+        stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let count = (&mut &**stream).read(&mut answer).unwrap_or(0);
+        let text = String::from_utf8_lossy(&answer[..count]).into_owned();
+        assert!(count == 0 || text.starts_with("HTTP/1.1 503") && text.contains("<Code>SlowDown</Code>"), "{text}");
+        assert!(count == 0 || text.contains("retry-after: 1"), "{text}");
+        count > 0
+    });
+    assert_eq!(refused.count(), 4, "768 KiB hold four of 160 KiB");
+    assert!(fixture.get("/open?list-type=2", "").starts_with("HTTP/1.1 200"), "what has no body is served");
+    drop(unfinished);
+    let dropped = Instant::now();
+    while !fixture.put("large", &[b'y'; 300_000]).starts_with("HTTP/1.1 200") {
+        assert!(dropped.elapsed() < PATIENCE, "bytes are not given back");
+    }
+    fixture.node.stop().unwrap();
+}
+
+#[test]
 fn a_gateway_whose_store_cannot_be_opened_refuses_the_start() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("s3-data"), "a file").unwrap();
