@@ -10,6 +10,7 @@ mod seeds {
     pub mod buckets;
     pub mod logs;
     pub mod nodes;
+    pub mod s3;
     pub mod texts;
 }
 
@@ -43,6 +44,7 @@ fn main() {
     seeds::buckets::add(&mut seeds);
     seeds::nodes::add(&mut seeds);
     seeds::logs::add(&mut seeds);
+    seeds::s3::add(&mut seeds);
     for (target, list) in &seeds.0 {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
         std::fs::create_dir_all(&folder).expect("the folder is made");

@@ -26,5 +26,7 @@ pub mod peer_wire;
 pub mod placement;
 #[path = "../entries/raft.rs"]
 pub mod raft;
+#[path = "../entries/s3.rs"]
+pub mod s3;
 #[path = "../entries/types.rs"]
 pub mod types;

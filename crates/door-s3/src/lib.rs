@@ -15,6 +15,8 @@ mod convert;
 mod cors;
 mod error;
 pub mod form;
+#[doc(hidden)]
+pub mod fuzz;
 mod gateway;
 pub mod lifecycle;
 pub mod metadata;
