@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   CreateAccount   clusters ─▶ row Active
-//!   DeleteAccount   no buckets? ─▶ row Deleting ─▶ still none? ─▶ keys ─▶ row gone
+//!   DeleteAccount   no buckets? ─▶ row Deleting ─▶ still none? ─▶ keys ─▶ row Gone
 //!                                      ▲ CreateBucket looks at the row again after it has put its entry
 //! ```
 //!
 //! Always: every step may be repeated, by two runners at once or after a crash; a key of an account that was
-//! deleted is none, even where its row was left. An account's cluster stays when the account goes: a removal
-//! that comes late could else remove that of the next account of the name.
+//! deleted is none, even where its row was left; the name of an account that is gone is given to nobody again.
+//! An account's cluster stays when the account goes.
 //! Not here: drawing secrets (the edge does it, for what is drawn here follows from the core's seed).
 
 use super::clusters;
@@ -108,6 +108,7 @@ impl Work for Create {
                     Ok(Step::Calls(vec![directory::make(&rule)?, own]))
                 }
                 Some((row, _)) if row.state == AccountState::Deleting => Err(going(&self.call.account).into()),
+                Some((row, _)) if row.state == AccountState::Gone => Err(given_before(&self.call.account).into()),
                 Some((before, body)) => {
                     let row = self.row(context, Some(before.clone()));
                     if row == before {
@@ -140,6 +141,14 @@ impl Work for Create {
 pub(crate) fn going(account: &str) -> Refusal {
     let message = format!("account '{account}' is being deleted; call DeleteAccount again to have that finished");
     S3ErrorCode::OperationAborted.because(message)
+}
+
+/// An account of this name was deleted.
+fn given_before(account: &str) -> Refusal {
+    S3ErrorCode::AccountProblem.because(format!(
+        "an account '{account}' was deleted, and its name is not given again: policies and ACLs may still name it. \
+         Choose another name"
+    ))
 }
 
 #[derive(Clone, Copy)]
@@ -177,7 +186,7 @@ impl Delete {
     }
 
     fn looked(&mut self, result: CallResult) -> Result<Step, Failure> {
-        let found = directory::got::<AccountRow>(result)?;
+        let found = directory::account(result)?;
         let went = self.life.as_ref().map(|(row, _)| row.life);
         let (row, body) = match found {
             // Gone since we began: that is what was wanted.
@@ -196,12 +205,12 @@ impl Delete {
         Ok(one(entries::list(&self.account, "", None, 1)?))
     }
 
-    /// The row becomes another, or goes.
-    fn change(&mut self, stage: DeleteStage, after: Option<AccountState>) -> Result<Step, Failure> {
+    /// The row becomes another.
+    fn change(&mut self, stage: DeleteStage, after: AccountState) -> Result<Step, Failure> {
         let Some((row, body)) = self.life.clone() else { return Err(directory::no_such_account(&self.account).into()) };
         self.stage = stage;
-        let row = after.map(|state| directory::body(&AccountRow { state, ..row })).transpose()?;
-        Ok(one(directory::change(self.key(), Some(body), row)?))
+        let row = directory::body(&AccountRow { state: after, ..row })?;
+        Ok(one(directory::change(self.key(), Some(body), Some(row))?))
     }
 
     fn marked(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Failure> {
@@ -224,7 +233,7 @@ impl Delete {
     fn key_rows(&mut self, result: CallResult) -> Result<Step, Failure> {
         let (listed, _) = directory::scanned(result)?;
         if listed.is_empty() {
-            return self.change(DeleteStage::Remove, None);
+            return self.change(DeleteStage::Remove, AccountState::Gone);
         }
         let prefix = directory::key_of_prefix(&self.account);
         self.names = listed.iter().filter_map(|(place, _)| access_key_in(place, &prefix)).collect();
@@ -267,9 +276,9 @@ impl Work for Delete {
             DeleteStage::Buckets { marked } => {
                 let (found, _) = entries::listed(only(answers))?;
                 match (found.is_empty(), marked) {
-                    (true, false) => self.change(DeleteStage::Mark, Some(AccountState::Deleting)),
+                    (true, false) => self.change(DeleteStage::Mark, AccountState::Deleting),
                     (true, true) => self.keys(),
-                    (false, true) => self.change(DeleteStage::Unmark, Some(AccountState::Active)),
+                    (false, true) => self.change(DeleteStage::Unmark, AccountState::Active),
                     (false, false) => Err(owns_buckets(&self.account).into()),
                 }
             }
@@ -326,12 +335,18 @@ impl Work for List {
         }
         let (rows, more) = directory::scanned(only(answers))?;
         let mut accounts = Vec::with_capacity(rows.len());
+        let mut last = None;
         for (key, body) in rows {
             let name = String::from_utf8_lossy(&key).into_owned();
-            let name = name.strip_prefix(ACCOUNT_PREFIX).unwrap_or(&name);
-            accounts.push(directory::row::<AccountRow>(&body)?.owner(name));
+            let name = name.strip_prefix(ACCOUNT_PREFIX).unwrap_or(&name).to_string();
+            let row: AccountRow = directory::row(&body)?;
+            if row.state != AccountState::Gone {
+                accounts.push(row.owner(&name));
+            }
+            last = Some(name);
         }
-        let continuation_token = accounts.last().filter(|_| more).map(|last| last.id.clone());
+        // A page may have fewer than were asked for, or none: those that are gone have rows, too.
+        let continuation_token = last.filter(|_| more);
         Ok(done(Accounts { accounts, continuation_token }, None))
     }
 
@@ -382,7 +397,7 @@ impl CreateKey {
 
     fn looked(&mut self, answers: Vec<CallResult>) -> Result<Step, Failure> {
         let [account, there, keys] = three(answers);
-        let Some((account, _)) = directory::got::<AccountRow>(account)? else {
+        let Some((account, _)) = directory::account(account)? else {
             return Err(directory::no_such_account(&self.call.account).into());
         };
         if account.state == AccountState::Deleting {
@@ -490,7 +505,7 @@ impl Work for GetKey {
             self.found = Some(row);
             return Ok(one(directory::get(account)?));
         };
-        let found = directory::got::<AccountRow>(only(answers))?;
+        let found = directory::account(only(answers))?;
         let (account, _) = found.filter(|(account, _)| account.life == key.life).ok_or_else(gone)?;
         let display_name = account.owner(&key.account).display_name;
         let access_key = self.access_key.clone();
@@ -577,7 +592,7 @@ impl Work for ListKeys {
             return Ok(done(AccessKeys { access_keys }, None));
         }
         let mut answers = answers.into_iter();
-        let account = directory::got::<AccountRow>(only(answers.next().into_iter().collect()))?;
+        let account = directory::account(only(answers.next().into_iter().collect()))?;
         let (account, _) = account.ok_or_else(|| directory::no_such_account(&self.account))?;
         let (places, _) = directory::scanned(only(answers.next().into_iter().collect()))?;
         let names: Vec<String> = places.iter().filter_map(|(place, _)| access_key_in(place, &prefix)).collect();

@@ -2,7 +2,7 @@
 
 use super::create::create_bucket;
 use super::delete::delete_bucket;
-use super::directory::{self, AccountRow};
+use super::directory;
 use super::entries::{self, EntryDocument};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::request::{done, Terms};
@@ -102,7 +102,7 @@ impl Work for List {
             return Ok(one(directory::get(directory::account_key(&self.call.account))?));
         }
         if self.owner.is_none() {
-            let Some((account, _)) = directory::got::<AccountRow>(only(answers))? else {
+            let Some((account, _)) = directory::account(only(answers))? else {
                 return Err(directory::no_such_account(&self.call.account).into());
             };
             self.owner = Some(account.owner(&self.call.account));

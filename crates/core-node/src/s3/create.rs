@@ -176,7 +176,7 @@ impl Create {
         let mut answers = answers.into_iter();
         let mut next = || only(answers.next().into_iter().collect());
         let (account, name) = (next(), next());
-        let Some((account, _)) = directory::got::<AccountRow>(account)? else {
+        let Some((account, _)) = directory::account(account)? else {
             return Err(directory::no_such_account(&self.call.account).into());
         };
         if account.state == AccountState::Deleting {
@@ -298,7 +298,7 @@ impl Create {
 
     /// The account as it is after the entry was put: had it gone before, nobody would ever see that entry.
     fn on_account(&mut self, result: CallResult) -> Result<Step, Failure> {
-        let now = directory::got::<AccountRow>(result)?.map(|(row, _)| row);
+        let now = directory::account(result)?.map(|(row, _)| row);
         let same = |now: &AccountRow| Some(now.life) == self.account.as_ref().map(|row| row.life);
         match now.filter(same).map(|row| row.state) {
             Some(AccountState::Active) => {
@@ -306,7 +306,7 @@ impl Create {
                 Ok(one(entries::list(&self.call.account, "", None, ENTRIES_AT_A_TIME)?))
             }
             Some(AccountState::Deleting) => self.take_back(accounts::going(&self.call.account).into()),
-            None => self.take_back(directory::no_such_account(&self.call.account).into()),
+            Some(AccountState::Gone) | None => self.take_back(directory::no_such_account(&self.call.account).into()),
         }
     }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Always: a row changes by compare-and-set, and an account's life is never that of another: what belongs to an
-//! account of the same name that was deleted is not taken for this one's.
+//! account of the same name that was deleted is not taken for this one's. A name that was given once is never given
+//! again (decision 0053): policies and ACLs of others name accounts, and nobody finds them all.
 //! Not here: what the calls do (accounts.rs, buckets.rs), who finishes what was left (leftovers.rs).
 
 use super::clusters;
@@ -35,6 +36,8 @@ pub(crate) enum AccountState {
     Active,
     /// It makes no more buckets; its keys go.
     Deleting,
+    /// It is gone. Its row stays, so that nobody gets the name, and what others granted to it.
+    Gone,
 }
 
 /// An account.
@@ -192,6 +195,11 @@ pub(crate) fn scan_behind(prefix: &str, behind: Option<&Bytes>, limit: u32) -> R
         bytes_max: SCAN_PAGE_BYTES_MAX as u32,
         keys_only: false,
     })
+}
+
+/// An account and its row's bytes, unless it is gone or never was.
+pub(crate) fn account(result: CallResult) -> Result<Option<(AccountRow, Bytes)>, Failure> {
+    Ok(got::<AccountRow>(result)?.filter(|(row, _)| row.state != AccountState::Gone))
 }
 
 /// Sets or removes a row that is `expected`.
