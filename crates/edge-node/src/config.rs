@@ -155,6 +155,9 @@ pub struct S3Section {
     /// Threads beside the cores'; half as many as those where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
+    /// Proxies that begin each connection with a PROXY header (version 2): networks or addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxies: Vec<String>,
     /// What the object store of a URL needs beside it (`aws_endpoint`, `aws_access_key_id`, …).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data_options: BTreeMap<String, String>,
@@ -430,6 +433,7 @@ pub struct S3Config {
     pub domains: Vec<String>,
     pub data: S3Data,
     pub threads: usize,
+    pub proxies: crate::s3::Proxies,
 }
 
 /// Where objects' data goes.

@@ -13,9 +13,11 @@
 mod background;
 mod lifecycle;
 mod metadata;
+mod proxy;
 pub mod thread;
 
 pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
+pub use proxy::Proxies;
 
 use crate::clients::{BodyLimit, ClientStream, Head, Room};
 use crate::config::{S3Config, S3Data};
@@ -113,6 +115,7 @@ pub fn service(config: &S3Config, metadata: Arc<NodeMetadata>, store: Arc<dyn Da
 pub struct S3Door {
     pub service: Service,
     pub limits: HttpLimits,
+    pub proxies: Proxies,
     /// Of the whole node.
     pub room: Room,
     pub quiet: Quiet,
@@ -154,13 +157,30 @@ impl S3Door {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr, mut draining: watch::Receiver<bool>) {
+    /// The client of a connection: the one behind it where a listed proxy made it.
+    async fn client(&self, stream: &mut TcpStream, peer: SocketAddr) -> Option<Peer> {
+        if !self.proxies.lists(peer.ip()) {
+            return Some(Peer { address: peer.ip(), secure: false });
+        }
+        match tokio::time::timeout(self.limits.header_timeout, proxy::client(stream, peer)).await {
+            Ok(Ok(client)) => return Some(client),
+            Ok(Err(error)) => {
+                if let Some(left_out) = self.quiet.allow() {
+                    tracing::warn!(proxy = %peer.ip(), %error, left_out, "a connection of a proxy was refused");
+                }
+            }
+            Err(_) => {}
+        }
+        None
+    }
+
+    async fn serve(&self, mut stream: TcpStream, peer: SocketAddr, mut draining: watch::Receiver<bool>) {
         let _ = stream.set_nodelay(true);
         // hyper's own timer begins with the first byte of a head: silence before it is timed here.
         if tokio::time::timeout(self.limits.header_timeout, stream.readable()).await.is_err() {
             return;
         }
-        let peer = Peer { address: peer.ip(), secure: false };
+        let Some(peer) = self.client(&mut stream, peer).await else { return };
         let patience = self.limits.body_timeout;
         let head = Head::new(self.room.unfinished.holder(peer.address));
         let stream = ClientStream::new(stream, patience, head.clone());

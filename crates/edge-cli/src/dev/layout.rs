@@ -201,6 +201,7 @@ impl Plan {
                 domains: vec!["localhost".into(), format!("localhost:{}", place.s3_port)],
                 data: self.s3_data.clone(),
                 threads: None,
+                proxies: Vec::new(),
                 data_options: Default::default(),
             }),
             certificates: CertificatesSection {

@@ -5,12 +5,16 @@
 
 use super::check::{check_listen, Checker};
 use super::{ConfigError, NodeFile, S3Config, S3Data, S3Section};
+use crate::s3::Proxies;
+use ipnet::IpNet;
 use std::net::SocketAddr;
 
 /// The most threads of a gateway.
 const THREADS_MAX: usize = 64;
 /// The most domains.
 const DOMAINS_MAX: usize = 16;
+/// The most networks of proxies.
+const PROXIES_MAX: usize = 64;
 /// The longest domain.
 const DOMAIN_BYTES_MAX: usize = 253;
 
@@ -41,7 +45,25 @@ pub(super) fn check(
         return checker.refuse(format!("{line}s3.threads is {threads}"), "use 1 to 64, or leave it out");
     }
     let data = check_data(checker, section)?;
-    Ok(Some(S3Config { listen, region, domains: section.domains.clone(), data, threads }))
+    let proxies = check_proxies(checker, section)?;
+    Ok(Some(S3Config { listen, region, domains: section.domains.clone(), data, threads, proxies }))
+}
+
+fn check_proxies(checker: &Checker<'_>, section: &S3Section) -> Result<Proxies, ConfigError> {
+    if section.proxies.len() > PROXIES_MAX {
+        return checker.refuse(format!("s3.proxies has {} entries", section.proxies.len()), "list at most 64");
+    }
+    let mut networks = Vec::with_capacity(section.proxies.len());
+    for text in &section.proxies {
+        let one = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
+        let Some(network) = text.parse::<IpNet>().ok().or_else(one) else {
+            let line = checker.line(&format!("\"{text}\""), 0);
+            let remedy = "write a network or an address, for example 10.0.0.0/8 or 192.0.2.7";
+            return checker.refuse(format!("{line}s3.proxies has {text:?}"), remedy);
+        };
+        networks.push(network);
+    }
+    Ok(Proxies::new(networks))
 }
 
 fn check_domains(checker: &Checker<'_>, section: &S3Section) -> Result<(), ConfigError> {

@@ -21,6 +21,7 @@ fn with_gateway(home: &tempfile::TempDir, change: impl FnOnce(&mut Config)) -> C
         domains: Vec::new(),
         data: S3Data::Directory(home.path().join("s3-data")),
         threads: 2,
+        proxies: Default::default(),
     });
     change(&mut config);
     config
@@ -224,4 +225,48 @@ fn requests_in_hand_end_before_the_node_does() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     stopping.join().unwrap().unwrap();
     drop(stub);
+}
+
+#[test]
+fn the_client_behind_a_listed_proxy_is_judged_and_nobody_elses_word_counts() {
+    use proxy_header::{ProxiedAddress, ProxyHeader, SslInfo, Tlv};
+    let policy = r#"{"Version":"2012-10-17","Statement":[
+        {"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"]},
+        {"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"],
+         "Condition":{"NotIpAddress":{"aws:SourceIp":"203.0.113.0/24"}}},
+        {"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"],
+         "Condition":{"Bool":{"aws:SecureTransport":"false"}}}]}"#;
+    let through = |from: &str, secure: bool| {
+        let address = ProxiedAddress::stream(from.parse().unwrap(), "127.0.0.1:80".parse().unwrap());
+        let tls = secure.then(|| Tlv::Ssl(SslInfo::new(true, false, false, 0)));
+        let mut header = Vec::new();
+        ProxyHeader::with_tlvs(Some(address), tls).encode_v2(&mut header).unwrap();
+        header
+    };
+    let ask = |fixture: &Fixture, header: &[u8]| {
+        let mut stream = fixture.connect();
+        stream.write_all(header).unwrap();
+        stream.write_all(b"GET /open?list-type=2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    for listed in [true, false] {
+        let fixture = fixture(|config| {
+            let proxy = if listed { "127.0.0.0/8" } else { "10.0.0.0/8" };
+            config.s3.as_mut().unwrap().proxies = crate::s3::Proxies::new(vec![proxy.parse().unwrap()]);
+        });
+        let put = PutBucketPolicy { bucket: "open".into(), policy: policy.into() };
+        let metadata = fixture.stub.metadata.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async { tell(&*metadata, put).await }).unwrap();
+        let status = |header: &[u8]| ask(&fixture, header).get(9..12).map(str::to_owned);
+        let expected = |with: &str| Some(if listed { with } else { "400" }.to_owned());
+        assert_eq!(status(&through("203.0.113.7:1", true)), expected("200"));
+        assert_eq!(status(&through("203.0.113.7:1", false)), expected("403"), "without TLS");
+        assert_eq!(status(&through("198.51.100.1:1", true)), expected("403"), "from elsewhere");
+        let plain = status(b"");
+        assert_eq!(plain.as_deref(), if listed { None } else { Some("403") }, "without a header");
+        fixture.node.stop().unwrap();
+    }
 }

@@ -56,7 +56,8 @@ async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Rece
     let store = open_store(&plan.config.data).await?;
     let service = service(&plan.config, plan.metadata.clone(), store.clone())?;
     let listener = tokio::net::TcpListener::from_std(plan.listener).map_err(|error| error.to_string())?;
-    let door = Rc::new(S3Door { service, limits: plan.limits, room: plan.room, quiet: Quiet::default() });
+    let proxies = plan.config.proxies.clone();
+    let door = Rc::new(S3Door { service, limits: plan.limits, proxies, room: plan.room, quiet: Quiet::default() });
     tokio::task::spawn_local(door.run(listener, drain));
     if plan.index == 0 {
         let background = Background { metadata: plan.metadata, store, node: plan.node, quiet: Quiet::default() };
