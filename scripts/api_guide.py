@@ -115,7 +115,7 @@ MEANINGS = {
     "AlreadyAMember": "the node has a replica of this cluster already",
     "EndedLifeKept": "the node keeps data of an ended life of this cluster: discard it (`DiscardEnded`), or name another node",
     "LeaderLives": "`RecoverCluster`: a survivor follows a leader that it is connected to; the cluster serves",
-    "LevelZero": "`RecoverCluster`: the world's and the regions' clusters are not recovered by it",
+    "LevelZero": "`RecoverCluster`: a region's cluster is recovered through a node of that region",
     "MajorityLives": "`RecoverCluster`: a majority of the voters answers with whole logs; it elects a leader by itself",
     "MemberUp": "`RecoverCluster`: a member did not answer, and the world hears of its node: it is cut off, stuck, or has just died",
     "NewLifeSilent": "`DiscardEnded`: the new life has no leader, so what is kept may be all there is",

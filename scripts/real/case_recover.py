@@ -11,6 +11,7 @@ from client import Unreachable
 from world import Problem
 
 CLUSTER = "metadata@ks-default-0"
+WORLD = "allocator/reference@world"
 WRITERS = 3
 # Until the cluster has members again, and until nodes have heard of their end, beside builds.
 WAIT_SECONDS = 60
@@ -70,8 +71,8 @@ def ended(world, number):
     return any("it serves nothing" in reason for reason in body["degraded"])
 
 
-def surveyed(world, asked):
-    survey = json.loads(ctl(world, asked, "recover", CLUSTER).stdout)["recovery"]
+def surveyed(world, asked, name=CLUSTER):
+    survey = json.loads(ctl(world, asked, "recover", name).stdout)["recovery"]
     return survey if survey["survivor"] else None
 
 
@@ -136,4 +137,62 @@ def recover(run):
     until("nobody is degraded", lambda: not any(ended(world, number) for number in world.nodes))
 
 
-CASES = [("recover", recover)]
+def names_found(world, through, name):
+    """A keyspace that `through` makes: names are given again."""
+    world.keyspace(name, size=3, location="nl-ams", through=through)
+    world.ask(through, action="KvPut", keyspace=name, key="k", value=name, deadline_ms=10000)
+
+
+def recover_world(run):
+    """Two of the world's three members die, the third is recovered after a restart; the two come back, end, and join again."""
+    world = run.started("w", keyspace=None, regions=("fr-par",) * 3 + ("nl-ams",) * 3, members=[1, 2, 3])
+    world.keyspace("default", size=3, location="nl-ams")
+    for count in range(50):
+        world.ask(4, action="KvPut", key=f"before-{count}", value=str(count))
+    leader = world.leader(WORLD)
+    survivor = next(number for number in (1, 2, 3) if number != leader)
+    gone = [number for number in (1, 2, 3) if number != survivor]
+    world.kill(1, 2, 3)
+    world.start(survivor)
+    until("other clusters serve", lambda: value(world, 4, "before-49") == "49")
+    survey = until("a survey", lambda: surveyed(world, survivor, WORLD))
+    if (survey["state"], survey["survivor"], sorted(survey["silent"])) != ("surveyed", survivor, sorted(gone)):
+        raise Problem(f"the survey of {WORLD} without nodes {gone}: {survey}")
+    if not any("they are the ones that end" in finding for finding in survey["findings"]):
+        raise Problem(f"nothing warns of members that live: {survey}")
+    begun = time.monotonic()
+    done = json.loads(ctl(world, survivor, "recover", WORLD, "--confirm", WORLD, "--from", str(survivor)).stdout)["recovery"]
+    if sorted(done["held"]) != sorted(gone):
+        raise Problem(f"the recovery of {WORLD}: {done}")
+    until("new names are given", lambda: names_found(world, 5, "fresh") or True)
+    run.note(f"gives names {time.monotonic() - begun:.1f} s after the word")
+    region = "reference@region-fr-par"
+    until("a survey of the region", lambda: surveyed(world, survivor, region))
+    ctl(world, survivor, "recover", region, "--confirm", region, "--from", str(survivor))
+    world.wait_ready(survivor, 4, 5, 6)
+    until("the status says what is missing", lambda: any(
+        "hive ctl world members add" in warning for warning in world.ask(survivor, action="Status")["warnings"]))
+    # A majority of the old life comes back at once.
+    world.start(*gone)
+    until("both have ended", lambda: all(ended(world, number) for number in gone))
+    for number in world.nodes:
+        found = world.describe(WORLD, number)
+        if found["leader"] != survivor or [member["node"] for member in found["members"]] != [survivor]:
+            raise Problem(f"the world as node {number} finds it: {found}")
+    for number in gone:
+        for name in (WORLD, region):
+            ctl(world, survivor, "recover", name, "--discard", str(number))
+        ctl(world, survivor, "world", "members", "add", str(number))
+    until("three members again", lambda: len([m for m in world.describe(WORLD, 5)["members"] if not m["learner"]]) == 3)
+    # The survivor is one of three again: it may go.
+    world.kill(*world.nodes)
+    world.start(*gone, 4, 5, 6)
+    world.wait_ready(*gone, 4, 5, 6)
+    if (value(world, gone[0], "before-7"), world.ask(4, action="KvGet", keyspace="fresh", key="k")["value"]) != ("7", "fresh"):
+        raise Problem("what was written is not there after a restart without the survivor")
+    names_found(world, 6, "fresher")
+    world.start(survivor)
+    world.wait_ready(survivor)
+
+
+CASES = [("recover", recover), ("recover-world", recover_world)]

@@ -111,6 +111,8 @@ mutants! {
     WorstSurvivorChosen = "a cluster is recovered from the survivor whose log is the least",
     RottenSurvivorTrusted = "a survivor with sound rows is thrown away although the chosen one has damaged ones",
     LivingMembersOverruled = "a cluster is recovered although a leader of it, or a member that does not answer, is known to be up",
+    LostIdsGivenAgain = "the world's cluster, recovered without its majority, gives cluster ids again that lost entries had given",
+    LaterLifeUnheard = "a member of the world's cluster that hears of a later life of it keeps its own",
     LifeOfEntriesForgotten = "an entry that is applied after its cluster was recovered is taken for one of the new life",
     OldMembersComeBack = "members named by a recovered log's last entries become members of the new life",
     EndedDataGivesWay = "a new replica is made over the data of an ended life that nobody has discarded",

@@ -21,7 +21,12 @@ fn key(at: usize) -> Bytes {
 }
 
 fn tell(space: &mut MapSpace, index: usize, command: &Command) {
-    let at = ApplyContext { index: LogIndex(index as u64 + 1), position: 0, cluster_time_ms: index as u64 };
+    let at = ApplyContext {
+        life: base_types::Generation(1),
+        index: LogIndex(index as u64 + 1),
+        position: 0,
+        cluster_time_ms: index as u64,
+    };
     let reply = apply(BackendKind::Shard, at, space, &command.to_bytes()).expect("a map is never damaged");
     decode_reply::<Reply>(reply).expect("the command fits");
 }

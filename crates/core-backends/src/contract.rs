@@ -7,12 +7,14 @@ use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part};
 use crate::reply::encode_reply;
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::{DecodeError, Encode};
-use base_types::{ErrorKind, LogIndex, Refusal, RequestId, COMMAND_BYTES_MAX};
+use base_types::{ErrorKind, Generation, LogIndex, Refusal, RequestId, COMMAND_BYTES_MAX};
 use bytes::Bytes;
 
 /// Where an apply stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplyContext {
+    /// The life of the cluster that the entry belongs to.
+    pub life: Generation,
     pub index: LogIndex,
     pub position: u32,
     /// The cluster's own clock, stamped by its leader: milliseconds that only advance.

@@ -18,6 +18,7 @@
 //! r name  a life that ended without its majority (recoveries.rs)
 //! I       last id                   D      last document version
 //! d key   version u64 (little-endian) | body
+//! l end   last id before a life of this cluster that began without its majority, the first of which is `end`
 //! ```
 //!
 //! Always: an id and a (name, generation) are given once and never again; a document's versions only
@@ -28,7 +29,7 @@ pub use recoveries::{Recovery, RECOVERIES_MAX};
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
 use crate::reply::encode_reply;
-use crate::rows::{key, number, prefix_page, set_number};
+use crate::rows::{key, key_number, number, prefix_page, set_number};
 use base_engine::EngineError;
 use base_types::codec::{Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -139,6 +140,8 @@ pub enum Command {
     /// The next life of a cluster begins on one survivor, which is its only member; refused unless the life that ended is the
     /// record's. Done if it has begun there already.
     Recover { recovery: Box<Recovery> },
+    /// The world's or a region's cluster was recovered, as nobody but an operator can decide: kept to be listed.
+    NoteRecovery { recovery: Box<Recovery> },
     /// A node keeps nothing of an ended life any more, or the cluster has its members again (`whole`).
     SettleRecovery { name: ClusterName, ended: Generation, discarded: Option<NodeId>, whole: bool },
     /// Sets a document if its version is `expected_version`; `None` or `Some(0)`: if there is none.
@@ -161,7 +164,8 @@ pub enum Query {
     Unfinished { limit: u32 },
     /// Which of these lives are over. What is over stays so, so any member of the cluster may answer: one that is
     /// behind leaves some out and names none wrongly.
-    Buried { lives: Vec<(ClusterName, Generation)> },
+    /// Nor does it name one whose id only entries gave that were lost with a majority of this cluster.
+    Buried { lives: Vec<(ClusterName, Generation, ClusterId)> },
     /// Lives that ended without their majority, of one cluster or of all.
     Recoveries { name: Option<ClusterName>, start_after: Option<(ClusterName, Generation)>, limit: u32 },
     /// Which of these clusters' records list other members than those of this digest ([`members_digest`]).
@@ -206,6 +210,11 @@ const UNFINISHED: u8 = b'u';
 const LAST_ID: u8 = b'I';
 const DOCUMENT: u8 = b'd';
 const LAST_DOCUMENT: u8 = b'D';
+const LOST: u8 = b'l';
+/// A later life of this cluster gives ids and versions from its number times this on: above all that lost entries gave.
+const OF_A_LIFE: u64 = 1 << 20;
+/// Gaps that are read: a life of the world more is an operator's work of a day.
+const GAPS_MAX: usize = 256;
 
 type Outcome = Result<Result<Reply, Refusal>, EngineError>;
 
@@ -244,7 +253,7 @@ fn check(command: &Command) -> Result<(), Refusal> {
             check_engine(name, engine)
         }
         Command::UpdateMembers { name, members, .. } => check_members(name, members),
-        Command::Recover { recovery } => recoveries::check(recovery),
+        Command::Recover { recovery } | Command::NoteRecovery { recovery } => recoveries::check(recovery),
         Command::PutDocument { key, body, .. } => check_key(key).and_then(|()| check_body(key, body)),
         Command::DeleteDocument { key, .. } => check_key(key),
         _ => Ok(()),
@@ -323,7 +332,7 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
                 created_ms: at.cluster_time_ms,
                 version: 0,
             };
-            create(space, record)
+            create(at.life, space, record)
         }
         Command::SetState { name, generation, state } => {
             change(space, &name, generation, |record| {
@@ -363,15 +372,18 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
         }
         Command::Purge { name, generation } => purge(space, &name, generation),
         Command::Recover { recovery } => recoveries::recover(space, *recovery),
+        Command::NoteRecovery { recovery } => recoveries::note(space, *recovery),
         Command::SettleRecovery { name, ended, discarded, whole } => {
             recoveries::settle(space, &name, ended, discarded, whole)
         }
-        Command::PutDocument { key, expected_version, body } => put_document(space, &key, expected_version, &body),
+        Command::PutDocument { key, expected_version, body } => {
+            put_document(at.life, space, &key, expected_version, &body)
+        }
         Command::DeleteDocument { key, expected_version } => delete_document(space, &key, expected_version),
     }
 }
 
-fn create(space: &mut dyn SpaceWrite, mut record: ClusterRecord) -> Outcome {
+fn create(life: Generation, space: &mut dyn SpaceWrite, mut record: ClusterRecord) -> Outcome {
     let name = record.name.clone();
     if let Some(old) = read(space, &name)? {
         let message = match old.state {
@@ -388,13 +400,47 @@ fn create(space: &mut dyn SpaceWrite, mut record: ClusterRecord) -> Outcome {
         let message = format!("cluster name '{name}' has been used up ({} lives); choose another name", last.0);
         return Ok(Err(Refusal::invalid("InvalidClusterName", message)));
     };
-    let id = number(space, &[LAST_ID])?.max(CLUSTER_ID_FIRST - 1) + 1;
+    let id = next_id(life, space)?;
     set_number(space, key(LAST_ID, &[]), id);
     (record.cluster, record.generation) = (ClusterId(id), Generation(generation));
     set_number(space, key(GENERATION, &[name.as_str().as_bytes()]), generation.into());
     space.put(key(ID, &[&id.to_be_bytes()]), Bytes::copy_from_slice(name.as_str().as_bytes()));
     write(space, &mut record);
     Ok(Ok(Reply::Record { record }))
+}
+
+/// The first number of a life of this cluster; the first life begins at zero.
+fn first_of(life: Generation) -> u64 {
+    if life.0 <= 1 || planted(Mutant::LostIdsGivenAgain) {
+        return 0;
+    }
+    u64::from(life.0) * OF_A_LIFE
+}
+
+/// A cluster id that was never given, also not by entries that were lost with a majority of this cluster.
+fn next_id(life: Generation, space: &mut dyn SpaceWrite) -> Result<u64, EngineError> {
+    let last = number(space, &[LAST_ID])?.max(CLUSTER_ID_FIRST - 1);
+    let first = first_of(life);
+    if last >= first {
+        return Ok(last + 1);
+    }
+    set_number(space, key(LOST, &[&first.to_be_bytes()]), last);
+    Ok(first)
+}
+
+/// Whether only lost entries can have given this id: what has it is nobody's here to remove.
+fn is_lost(space: &dyn SpaceRead, cluster: ClusterId) -> Result<bool, EngineError> {
+    if cluster.0 > number(space, &[LAST_ID])? {
+        return Ok(true);
+    }
+    let (gaps, _) = prefix_page(space, &[LOST], None, GAPS_MAX)?;
+    for (row, _) in gaps {
+        let (first, last) = (key_number(&row, 1)?, number(space, &row)?);
+        if last < cluster.0 && cluster.0 < first {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn set_state(record: &mut ClusterRecord, state: ClusterState) -> Result<(), Refusal> {
@@ -488,14 +534,20 @@ fn wrong_generation(name: &ClusterName, is: Generation, asked: Generation) -> Re
     Refusal::new(ErrorKind::Conflict, "WrongGeneration", message)
 }
 
-fn put_document(space: &mut dyn SpaceWrite, name: &Bytes, expected: Option<u64>, body: &Bytes) -> Outcome {
+fn put_document(
+    life: Generation,
+    space: &mut dyn SpaceWrite,
+    name: &Bytes,
+    expected: Option<u64>,
+    body: &Bytes,
+) -> Outcome {
     let row = key(DOCUMENT, &[name]);
     let old = space.get(&row)?.map(|value| read_document(name.clone(), value)).transpose()?;
     let is = old.map_or(0, |document| document.version);
     if is != expected.unwrap_or(0) {
         return Ok(Err(condition_failed(name, is, expected.unwrap_or(0))));
     }
-    let version = number(space, &[LAST_DOCUMENT])? + 1;
+    let version = (number(space, &[LAST_DOCUMENT])? + 1).max(first_of(life));
     set_number(space, key(LAST_DOCUMENT, &[]), version);
     let mut value = Writer::with_capacity(8 + body.len());
     value.u64(version).raw(body);
@@ -563,7 +615,10 @@ fn answer(space: &dyn SpaceRead, query: Query) -> Result<Reply, EngineError> {
         }
         Query::Buried { lives } => {
             let (mut places, mut ended) = (Vec::new(), Vec::new());
-            for (place, (name, generation)) in lives.iter().enumerate() {
+            for (place, (name, generation, cluster)) in lives.iter().enumerate() {
+                if is_lost(space, *cluster)? {
+                    continue;
+                }
                 if let Some(by) = recoveries::ended_by(space, name, *generation)? {
                     ended.push((place as u32, by));
                 } else if is_over(space, name, *generation)? {

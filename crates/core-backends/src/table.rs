@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn bytes_that_do_not_decode_are_refusals_everywhere() {
-        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
+        let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: 0 };
         let mut state = 1u64;
         for round in 0..4000u32 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

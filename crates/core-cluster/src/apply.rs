@@ -215,7 +215,8 @@ impl Replica {
                 };
                 continue;
             }
-            let context = ApplyContext { index: entry.index, position: position as u32, cluster_time_ms: time };
+            let life = self.life_of(entry.index);
+            let context = ApplyContext { life, index: entry.index, position: position as u32, cluster_time_ms: time };
             if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&CHAIN_COMMAND) {
                 self.begin_chain(entry);
                 continue;

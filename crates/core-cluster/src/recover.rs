@@ -31,6 +31,10 @@ use std::sync::Arc;
 /// Ids of replicas that the life before may have given and no survivor knows of.
 const REPLICA_IDS_PASSED: u64 = 1_000;
 
+/// Terms of a level 0 cluster that the life before may have had and its survivor never saw: by its leader's term nodes tell
+/// copies of the node map apart, and nothing above it says which is later.
+const TERMS_PASSED: u64 = 1 << 20;
+
 /// Lives that began here, kept for who watches until they are taken (after every turn).
 const BEGUN_MAX: usize = 1 << 10;
 
@@ -123,7 +127,8 @@ fn begin(replica: &mut Replica, shared: &mut Shared, to: Generation) {
     (replica.told, replica.removed) = (None, false);
     replica.heard_from.clear();
     let commit = replica.meta.applied;
-    let hard_state = HardState { term: Term(term.0 + 1), commit, replica: own.replica, ..HardState::default() };
+    let passed = if replica.spec.name.is_level_zero() { TERMS_PASSED } else { 1 };
+    let hard_state = HardState { term: Term(term.0 + passed), commit, replica: own.replica, ..HardState::default() };
     shared.log.borrow_mut().put_state(cluster, STATE_HARD, hard_state.to_bytes());
     replica.stage_record(shared);
     replica.make_group(shared);

@@ -14,7 +14,7 @@ use crate::flows::forget::ForgetFlow;
 use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
-use crate::flows::recover::{check_name, DiscardFlow, ListFlow, RecoverFlow};
+use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
 use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
 use crate::operation::{Operation, Owner, Shape};
 use crate::planner::{CallReply, CallResult};
@@ -332,9 +332,16 @@ impl Director {
                 self.start_client_plan(turn, ticket, Box::new(ForgetFlow::new(node)), deadline, AfterPlan::default());
             }
             Action::RecoverCluster { name, confirm, survivor } => {
-                check_name(&name)?;
-                let nodes = self.nodes.map.records().map(|record| (record.node, record.up)).collect();
-                let flow = RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?;
+                let flow = match name.is_level_zero() {
+                    true => {
+                        let (known, nodes) = self.known_zero(&name)?;
+                        RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?.of_level_zero(known)
+                    }
+                    false => {
+                        let nodes = self.nodes.map.records().map(|record| (record.node, record.up)).collect();
+                        RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?
+                    }
+                };
                 let after = AfterPlan { read_only: confirm.is_none(), ..AfterPlan::default() };
                 self.start_client_plan(turn, ticket, Box::new(flow), deadline, after);
             }

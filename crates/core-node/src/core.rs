@@ -284,6 +284,9 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
             turn.lane.on_peer_up(turn.now, node);
             director.lane_dirty = true;
             director.greet(node);
+            if director.is_lane_zero() {
+                director.tell_of_later_lives(node);
+            }
             director.on_formation_peer(turn, node);
         }
         Event::PeerDown { node } => {
@@ -526,7 +529,7 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
         Item::UnknownCluster { cluster, generation, disk } => {
             director.on_unknown_cluster(turn, from.node, cluster, generation, disk);
         }
-        Item::Announce { announcement } => director.on_announcement(turn, *announcement),
+        Item::Announce { announcement } => director.on_announcement(turn, from.node, *announcement),
         Item::DiskForgot { boot, disk, batch } => director.on_disk_forgot(turn, from.node, (boot, disk, batch)),
         Item::MapNews { delta } => director.on_map_news(turn, &delta),
         Item::ReplicaNews { cluster, generation, name, replica, leader } => {

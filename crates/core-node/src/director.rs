@@ -236,8 +236,10 @@ impl Director {
                 disk: base_types::DiskId(0),
                 learner: false,
             });
-            let known = self.level_zero_members.of(zero.cluster).map(|known| known.members());
-            let route = level_zero_route(zero.cluster, known.unwrap_or_else(|| members.collect()));
+            let known = self.level_zero_members.of(zero.cluster);
+            let generation = known.map_or(Generation(1), |known| known.generation);
+            let members = known.map_or_else(|| members.collect(), |known| known.members());
+            let route = level_zero_route(zero.cluster, generation, members);
             self.routes.put(zero.name.clone(), route);
         }
     }
@@ -353,10 +355,10 @@ pub fn is_level_zero(cluster: ClusterId) -> bool {
 pub const WORLD_CLUSTER: ClusterId = ClusterId(1);
 
 /// What routes to a level 0 cluster with these members.
-pub fn level_zero_route(cluster: ClusterId, members: Arc<[Member]>) -> Route {
+pub fn level_zero_route(cluster: ClusterId, generation: Generation, members: Arc<[Member]>) -> Route {
     Route {
         cluster,
-        generation: Generation(1),
+        generation,
         members,
         leader: None,
         term: Term(0),

@@ -4,18 +4,21 @@
 //!   leader ──Announce{index, members, addresses}──▶ lane zero of every node of its scope ──▶ other lanes, Effect::Remember
 //!   a node that asks for what has a home already (heartbeat, formation probe) ◀──Announce── whoever is asked
 //!
-//! Always: the highest index wins; all of them are of one log, so an announcement was true when it had that index. The configured
+//! Always: the latest life of the cluster wins, and in it the highest index; all of them are of one log, so an announcement was
+//! true when it had that index. The configured
 //! lists are hints for a first contact and the founders of a first formation, no more. A replica here goes only for an
-//! announcement of a later index than its own that does not list it.
+//! announcement of a later index than its own that does not list it, and ends for one of a later life (decision 0045).
 //! Not here: how members change (flows/level_zero.rs), how a cluster comes into being (formation.rs).
 
 use crate::api::{Effect, NoteLevel};
 use crate::director::{is_level_zero, region_cluster_id, Director, LevelZero, Turn, WORLD_CLUSTER};
+use crate::flows::recover::KnownZero;
 use crate::frame::Item;
 use crate::wire::{read_members, write_members};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterId, ClusterName, LogIndex, NodeId, ReplicaId, LANE_ZERO};
+use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, ReplicaId, Term, LANE_ZERO};
+use core_backends::reference::ClusterMember;
 use core_cluster::api::Member;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +31,8 @@ const ADDRESS_BYTES_MAX: usize = 512;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announcement {
     pub cluster: ClusterId,
+    /// The life of the cluster: greater once it was recovered without its majority.
+    pub generation: Generation,
     pub index: LogIndex,
     pub members: Vec<(Member, String)>,
 }
@@ -55,14 +60,15 @@ impl Announcement {
 
 impl Encode for Announcement {
     fn encode(&self, out: &mut Writer) {
-        write_members(out.u64(self.cluster.0).u64(self.index.0), &self.members());
+        write_members(out.u64(self.cluster.0).u32(self.generation.0).u64(self.index.0), &self.members());
         for (_, address) in &self.members {
             out.string(address);
         }
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let (cluster, index) = (ClusterId(input.u64("cluster")?), LogIndex(input.u64("index")?));
+        let (cluster, generation) = (ClusterId(input.u64("cluster")?), Generation(input.u32("generation")?));
+        let index = LogIndex(input.u64("index")?);
         let mut members = Vec::new();
         for member in read_members(input)? {
             let address = input.string("address")?;
@@ -71,7 +77,7 @@ impl Encode for Announcement {
             }
             members.push((member, address));
         }
-        Ok(Announcement { cluster, index, members })
+        Ok(Announcement { cluster, generation, index, members })
     }
 }
 
@@ -148,7 +154,8 @@ impl Director {
         let Some(index) = self.level_zero_members.since.get(&cluster).copied() else { return };
         let members: Vec<(Member, String)> =
             seen.iter().map(|member| (*member, self.address_of(cluster, member.node))).collect();
-        let announcement = Announcement { cluster, index, members };
+        let Some(generation) = turn.lane.view(cluster).map(|view| view.generation) else { return };
+        let announcement = Announcement { cluster, generation, index, members };
         let scope = |record: &&core_placement::NodeRecord| concerns(cluster, &record.labels.region);
         let nodes = self.nodes.map.records().filter(scope).map(|record| record.node);
         let mut to: BTreeSet<NodeId> = nodes.chain(seen.iter().map(|member| member.node)).collect();
@@ -158,7 +165,7 @@ impl Director {
             self.outbox.push(node, LANE_ZERO, &item);
         }
         if self.is_lane_zero() {
-            self.on_announcement(turn, announcement);
+            self.on_announcement(turn, self.config.node, announcement);
         } else {
             self.tell_lane_zero(&item);
         }
@@ -178,6 +185,29 @@ impl Director {
         [map, known, configured].into_iter().flatten().find(|address| !address.is_empty()).unwrap_or_default()
     }
 
+    /// What this node knows of a level 0 cluster, and all nodes that may hold a replica of it, each with whether it is connected:
+    /// nobody keeps the node map up to date while the world has no leader.
+    pub fn known_zero(&self, name: &ClusterName) -> Result<(KnownZero, Vec<(NodeId, bool)>), Refusal> {
+        let Some(zero) = self.level_zero.iter().find(|zero| *zero.name == *name) else {
+            let message = format!("node {} is of another region than {name}: ask a node of that one", self.config.node);
+            return Err(Refusal::invalid("LevelZero", message));
+        };
+        let announced = self.level_zero_members.of(zero.cluster).map(|known| known.members());
+        let listed = |member: &Member| ClusterMember {
+            replica: member.replica,
+            node: member.node,
+            disk: member.disk,
+            learner: member.learner,
+        };
+        let members: Vec<ClusterMember> = announced.iter().flat_map(|members| members.iter().map(listed)).collect();
+        let mapped = self.nodes.map.records().map(|record| record.node);
+        let all = mapped.chain(zero.members.iter().copied()).chain(members.iter().map(|member| member.node));
+        let all: BTreeSet<NodeId> = all.collect();
+        let up = |node: NodeId| (node, node == self.config.node || self.health.connected.contains(&node));
+        let known = KnownZero { name: name.clone(), cluster: zero.cluster, members };
+        Ok((known, all.into_iter().map(up).collect()))
+    }
+
     /// Answers a node that looks for a cluster with who its members are, if that is known here.
     pub fn answer_with_members(&mut self, to: NodeId, cluster: ClusterId) -> bool {
         let Some(known) = self.level_zero_members.of(cluster) else { return false };
@@ -186,15 +216,27 @@ impl Director {
         true
     }
 
+    /// A node is connected: it may hold a replica of an earlier life of a level 0 cluster, and must hear of that before it serves.
+    pub fn tell_of_later_lives(&mut self, to: NodeId) {
+        let later = self.level_zero_members.known.values().filter(|known| known.generation > Generation(1));
+        for cluster in later.map(|known| known.cluster).collect::<Vec<_>>() {
+            self.answer_with_members(to, cluster);
+        }
+    }
+
     /// Somebody says who the members are: the leader, or who remembers what a leader said.
-    pub fn on_announcement(&mut self, turn: &mut Turn<'_>, mut announcement: Announcement) {
+    pub fn on_announcement(&mut self, turn: &mut Turn<'_>, from: NodeId, mut announcement: Announcement) {
         let cluster = announcement.cluster;
         if !concerns(cluster, &self.config.labels.region) || announcement.members.is_empty() {
             return;
         }
         if let Some(known) = self.level_zero_members.of(cluster) {
             fill_addresses(&mut announcement, known);
-            if announcement.index < known.index || announcement == *known {
+            let at = |one: &Announcement| (one.generation, one.index);
+            if at(&announcement) < at(known) || announcement == *known {
+                if announcement.generation < known.generation && from != self.config.node {
+                    self.answer_with_members(from, cluster);
+                }
                 return;
             }
         }
@@ -207,7 +249,10 @@ impl Director {
         }
         self.tell_other_lanes(&Item::Announce { announcement: Box::new(announcement.clone()) });
         // A later index of the same members is not worth a write.
-        if before.is_none_or(|before| before.members != announcement.members) {
+        let same = |before: Announcement| {
+            (before.generation, before.members) == (announcement.generation, announcement.members.clone())
+        };
+        if !before.is_some_and(same) {
             let announcements = self.level_zero_members.known.values().cloned().collect();
             turn.effects.list.push(Effect::Remember { announcements });
         }
@@ -231,11 +276,14 @@ impl Director {
         let members: Arc<[Member]> = announcement.members();
         match self.routes.get_mut(&name).filter(|route| route.pinned) {
             Some(route) => {
+                if route.generation != announcement.generation {
+                    (route.generation, route.leader, route.term) = (announcement.generation, None, Term(0));
+                }
                 route.leader = route.leader.filter(|leader| members.iter().any(|member| member.node == *leader));
                 route.members = members;
             }
             None => {
-                let route = crate::director::level_zero_route(announcement.cluster, members);
+                let route = crate::director::level_zero_route(announcement.cluster, announcement.generation, members);
                 self.routes.put(name, route);
             }
         }
@@ -270,6 +318,11 @@ impl Director {
             turn.note(NoteLevel::Info, text);
         }
         let Some(view) = turn.lane.view(cluster) else { return };
+        if announcement.generation != view.generation && !planted(Mutant::LaterLifeUnheard) {
+            // Of a later life: this replica's is over, and it is kept. Of an earlier one: the node that said so has yet to hear.
+            self.lane_dirty |= turn.lane.end_life(turn.now, cluster, announcement.generation);
+            return;
+        }
         let removed = announcement.has_removed(view.replica, view.applied, view.blank);
         if removed && !planted(Mutant::RemovedMemberStays) && self.destroy_replica(turn, cluster, view.generation) {
             let text = format!("the replica of {} is removed: this node is no member of it any more", view.name);
@@ -297,7 +350,8 @@ mod tests {
                 Member { replica: ReplicaId(*replica), node: NodeId(*replica), disk: DiskId(7), learner: false };
             (member, format!("n{replica}:7601"))
         };
-        Announcement { cluster: WORLD_CLUSTER, index: LogIndex(index), members: replicas.iter().map(member).collect() }
+        let members = replicas.iter().map(member).collect();
+        Announcement { cluster: WORLD_CLUSTER, generation: Generation(1), index: LogIndex(index), members }
     }
 
     #[test]

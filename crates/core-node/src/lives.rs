@@ -40,8 +40,8 @@ impl Director {
         if due.is_empty() {
             return;
         }
-        let lives: Vec<(ClusterName, Generation)> =
-            due.iter().map(|view| (view.name.clone(), view.generation)).collect();
+        let lives: Vec<(ClusterName, Generation, ClusterId)> =
+            due.iter().map(|view| (view.name.clone(), view.generation, view.cluster)).collect();
         let asked = due.iter().map(|view| (view.cluster, view.generation)).collect();
         let kind = LocalKind::Read {
             backend: BackendKind::Reference,

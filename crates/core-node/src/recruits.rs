@@ -300,7 +300,8 @@ impl Director {
         self.find_lost_disks(turn, cluster, members);
         self.wake_recruits(turn.now);
         if cluster == region_cluster_id(&self.config.labels.region) {
-            let document = RegionDocument { cluster, members: members.to_vec() };
+            let generation = turn.lane.view(cluster).map_or(Generation(1), |view| view.generation);
+            let document = RegionDocument { cluster, generation, members: members.to_vec() };
             let flow = RegionFlow::new(&self.config.labels.region, &document);
             self.start_plan(turn, Box::new(flow), PlanOwner::Silent, turn.now + REGION_TIMEOUT);
         }

@@ -13,7 +13,7 @@ use crate::planner::{CallReply, CallResult};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ClusterName, Generation, NodeId, ReadConsistency, Refusal, Term, WriteConsistency};
+use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Refusal, Term, WriteConsistency};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
 use core_cluster::api::{LocalKind, Member};
@@ -155,7 +155,7 @@ impl Director {
         }
         let route = Route {
             cluster: document.cluster,
-            generation: Generation(1),
+            generation: document.generation,
             members: document.members.into(),
             leader: None,
             term: Term(0),

@@ -29,6 +29,7 @@ mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod recover;
+mod recover_zero;
 mod routing;
 mod s3;
 mod sessions;

@@ -2,13 +2,13 @@
 //! those that are configured are gone (docs/decisions/0040-members-of-level-zero-change.md).
 //!
 //! ```text
-//! {"format":1,"clusters":[{"cluster":1,"index":1234,"members":[{"replica":1,"node":1,"disk":…,"learner":false,"address":"…"}]}]}
+//! {"format":1,"clusters":[{"cluster":1,"generation":1,"index":1234,"members":[{"replica":1,"node":1,"disk":…,"learner":false,"address":"…"}]}]}
 //! ```
 //!
 //! Always: written whole and synced; a file that is missing, of another format or damaged is no memory, which the configured
 //! lists stand in for, and is said so. Not here: what an announcement means (core-node).
 
-use base_types::{ClusterId, DiskId, LogIndex, NodeId, ReplicaId};
+use base_types::{ClusterId, DiskId, Generation, LogIndex, NodeId, ReplicaId};
 use core_cluster::api::Member;
 use core_node::api::Announcement;
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,15 @@ struct Remembered {
 #[derive(Serialize, Deserialize)]
 struct OneCluster {
     cluster: u64,
+    /// Absent in files of builds before clusters of level 0 were recovered.
+    #[serde(default = "first_life")]
+    generation: u32,
     index: u64,
     members: Vec<OneMember>,
+}
+
+fn first_life() -> u32 {
+    1
 }
 
 #[derive(Serialize, Deserialize)]
@@ -73,6 +80,7 @@ fn read_file(path: &Path) -> Result<Vec<Announcement>, String> {
     };
     let cluster = |one: OneCluster| Announcement {
         cluster: ClusterId(one.cluster),
+        generation: Generation(one.generation),
         index: LogIndex(one.index),
         members: one.members.into_iter().map(member).collect(),
     };
@@ -90,6 +98,7 @@ pub fn write(data: &Path, announcements: &[Announcement]) -> std::io::Result<()>
     };
     let cluster = |one: &Announcement| OneCluster {
         cluster: one.cluster.0,
+        generation: one.generation.0,
         index: one.index.0,
         members: one.members.iter().map(member).collect(),
     };
@@ -110,6 +119,7 @@ mod tests {
         let member = Member { replica: ReplicaId(4), node: NodeId(2), disk: DiskId(u64::MAX), learner: false };
         let told = vec![Announcement {
             cluster: ClusterId(1),
+            generation: Generation(1_795_000_000),
             index: LogIndex(77),
             members: vec![(member, "10.0.0.2:7601".into())],
         }];

@@ -59,6 +59,8 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     ),
     (Mutant::RottenSurvivorTrusted, "no survivor of a story that leans to recovery rots (core-cluster)"),
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
+    (Mutant::LaterLifeUnheard, "no story recovers the world's cluster (core-node)"),
+    (Mutant::LostIdsGivenAgain, "no story recovers the world's cluster (core-node)"),
     (Mutant::EndedDataGivesWay, "nobody asks for data of a life that has ended (core-cluster)"),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
@@ -184,6 +186,8 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         Mutant::EndedLifeServes
         | Mutant::LifeNotRaised
         | Mutant::WorstSurvivorChosen
+        | Mutant::LaterLifeUnheard
+        | Mutant::LostIdsGivenAgain
         | Mutant::RottenSurvivorTrusted
         | Mutant::LivingMembersOverruled
         | Mutant::OldMembersComeBack

@@ -5,7 +5,7 @@ use base_types::{BootId, DiskId, LogIndex};
 use core_placement::Labels;
 
 fn at() -> ApplyContext {
-    ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 }
+    ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: 0 }
 }
 
 fn run(space: &mut MapSpace, command: Command) -> Result<Reply, Refusal> {

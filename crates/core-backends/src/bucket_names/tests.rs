@@ -36,7 +36,12 @@ struct View {
 
 impl World {
     fn name(&mut self, command: redis::Command) -> redis::Reply {
-        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: self.now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(1),
+            position: 0,
+            cluster_time_ms: self.now_ms,
+        };
         decode_reply(redis::apply(at, &mut self.names, &command.to_bytes()).unwrap()).unwrap()
     }
 

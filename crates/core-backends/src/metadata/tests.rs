@@ -43,7 +43,8 @@ impl Space {
         let bytes = command.to_bytes();
         assert_eq!(Command::from_bytes(bytes.clone()), Ok(command));
         validate(&bytes)?;
-        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: now_ms };
+        let at =
+            ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: now_ms };
         decode_reply(apply(at, self, &bytes).expect("the space is whole"))
     }
 
@@ -97,7 +98,7 @@ fn plain_and_scoped_pairs_never_mix() {
 fn a_value_is_a_slice_of_the_command() {
     let mut space = Space::default();
     let bytes = Command::Put { scope: None, key: text("k"), value: Bytes::from(vec![7; 500]) }.to_bytes();
-    let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
+    let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: 0 };
     apply(at, &mut space, &bytes).unwrap();
     let stored = space.0.values().next().unwrap();
     assert!(bytes.as_ptr_range().contains(&stored.as_ptr()), "the value was copied");
@@ -122,7 +123,8 @@ fn limits_and_bad_bytes_are_refused() {
         for cut in 0..bytes.len() {
             let part = bytes.slice(..cut);
             assert!(validate(&part).is_err());
-            let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 0 };
+            let at =
+                ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: 0 };
             assert!(decode_reply::<Reply>(apply(at, &mut space, &part).unwrap()).is_err());
             let _ = query(0, &space, &part).unwrap();
         }

@@ -23,7 +23,12 @@ impl Bed {
         let bytes = command.to_bytes();
         assert_eq!(Command::from_bytes(bytes.clone()).as_ref(), Ok(&command));
         validate(&bytes)?;
-        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: self.now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(1),
+            position: 0,
+            cluster_time_ms: self.now_ms,
+        };
         let reply = apply(at, &mut self.space, &bytes).unwrap();
         assert!(self.space.rows.keys().all(|key| key.last() != Some(&1)), "a row ends in \\x01");
         decode_reply(reply)

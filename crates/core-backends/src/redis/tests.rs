@@ -14,7 +14,7 @@ fn run_words(space: &mut MapSpace, now: u64, argv: Vec<Bytes>) -> Result<Reply, 
         return decode_reply(query(now, space, &bytes).unwrap());
     }
     validate(&bytes)?;
-    let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: now };
+    let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: now };
     decode_reply(apply(at, space, &bytes).unwrap())
 }
 

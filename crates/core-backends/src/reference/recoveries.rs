@@ -122,6 +122,23 @@ pub(super) fn recover(space: &mut dyn SpaceWrite, recovery: Recovery) -> Outcome
     Ok(Ok(Reply::Record { record }))
 }
 
+/// Keeps the recovery of a cluster that no record is of. Repeated, it is done already.
+pub(super) fn note(space: &mut dyn SpaceWrite, recovery: Recovery) -> Outcome {
+    let at = row(&recovery.name, recovery.ended);
+    let known = space.get(&at)?.map(read_recovery).transpose()?;
+    let recovery = match known {
+        Some(known) => known,
+        None => {
+            if let Err(refusal) = make_room(space, &recovery.name)? {
+                return Ok(Err(refusal));
+            }
+            space.put(at, recovery.to_bytes());
+            recovery
+        }
+    };
+    Ok(Ok(Reply::Recoveries { recoveries: vec![recovery], more: false }))
+}
+
 fn make_room(space: &mut dyn SpaceWrite, name: &ClusterName) -> Result<Result<(), Refusal>, EngineError> {
     let (rows, _) = prefix_page(space, &of_name(name), None, RECOVERIES_MAX)?;
     if rows.len() < RECOVERIES_MAX {

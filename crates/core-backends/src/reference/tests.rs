@@ -7,7 +7,7 @@ fn run(space: &mut MapSpace, command: Command) -> Result<Reply, Refusal> {
     let bytes = command.to_bytes();
     assert_eq!(Command::from_bytes(bytes.clone()).unwrap(), command);
     validate(&bytes)?;
-    let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: 77 };
+    let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: 77 };
     decode_reply(apply(at, space, &bytes).unwrap())
 }
 
@@ -231,7 +231,10 @@ fn documents_compare_and_set_as_a_map_would() {
 fn lives_that_are_over_are_told_and_a_member_that_is_behind_tells_none() {
     let mut space = MapSpace::default();
     let lives = || {
-        ["a", "a", "a", "b"].iter().zip([1, 2, 3, 1]).map(|(at, g)| (name(&format!("metadata@{at}")), Generation(g)))
+        let life = |at: &str, generation| {
+            (name(&format!("metadata@{at}")), Generation(generation), ClusterId(CLUSTER_ID_FIRST))
+        };
+        [("a", 1), ("a", 2), ("a", 3), ("b", 1)].map(|(at, generation)| life(at, generation)).into_iter()
     };
     let over = |space: &MapSpace| match ask(space, Query::Buried { lives: lives().collect() }) {
         Reply::Buried { places, ended } if ended.is_empty() => places,
@@ -349,7 +352,7 @@ fn a_life_begins_on_one_survivor_only() {
     assert_eq!(recover(&mut space, &other).unwrap_err().code, "WrongGeneration", "another survivor is too late");
     assert_eq!(resolve(&space, "metadata@a").1, 2);
     // The life before has ended, not been deleted; nobody of it may be removed.
-    let lives = vec![(name("metadata@a"), Generation(1)), (name("metadata@a"), Generation(2))];
+    let lives = [1, 2].map(|life| (name("metadata@a"), Generation(life), made.cluster)).to_vec();
     let asked = Query::Buried { lives };
     assert_eq!(ask(&space, asked.clone()), Reply::Buried { places: vec![], ended: vec![(0, Generation(2))] });
     // What it found is kept, and settled step by step.

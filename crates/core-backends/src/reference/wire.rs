@@ -157,6 +157,7 @@ impl Encode for Command {
                 out.u8(9).string(name.as_str()).u32(generation.0).string(engine);
             }
             Command::Recover { recovery } => recovery.encode(out.u8(10)),
+            Command::NoteRecovery { recovery } => recovery.encode(out.u8(12)),
             Command::SettleRecovery { name, ended, discarded, whole } => {
                 out.u8(11).string(name.as_str()).u32(ended.0).option(*discarded, |out, node| {
                     out.u64(node.0);
@@ -208,6 +209,7 @@ impl Encode for Command {
                 engine: input.string("engine")?,
             },
             10 => Command::Recover { recovery: Box::new(Recovery::decode(input)?) },
+            12 => Command::NoteRecovery { recovery: Box::new(Recovery::decode(input)?) },
             11 => Command::SettleRecovery {
                 name: name(input)?,
                 ended: generation(input)?,
@@ -248,8 +250,8 @@ impl Encode for Query {
             }
             Query::Buried { lives } => {
                 out.u8(7).varint(lives.len() as u64);
-                for (name, generation) in lives {
-                    out.string(name.as_str()).u32(generation.0);
+                for (name, generation, cluster) in lives {
+                    out.string(name.as_str()).u32(generation.0).u64(cluster.0);
                 }
             }
             Query::Outdated { members } => {
@@ -288,7 +290,7 @@ impl Encode for Query {
             },
             7 => {
                 let count = bounded(input, "lives", LIVES_MAX)?;
-                let life = |_| Ok((name(input)?, generation(input)?));
+                let life = |_| Ok((name(input)?, generation(input)?, ClusterId(input.u64("cluster")?)));
                 Query::Buried { lives: (0..count).map(life).collect::<Result<_, DecodeError>>()? }
             }
             8 => {

@@ -31,7 +31,12 @@ impl Bucket {
     fn tell(&mut self, command: Command) -> Result<Reply, Refusal> {
         let bytes = command.to_bytes();
         validate(&bytes)?;
-        let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: self.now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(1),
+            position: 0,
+            cluster_time_ms: self.now_ms,
+        };
         let reply = apply(at, &mut self.map, &bytes).unwrap();
         assert!(self.map.rows.keys().all(|key| key.last() != Some(&1)));
         self.check_map();

@@ -1,6 +1,6 @@
 //! A replica here that nobody leads: has its cluster been deleted, or gone on without it, or was it never whole?
 //!
-//! Always: removed only if `reference` has no such life of the cluster, or if its leader, asked now,
+//! Always: removed only if `reference` says that this life of the cluster is over, or if its leader, asked now,
 //! lists other members. Members that never got their first order (the cluster was made by a majority, and that
 //! lost one at once) get it from here, as late as if the network had held it back: refused where the replica is,
 //! was, or is on another disk. Not here: whom to suspect (recruits.rs).
@@ -85,7 +85,17 @@ impl Planner for OrphanFlow {
                 }
                 // A later life of the same cluster: it was recovered without this replica, which is kept (lives.rs).
                 Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.cluster == self.cluster => self.stays(),
-                Ok((Reply::Resolved { .. }, _)) => self.destroy(),
+                // Gone, or never known: what lost entries of `reference` had made must not be taken for deleted.
+                Ok((Reply::Resolved { .. }, _)) => {
+                    let lives = vec![(self.name.clone(), self.generation, self.cluster)];
+                    Step::Calls(vec![reference_query(&Query::Buried { lives })])
+                }
+                Ok(_) => Step::Done(confused("orphan")),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            (1, Ok(reply @ CallReply::Backend { .. })) => match decode_call::<Reply>(Ok(reply)) {
+                Ok((Reply::Buried { places, .. }, _)) if places.is_empty() => self.stays(),
+                Ok((Reply::Buried { .. }, _)) => self.destroy(),
                 Ok(_) => Step::Done(confused("orphan")),
                 Err(failure) => Step::Done(Err(failure)),
             },

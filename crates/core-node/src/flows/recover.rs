@@ -3,16 +3,16 @@
 //! ```text
 //!   RecoverFlow   Resolve ─▶ Survey (every node) ─▶ report ─confirmed─▶ Recover (reference) ─▶ BeginLife (survivor)
 //!                                                              ─▶ survivors that hold nothing more: Destroy, settled
+//!                 of a level 0 cluster: Survey ─▶ report ─confirmed─▶ BeginLife ─▶ NoteRecovery (decision 0045)
 //!   SweepFlow     open recoveries ─▶ Describe ─▶ as many voters as the rule wants? settled · else AddMember, one by one
 //!                                       └─ nobody leads ─▶ BeginLife again
 //!   DiscardFlow   Describe: the new life serves ─▶ Destroy (node) ─▶ settled
 //! ```
 //!
 //! Always: nothing is changed without the cluster's name as confirmation; the life that begins is decided by `reference`
-//! alone, before the survivor hears of it; each step may be repeated; data of an ended life that holds anything the new one
+//! alone, before the survivor hears of it (of a level 0 cluster by the operator, and numbered by the clock); each step may be repeated; data of an ended life that holds anything the new one
 //! lacks is removed by an operator's word only.
-//! Not here: which survivor is best (base-types, survivor.rs), its replica (core-cluster, recover.rs), the world's and the
-//! regions' clusters, which nothing above them could give a new life.
+//! Not here: which survivor is best (base-types, survivor.rs), its replica (core-cluster, recover.rs).
 
 use super::{confused, reference_query, reference_write};
 use crate::failures;
@@ -22,8 +22,8 @@ use base_types::action::{ActionResult, Answer, RecoveryInfo, RecoveryState, Resp
 use base_types::{
     best_survivor,
     mutant::{planted, Mutant},
-    ClusterName, ErrorKind, FormerMember, Generation, NodeId, OrderedAt, Refusal, ReplicaId, Survivor, SurvivorState,
-    Tick,
+    ClusterId, ClusterName, ErrorKind, FormerMember, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
+    ReplicaId, Survivor, SurvivorState, Term, Tick, WriteConsistency,
 };
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, ClusterRecord, ClusterState, Command, Query, Recovery, Reply};
@@ -113,10 +113,11 @@ impl Survey {
             return Some(Refusal::new(ErrorKind::Conflict, "MajorityLives", message));
         }
         if self.best().is_none() {
+            let held: Vec<NodeId> = self.record.members.iter().map(|member| member.node).collect();
             let message = format!(
-                "no node holds a whole log of life {} of cluster {name}: start the nodes that held it ({}), or restore it from a backup",
+                "no node that answers holds a whole log of life {} of cluster {name}: start the nodes that held it{}, or restore it from a backup",
                 self.record.generation,
-                join(&self.record.members.iter().map(|member| member.node).collect::<Vec<_>>())
+                if held.is_empty() { String::new() } else { format!(" ({})", join(&held)) }
             );
             return Some(Refusal::new(ErrorKind::Conflict, "NoSurvivor", message));
         }
@@ -155,6 +156,19 @@ impl Survey {
             findings.push(format!(
                 "{} did not answer: acknowledged writes that no other node holds are lost, and nobody can list them; start one of these nodes first if you can",
                 named(&silent)
+            ));
+        }
+        if self.record.name.is_level_zero() && !silent.is_empty() {
+            findings.push(format!(
+                "{} may live, cut off from here: nothing above this cluster knows. Then they serve it, and they are the ones that end, with all that they acknowledge, when they hear of the new life",
+                named(&silent)
+            ));
+        }
+        let over = |one: &&Survivor| one.state == SurvivorState::Ended && one.generation == self.record.generation;
+        if let Some(over) = self.survivors.iter().find(over) {
+            findings.push(format!(
+                "node {} has heard of a later life, which began on a node that does not answer: what was acknowledged in that one is lost",
+                over.node
             ));
         }
         let listed = self.record.members.iter().any(|member| member.replica == best.replica);
@@ -269,16 +283,25 @@ fn named(nodes: &[NodeId]) -> String {
 
 /// The order by which a recovery's life begins on its survivor.
 fn begins(recovery: &Recovery) -> Call {
-    let life = NewLife {
+    Call::Replica { node: recovery.survivor.node, order: ReplicaOrder::BeginLife(life_of(recovery)) }
+}
+
+fn life_of(recovery: &Recovery) -> NewLife {
+    NewLife {
         cluster: recovery.cluster,
         replica: recovery.survivor.replica,
         from: recovery.ended,
         to: recovery.begun(),
-    };
-    Call::Replica { node: recovery.survivor.node, order: ReplicaOrder::BeginLife(life) }
+    }
 }
 
-fn destroys(cluster: base_types::ClusterId, ended: Generation, node: NodeId, replica: ReplicaId) -> Call {
+/// Two operators who cannot see each other begin two lives with two numbers: the later one ends the earlier.
+fn numbered_by_clock(ended: Generation, unix_ms: u64) -> Generation {
+    let seconds = u32::try_from(unix_ms / 1_000).unwrap_or(u32::MAX);
+    Generation(seconds.max(ended.0.saturating_add(1)))
+}
+
+fn destroys(cluster: ClusterId, ended: Generation, node: NodeId, replica: ReplicaId) -> Call {
     Call::Replica { node, order: ReplicaOrder::Destroy { cluster, generation: ended, replica } }
 }
 
@@ -315,6 +338,7 @@ enum Stage {
     Survey,
     Write,
     Begin,
+    Note,
     /// Survivors that hold nothing the chosen one lacks go, one by one: the order, then the word that it is done.
     Clear(Vec<(NodeId, ReplicaId)>),
     Cleared(NodeId, Vec<(NodeId, ReplicaId)>),
@@ -334,10 +358,47 @@ pub struct RecoverFlow {
     out: usize,
     survey: Option<Survey>,
     recovery: Option<Recovery>,
+    /// Of a level 0 cluster: what is known of it here, in place of a record.
+    zero: Option<ClusterRecord>,
+    /// The life as it was ordered.
+    life: Option<NewLife>,
     at: Option<OrderedAt>,
 }
 
+/// A level 0 cluster as a node knows it.
+pub struct KnownZero {
+    pub name: ClusterName,
+    pub cluster: ClusterId,
+    pub members: Vec<ClusterMember>,
+}
+
+impl KnownZero {
+    /// In place of the record that `reference` has of others.
+    fn record(self) -> ClusterRecord {
+        ClusterRecord {
+            name: self.name,
+            cluster: self.cluster,
+            generation: Generation(0),
+            rule: String::new(),
+            engine: String::new(),
+            consistency: WriteConsistency::Strong,
+            read_consistency: ReadConsistency::Strong,
+            state: ClusterState::Active,
+            members: self.members,
+            members_at: (Term(0), LogIndex(0)),
+            created_ms: 0,
+            version: 0,
+        }
+    }
+}
+
 impl RecoverFlow {
+    /// The same for a level 0 cluster, which `reference` knows nothing of, or is.
+    pub fn of_level_zero(mut self, known: KnownZero) -> RecoverFlow {
+        self.zero = Some(known.record());
+        self
+    }
+
     /// `confirm`: the cluster's name again, or nothing for a report. `seen`: the survivor that the operator was shown.
     /// `nodes`: all that may hold a replica, and whether they are up.
     pub fn new(
@@ -355,7 +416,8 @@ impl RecoverFlow {
         let up = nodes.iter().filter(|(_, up)| *up).map(|(node, _)| *node).collect();
         let nodes = nodes.into_iter().map(|(node, _)| node).collect();
         let (stage, first, out) = (Stage::Resolve, 0, 0);
-        Ok(RecoverFlow { name, confirmed, seen, nodes, up, stage, first, out, survey, recovery, at })
+        let (zero, life) = (None, None);
+        Ok(RecoverFlow { name, confirmed, seen, nodes, up, stage, first, out, survey, recovery, zero, life, at })
     }
 
     fn on_record(&mut self, index: usize, result: CallResult) -> Step {
@@ -367,15 +429,7 @@ impl RecoverFlow {
                     return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NotReady", message).into()));
                 }
                 self.at = Some(at);
-                let nodes: BTreeSet<NodeId> =
-                    self.nodes.iter().copied().chain(record.members.iter().map(|member| member.node)).collect();
-                self.nodes = nodes.into_iter().collect();
-                let cluster = record.cluster;
-                self.survey =
-                    Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new(), up: self.up.clone() });
-                (self.stage, self.first, self.out) = (Stage::Survey, index + 1, self.nodes.len());
-                let ask = |node: &NodeId| Call::Replica { node: *node, order: ReplicaOrder::Survey { cluster } };
-                Step::Calls(self.nodes.iter().map(ask).collect())
+                self.ask_all(record, index + 1)
             }
             Ok((Reply::Resolved { .. }, _)) => {
                 let message =
@@ -385,6 +439,18 @@ impl RecoverFlow {
             Ok(_) => Step::Done(confused("recover")),
             Err(failure) => Step::Done(Err(failure)),
         }
+    }
+
+    /// `first`: the index of the first of these calls.
+    fn ask_all(&mut self, record: ClusterRecord, first: usize) -> Step {
+        let members = record.members.iter().map(|member| member.node);
+        let nodes: BTreeSet<NodeId> = self.nodes.iter().copied().chain(members).collect();
+        self.nodes = nodes.into_iter().collect();
+        let cluster = record.cluster;
+        self.survey = Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new(), up: self.up.clone() });
+        (self.stage, self.first, self.out) = (Stage::Survey, first, self.nodes.len());
+        let ask = |node: &NodeId| Call::Replica { node: *node, order: ReplicaOrder::Survey { cluster } };
+        Step::Calls(self.nodes.iter().map(ask).collect())
     }
 
     fn on_surveyed(&mut self, context: &PlanContext<'_>, index: usize, result: CallResult) -> Step {
@@ -399,6 +465,11 @@ impl RecoverFlow {
             return Step::Calls(Vec::new());
         }
         survey.survivors.sort_by_key(|one| one.node);
+        if self.zero.is_some() {
+            // Nothing but its replicas says in which life it is.
+            let lives = survey.survivors.iter().map(|one| one.generation);
+            survey.record.generation = lives.max().unwrap_or(Generation(1));
+        }
         if !self.confirmed {
             let mut info = survey.info();
             if let Some(refusal) = survey.obstacle() {
@@ -414,14 +485,29 @@ impl RecoverFlow {
             return Step::Done(confused("recover"));
         };
         self.recovery = Some(recovery.clone());
+        self.life = Some(match self.zero {
+            Some(_) => NewLife { to: numbered_by_clock(recovery.ended, context.unix_ms), ..life_of(&recovery) },
+            None => life_of(&recovery),
+        });
+        if self.zero.is_some() {
+            return self.begin();
+        }
         self.stage = Stage::Write;
         Step::Calls(vec![reference_write(&Command::Recover { recovery: Box::new(recovery) })])
     }
 
     fn begin(&mut self) -> Step {
-        let Some(recovery) = &self.recovery else { return Step::Done(confused("recover")) };
+        let (Some(recovery), Some(life)) = (&self.recovery, self.life) else { return Step::Done(confused("recover")) };
         self.stage = Stage::Begin;
-        Step::Calls(vec![begins(recovery)])
+        let order = ReplicaOrder::BeginLife(life);
+        Step::Calls(vec![Call::Replica { node: recovery.survivor.node, order }])
+    }
+
+    /// The life of a level 0 cluster has begun; once it leads, or the world does, that is kept to be listed.
+    fn note(&mut self) -> Step {
+        let Some(recovery) = self.recovery.clone() else { return Step::Done(confused("recover")) };
+        self.stage = Stage::Note;
+        Step::Calls(vec![reference_write(&Command::NoteRecovery { recovery: Box::new(recovery) })])
     }
 
     /// The life has begun: what is of no use to anybody goes.
@@ -470,6 +556,9 @@ impl Planner for RecoverFlow {
     }
 
     fn start(&mut self, _: &mut PlanContext<'_>) -> Step {
+        if let Some(record) = self.zero.clone() {
+            return self.ask_all(record, 0);
+        }
         Step::Calls(vec![reference_query(&Query::Resolve { name: self.name.clone() })])
     }
 
@@ -489,8 +578,21 @@ impl Planner for RecoverFlow {
                 Err(failure) => Step::Done(Err(failure)),
             },
             Stage::Begin => match result {
+                Ok(_) if self.zero.is_some() => self.note(),
                 Ok(_) => self.on_begun(),
                 Err(failure) if failure.refusal.kind.retryable() => Step::Wait(AGAIN),
+                Err(failure) => Step::Done(Err(failure)),
+            },
+            Stage::Note => match decode_call::<Reply>(result) {
+                Ok((Reply::Recoveries { .. }, at)) => {
+                    self.at = Some(at);
+                    self.on_begun()
+                }
+                Ok(_) => Step::Done(confused("recover")),
+                Err(failure) if failure.refusal.kind.retryable() || failure.refusal.kind == ErrorKind::Unknown => {
+                    self.stage = Stage::Note;
+                    Step::Wait(AGAIN)
+                }
                 Err(failure) => Step::Done(Err(failure)),
             },
             Stage::Clear(spent) => self.on_cleared(spent, result),
@@ -504,7 +606,10 @@ impl Planner for RecoverFlow {
     }
 
     fn on_wake(&mut self, _: &mut PlanContext<'_>) -> Step {
-        self.begin()
+        match self.stage {
+            Stage::Note => self.note(),
+            _ => self.begin(),
+        }
     }
 }
 
@@ -699,7 +804,7 @@ impl SweepFlow {
 
     fn on_described(&mut self, described: &ClusterDescription) -> Step {
         let Some(recovery) = self.left.last() else { return Step::Done(confused("sweep of recoveries")) };
-        if described.generation < recovery.begun() {
+        if described.generation < recovery.begun() && !described.name.is_level_zero() {
             return self.begin();
         }
         let members: Vec<Member> = described.members.iter().map(|(member, _)| *member).collect();
@@ -707,6 +812,14 @@ impl SweepFlow {
             return self.waits_for(format!("the rule of cluster {} cannot be read", described.name));
         };
         let voters = members.iter().filter(|member| !member.learner).count();
+        if described.name.is_level_zero() && voters < rule.size {
+            return self.waits_for(format!(
+                "cluster {} was recovered and has {voters} of {} members: add some with `hive ctl {} members add NODE`",
+                described.name,
+                rule.size,
+                words_for(&described.name)
+            ));
+        }
         if voters >= rule.size || described.generation > recovery.begun() {
             self.stage = Sweep::Settle;
             return Step::Calls(vec![settles(recovery, None, true)]);
@@ -784,7 +897,16 @@ impl Planner for SweepFlow {
             },
             (Sweep::Describe, Ok(CallReply::Described(described))) => self.on_described(&described),
             // Nobody leads: perhaps the survivor was never ordered.
-            (Sweep::Describe, Err(_)) => self.begin(),
+            (Sweep::Describe, Err(failure)) => match self.left.last() {
+                Some(recovery) if recovery.name.is_level_zero() => {
+                    let why = format!(
+                        "cluster {} was recovered, and does not answer: {}",
+                        recovery.name, failure.refusal.message
+                    );
+                    self.waits_for(why)
+                }
+                _ => self.begin(),
+            },
             (Sweep::Begin, Ok(_)) => {
                 self.left.pop();
                 self.next()
@@ -810,15 +932,12 @@ impl Planner for SweepFlow {
     }
 }
 
-/// Refuses what is recovered in another way.
-pub fn check_name(name: &ClusterName) -> Result<(), Refusal> {
-    if !name.is_level_zero() {
-        return Ok(());
+/// How a command line names a level 0 cluster.
+fn words_for(name: &ClusterName) -> String {
+    match name.tail().strip_prefix("region-") {
+        Some(region) => format!("region {region}"),
+        None => "world".into(),
     }
-    let message = format!(
-        "cluster {name} keeps the lives of all others and cannot begin one itself: bring back a majority of its members, or restore the world (docs/guides/recover.md)"
-    );
-    Err(Refusal::invalid("LevelZero", message))
 }
 
 /// When a sweep must be done.

@@ -9,7 +9,7 @@ use crate::resolve::decode_call;
 use crate::wire::{read_members, write_members};
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::ClusterId;
+use base_types::{ClusterId, Generation};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{Command, Query, Reply};
@@ -22,19 +22,28 @@ const RETRY: Duration = Duration::from_secs(2);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegionDocument {
     pub cluster: ClusterId,
+    pub generation: Generation,
     pub members: Vec<Member>,
 }
 
 impl Encode for RegionDocument {
     fn encode(&self, out: &mut Writer) {
-        write_members(out.u8(1).u64(self.cluster.0), &self.members);
+        // The first life, as all builds wrote it.
+        if self.generation == Generation(1) {
+            write_members(out.u8(1).u64(self.cluster.0), &self.members);
+        } else {
+            write_members(out.u8(2).u64(self.cluster.0).u32(self.generation.0), &self.members);
+        }
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("region document version")? != 1 {
+        let version = input.u8("region document version")?;
+        if ![1, 2].contains(&version) {
             return Err(DecodeError::Unknown("region document version"));
         }
-        Ok(RegionDocument { cluster: ClusterId(input.u64("cluster")?), members: read_members(input)? })
+        let cluster = ClusterId(input.u64("cluster")?);
+        let generation = Generation(if version == 1 { 1 } else { input.u32("generation")? });
+        Ok(RegionDocument { cluster, generation, members: read_members(input)? })
     }
 }
 

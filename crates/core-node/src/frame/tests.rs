@@ -172,6 +172,7 @@ fn node_items() -> Vec<Item> {
         Item::Announce {
             announcement: Box::new(crate::level_zero::Announcement {
                 cluster: ClusterId(1),
+                generation: Generation(1),
                 index: base_types::LogIndex(9),
                 members: vec![(member(1), "n1:7601".into()), (member(2), String::new())],
             }),

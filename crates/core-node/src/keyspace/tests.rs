@@ -52,7 +52,12 @@ impl World {
     fn apply(&mut self, cluster: &ClusterName, backend: BackendKind, command: &Bytes) -> CallResult {
         self.now_ms += 1;
         core_backends::validate(backend, command).expect("planners send valid commands");
-        let at = ApplyContext { index: LogIndex(self.now_ms), position: 0, cluster_time_ms: self.now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(self.now_ms),
+            position: 0,
+            cluster_time_ms: self.now_ms,
+        };
         let space = self.clusters.get_mut(cluster).ok_or_else(|| failure(ErrorKind::NotFound, "UnknownCluster"))?;
         let reply = core_backends::apply(backend, at, space, command).expect("whole space");
         Ok(CallReply::Backend { reply, at: OrderedAt::default(), level: Level::Write(WriteConsistency::Strong) })

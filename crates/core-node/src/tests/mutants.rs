@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 15] = [
+    let here: [(Mutant, fn()); 17] = [
         (Mutant::HealthIgnoresQuorum, health::world_without_majority_degrades_every_node),
         (Mutant::OwnReplicaIgnored, alone::own_replica_is_a_route_without_asking),
         (Mutant::StaleRouteIsError, alone::stale_route_costs_a_redirect_without_the_world),
@@ -21,6 +21,8 @@ fn every_planted_bug_of_a_flow_is_noticed() {
         (Mutant::ShrunkTooLate, decommission::four_nodes_shrink_to_three),
         (Mutant::EndedLifeServes, recover::a_recovered_cluster_serves_and_its_old_members_end),
         (Mutant::LivingMembersOverruled, recover::members_that_are_cut_off_are_not_overruled),
+        (Mutant::LaterLifeUnheard, recover_zero::a_world_is_recovered_and_its_old_members_end),
+        (Mutant::LostIdsGivenAgain, recover_zero::what_lost_entries_made_is_kept_and_never_given_again),
         (Mutant::WorstSurvivorChosen, recover::the_survivor_with_the_longest_log_is_chosen),
         (Mutant::LostLogIsBlank, lost_logs::a_voter_without_its_log_cannot_undo_an_acknowledged_write),
         (Mutant::VoterMadeBlank, lost_logs::a_voter_that_holds_nothing_is_replaced_under_a_new_id),

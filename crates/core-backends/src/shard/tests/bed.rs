@@ -33,7 +33,12 @@ impl Bed {
         assert_eq!(Command::from_bytes(bytes.clone()).as_ref(), Ok(&command));
         validate(&bytes)?;
         self.index += 1;
-        let at = ApplyContext { index: LogIndex(self.index), position: 0, cluster_time_ms: self.now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(self.index),
+            position: 0,
+            cluster_time_ms: self.now_ms,
+        };
         let at_once = refused_at_once(&self.space, self.now_ms, &bytes).unwrap();
         let reply = apply(at, &mut self.space, &bytes).unwrap();
         if let Some(refusal) = at_once {

@@ -49,7 +49,8 @@ impl SpaceWrite for Touched<'_> {
 }
 
 fn told(bed: &mut Bed, command: &Command) -> u64 {
-    let at = ApplyContext { index: LogIndex(1), position: 0, cluster_time_ms: bed.now_ms };
+    let at =
+        ApplyContext { life: base_types::Generation(1), index: LogIndex(1), position: 0, cluster_time_ms: bed.now_ms };
     let mut space = Touched { space: &mut bed.space, rows: Cell::new(0) };
     let reply = apply(at, &mut space, &command.to_bytes()).unwrap();
     assert!(!is_refusal(&reply), "{command:?}");

@@ -163,7 +163,12 @@ fn tell_each(bed: &mut Bed, memory: &mut BTreeMap<RequestId, Bytes>, ids: &[u128
     let command = Command::DeleteEach { terms, steps, ids: ids.to_vec() }.to_bytes();
     validate(&command).unwrap();
     let known = |id| memory.get(&id).cloned();
-    let at = ApplyContext { index: LogIndex(1_000), position: 0, cluster_time_ms: bed.now_ms };
+    let at = ApplyContext {
+        life: base_types::Generation(1),
+        index: LogIndex(1_000),
+        position: 0,
+        cluster_time_ms: bed.now_ms,
+    };
     let reply = crate::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
     bed.now_ms += 1;
     for brought in crate::memory_brought(BackendKind::Shard, &command, &reply, 30_000) {
@@ -208,7 +213,12 @@ pub fn deletes_of_another_epoch_are_refused_whatever_is_remembered_of_some() {
         |key: &'static str| DeleteStep { key: key.into(), version: Version::Current, condition: Condition::default() };
     let command = Command::DeleteEach { terms, steps: vec![step("k1"), step("k2")], ids: vec![1, 2] }.to_bytes();
     let known = |id| memory.get(&id).cloned();
-    let at = ApplyContext { index: LogIndex(1_001), position: 0, cluster_time_ms: bed.now_ms };
+    let at = ApplyContext {
+        life: base_types::Generation(1),
+        index: LogIndex(1_001),
+        position: 0,
+        cluster_time_ms: bed.now_ms,
+    };
     let reply = crate::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
     assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err().code, "WrongShard");
     assert!(crate::memory_brought(BackendKind::Shard, &command, &reply, 1).is_empty());

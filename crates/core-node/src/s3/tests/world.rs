@@ -311,7 +311,12 @@ impl World {
     ) -> CallResult {
         core_backends::validate(backend, command)?;
         self.index += 1;
-        let at = ApplyContext { index: LogIndex(self.index), position: 0, cluster_time_ms: self.now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(self.index),
+            position: 0,
+            cluster_time_ms: self.now_ms,
+        };
         let space = self.spaces.get_mut(&(cluster.clone(), backend)).ok_or_else(unknown_cluster)?;
         let before =
             request_id.and_then(|id| self.applied.get(&(cluster.clone(), id)).map(|applied| applied.reply.clone()));
