@@ -90,7 +90,12 @@ fn read_back<T: Encode>(reply: &Bytes) {
 fn run<T: Encode>(backend: BackendKind, steps: &[Step]) -> (Rows, Vec<Bytes>) {
     let (mut rows, mut replies, mut now_ms, mut foreign) = (Rows::default(), Vec::new(), 1_000u64, false);
     for (place, step) in steps.iter().enumerate() {
-        let at = ApplyContext { life: base_types::Generation(1), index: LogIndex(place as u64 + 1), position: 0, cluster_time_ms: now_ms };
+        let at = ApplyContext {
+            life: base_types::Generation(1),
+            index: LogIndex(place as u64 + 1),
+            position: 0,
+            cluster_time_ms: now_ms,
+        };
         let answer = match step.kind {
             0 => {
                 let valid = validate(backend, &step.bytes).is_ok();

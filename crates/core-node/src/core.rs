@@ -284,9 +284,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
             turn.lane.on_peer_up(turn.now, node);
             director.lane_dirty = true;
             director.greet(node);
-            if director.is_lane_zero() {
-                director.tell_of_later_lives(node);
-            }
+            director.tell_of_later_lives(node);
             director.on_formation_peer(turn, node);
         }
         Event::PeerDown { node } => {

@@ -192,7 +192,9 @@ impl Director {
             let message = format!("node {} is of another region than {name}: ask a node of that one", self.config.node);
             return Err(Refusal::invalid("LevelZero", message));
         };
-        let announced = self.level_zero_members.of(zero.cluster).map(|known| known.members());
+        let announced = self.level_zero_members.of(zero.cluster);
+        let heard = announced.map_or(Generation(1), |known| known.generation);
+        let announced = announced.map(|known| known.members());
         let listed = |member: &Member| ClusterMember {
             replica: member.replica,
             node: member.node,
@@ -204,7 +206,7 @@ impl Director {
         let all = mapped.chain(zero.members.iter().copied()).chain(members.iter().map(|member| member.node));
         let all: BTreeSet<NodeId> = all.collect();
         let up = |node: NodeId| (node, node == self.config.node || self.health.connected.contains(&node));
-        let known = KnownZero { name: name.clone(), cluster: zero.cluster, members };
+        let known = KnownZero { name: name.clone(), cluster: zero.cluster, heard, members };
         Ok((known, all.into_iter().map(up).collect()))
     }
 

@@ -44,11 +44,15 @@ struct Survey {
     answered: BTreeSet<NodeId>,
     /// Nodes that the world hears of.
     up: BTreeSet<NodeId>,
+    /// The latest life that anybody has heard of.
+    heard: Generation,
 }
 
 impl Survey {
+    /// The next life may have begun already, by a word that `reference` has lost with its own majority.
     fn best(&self) -> Option<&Survivor> {
-        best_survivor(&self.survivors, self.record.generation)
+        let next = best_survivor(&self.survivors, Generation(self.record.generation.0.saturating_add(1)));
+        next.or_else(|| best_survivor(&self.survivors, self.record.generation))
     }
 
     /// All that are or were members, as far as anybody knows, one a node.
@@ -114,10 +118,16 @@ impl Survey {
         }
         if self.best().is_none() {
             let held: Vec<NodeId> = self.record.members.iter().map(|member| member.node).collect();
+            let over = self.survivors.iter().filter(|one| one.state == SurvivorState::Ended);
+            let over: Vec<NodeId> = over.map(|one| one.node).collect();
+            let start = match (over.is_empty(), held.is_empty()) {
+                (false, _) => format!("{} ended when a later life began on another node: start that one", named(&over)),
+                (true, true) => "start the nodes that held it".to_string(),
+                (true, false) => format!("start the nodes that held it ({})", join(&held)),
+            };
             let message = format!(
-                "no node that answers holds a whole log of life {} of cluster {name}: start the nodes that held it{}, or restore it from a backup",
-                self.record.generation,
-                if held.is_empty() { String::new() } else { format!(" ({})", join(&held)) }
+                "no node that answers holds a whole log of life {} of cluster {name}: {start}, or restore it from a backup",
+                self.record.generation
             );
             return Some(Refusal::new(ErrorKind::Conflict, "NoSurvivor", message));
         }
@@ -152,6 +162,12 @@ impl Survey {
         let mut findings = Vec::new();
         let Some(best) = self.best() else { return findings };
         let silent = self.silent();
+        if best.generation > self.record.generation {
+            findings.push(format!(
+                "life {} began on node {} already, by a word that the world has lost: it is taken up as it is",
+                best.generation, best.node
+            ));
+        }
         if !silent.is_empty() {
             findings.push(format!(
                 "{} did not answer: acknowledged writes that no other node holds are lost, and nobody can list them; start one of these nodes first if you can",
@@ -162,13 +178,6 @@ impl Survey {
             findings.push(format!(
                 "{} may live, cut off from here: nothing above this cluster knows. Then they serve it, and they are the ones that end, with all that they acknowledge, when they hear of the new life",
                 named(&silent)
-            ));
-        }
-        let over = |one: &&Survivor| one.state == SurvivorState::Ended && one.generation == self.record.generation;
-        if let Some(over) = self.survivors.iter().find(over) {
-            findings.push(format!(
-                "node {} has heard of a later life, which began on a node that does not answer: what was acknowledged in that one is lost",
-                over.node
             ));
         }
         let listed = self.record.members.iter().any(|member| member.replica == best.replica);
@@ -252,7 +261,11 @@ impl Survey {
         };
         let mut members = self.members();
         let survivor = members.iter().copied().find(|member| member.node == best.node)?;
-        members.retain(|member| member.node != best.node && !empty(member));
+        // Members of the life that begins keep nothing of the one that ends.
+        let of_next = |member: &ClusterMember| {
+            self.survivors.iter().any(|one| one.node == member.node && one.generation > self.record.generation)
+        };
+        members.retain(|member| member.node != best.node && !empty(member) && !of_next(member));
         Some(Recovery {
             name: self.record.name.clone(),
             cluster: self.record.cluster,
@@ -369,6 +382,8 @@ pub struct RecoverFlow {
 pub struct KnownZero {
     pub name: ClusterName,
     pub cluster: ClusterId,
+    /// The latest life that the node has heard of.
+    pub heard: Generation,
     pub members: Vec<ClusterMember>,
 }
 
@@ -378,7 +393,7 @@ impl KnownZero {
         ClusterRecord {
             name: self.name,
             cluster: self.cluster,
-            generation: Generation(0),
+            generation: self.heard,
             rule: String::new(),
             engine: String::new(),
             consistency: WriteConsistency::Strong,
@@ -446,8 +461,9 @@ impl RecoverFlow {
         let members = record.members.iter().map(|member| member.node);
         let nodes: BTreeSet<NodeId> = self.nodes.iter().copied().chain(members).collect();
         self.nodes = nodes.into_iter().collect();
-        let cluster = record.cluster;
-        self.survey = Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new(), up: self.up.clone() });
+        let (cluster, heard) = (record.cluster, record.generation);
+        self.survey =
+            Some(Survey { record, survivors: Vec::new(), answered: BTreeSet::new(), up: self.up.clone(), heard });
         (self.stage, self.first, self.out) = (Stage::Survey, first, self.nodes.len());
         let ask = |node: &NodeId| Call::Replica { node: *node, order: ReplicaOrder::Survey { cluster } };
         Step::Calls(self.nodes.iter().map(ask).collect())
@@ -468,6 +484,7 @@ impl RecoverFlow {
         if self.zero.is_some() {
             // Nothing but its replicas says in which life it is.
             let lives = survey.survivors.iter().map(|one| one.generation);
+            survey.heard = survey.record.generation;
             survey.record.generation = lives.max().unwrap_or(Generation(1));
         }
         if !self.confirmed {
@@ -486,7 +503,10 @@ impl RecoverFlow {
         };
         self.recovery = Some(recovery.clone());
         self.life = Some(match self.zero {
-            Some(_) => NewLife { to: numbered_by_clock(recovery.ended, context.unix_ms), ..life_of(&recovery) },
+            Some(_) => NewLife {
+                to: numbered_by_clock(recovery.ended.max(survey.heard), context.unix_ms),
+                ..life_of(&recovery)
+            },
             None => life_of(&recovery),
         });
         if self.zero.is_some() {
@@ -656,9 +676,12 @@ impl Planner for ListFlow {
 
 enum Discard {
     List,
-    /// Does the new life serve? Until it does, what is kept may be all there is.
-    Describe(Recovery),
-    Destroy(Recovery),
+    /// Does the new life serve? Until it does, what is kept may be all there is. The record may be missing of a level 0
+    /// cluster: its flow died before that was written.
+    Describe(Option<Recovery>),
+    /// What is there? A level 0 cluster may have had lives that no record is of.
+    Look(ClusterId, Generation, Option<Recovery>),
+    Destroy(Option<Recovery>),
     Settle,
 }
 
@@ -679,49 +702,80 @@ impl DiscardFlow {
 
     fn on_list(&mut self, recoveries: Vec<Recovery>) -> Step {
         let kept = |recovery: &Recovery| recovery.held.iter().any(|member| member.node == self.node);
-        let Some(recovery) = recoveries.into_iter().find(kept) else {
-            let message = format!(
-                "node {} keeps nothing of an ended life of cluster {}; `hive ctl recover` lists what is kept",
-                self.node, self.name
-            );
-            return Step::Done(Err(Refusal::new(ErrorKind::NotFound, "NothingKept", message).into()));
-        };
-        let command = AdminCommand::Describe;
+        let recovery = recoveries.into_iter().find(kept);
+        if recovery.is_none() && !self.name.is_level_zero() {
+            return self.nothing();
+        }
         self.stage = Discard::Describe(recovery);
-        Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command }])
+        Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command: AdminCommand::Describe }])
     }
 
-    fn on_described(&mut self, recovery: Recovery, result: CallResult) -> Step {
-        let serves = |described: &ClusterDescription| described.generation >= recovery.begun();
-        if !matches!(&result, Ok(CallReply::Described(described)) if serves(described)) {
-            let why = result.err().map_or("it has no leader yet".to_string(), |failure| failure.refusal.message);
-            let message = format!(
-                "the new life of cluster {} does not serve, so what node {} keeps may be all there is: {why}; retry when `hive ctl cluster show {}` shows a leader",
-                self.name, self.node, self.name
-            );
-            return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NewLifeSilent", message).into()));
-        }
-        match self.up {
-            Some(true) => {
+    fn nothing(&self) -> Step {
+        let message = format!(
+            "node {} keeps nothing of an ended life of cluster {}; `hive ctl recover` lists what is kept",
+            self.node, self.name
+        );
+        Step::Done(Err(Refusal::new(ErrorKind::NotFound, "NothingKept", message).into()))
+    }
+
+    fn on_described(&mut self, recovery: Option<Recovery>, result: CallResult) -> Step {
+        let begun = recovery.as_ref().map_or(Generation(0), Recovery::begun);
+        let described = match result {
+            Ok(CallReply::Described(described)) if described.generation >= begun => described,
+            result => {
+                let why = result.err().map_or("it has no leader yet".to_string(), |failure| failure.refusal.message);
+                return self.too_soon(&why);
+            }
+        };
+        match (self.up, recovery) {
+            (Some(true), recovery) if self.name.is_level_zero() => {
+                self.stage = Discard::Look(described.cluster, described.generation, recovery);
+                let order = ReplicaOrder::Survey { cluster: described.cluster };
+                Step::Calls(vec![Call::Replica { node: self.node, order }])
+            }
+            (Some(true), Some(recovery)) => {
                 let order = destroys(recovery.cluster, recovery.ended, self.node, ReplicaId(0));
-                self.stage = Discard::Destroy(recovery);
+                self.stage = Discard::Destroy(Some(recovery));
                 Step::Calls(vec![order])
             }
             // It was removed from the world: whatever it held never comes back as a member.
-            None => self.settle(&recovery),
-            Some(false) => {
+            (None, recovery) => self.settle(recovery),
+            (Some(false), Some(_)) => {
                 let message = format!(
                     "node {0} is down and may come back with what it keeps: start it, or remove it for good with `hive ctl forget {0}`",
                     self.node
                 );
                 Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NodeDown", message).into()))
             }
+            (Some(_), None) => self.nothing(),
         }
     }
 
-    fn settle(&mut self, recovery: &Recovery) -> Step {
+    fn too_soon(&self, why: &str) -> Step {
+        let message = format!(
+            "the new life of cluster {} does not serve, so what node {} keeps may be all there is: {why}; retry when `hive ctl cluster show {}` shows a leader",
+            self.name, self.node, self.name
+        );
+        Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NewLifeSilent", message).into()))
+    }
+
+    /// What is there has ended, and the life that serves is a later one.
+    fn on_look(&mut self, at: (ClusterId, Generation), recovery: Option<Recovery>, result: CallResult) -> Step {
+        let (cluster, serves) = at;
+        match result {
+            Ok(CallReply::Surveyed(Some(one))) if one.state == SurvivorState::Ended && one.generation < serves => {
+                self.stage = Discard::Destroy(recovery);
+                Step::Calls(vec![destroys(cluster, one.generation, self.node, one.replica)])
+            }
+            Ok(_) => self.settle(recovery),
+            Err(failure) => Step::Done(Err(failure)),
+        }
+    }
+
+    fn settle(&mut self, recovery: Option<Recovery>) -> Step {
+        let Some(recovery) = recovery else { return self.nothing() };
         self.stage = Discard::Settle;
-        Step::Calls(vec![settles(recovery, Some(self.node), false)])
+        Step::Calls(vec![settles(&recovery, Some(self.node), false)])
     }
 }
 
@@ -736,11 +790,13 @@ impl Planner for DiscardFlow {
 
     fn on_result(&mut self, _: &mut PlanContext<'_>, _: usize, result: CallResult) -> Step {
         match core::mem::replace(&mut self.stage, Discard::List) {
-            Discard::Destroy(recovery) => match result {
-                Ok(_) => self.settle(&recovery),
-                Err(failure) => Step::Done(Err(failure)),
-            },
             Discard::Describe(recovery) => self.on_described(recovery, result),
+            Discard::Look(cluster, serves, recovery) => self.on_look((cluster, serves), recovery, result),
+            Discard::Destroy(recovery) => match (result, recovery) {
+                (Err(failure), _) => Step::Done(Err(failure)),
+                (Ok(_), None) => Step::Done(answer(ActionResult::Recoveries { recoveries: Vec::new() }, None)),
+                (Ok(_), recovery) => self.settle(recovery),
+            },
             stage => match decode_call::<Reply>(result) {
                 Ok((Reply::Recoveries { recoveries, .. }, at)) => match stage {
                     Discard::List => self.on_list(recoveries),

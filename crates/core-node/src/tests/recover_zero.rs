@@ -173,6 +173,56 @@ fn of_two_lives_the_later_goes_on() {
     world.until("node 1 finds the other life", 20_000, |world| {
         world.act(1, Action::ListRecoveries { name: None }).is_ok()
     });
+    // The record of the first was lost with it; what it left is discarded all the same.
+    let discard = Action::DiscardEnded { name: world_name(), node: NodeId(1) };
+    world.request(2, Request { deadline: Duration::from_secs(20), ..request(discard) }).unwrap();
+    assert!(!has_ended(&world, 1, &world_name()));
     world.run(5_000);
     assert_eq!(world_leaders(&world), [2]);
+}
+
+/// Whom a node with the later life's news can reach has ended: no third life beside a second that is silent.
+#[test]
+fn beside_a_silent_later_life_none_is_begun() {
+    let mut world = World::new(&["fr-par"; 5], 3, 1);
+    world.ready();
+    world.kill(2);
+    cut(&mut world, 3, &[1, 4, 5]);
+    world.run(4_000);
+    recover(&mut world, &world_name(), Some(world_name().as_str())).unwrap();
+    world.until("node 4 has heard", 15_000, |world| world.act(4, Action::ListRecoveries { name: None }).is_ok());
+    world.kill(1);
+    heal(&mut world);
+    world.run(2_000);
+    let confirm = Some(world_name().to_string());
+    let action = Action::RecoverCluster { name: world_name(), confirm, survivor: None };
+    let refused = world.request(3, Request { deadline: Duration::from_secs(20), ..request(action) }).unwrap_err();
+    assert_eq!(refused.refusal.code, "NoSurvivor");
+    assert!(refused.refusal.message.contains("a later life began on another node"), "{}", refused.refusal.message);
+}
+
+/// The world decided on a life and lost that with its majority: the cluster is found by its name again.
+#[test]
+fn a_life_that_the_world_forgot_is_taken_up() {
+    let (mut world, name, target) = seven();
+    cut(&mut world, 1, &[2, 3, 4, 5, 6, 7]);
+    let holders = world.holders(&name);
+    holders[1..].iter().for_each(|node| world.kill(*node));
+    world.run(4_000);
+    let confirmed = |name: &ClusterName| {
+        let confirm = Some(name.to_string());
+        let action = Action::RecoverCluster { name: name.clone(), confirm, survivor: None };
+        Request { deadline: Duration::from_secs(20), ..request(action) }
+    };
+    world.request(2, confirmed(&name)).unwrap();
+    world.put(2, &target, "k", "of the next life").unwrap();
+    GONE.iter().for_each(|node| world.kill(*node));
+    heal(&mut world);
+    world.run(3_000);
+    world.request(1, confirmed(&world_name())).unwrap();
+    world.run(15_000);
+    assert_eq!(id_of(&mut world, 1, &name).1, Generation(1), "the word is lost");
+    world.request(1, confirmed(&name)).unwrap();
+    assert_eq!(id_of(&mut world, 1, &name).1, Generation(2));
+    assert_eq!(world.get(1, &target, "k").as_deref(), Some("of the next life"));
 }
