@@ -61,6 +61,7 @@ pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::LivingMembersOverruled, "an operator of a story asks when the dead are dead (core-node)"),
     (Mutant::LaterLifeUnheard, "no story recovers the world's cluster (core-node)"),
     (Mutant::LostIdsGivenAgain, "no story recovers the world's cluster (core-node)"),
+    (Mutant::WorstSurvivorChosen, "what the survivor of a story does not hold counts as lost with the majority (core-cluster, core-node)"),
     (Mutant::EndedDataGivesWay, "nobody asks for data of a life that has ended (core-cluster)"),
     (Mutant::DeletesOfManyForgotten, "the keys of a delete are parted between two tries of it in one run of hundreds"),
     (Mutant::NewsOfMembersDropped, "what `reference` lists is compared every ten seconds: the story only takes longer"),
