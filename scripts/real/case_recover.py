@@ -181,7 +181,8 @@ def recover_world(run):
             raise Problem(f"the world as node {number} finds it: {found}")
     for number in gone:
         for name in (WORLD, region):
-            ctl(world, survivor, "recover", name, "--discard", str(number))
+            # It counts as down until the world has heard of it.
+            until("a discard", lambda: ctl(world, survivor, "recover", name, "--discard", str(number)))
         ctl(world, survivor, "world", "members", "add", str(number))
     until("three members again", lambda: len([m for m in world.describe(WORLD, 5)["members"] if not m["learner"]]) == 3)
     # The survivor is one of three again: it may go.
