@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use check::check;
+pub use s3::Proxies;
 pub use topology::TopologyShard;
 
 /// A larger file is no node.toml.
@@ -433,7 +434,7 @@ pub struct S3Config {
     pub domains: Vec<String>,
     pub data: S3Data,
     pub threads: usize,
-    pub proxies: crate::s3::Proxies,
+    pub proxies: Proxies,
 }
 
 /// Where objects' data goes.

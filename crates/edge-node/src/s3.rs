@@ -17,10 +17,9 @@ mod proxy;
 pub mod thread;
 
 pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
-pub use proxy::Proxies;
 
 use crate::clients::{BodyLimit, ClientStream, Head, Room};
-use crate::config::{S3Config, S3Data};
+use crate::config::{Proxies, S3Config, S3Data};
 use crate::http::HttpLimits;
 use crate::quiet::Quiet;
 use door_s3::store::{DataStore, LocalStore};
@@ -157,7 +156,7 @@ impl S3Door {
         }
     }
 
-    /// The client of a connection: the one behind it where a listed proxy made it.
+    /// The client of a connection, also where a listed proxy made it.
     async fn client(&self, stream: &mut TcpStream, peer: SocketAddr) -> Option<Peer> {
         if !self.proxies.lists(peer.ip()) {
             return Some(Peer { address: peer.ip(), secure: false });

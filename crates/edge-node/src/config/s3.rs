@@ -5,9 +5,8 @@
 
 use super::check::{check_listen, Checker};
 use super::{ConfigError, NodeFile, S3Config, S3Data, S3Section};
-use crate::s3::Proxies;
 use ipnet::IpNet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The most threads of a gateway.
 const THREADS_MAX: usize = 64;
@@ -17,6 +16,24 @@ const DOMAINS_MAX: usize = 16;
 const PROXIES_MAX: usize = 64;
 /// The longest domain.
 const DOMAIN_BYTES_MAX: usize = 253;
+
+/// The proxies that are believed.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies(Vec<IpNet>);
+
+impl Proxies {
+    /// Of networks such as `10.0.0.0/8`, and of addresses.
+    pub fn new(networks: Vec<IpNet>) -> Proxies {
+        Proxies(networks)
+    }
+
+    /// Whether this address is a proxy's.
+    pub fn lists(&self, address: IpAddr) -> bool {
+        // A listener on `[::]` sees addresses of version 4 mapped.
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+}
 
 /// The gateway's configuration, where there is one. `taken` are the other doors' addresses.
 pub(super) fn check(
@@ -103,4 +120,18 @@ fn check_data(checker: &Checker<'_>, section: &S3Section) -> Result<S3Data, Conf
         return checker.refuse("s3.data_options are given, but s3.data is a directory".into(), "remove data_options");
     }
     Ok(S3Data::Directory(checker.resolve(text.as_ref())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Proxies;
+
+    #[test]
+    fn only_listed_addresses_are_proxies() {
+        let proxies = Proxies::new(vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
+        for (address, listed) in [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("11.0.0.1", false), ("::1", true)] {
+            assert_eq!(proxies.lists(address.parse().unwrap()), listed, "{address}");
+        }
+        assert!(!Proxies::default().lists("127.0.0.1".parse().unwrap()));
+    }
 }

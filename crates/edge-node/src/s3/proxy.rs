@@ -1,13 +1,12 @@
-//! Who is behind a proxy: the PROXY protocol, version 2, from the addresses that are listed and from nobody else.
+//! The client of a proxy: the PROXY protocol, version 2, from the addresses that are listed and from nobody else.
 //!
 //! Always: a listed proxy begins each connection with a header, or is refused; from anybody else a header is what it is in
 //! HTTP, nonsense. At most [`HEADER_BYTES_MAX`] are read for one, within the time a request's head has.
-//! Not here: what conditions of policies make of an address (door-s3).
+//! Not here: which addresses are listed (config), what conditions of policies make of an address (door-s3).
 
 use door_s3::Peer;
-use ipnet::IpNet;
 use proxy_header::{ParseConfig, ProxyHeader};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest header, with all that may come with the addresses.
@@ -16,10 +15,6 @@ pub const HEADER_BYTES_MAX: usize = 4 << 10;
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The part of fixed length: the signature, command, family, and the length of the rest.
 const FIXED_BYTES: usize = 16;
-
-/// The proxies that are believed.
-#[derive(Clone, Debug, Default)]
-pub struct Proxies(Vec<IpNet>);
 
 /// Why a connection of a listed proxy is not served.
 #[derive(Debug, thiserror::Error)]
@@ -34,21 +29,7 @@ pub enum ProxyError {
     Io(#[from] std::io::Error),
 }
 
-impl Proxies {
-    /// Of networks such as `10.0.0.0/8`, and of addresses.
-    pub fn new(networks: Vec<IpNet>) -> Proxies {
-        Proxies(networks)
-    }
-
-    /// Whether this address is a proxy's.
-    pub fn lists(&self, address: IpAddr) -> bool {
-        // A listener on `[::]` sees addresses of version 4 mapped.
-        let address = address.to_canonical();
-        self.0.iter().any(|network| network.contains(&address))
-    }
-}
-
-/// Reads a proxy's header: the client behind it. The proxy's own checks of health have none behind them.
+/// Reads a proxy's header: the client it speaks for. The proxy's own checks of health speak for none.
 pub async fn client(stream: &mut (impl AsyncRead + Unpin), proxy: SocketAddr) -> Result<Peer, ProxyError> {
     let mut header = vec![0; FIXED_BYTES];
     stream.read_exact(&mut header).await?;
@@ -113,14 +94,5 @@ mod tests {
         let mut bad = whole;
         bad[12] = 0x31;
         assert!(read(&bad).unwrap_err().contains("malformed"));
-    }
-
-    #[test]
-    fn only_listed_addresses_are_proxies() {
-        let proxies = Proxies::new(vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()]);
-        for (address, listed) in [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("11.0.0.1", false), ("::1", true)] {
-            assert_eq!(proxies.lists(address.parse().unwrap()), listed, "{address}");
-        }
-        assert!(!Proxies::default().lists("127.0.0.1".parse().unwrap()));
     }
 }

@@ -254,7 +254,7 @@ fn the_client_behind_a_listed_proxy_is_judged_and_nobody_elses_word_counts() {
     for listed in [true, false] {
         let fixture = fixture(|config| {
             let proxy = if listed { "127.0.0.0/8" } else { "10.0.0.0/8" };
-            config.s3.as_mut().unwrap().proxies = crate::s3::Proxies::new(vec![proxy.parse().unwrap()]);
+            config.s3.as_mut().unwrap().proxies = crate::config::Proxies::new(vec![proxy.parse().unwrap()]);
         });
         let put = PutBucketPolicy { bucket: "open".into(), policy: policy.into() };
         let metadata = fixture.stub.metadata.clone();
