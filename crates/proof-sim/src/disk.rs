@@ -273,4 +273,25 @@ mod tests {
         }
         assert!(disk.rot(3, &mut random));
     }
+
+    #[test]
+    fn the_last_write_rots_behind_its_header_where_its_part_was_never_used() {
+        let (mut disk, mut random) = prepared();
+        let finish = |disk: &mut SimDisk, random: &mut Random, flags: u8| {
+            let mut blocks = vec![7; core_log::BLOCK_BYTES];
+            blocks[10] = flags;
+            let (segment, blocks) = (SegmentId(1), Bytes::from(blocks));
+            disk.queue.push_back(LogAction::Write { batch: BatchNumber(1), segment, offset: 0, blocks });
+            disk.begin();
+            disk.finish(16_384, random);
+        };
+        assert!(!disk.rot_tail(9, &mut random), "nothing was written");
+        finish(&mut disk, &mut random, 0);
+        assert!(!disk.rot_tail(9, &mut random), "a tear would look alike");
+        finish(&mut disk, &mut random, 2);
+        assert!(disk.rot_tail(9, &mut random));
+        let bytes = disk.segments[&SegmentId(1)].read(0, core_log::BLOCK_BYTES).expect("as long as that");
+        assert!(bytes[..SECTOR_BYTES].iter().enumerate().all(|(at, byte)| at == 10 || *byte == 7));
+        assert!(bytes[SECTOR_BYTES..].iter().any(|byte| *byte != 7));
+    }
 }

@@ -245,6 +245,29 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_parts_must_show_the_next_one() {
+        let mut random = Random::stream(2, "upload");
+        let mut upload = Upload::draw(&mut random, 3, 4, 0);
+        while upload.parts.len() < 2 {
+            upload = Upload::draw(&mut random, 3, 4, 0);
+        }
+        let etags: Vec<String> = upload.parts.iter().map(|part| part.etag.clone()).collect();
+        let page = |number: usize, is_truncated| -> S3Answer {
+            let entry = base_types::s3::PartEntry {
+                part_number: number as u32,
+                etag: etags[number - 1].clone(),
+                ..base_types::s3::PartEntry::default()
+            };
+            base_types::s3::Parts { parts: vec![entry], is_truncated, ..base_types::s3::Parts::default() }.into()
+        };
+        assert_eq!(upload.check_page(&page(1, true)), None);
+        assert!(upload.check_page(&page(1, false)).is_some(), "there are more");
+        upload.listed = 1;
+        assert!(upload.check_page(&page(1, true)).is_some(), "that was shown before");
+        assert_eq!(upload.check_page(&page(2, etags.len() > 2)), None);
+    }
+
+    #[test]
     fn an_upload_goes_through_its_calls() {
         let mut random = Random::stream(1, "upload");
         let mut upload = Upload::draw(&mut random, 3, 4, 0);

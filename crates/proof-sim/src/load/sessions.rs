@@ -53,3 +53,52 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::opener;
+    use crate::plan::Layer;
+    use base_types::{ClusterId, Generation, LogIndex, RequestId, Term};
+    use proof_check::{Ending, Operation};
+
+    #[test]
+    fn an_eventual_read_from_before_what_was_seen_is_a_violation() {
+        let plan = crate::swarm::draw(1, Layer::Core);
+        let opener = opener(&plan);
+        let mut world = World::new(plan, opener, false);
+        let record = |level| Record {
+            id: 1,
+            client: 0,
+            place: Place(0),
+            operation: Operation::Get { key: bytes::Bytes::from_static(b"k") },
+            request_id: RequestId(1),
+            level,
+            invoked: 0,
+            returned: Some(1),
+            ending: Ending::Ok,
+            observed: None,
+            at: None,
+        };
+        let at = |index| OrderedAt {
+            cluster: ClusterId(7),
+            generation: Generation(1),
+            term: Term(2),
+            index: LogIndex(index),
+            position: 0,
+        };
+        let mut session = Session { on: true, seen: BTreeMap::new() };
+        let (strong, eventual) =
+            (record(Level::Read(ReadConsistency::Strong)), record(Level::Read(ReadConsistency::Eventual)));
+        session.saw(&mut world, &strong, None, at(9));
+        // What was acknowledged early may be lost with its place.
+        session.saw(&mut world, &record(Level::Write(WriteConsistency::Hopeful)), None, at(50));
+        let after = session.position(&eventual);
+        assert_eq!(after.map(|after| after.index), Some(LogIndex(9)));
+        assert_eq!(session.position(&strong), None, "strong reads need none");
+        session.saw(&mut world, &eventual, after, at(9));
+        assert!(world.violations.is_empty());
+        session.saw(&mut world, &eventual, after, at(8));
+        assert_eq!(world.violations.first().map(|violation| violation.check), Some("session"));
+    }
+}
