@@ -117,8 +117,21 @@ async fn recover(name: &str, confirm: Option<(String, u64)>, world: &World) -> R
             nodes(recovery, "held").replace(' ', ", ")
         );
     }
-    println!("next: `hive ctl cluster show {name}` lists its members; it gets as many as its rule wants where nodes are free");
+    println!("next: `hive ctl cluster show {name}` lists its members; {}", growth(name));
     Ok(())
+}
+
+/// How it gets its members again.
+fn growth(name: &str) -> String {
+    let add = |whose: &str| format!("add some with `hive ctl {whose} members add NODE`");
+    match name.split_once('@') {
+        Some((_, "world")) => add("world"),
+        Some((_, tail)) => match tail.strip_prefix("region-") {
+            Some(region) => add(&format!("region {region}")),
+            None => "it gets as many as its rule wants where nodes are free".into(),
+        },
+        None => String::new(),
+    }
 }
 
 /// The name as it is typed at a terminal, and the survivor it was typed for; elsewhere it is said how to give both.
@@ -181,6 +194,13 @@ async fn discarded(name: &str, node: u64, world: &World) -> Result<(), Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn level_zero_grows_by_an_operators_word() {
+        assert!(growth("allocator/reference@world").contains("hive ctl world members add"));
+        assert!(growth("reference@region-fr-par").contains("hive ctl region fr-par members add"));
+        assert!(growth("metadata@users").contains("as its rule wants"));
+    }
 
     #[test]
     fn moments_are_told_as_dates() {
