@@ -76,7 +76,7 @@ codes! {
     InvalidURI 400 Invalid "The specified URI could not be parsed";
     KeyTooLongError 400 Invalid "Your key is too long";
     MalformedACLError 400 Invalid "The ACL that you provided was not well formed";
-    MalformedPOSTRequest 400 Invalid "The body of your POST request is not well-formed multipart/form-data.";
+    MalformedPOSTRequest 400 Invalid "The body of your POST request is not well-formed multipart/form-data";
     MalformedPolicy 400 Invalid "The policy is not in the valid JSON format";
     MalformedXML 400 Invalid "The XML that you provided was not well formed or did not validate";
     MaxMessageLengthExceeded 400 TooLarge "Your request was too big";
