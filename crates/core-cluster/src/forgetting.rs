@@ -17,6 +17,9 @@ use base_types::Tick;
 const QUIET_IDS_MAX: usize = 64;
 /// The same where rare orders are made common.
 const QUIET_IDS_MAX_RARE: usize = 4;
+/// Clusters that fell idle together forget in different ticks, of so many: each such entry may delete thousands of rows, and
+/// those of all shards of a bucket at once were more than a lane's overlay may hold.
+const FORGET_TICKS: u64 = 32;
 
 impl Replica {
     /// Whether it remembers more than a quiet member should.
@@ -28,7 +31,9 @@ impl Replica {
     /// Of an idle leader, once a tick: the entry that lets go, as soon as all may.
     pub fn forget_before_quiet(&mut self, shared: &mut Shared, now: Tick) {
         let idle = self.leading.is_some() && !self.quiesced && self.idle_ticks >= shared.config.quiesce_after_ticks;
-        if !idle || !self.remembers_much(shared) {
+        let tick = now.0 / (shared.config.tick_ms * 1_000).max(1);
+        let is_its_turn = (tick + self.spec.cluster.0).is_multiple_of(FORGET_TICKS);
+        if !idle || !is_its_turn || !self.remembers_much(shared) {
             return;
         }
         if self.request_ids.all_expire_at().is_some_and(|at| at <= self.id_time(shared)) {
