@@ -31,6 +31,7 @@ mutants! {
     LeaseAfterFailedTransfer = "a leader takes leases again once a hand-over has expired, although the request may still arrive",
     VoteInsidePromise = "a follower votes although it has just heard its leader",
     StalledLeaderStays = "a leader whose log write does not end keeps leadership until the log counts as failed",
+    ExpiredIsDone = "a request's deadline counts from when its core came to it, not from when it was asked",
     StallCountsPauses = "a log write's time counts on while the process is stopped",
     StaleReadIndex = "a ReadIndex answer is used for a read that came after it was asked",
     ReadBeforeApply = "a strong read does not wait until its index is applied",

@@ -198,8 +198,10 @@ pub enum Event {
     /// Time may have passed (`Core::next_wake` was reached).
     Timer,
     /// A client's request from a door on this core. Answered by exactly one `Effect::Reply` with this ticket.
+    /// Its deadline counts from `asked`: when the door had the whole of it, on this node's clock.
     Request {
         ticket: Ticket,
+        asked: Tick,
         request: Request,
     },
     /// The client went away: no reply is wanted (a write may still happen).

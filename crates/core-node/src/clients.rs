@@ -26,6 +26,7 @@ use base_types::action::{
     Response,
 };
 use base_types::codec::Encode;
+use base_types::mutant::{planted, Mutant};
 use base_types::{
     BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, Term, Tick, Ticket, DEADLINE_MAX,
 };
@@ -39,9 +40,16 @@ use std::sync::Arc;
 
 impl Director {
     /// A client's request.
-    pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request) {
+    pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, asked: Tick, request: Request) {
         self.statistics.requests += 1;
-        let deadline = turn.now + request.deadline.min(DEADLINE_MAX);
+        // From when the door had it, not from when this core came to it: a busy core must not work for clients that have
+        // given up, or it never gets to those that have not.
+        let since = if planted(Mutant::ExpiredIsDone) { turn.now } else { asked.min(turn.now) };
+        let deadline = since + request.deadline.min(DEADLINE_MAX);
+        if turn.now >= deadline {
+            self.statistics.requests_expired += 1;
+            return self.reply(turn, Some(ticket), Err(failures::expired(turn.now.since(asked))));
+        }
         if let Some(refusal) =
             self.superseded().filter(|_| !matches!(request.action, Action::Status | Action::ListNodes))
         {

@@ -272,7 +272,7 @@ pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
 /// An event that is not the lane's own.
 pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event) {
     match event {
-        Event::Request { ticket, request } => director.on_request(turn, ticket, request),
+        Event::Request { ticket, asked, request } => director.on_request(turn, ticket, asked, request),
         Event::Cancel { ticket } => director.on_cancel(ticket),
         Event::Frame { from, frame } => on_frame(director, turn, Some(from), frame),
         Event::Mail { mail, .. } => on_frame(director, turn, None, mail.frame),

@@ -98,6 +98,8 @@ pub enum ClientWork {
 pub struct RouterStatistics {
     pub requests: u64,
     pub requests_overloaded: u64,
+    /// Their deadline had passed when a core came to them: not done.
+    pub requests_expired: u64,
     pub requests_failed: u64,
     pub requests_unknown: u64,
     pub attempts_local: u64,

@@ -13,6 +13,15 @@ pub fn deadline(name: &ClusterName, waited: Duration, last: &str) -> Failure {
     Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message).into()
 }
 
+/// The deadline came before this core came to the request: nothing was done.
+pub fn expired(waited: Duration) -> Failure {
+    let message = format!(
+        "this core came to the request after {} ms, when its deadline had passed, and did nothing; it has more to do than it can: back off and retry",
+        waited.as_millis()
+    );
+    Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message).into()
+}
+
 /// The deadline came, and a write may have been done.
 pub fn unknown(name: &ClusterName, last: &str) -> Failure {
     let message = format!("the write to cluster {name} may have happened; last seen: {last}; read to find out, or retry with the same request_id");

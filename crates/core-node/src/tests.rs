@@ -393,10 +393,10 @@ impl World {
 
     fn ask(&mut self, node: u64, request: Request) -> Ticket {
         self.sequence += 1;
-        let ticket = Ticket(self.sequence);
+        let (ticket, now) = (Ticket(self.sequence), self.now);
         let node = self.nodes.get_mut(&NodeId(node)).unwrap();
         let lane = self.sequence as usize % node.lanes.len();
-        node.lanes[lane].inbox.push(Event::Request { ticket, request });
+        node.lanes[lane].inbox.push(Event::Request { ticket, asked: now, request });
         ticket
     }
 
@@ -423,9 +423,9 @@ impl World {
     fn status(&mut self, node: u64) -> StatusInfo {
         // Lane zero knows the most.
         self.sequence += 1;
-        let ticket = Ticket(self.sequence);
+        let (ticket, now) = (Ticket(self.sequence), self.now);
         let slot = &mut self.nodes.get_mut(&NodeId(node)).unwrap().lanes[0];
-        slot.inbox.push(Event::Request { ticket, request: request(Action::Status) });
+        slot.inbox.push(Event::Request { ticket, asked: now, request: request(Action::Status) });
         for _ in 0..1_000 {
             self.run(1);
             match self.replies.remove(&ticket).map(|response| response.unwrap().result) {

@@ -97,6 +97,11 @@ pub fn router_counters(numbers: &RouterStatistics, out: &mut Vec<Counter>) {
     out.extend([
         count("requests", "client requests", numbers.requests),
         count("requests_overloaded", "requests refused for load", numbers.requests_overloaded),
+        count(
+            "requests_expired",
+            "requests whose deadline had passed before a core came to them",
+            numbers.requests_expired,
+        ),
         count("requests_failed", "requests refused or failed", numbers.requests_failed),
         count("requests_unknown", "writes that ended without a known outcome", numbers.requests_unknown),
         count("attempts_local", "attempts on clusters held here", numbers.attempts_local),

@@ -65,7 +65,7 @@ impl MachineFactory for Stub {
 impl Machine for StubMachine {
     fn step(&mut self, _: Tick, event: Event, effects: &mut Effects) {
         let told = match event {
-            Event::Request { ticket, request } => {
+            Event::Request { ticket, request, .. } => {
                 match &request.action {
                     // Never answered.
                     Action::ListNodes => {}

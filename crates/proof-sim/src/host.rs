@@ -5,12 +5,12 @@
 use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::machine::Machine;
-use base_types::{DiskId, NodeId};
+use base_types::{DiskId, NodeId, Ticket};
 use core_cluster::api::EngineJob;
 use core_node::api::Event;
 use core_placement::Labels;
 use engine_memory::{MemoryEngine, MemoryImage};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A core's inbox beyond this is a bug of the core (or of the simulator).
@@ -19,12 +19,90 @@ pub const INBOX_EVENTS_MAX: usize = 200_000;
 /// Images of a disk that are kept; they share what did not change.
 const IMAGES_MAX: usize = 12;
 
+/// Events that wait for a core's turn.
+///
+/// Where turns take time, those of its own node come first, then those of peers, then those of clients, as a host has it
+/// (edge-node, `lane.rs` and `lane/door.rs`); of what peers sent a bounded part waits, and the oldest goes (`peers/link.rs`);
+/// a request whose client went away before its turn is taken out. Where turns take none, what waits is met in the order it
+/// came: the host's own orders are among those that are drawn then.
+pub struct Inbox {
+    ranks: [VecDeque<Event>; RANKS],
+    /// Frames that may wait, where turns take time.
+    frames_max: Option<usize>,
+    /// Requests that wait and are still wanted, where turns take time.
+    wanted: BTreeSet<Ticket>,
+    /// Events met so far.
+    met: usize,
+}
+
+/// Own node, peers, clients.
+const RANKS: usize = 3;
+/// However much else waits, one event of so many is a client's.
+const CLIENTS_SHARE: usize = 8;
+/// Frames that wait are worth so much time of the core at most: 16,384 of a host's at 20 µs.
+const FRAMES_WAITING_US_MAX: u64 = 330_000;
+
+impl Inbox {
+    /// Of a core whose events take so long.
+    pub fn new(event_us: u64) -> Inbox {
+        let frames_max = FRAMES_WAITING_US_MAX.checked_div(event_us).map(|count| count as usize);
+        Inbox { ranks: Default::default(), frames_max, wanted: BTreeSet::new(), met: 0 }
+    }
+
+    pub fn push(&mut self, event: Event) {
+        let Some(frames_max) = self.frames_max else { return self.ranks[0].push_back(event) };
+        let rank = match &event {
+            Event::Cancel { ticket } if self.wanted.remove(ticket) => return,
+            Event::Cancel { .. } => 2,
+            Event::Request { ticket, .. } => {
+                self.wanted.insert(*ticket);
+                2
+            }
+            Event::Frame { .. } => {
+                if self.ranks[1].len() >= frames_max {
+                    self.ranks[1].pop_front();
+                }
+                1
+            }
+            _ => 0,
+        };
+        self.ranks[rank].push_back(event);
+    }
+
+    pub fn pop(&mut self) -> Option<Event> {
+        loop {
+            self.met += 1;
+            let client = if self.met % CLIENTS_SHARE == 0 { self.ranks[RANKS - 1].pop_front() } else { None };
+            let event = client.or_else(|| self.ranks.iter_mut().find_map(VecDeque::pop_front))?;
+            match &event {
+                Event::Request { ticket, .. } if self.frames_max.is_some() && !self.wanted.remove(ticket) => {}
+                _ => return Some(event),
+            }
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.ranks.iter().map(VecDeque::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn clear(&mut self) {
+        self.ranks.iter_mut().for_each(VecDeque::clear);
+        self.wanted.clear();
+    }
+}
+
 /// One core of a node and what belongs to it.
 pub struct LaneHost {
     pub machine: Option<Box<dyn Machine>>,
-    pub inbox: VecDeque<Event>,
+    pub inbox: Inbox,
     /// A turn is in the queue.
     pub turn_due: bool,
+    /// The core is at work on its last turn until then, where turns take time.
+    pub busy_until: u64,
     /// The true time of the wake that is in the queue; `u64::MAX`: none.
     pub wake_at: u64,
     pub disk: SimDisk,
@@ -36,11 +114,13 @@ pub struct LaneHost {
 }
 
 impl LaneHost {
-    pub fn new() -> LaneHost {
+    /// A core whose events take so long.
+    pub fn new(event_us: u64) -> LaneHost {
         LaneHost {
             machine: None,
-            inbox: VecDeque::new(),
+            inbox: Inbox::new(event_us),
             turn_due: false,
+            busy_until: 0,
             wake_at: u64::MAX,
             disk: SimDisk::default(),
             engine: Arc::new(MemoryEngine::new()),
@@ -48,12 +128,6 @@ impl LaneHost {
             jobs: VecDeque::new(),
             job_running: None,
         }
-    }
-}
-
-impl Default for LaneHost {
-    fn default() -> Self {
-        LaneHost::new()
     }
 }
 
@@ -147,5 +221,55 @@ impl Node {
         if self.images.len() > IMAGES_MAX {
             self.images.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base_types::action::{Action, Request};
+    use base_types::Tick;
+    use bytes::Bytes;
+    use std::time::Duration;
+
+    fn request(number: u64) -> Event {
+        let request = Request {
+            action: Action::Status,
+            consistency: None,
+            read_consistency: None,
+            deadline: Duration::from_secs(1),
+            request_id: None,
+            after: None,
+            expected_bucket_owner: None,
+        };
+        Event::Request { ticket: Ticket(number), asked: Tick(0), request }
+    }
+
+    fn frame(number: u64) -> Event {
+        Event::Frame { from: NodeId(number), frame: Bytes::new() }
+    }
+
+    fn met(inbox: &mut Inbox) -> Vec<String> {
+        let name = |event: Event| match event {
+            Event::Request { ticket, .. } => format!("request {}", ticket.0),
+            Event::Cancel { ticket } => format!("cancel {}", ticket.0),
+            Event::Frame { from, .. } => format!("frame {}", from.0),
+            _ => "own".to_string(),
+        };
+        std::iter::from_fn(|| inbox.pop()).map(name).collect()
+    }
+
+    #[test]
+    fn busy_core_meets_own_events_then_peers_then_clients() {
+        let mut inbox = Inbox::new(100_000);
+        let cancel = |number| Event::Cancel { ticket: Ticket(number) };
+        let events =
+            [request(1), request(2), cancel(1), cancel(7), frame(1), frame(2), frame(3), frame(4), Event::Timer];
+        events.into_iter().for_each(|event| inbox.push(event));
+        let all = ["own", "frame 2", "frame 3", "frame 4", "request 2", "cancel 7"];
+        assert_eq!(met(&mut inbox), all, "the oldest frame goes where three are all that may wait");
+        let mut inbox = Inbox::new(0);
+        [request(1), frame(1), cancel(1), Event::Timer].into_iter().for_each(|event| inbox.push(event));
+        assert_eq!(met(&mut inbox), ["request 1", "frame 1", "cancel 1", "own"]);
     }
 }

@@ -152,7 +152,7 @@ impl Machine for LaneMachine {
     fn step(&mut self, now: Tick, event: Event, effects: &mut Effects) {
         match event {
             Event::Timer => self.lane.on_timer(now),
-            Event::Request { ticket, request } => self.ask(now, ticket, request, effects),
+            Event::Request { ticket, asked, request } => self.ask(now, ticket, (asked, request), effects),
             Event::Frame { from, frame } => self.on_frame(now, from, frame),
             Event::PeerUp { node } => self.lane.on_peer_up(now, node),
             Event::PeerDown { node } => self.lane.on_peer_down(now, node),
@@ -244,7 +244,13 @@ impl LaneMachine {
         }
     }
 
-    fn ask(&mut self, now: Tick, ticket: Ticket, request: Request, effects: &mut Effects) {
+    fn ask(&mut self, now: Tick, ticket: Ticket, (asked, request): (Tick, Request), effects: &mut Effects) {
+        let deadline = asked + request.deadline;
+        if now >= deadline {
+            let refusal = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", "expired before it was looked at");
+            effects.list.push(Effect::Reply { ticket, response: Err(refusal.into()) });
+            return;
+        }
         let asked = match &request.action {
             Action::Status => Err(Ok(self.status())),
             Action::CreateCluster { .. } => Err(Ok(done(ActionResult::Done))),
@@ -254,7 +260,6 @@ impl LaneMachine {
         match asked {
             Err(response) => effects.list.push(Effect::Reply { ticket, response }),
             Ok((cluster, kind)) => {
-                let deadline = now + request.deadline;
                 self.asked.insert(ticket, request.action);
                 self.lane.submit(now, LocalOperation { ticket, cluster, generation: GENERATION, deadline, kind });
             }

@@ -280,6 +280,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::MembersNotCompared
         | Mutant::NewsOfMembersDropped
         | Mutant::ShrunkTooLate
+        | Mutant::ExpiredIsDone
         | Mutant::QuorumGuardAssumes => (Core, Plain),
         _ => (Lane, Plain),
     }

@@ -17,6 +17,8 @@ pub const NODES_MAX: u64 = 7;
 pub const HAZARDS_MAX: usize = 10_000;
 /// The longest a plan may load the world, in milliseconds.
 pub const LOAD_MS_MAX: u64 = 3_600_000;
+/// The most an event may cost a core: a hundred of them are an election timeout or three.
+const EVENT_US_MAX: u64 = 10_000;
 /// The most lanes a node may have.
 const LANES_MAX: u64 = 4;
 /// The longest a client's request or answer may be under way: answers are waited for two seconds behind their deadline.
@@ -143,6 +145,8 @@ pub struct SimTuning {
     pub seal_after_ms: u64,
     /// Events a core takes in one turn.
     pub turn_events_max: usize,
+    /// What an event costs a core in microseconds, during which it takes no other; zero: turns take no time.
+    pub event_us: u64,
     /// The core makes rare orders common.
     pub buggify: bool,
     /// Rows of a bucket's shard beyond which it is split.
@@ -179,6 +183,7 @@ impl Default for SimTuning {
             segments_soft_max: 16,
             seal_after_ms: 200,
             turn_events_max: 64,
+            event_us: 0,
             buggify: false,
             split_keys: 40_000,
             split_writes: 0,
@@ -468,6 +473,7 @@ impl SimTuning {
         within("tuning.batch_bytes_max", batch, 1, self.segment_bytes)?;
         within("tuning.segments_soft_max", self.segments_soft_max as u64, 1, 10_000)?;
         within("tuning.seal_after_ms", self.seal_after_ms, 1, LOAD_MS_MAX)?;
+        within("tuning.event_us", self.event_us, 0, EVENT_US_MAX)?;
         within("tuning.turn_events_max", self.turn_events_max as u64, 1, 4_096)?;
         within("tuning.split_keys", self.split_keys, 4, 1 << 40)?;
         within("tuning.request_id_window_ms", self.request_id_window_ms, 0, LOAD_MS_MAX)?;

@@ -327,6 +327,7 @@ fn draw_tuning(random: &mut Random) -> SimTuning {
         segments_soft_max: *random.pick(&[3, 4, 8]),
         seal_after_ms: *random.pick(&[20, 200]),
         turn_events_max: *random.pick(&[1, 1, 4, 64]),
+        event_us: 0,
         buggify: random.per_mille(400),
         split_keys: SimTuning::default().split_keys,
         split_writes: SimTuning::default().split_writes,

@@ -75,7 +75,7 @@ struct Toy {
 
 impl Machine for Toy {
     fn step(&mut self, _now: Tick, event: Event, effects: &mut Effects) {
-        if let Event::Request { ticket, request } = event {
+        if let Event::Request { ticket, request, .. } = event {
             let response = self.answer(request);
             effects.list.push(Effect::Reply { ticket, response });
         }

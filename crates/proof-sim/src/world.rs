@@ -269,7 +269,7 @@ impl World {
             let region = number % world.plan.shape.regions;
             world.network.regions.push(region);
             let chassis = number.min(world.plan.shape.nodes - world.plan.shape.shared_chassis.max(1));
-            world.nodes.push(new_node((number, chassis), region, world.plan.shape.lanes, &mut world.random.host));
+            world.nodes.push(new_node((number, chassis), region, &world.plan, &mut world.random.host));
             let at = world.random.host.below(200_000);
             world.schedule(at, Due::Start { node: number as usize, life: 0 });
         }

@@ -8,7 +8,8 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 17] = [
+    let here: [(Mutant, fn()); 18] = [
+        (Mutant::ExpiredIsDone, routing::what_expired_before_its_turn_is_not_done),
         (Mutant::HealthIgnoresQuorum, health::world_without_majority_degrades_every_node),
         (Mutant::OwnReplicaIgnored, alone::own_replica_is_a_route_without_asking),
         (Mutant::StaleRouteIsError, alone::stale_route_costs_a_redirect_without_the_world),

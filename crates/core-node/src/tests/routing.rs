@@ -36,6 +36,36 @@ fn lanes_of_a_node_pass_requests_on() {
     }
 }
 
+/// A core that is behind by seconds does not work for clients that have given up: what waited for less than its deadline
+/// is done, with what is left of it.
+#[test]
+pub fn what_expired_before_its_turn_is_not_done() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@users", "size=3");
+    let target = KvTarget::Cluster(name);
+    world.put(1, &target, "k", "before").unwrap();
+    // The world is old enough for somebody to have waited for so long.
+    world.run(70_000);
+    for (waited_ms, done) in [(5_000, false), (4_000, true), (60_000, false)] {
+        let value = Bytes::from(format!("waited {waited_ms} ms"));
+        let put = Action::KvPut { target: target.clone(), key: Bytes::from_static(b"k"), value: value.clone() };
+        let (ticket, asked) = (Ticket(1 << 40 | waited_ms), world.now - Duration::from_millis(waited_ms));
+        let slot = &mut world.nodes.get_mut(&NodeId(2)).unwrap().lanes[0];
+        slot.inbox.push(Event::Request { ticket, asked, request: request(put) });
+        world.until("an answer", 5_000, |world| world.replies.contains_key(&ticket));
+        match world.replies.remove(&ticket).unwrap() {
+            Ok(_) => assert!(done, "{value:?} was done"),
+            Err(failure) => {
+                assert!(!done, "{failure:?}");
+                assert_eq!(failure.refusal.code, "DeadlineExceeded");
+                assert_eq!(failure.refusal.outcome(), base_types::error::Outcome::NotApplied);
+            }
+        }
+    }
+    assert_eq!(world.get(1, &target, "k").as_deref(), Some("waited 4000 ms"));
+}
+
 #[test]
 fn leader_loss_costs_a_slow_answer_not_an_error() {
     let mut world = World::new(&["fr-par", "fr-par", "fr-par", "fr-par"], 3, 1);

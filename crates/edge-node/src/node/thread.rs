@@ -163,7 +163,7 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
     let home = shared.data.lane(lane.0);
     let damaged = Box::new(move |engine: &str, found: &str| crate::engines::aside::mark(&home.join(engine), found));
     let engine = EngineThread::start(&name, &engines, report(), damaged, spawn).map_err(io)?;
-    let door = LaneDoor::new(lane);
+    let door = LaneDoor::new(lane, shared.clock);
     let peers = PeerSet::new(shared.own.clone(), lane, shared.identities.clone(), door.clone());
     let host = LaneHost {
         door,

@@ -61,7 +61,8 @@ impl World {
             return;
         }
         let lane = self.random.host.below(self.nodes[node].lanes.len() as u64) as usize;
-        self.post(node, lane, Event::Request { ticket, request });
+        let asked = self.nodes[node].clock.local_at(self.now);
+        self.post(node, lane, Event::Request { ticket, asked, request });
     }
 
     /// The client goes away. True if it was still waited for.

@@ -42,7 +42,7 @@ pub(super) fn event_line(event: &Event) -> String {
     match event {
         Event::Frame { from, frame } => format!("frame of {from:?}, {} bytes", frame.len()),
         Event::Mail { from, mail } => format!("mail of {from:?}, {} bytes", mail.frame.len()),
-        Event::Request { ticket, request } => format!("{ticket:?} {:?}", request.action),
+        Event::Request { ticket, request, .. } => format!("{ticket:?} {:?}", request.action),
         other => format!("{other:?}"),
     }
 }

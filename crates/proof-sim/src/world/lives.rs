@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::excuses::Excuse;
 use crate::host::{LaneHost, Node};
-use crate::plan::SimTuning;
+use crate::plan::{Plan, SimTuning};
 use crate::random::Random;
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use core_cluster::api::RequestIdTerms;
@@ -57,6 +57,7 @@ impl World {
         for (number, lane) in host.lanes.iter_mut().enumerate() {
             lane.machine = None;
             lane.inbox.clear();
+            lane.busy_until = 0;
             lane.turn_due = false;
             lane.wake_at = u64::MAX;
             lane.disk.crash(&mut self.random.disk);
@@ -250,7 +251,8 @@ impl World {
     }
 }
 
-pub(super) fn new_node((number, chassis): (u64, u64), region: u64, lanes: u16, random: &mut Random) -> Node {
+pub(super) fn new_node((number, chassis): (u64, u64), region: u64, plan: &Plan, random: &mut Random) -> Node {
+    let lanes = plan.shape.lanes;
     Node {
         id: NodeId(number + 1),
         labels: Labels {
@@ -267,7 +269,7 @@ pub(super) fn new_node((number, chassis): (u64, u64), region: u64, lanes: u16, r
         disturbed_at: 0,
         clock: Clock::new(0, 1_000_000 + random.below(1 << 40)),
         wall_off_ms: 0,
-        lanes: (0..lanes).map(|_| LaneHost::new()).collect(),
+        lanes: (0..lanes).map(|_| LaneHost::new(plan.tuning.event_us)).collect(),
         cores: vec![0; usize::from(lanes)],
         armed: None,
         stalled_until: 0,

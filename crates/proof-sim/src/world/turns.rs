@@ -9,7 +9,7 @@ use super::{Due, World};
 use crate::excuses::Excuse;
 use crate::host::{Armed, INBOX_EVENTS_MAX};
 use crate::plan::FaultKind;
-use base_types::{ClusterId, ClusterName, LaneId};
+use base_types::{ClusterId, ClusterName, LaneId, Ticket};
 use core_backends::metadata::PartitionInfo;
 use core_cluster::api::Won;
 use core_node::api::{Effect, Effects, Event};
@@ -27,7 +27,7 @@ impl World {
         let host = &mut self.nodes[node];
         let life = host.life;
         let inbox = &mut host.lanes[lane].inbox;
-        inbox.push_back(event);
+        inbox.push(event);
         if inbox.len() > INBOX_EVENTS_MAX {
             let message = format!("the inbox of node {} lane {lane} passed {INBOX_EVENTS_MAX} events", host.id);
             self.violate(Violation::new("bounds", message, vec![]));
@@ -35,7 +35,7 @@ impl World {
         }
         if !host.lanes[lane].turn_due {
             host.lanes[lane].turn_due = true;
-            let at = (now + delay).max(host.paused_until);
+            let at = (now + delay).max(host.paused_until).max(host.lanes[lane].busy_until);
             self.schedule(at, Due::Turn { node, lane, life });
         }
     }
@@ -64,11 +64,18 @@ impl World {
         let led = self.see_saw.as_ref().and_then(|_| self.lead_of(machine.as_ref()));
         let host = &mut self.nodes[node].lanes[lane];
         let mut effects = Effects { list: std::mem::take(&mut self.effects) };
+        let (mut expired, mut taken) = (Vec::new(), 0);
         for _ in 0..events_max {
-            let Some(event) = host.inbox.pop_front() else { break };
+            let Some(event) = host.inbox.pop() else { break };
             self.trace.note(self.now, event_name(&event), &[node as u64, lane as u64, event_number(&event)]);
             self.trace.say(self.now, || format!("n{} l{lane} <- {}", node + 1, event_line(&event)));
+            if let Event::Request { ticket, asked, request } = &event {
+                if local >= *asked + request.deadline {
+                    expired.push(*ticket);
+                }
+            }
             machine.step(local, event, &mut effects);
+            taken += 1;
         }
         machine.finish_turn(local, &mut effects);
         self.note_shards(machine.take_witnessed());
@@ -84,14 +91,30 @@ impl World {
         self.look_at_sizes(node, lane, machine.as_ref());
         let host = &mut self.nodes[node].lanes[lane];
         host.machine = Some(machine);
+        // To refuse what has expired costs next to nothing.
+        host.busy_until = self.now + self.plan.tuning.event_us * (taken - expired.len()) as u64;
         if !host.inbox.is_empty() {
             host.turn_due = true;
-            let at = self.now + self.random.host.between(5, 40);
+            let at = (self.now + self.random.host.between(5, 40)).max(host.busy_until);
             self.schedule(at, Due::Turn { node, lane, life });
         }
+        self.note_expired(node, &expired, &effects);
         self.carry_out(node, lane, effects, voted);
         if self.is_alive(node, life) {
             self.schedule_wake(node, lane, wake);
+        }
+    }
+
+    /// A request whose deadline had passed when the core came to it is refused in that turn, and nothing is done for it:
+    /// a core with more to do than it can would otherwise work for clients that have given up.
+    fn note_expired(&mut self, node: usize, expired: &[Ticket], effects: &Effects) {
+        for ticket in expired {
+            self.probe("expired_before_its_turn");
+            let is_refused = |effect: &Effect| matches!(effect, Effect::Reply { ticket: of, response } if of == ticket && response.is_err());
+            if !effects.list.iter().any(is_refused) {
+                let message = format!("node {} works for {ticket:?}, whose deadline had passed", self.nodes[node].id);
+                self.violate(Violation::new("expired", message, vec![]));
+            }
         }
     }
 
