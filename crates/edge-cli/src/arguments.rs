@@ -754,10 +754,10 @@ pub enum KeyspaceCommand {
 #[derive(Args, Debug, Clone)]
 pub struct BenchArguments {
     /// kv-put, kv-get, levels, failover, simple-kv, s3-object-put, s3-object-get, listing, bucket, split, embedded,
-    /// availability, or all (without bucket and availability)
+    /// availability, overload, larger-than-memory, or all (without bucket and the last three)
     #[arg(value_parser = [
         "kv-put", "kv-get", "levels", "failover", "simple-kv", "s3-object-put", "s3-object-get", "listing", "bucket",
-        "split", "embedded", "availability", "all",
+        "split", "embedded", "availability", "overload", "larger-than-memory", "all",
     ])]
     pub workload: String,
     /// Measure this world; a fresh one is started where absent
@@ -808,7 +808,8 @@ pub struct BenchArguments {
     /// embedded: on so many cores (comma-separated); 1 to all there are where absent
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cores: Vec<u16>,
-    /// availability: how long; the standard schedule's faults of a day fill 60, shorter runs have fewer of them
+    /// availability: how long; the standard schedule's faults of a day fill 60, shorter runs have fewer of them.
+    /// larger-than-memory: how long keys are overwritten
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=1_440))]
     pub minutes: u64,
     /// availability: the order of the faults, and whom they meet
@@ -817,6 +818,9 @@ pub struct BenchArguments {
     /// availability: operations a second of each level
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rate: u32,
+    /// larger-than-memory: what all nodes together may use, page cache included (needs a control group)
+    #[arg(long, default_value_t = 2_048, value_parser = clap::value_parser!(u64).range(64..=1_048_576))]
+    pub memory_mib: u64,
     /// availability: measure this under the same faults, too
     #[arg(long, value_parser = ["etcd"])]
     pub beside: Option<String>,
@@ -892,6 +896,8 @@ mod tests {
             "hive bench bucket --keys 10000000 --value-bytes 100 --nodes 3 --clients 256",
             "hive bench s3-object-put --spread --split-keys 5000",
             "hive bench availability --minutes 5 --seed 7 --beside etcd --rate 50",
+            "hive bench overload --seconds 120 --clients 256",
+            "hive bench larger-than-memory --memory-mib 512 --minutes 10 --engine lmdb",
             "hive bench embedded --cores 1,2 --value-bytes 100",
             "hive completions bash",
         ] {

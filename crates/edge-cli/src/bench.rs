@@ -31,6 +31,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         seed: arguments.seed,
         rate: arguments.rate,
         beside: arguments.beside,
+        memory_mib: arguments.memory_mib,
         dev_arguments: Vec::new(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
@@ -41,5 +42,8 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
     } else {
         print!("{}", report.text());
     }
-    Ok(())
+    match report.failures() {
+        [] => Ok(()),
+        failures => Err(Failure { code: 1, message: failures.join("; ") }),
+    }
 }

@@ -10,7 +10,7 @@
 mod clients;
 mod links;
 mod members;
-mod wire;
+pub(crate) mod wire;
 
 use crate::report::Report;
 use crate::workloads::say;

@@ -3,6 +3,7 @@
 //!   workloads.rs ──▶ load.rs (clients) ──▶ measure.rs (percentiles, CPU) ──▶ report.rs (text, JSON, HTML) + plot.rs
 //!         └──▶ world.rs (a fresh `hive dev`), etcd.rs (five members), failover.rs (kill -9 the leader), objects.rs, listing.rs (S3 metadata)
 //!   availability.rs: the standard schedule of faults on five processes, and on etcd's beside them
+//!   overload.rs: twice of what a world can do, then half; larger.rs + limit.rs: data of three times the memory
 //!   embedded.rs: the embedded store beside LMDB, redb and fjall, in this process
 //!
 //! Always: every figure says how many errors came with it and what it did not measure.
@@ -13,10 +14,13 @@ mod availability;
 mod embedded;
 mod etcd;
 mod failover;
+mod larger;
+mod limit;
 mod listing;
 mod load;
 mod measure;
 mod objects;
+mod overload;
 mod plot;
 mod report;
 mod request;
@@ -69,12 +73,15 @@ pub struct Options {
     pub split_keys: Option<u64>,
     /// split: the part of the full rate, in percent, that goes on while shards are split.
     pub load_percent: u32,
-    /// availability: how long; a full run of an hour holds what a day of the standard schedule holds.
+    /// availability: how long; a full run of an hour holds what a day of the standard schedule holds. larger-than-memory: how
+    /// long keys are overwritten.
     pub minutes: u64,
     /// availability: the order of the faults, and whom they meet.
     pub seed: u64,
     /// availability: operations a second of each level.
     pub rate: u32,
+    /// larger-than-memory: what all nodes together may use, page cache included.
+    pub memory_mib: u64,
     /// availability: another system that is measured under the same faults.
     pub beside: Option<String>,
     /// More words for the `hive dev` of a fresh world.
@@ -118,7 +125,18 @@ pub fn run(workload: &str, options: &Options) -> Result<Report, BenchError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| BenchError::World(error.to_string()))?;
     let local = tokio::task::LocalSet::new();
-    let report = local.block_on(&runtime, workloads::run(workload, options))?;
+    let report = local.block_on(&runtime, measure(workload, options))?;
     report.write(&options.out)?;
+    Ok(report)
+}
+
+/// Those with a verdict of their own stand beside the others, which share their way of loading.
+async fn measure(workload: &str, options: &Options) -> Result<Report, BenchError> {
+    let mut report = Report::new(workload, options);
+    match workload {
+        "overload" => overload::run(options, &mut report).await?,
+        "larger-than-memory" => larger::run(options, &mut report).await?,
+        _ => return workloads::run(workload, options).await,
+    }
     Ok(report)
 }

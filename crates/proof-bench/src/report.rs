@@ -81,6 +81,16 @@ pub struct Failover {
     pub column_s: f64,
 }
 
+/// A workload's own part.
+#[derive(Clone, Debug)]
+pub struct Section {
+    pub name: &'static str,
+    /// For people.
+    pub text: String,
+    /// For machines.
+    pub json: Value,
+}
+
 /// Everything that was measured.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -88,6 +98,9 @@ pub struct Report {
     pub(crate) measurements: Vec<Measurement>,
     pub(crate) failovers: Vec<Failover>,
     pub(crate) availability: Vec<Availability>,
+    pub(crate) sections: Vec<Section>,
+    /// What must not be: the program that measures ends with an error.
+    pub(crate) failures: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -115,7 +128,15 @@ impl Report {
         if !options.endpoints.is_empty() {
             notes[1] = "Hive: as configured at the endpoints named".into();
         }
-        Report { head, measurements: Vec::new(), failovers: Vec::new(), availability: Vec::new(), notes }
+        Report {
+            head,
+            measurements: Vec::new(),
+            failovers: Vec::new(),
+            availability: Vec::new(),
+            sections: Vec::new(),
+            failures: Vec::new(),
+            notes,
+        }
     }
 
     /// The mean rate of an operation measured before.
@@ -138,6 +159,11 @@ impl Report {
         self.failovers.iter().map(|failover| failover.gap_ms).reduce(f64::max)
     }
 
+    /// What must not be and was; empty where all is well.
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
     /// The report for machines.
     pub fn json(&self) -> Value {
         let failover = |failover: &Failover| {
@@ -147,11 +173,22 @@ impl Report {
             })
         };
         let mut out = self.head.clone();
-        out["ok"] =
-            (!self.measurements.is_empty() || !self.failovers.is_empty() || !self.availability.is_empty()).into();
+        out["ok"] = (!self.measurements.is_empty()
+            || !self.failovers.is_empty()
+            || !self.availability.is_empty()
+            || !self.sections.is_empty())
+        .into();
         out["measurements"] = self.measurements.iter().map(Measurement::json).collect();
         out["failovers"] = self.failovers.iter().map(failover).collect();
         out["availability"] = self.availability.iter().map(Availability::json).collect();
+        for section in &self.sections {
+            let list = &mut out[section.name];
+            if !list.is_array() {
+                *list = json!([]);
+            }
+            list.as_array_mut().into_iter().for_each(|list| list.push(section.json.clone()));
+        }
+        out["failures"] = self.failures.clone().into();
         out["longest_gap_ms"] = self.gap_ms().into();
         out["simple_kv"] = simple_kv::json(&self.measurements);
         out["embedded"] = embedded::json(&self.measurements);
@@ -195,6 +232,7 @@ impl Report {
         out.push_str(&simple_kv::text(&self.measurements));
         out.push_str(&embedded::text(&self.measurements));
         self.availability.iter().for_each(|run| out.push_str(&run.text()));
+        self.sections.iter().for_each(|section| out.push_str(&section.text));
         for failover in &self.failovers {
             let errors: u64 = failover.errors.values().sum();
             let _ = writeln!(
@@ -202,6 +240,9 @@ impl Report {
                 "failover: node {} killed, longest gap {} ms, {} writes, {errors} errors",
                 failover.leader, failover.gap_ms, failover.writes
             );
+        }
+        for failure in &self.failures {
+            let _ = writeln!(out, "FAILED: {failure}");
         }
         for note in &self.notes {
             let _ = writeln!(out, "note: {note}");
@@ -236,6 +277,9 @@ impl Report {
         for run in &self.availability {
             out.push_str(&run.html());
             out.push_str(&plot::failures(run));
+        }
+        for section in &self.sections {
+            let _ = write!(out, "<pre>{}</pre>", escape(&section.text));
         }
         out.push_str("<h2>Notes</h2><ul>");
         for note in &self.notes {

@@ -2,6 +2,7 @@
 //!
 //! Always: a world started here is stopped when this value goes, and its data is deleted.
 
+use crate::limit::MemoryLimit;
 use crate::{BenchError, Options};
 use hive_client::Client;
 use serde_json::{json, Value};
@@ -32,7 +33,17 @@ impl World {
             let endpoints = client.endpoints().iter().map(|endpoint| endpoint.address().to_owned()).collect();
             return Ok(World { endpoints, client, ready_file: options.ready_file.clone(), own: None });
         }
-        start(options, restart).await
+        start(options, restart, None).await
+    }
+
+    /// A fresh world whose processes are held in their memory.
+    pub async fn open_limited(options: &Options, limit: Option<&MemoryLimit>) -> Result<World, BenchError> {
+        start(options, false, limit).await
+    }
+
+    /// Files that the nodes have on disk; `None` of a world that is not our own.
+    pub fn files(&self) -> Option<u64> {
+        self.own.as_ref().map(|(_, directory)| files_of(directory))
     }
 
     /// The process of each node, by node id; empty where unknown.
@@ -103,6 +114,12 @@ fn disk_bytes_of(directory: &Path, is_log: bool) -> (u64, u64) {
     (all, log)
 }
 
+/// Files below a directory.
+fn files_of(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| if entry.path().is_dir() { files_of(&entry.path()) } else { 1 }).sum()
+}
+
 /// Anonymous memory of some processes, in bytes: what is theirs and no cache of files. `None` where one is unknown.
 pub fn memory_of(pids: &[u32]) -> Option<u64> {
     let anonymous = |pid: &u32| {
@@ -116,7 +133,7 @@ pub fn memory_of(pids: &[u32]) -> Option<u64> {
     pids.iter().map(anonymous).sum()
 }
 
-async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
+async fn start(options: &Options, restart: bool, limit: Option<&MemoryLimit>) -> Result<World, BenchError> {
     let failed = |error: std::io::Error| BenchError::World(error.to_string());
     // Beside the report: the disk that is measured is the one the caller works on, not a tmpfs.
     let directory = std::path::absolute(options.out.join("world")).map_err(failed)?;
@@ -143,6 +160,9 @@ async fn start(options: &Options, restart: bool) -> Result<World, BenchError> {
         command.arg("--no-restart");
     }
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    if let Some(limit) = limit {
+        limit.hold(&mut command)?;
+    }
     let mut child = spawn_bound(&mut command).map_err(failed)?;
     let start = Instant::now();
     let ready = loop {

@@ -57,13 +57,13 @@ const OPERATOR_IDS: u128 = 1 << 100;
 
 /// What a stream asks.
 #[derive(Clone, Copy)]
-enum Ask {
+pub(crate) enum Ask {
     Put(WriteConsistency),
     Get(ReadConsistency),
 }
 
 /// Name, operation, whether other nodes are asked after a failure.
-const STREAMS: [(&str, Ask, bool); 8] = [
+pub(crate) const STREAMS: [(&str, Ask, bool); 8] = [
     ("put hopeful", Ask::Put(WriteConsistency::Hopeful), true),
     ("put eventual", Ask::Put(WriteConsistency::Eventual), true),
     ("put strong", Ask::Put(WriteConsistency::Strong), true),
@@ -89,7 +89,7 @@ pub type Day = Result<(Availability, u64), Vec<Violation>>;
 /// Runs one world; beside its figures the number of its events.
 pub fn run(seed: u64, order: Order) -> Day {
     let length = order.length;
-    let mut day = Run::new(seed, order.rate);
+    let mut day = Run::new(seed, order.rate, 0);
     if day.set_up().is_none() {
         return Err(day.broken("the world was not ready in time"));
     }
@@ -144,29 +144,30 @@ struct Open {
     maybe_applied: bool,
 }
 
-struct Run {
-    world: World,
+pub(crate) struct Run {
+    pub(crate) world: World,
     open: BTreeMap<usize, Open>,
     tickets: BTreeMap<Ticket, usize>,
     /// Numbers of open operations begin behind those of the streams.
     next: usize,
     begun: Vec<u64>,
-    records: Vec<Vec<Record>>,
+    pub(crate) records: Vec<Vec<Record>>,
     windows: Vec<Window>,
     operator: BTreeMap<Ticket, Option<Answered>>,
     operator_ids: u128,
     random: Random,
-    interval_us: u64,
+    /// Between two operations of a stream.
+    pub(crate) interval_us: u64,
     /// Until when clients pass over a node.
     silent_until: [u64; NODES as usize],
-    from: u64,
-    over: bool,
+    pub(crate) from: u64,
+    pub(crate) over: bool,
     spread: usize,
     /// Members of each cluster when all was well.
     sizes: BTreeMap<String, usize>,
 }
 
-fn plan(seed: u64) -> Plan {
+fn plan(seed: u64, event_us: u64) -> Plan {
     let shape = Shape {
         nodes: NODES,
         lanes: 1,
@@ -184,8 +185,13 @@ fn plan(seed: u64) -> Plan {
         tails: 0,
         shared_chassis: 0,
     };
-    let tuning =
-        SimTuning { segment_bytes: 8 << 20, segments_soft_max: 64, turn_events_max: 256, ..SimTuning::default() };
+    let tuning = SimTuning {
+        segment_bytes: 8 << 20,
+        segments_soft_max: 64,
+        turn_events_max: if event_us == 0 { 256 } else { 64 },
+        event_us,
+        ..SimTuning::default()
+    };
     let (layer, load) = (Layer::Core, Load::default());
     Plan { version: PLAN_VERSION, seed, title: "availability".into(), layer, shape, tuning, load, hazards: Vec::new() }
 }
@@ -199,8 +205,9 @@ fn key(stream: &str, number: u64) -> Bytes {
 }
 
 impl Run {
-    fn new(seed: u64, rate: u32) -> Run {
-        let plan = plan(seed);
+    /// A world whose cores need so long for an event (0: no time), and streams that have not begun.
+    pub(crate) fn new(seed: u64, rate: u32, event_us: u64) -> Run {
+        let plan = plan(seed, event_us);
         Run {
             world: World::new(plan.clone(), opener(&plan), false),
             open: BTreeMap::new(),
@@ -221,7 +228,7 @@ impl Run {
         }
     }
 
-    fn broken(&self, what: &str) -> Vec<Violation> {
+    pub(crate) fn broken(&self, what: &str) -> Vec<Violation> {
         match self.world.violations.is_empty() {
             true => vec![Violation::new("liveness", what, vec![])],
             false => self.world.violations.clone(),
@@ -230,7 +237,7 @@ impl Run {
 
     // -- the world goes on ------------------------------------------------------------------------
 
-    fn pump(&mut self, until: u64) {
+    pub(crate) fn pump(&mut self, until: u64) {
         while self.world.violations.is_empty() {
             match self.world.advance(until) {
                 None => return,
@@ -258,7 +265,7 @@ impl Run {
 
     // -- clients ----------------------------------------------------------------------------------
 
-    fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         (self.from, self.over) = (self.world.now, false);
         for stream in 0..STREAMS.len() {
             let first = self.from + self.interval_us * stream as u64 / STREAMS.len() as u64;
@@ -432,7 +439,7 @@ impl Run {
     }
 
     /// Every node is ready, the keyspace made, the keys written that are read.
-    fn set_up(&mut self) -> Option<()> {
+    pub(crate) fn set_up(&mut self) -> Option<()> {
         for node in 0..NODES as usize {
             self.ready(node)?;
         }

@@ -26,6 +26,7 @@ pub mod marks;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod network;
+pub mod overload;
 pub mod panics;
 pub mod plan;
 pub mod random;

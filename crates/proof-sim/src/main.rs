@@ -13,7 +13,7 @@ use proof_sim::ledger::Totals;
 use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
 use proof_sim::trace::without_padding;
-use proof_sim::{availability, campaign, excuses, panics, swarm, twice};
+use proof_sim::{availability, campaign, excuses, overload, panics, swarm, twice};
 #[cfg(feature = "mutants")]
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Some("mutants") => command_mutants(&words[1..]),
         Some("twice") => command_twice(&words[1..]),
         Some("availability") => command_availability(&words[1..]),
+        Some("overload") => command_overload(&words[1..]),
         Some("speed") => command_speed(&words[1..]),
         Some("hash") => command_hash(&words[1..]),
         Some(other) => Err(Refused(format!("unknown command '{other}'; {USAGE}"))),
@@ -321,6 +322,36 @@ fn command_availability(words: &[String]) -> Ran {
         order.length.as_secs() / 3_600,
         commit(),
         simulated / wall
+    );
+    Ok(well)
+}
+
+/// Twice of what a world can do, then half: whether and when answers come again.
+fn command_overload(words: &[String]) -> Ran {
+    known(words, &["--seeds", "--seconds", "--jobs"])?;
+    let ((from, to), jobs) = (seed_range(words)?, jobs(words)?);
+    let seconds = option(words, "--seconds")?.map_or(Ok(60), |text| words::number(text, "--seconds"))?;
+    if !(1..=3_600).contains(&seconds) {
+        return Err(Refused(format!("--seconds {seconds} is not from 1 to 3600")));
+    }
+    let mut well = true;
+    campaign::in_order(
+        from,
+        to,
+        jobs,
+        |seed| overload::run(seed, seconds),
+        |seed, found| {
+            match found {
+                Ok(found) => println!("{}", found.text()),
+                Err(violations) => {
+                    well = false;
+                    violations.iter().for_each(|found| {
+                        println!("seed {seed}: {}: {}", found.check, without_padding(&found.message))
+                    });
+                }
+            }
+            true
+        },
     );
     Ok(well)
 }

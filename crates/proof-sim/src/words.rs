@@ -5,7 +5,7 @@
 
 use proof_sim::plan::Layer;
 
-pub const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] [--mutant NAME] | plan SEED | scenario FILE… [--trace] [--mutant NAME] | shrink SEED|FILE | mutants [--seeds N] [--only NAME,…] [--layer L --leaning E] [--rows FILE] [--from ROWS] [--table FILE] | twice --seeds A..B | availability [--days N] [--hours H] [--from SEED] [--rate R] [--jobs N] [--json FILE] | speed";
+pub const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] [--mutant NAME] | plan SEED | scenario FILE… [--trace] [--mutant NAME] | shrink SEED|FILE | mutants [--seeds N] [--only NAME,…] [--layer L --leaning E] [--rows FILE] [--from ROWS] [--table FILE] | twice --seeds A..B | availability [--days N] [--hours H] [--from SEED] [--rate R] [--jobs N] [--json FILE] | overload --seeds A..B [--seconds N] [--jobs N] | speed";
 
 /// A refused command line.
 pub struct Refused(pub String);

@@ -26,6 +26,7 @@ fn options() -> Options {
         seed: 1,
         rate: 100,
         beside: None,
+        memory_mib: 64,
         dev_arguments: Vec::new(),
         version: "0.1.0".into(),
     }
