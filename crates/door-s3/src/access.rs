@@ -10,6 +10,7 @@
 pub mod acl;
 mod condition;
 mod policy;
+mod variable;
 mod wildcard;
 
 pub use condition::Context;

@@ -386,6 +386,7 @@ fn context_of(request: &Head<'_>, caller: &Caller) -> Context {
     }
     if let Some(header) = request.headers.get("x-amz-tagging").and_then(|value| value.to_str().ok()) {
         for tag in validate::tagging_header(header).unwrap_or_default() {
+            context.add("s3:requestobjecttagkeys", tag.key.as_str());
             context.set(&format!("s3:requestobjecttag/{}", tag.key), tag.value);
         }
     }

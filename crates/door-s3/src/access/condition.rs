@@ -2,22 +2,37 @@
 //!
 //! Always: an operator or key that is not known here is refused when the policy is put. A key that the
 //! request does not have makes a condition false, of a negated operator or one with `…IfExists` true,
-//! as in AWS.
+//! as in AWS; `ForAllValues:` is then true and `ForAnyValue:` false.
 
 use super::policy::PATTERN_BYTES_MAX;
+use super::variable::Template;
 use super::wildcard::{matches, Steps, TooCostly};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What a request says of itself: condition keys in lower case.
+/// What a request says of itself: condition keys in lower case, most with one value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Context(pub BTreeMap<String, String>);
+pub struct Context(BTreeMap<String, Vec<String>>);
 
 impl Context {
-    /// Adds a key; its name in any case.
+    /// Sets a key's only value; its name in any case.
     pub fn set(&mut self, key: &str, value: impl Into<String>) {
-        self.0.insert(key.to_ascii_lowercase(), value.into());
+        self.0.insert(key.to_ascii_lowercase(), vec![value.into()]);
+    }
+
+    /// Adds a value to a key that may have several.
+    pub fn add(&mut self, key: &str, value: impl Into<String>) {
+        self.0.entry(key.to_ascii_lowercase()).or_default().push(value.into());
+    }
+
+    /// The only value of a key, by its name in lower case.
+    pub fn one(&self, key: &str) -> Option<&str> {
+        self.0.get(key).and_then(|values| values.first()).map(String::as_str)
+    }
+
+    fn all(&self, key: &str) -> &[String] {
+        self.0.get(key).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -41,6 +56,7 @@ const KEYS: &[&str] = &[
     "s3:object-lock-mode",
     "s3:prefix",
     "s3:requestobjecttag/",
+    "s3:requestobjecttagkeys",
     "s3:signatureage",
     "s3:signatureversion",
     "s3:versionid",
@@ -73,15 +89,27 @@ enum Order {
     GreaterOrEqual,
 }
 
+/// How a test is of a key with several values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    /// It is of one value.
+    One,
+    /// Each must pass.
+    All,
+    /// One of them must.
+    Any,
+}
+
 /// One key's test.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Condition {
     test: Test,
     negated: bool,
     if_exists: bool,
+    of: Of,
     key: String,
     /// One of these must match; of a negated test none may.
-    values: Vec<String>,
+    values: Vec<Template>,
 }
 
 fn operator(name: &str) -> Option<(Test, bool)> {
@@ -118,8 +146,14 @@ impl Condition {
         let Value::Object(operators) = value else { return Err("Condition must be an object".to_owned()) };
         let mut out = Vec::new();
         for (name, keys) in operators {
-            let base = name.strip_suffix("IfExists");
-            let found = operator(base.unwrap_or(name)).filter(|(test, _)| base.is_none() || *test != Test::Null);
+            let (of, plain) = match name.split_once(':') {
+                Some(("ForAllValues", plain)) => (Of::All, plain),
+                Some(("ForAnyValue", plain)) => (Of::Any, plain),
+                _ => (Of::One, name.as_str()),
+            };
+            let base = plain.strip_suffix("IfExists");
+            let qualified = base.is_some() || of != Of::One;
+            let found = operator(base.unwrap_or(plain)).filter(|(test, _)| !qualified || *test != Test::Null);
             let (test, negated) = found.ok_or_else(|| format!("Invalid Condition type: {name}"))?;
             let Value::Object(keys) = keys else { return Err(format!("Condition {name} must be an object")) };
             for (key, values) in keys {
@@ -133,22 +167,54 @@ impl Condition {
                     ));
                 }
                 let key = key.to_ascii_lowercase();
-                out.push(Condition { test, negated, if_exists: base.is_some(), key, values });
+                let texts = matches!(test, Test::Equals | Test::EqualsIgnoreCase | Test::Like);
+                let template = |value: String| if texts { Template::parse(value) } else { Ok(Template::plain(value)) };
+                let values = values.into_iter().map(template).collect::<Result<Vec<_>, _>>()?;
+                out.push(Condition { test, negated, if_exists: base.is_some(), of, key, values });
             }
         }
         Ok(out)
     }
 
     /// Whether it holds of a request.
-    pub fn holds(&self, context: &Context, steps: &mut Steps) -> Result<bool, TooCostly> {
-        let found = context.0.get(&self.key);
+    ///
+    /// `grants`: whether it is of a statement that allows. A variable without a value lets nobody in.
+    pub fn holds(&self, context: &Context, grants: bool, steps: &mut Steps) -> Result<bool, TooCostly> {
+        let found = context.all(&self.key);
         if self.test == Test::Null {
-            let wanted_absent = self.values.iter().any(|value| value == "true");
-            return Ok(found.is_none() == wanted_absent);
+            let wanted_absent = self.values.iter().any(|value| value.is("true"));
+            return Ok(found.is_empty() == wanted_absent);
         }
-        let Some(found) = found else { return Ok(self.negated || self.if_exists) };
+        match self.of {
+            Of::One if found.is_empty() => Ok(self.negated || self.if_exists),
+            Of::One | Of::Any => {
+                for found in found {
+                    if self.passes(found, context, grants, steps)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(found.is_empty() && self.if_exists)
+            }
+            Of::All => {
+                for found in found {
+                    if !self.passes(found, context, grants, steps)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    fn passes(&self, found: &str, context: &Context, grants: bool, steps: &mut Steps) -> Result<bool, TooCostly> {
         for value in &self.values {
-            if self.test.matches(found, value, steps)? {
+            let Some(value) = value.expand(context, self.test == Test::Like) else {
+                if self.negated && grants {
+                    return Ok(false);
+                }
+                continue;
+            };
+            if self.test.matches(found, &value, steps)? {
                 return Ok(!self.negated);
             }
         }
@@ -222,7 +288,7 @@ fn check_value(test: Test, value: &str) -> Result<(), String> {
         Test::Date(_) => seconds(value).is_some(),
         Test::Bool | Test::Null => matches!(value, "true" | "false"),
         Test::Address => network(value).is_some(),
-        Test::Equals | Test::EqualsIgnoreCase | Test::Like => !value.contains("${"),
+        Test::Equals | Test::EqualsIgnoreCase | Test::Like => true,
     };
     if good {
         return Ok(());

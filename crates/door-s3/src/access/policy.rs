@@ -5,6 +5,7 @@
 //! Not here: ACLs, owners, public access block (`access.rs`).
 
 use super::condition::{Condition, Context};
+use super::variable::Template;
 use super::wildcard::{matches, Steps, TooCostly};
 use super::Caller;
 use base_types::s3::policy::PolicyShape;
@@ -108,7 +109,7 @@ enum Principal {
 struct Listed {
     except: bool,
     /// Those of actions are in lower case.
-    patterns: Vec<String>,
+    patterns: Vec<Template>,
 }
 
 /// What a policy says of a request.
@@ -161,6 +162,10 @@ impl Policy {
         if statements.is_empty() {
             return Err(malformed("Missing required field Statement"));
         }
+        let old = fields.get("Version").and_then(Value::as_str) == Some(VERSIONS[1]);
+        if old && text.contains("${") {
+            return Err(malformed(format!("policy variables need the Version {}", VERSIONS[0])));
+        }
         Ok(Policy { statements, public })
     }
 
@@ -186,10 +191,10 @@ impl Policy {
 
     /// Whether it lets this caller do that to any key at all, under some condition: enough to read a request's body for.
     pub fn might_allow(&self, caller: &Caller, action: &str) -> bool {
-        let action = action.to_ascii_lowercase();
+        let (action, nothing) = (action.to_ascii_lowercase(), Context::default());
         let mut steps = Steps::default();
         let mut named = self.statements.iter().filter(|statement| statement.allow && statement.principal.is(caller));
-        named.any(|statement| statement.actions.covers(&action, &mut steps).unwrap_or(true))
+        named.any(|statement| statement.actions.covers(&action, &nothing, true, &mut steps).unwrap_or(true))
     }
 
     /// Whether it lets in callers nobody can name.
@@ -210,13 +215,13 @@ struct Question<'a> {
 impl Statement {
     fn speaks_of(&self, asked: &Question<'_>, steps: &mut Steps) -> Result<bool, TooCostly> {
         let subject = self.principal.is(asked.caller)
-            && self.actions.covers(&asked.action, steps)?
-            && self.resources.covers(&asked.resource, steps)?;
+            && self.actions.covers(&asked.action, asked.context, self.allow, steps)?
+            && self.resources.covers(&asked.resource, asked.context, self.allow, steps)?;
         if !subject {
             return Ok(false);
         }
         for condition in &self.conditions {
-            if !condition.holds(asked.context, steps)? {
+            if !condition.holds(asked.context, self.allow, steps)? {
                 return Ok(false);
             }
         }
@@ -236,9 +241,17 @@ impl Principal {
 }
 
 impl Listed {
-    fn covers(&self, text: &str, steps: &mut Steps) -> Result<bool, TooCostly> {
+    /// A pattern whose variable has no value is passed over; where `grants` is what it would be excepted from, nothing
+    /// is covered: nobody is let in by what is not known.
+    fn covers(&self, text: &str, context: &Context, grants: bool, steps: &mut Steps) -> Result<bool, TooCostly> {
         for pattern in &self.patterns {
-            if matches(pattern, text, steps)? {
+            let Some(pattern) = pattern.expand(context, true) else {
+                if self.except && grants {
+                    return Ok(false);
+                }
+                continue;
+            };
+            if matches(&pattern, text, steps)? {
                 return Ok(!self.except);
             }
         }
@@ -282,11 +295,14 @@ fn parse_statement(value: &Value, bucket: &str) -> Result<Statement, Refusal> {
                 let patterns = texts(value, name)?;
                 let patterns: Vec<String> = patterns.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
                 patterns.iter().try_for_each(|pattern| check_action(pattern))?;
+                let patterns = patterns.into_iter().map(Template::plain).collect();
                 actions = Some(Listed { except: name == "NotAction", patterns });
             }
             "Resource" | "NotResource" if resources.is_none() => {
                 let patterns = texts(value, name)?;
                 patterns.iter().try_for_each(|pattern| check_resource(pattern, bucket))?;
+                let patterns =
+                    patterns.into_iter().map(Template::parse).collect::<Result<Vec<_>, _>>().map_err(malformed)?;
                 resources = Some(Listed { except: name == "NotResource", patterns });
             }
             "Condition" => conditions = Condition::parse_all(value).map_err(malformed)?,
@@ -322,9 +338,6 @@ fn texts(value: &Value, what: &str) -> Result<Vec<String>, Refusal> {
     if found.is_empty() {
         return Err(wrong());
     }
-    if let Some(text) = found.iter().find(|text| text.contains("${")) {
-        return Err(malformed(format!("policy variables are not supported: {text}")));
-    }
     match found.iter().find(|text| text.len() > PATTERN_BYTES_MAX) {
         Some(text) => Err(malformed(format!("{what} has {} bytes; at most {PATTERN_BYTES_MAX} are taken", text.len()))),
         None => Ok(found),
@@ -344,7 +357,7 @@ fn parse_principal(value: &Value) -> Result<Principal, Refusal> {
                 for text in texts(named, kind)? {
                     match account_of(&text) {
                         None => return Ok(Principal::Everybody),
-                        Some(account) if account.is_empty() || account.contains('*') => return Err(invalid()),
+                        Some(account) if account.is_empty() || account.contains(['*', '$']) => return Err(invalid()),
                         Some(account) => accounts.push(account.to_owned()),
                     }
                 }

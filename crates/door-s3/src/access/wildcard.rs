@@ -1,7 +1,12 @@
 //! `*` and `?` in policies' actions and resources.
+//!
+//! Always: the byte after [`LITERAL`] stands for itself; no policy that is put has that byte.
 
 /// How much work one decision may take, in bytes looked at by patterns: under a millisecond.
 pub const STEPS_MAX: u32 = 250_000;
+
+/// The byte after this one in a pattern is no wildcard.
+pub const LITERAL: char = '\0';
 
 /// What is left of [`STEPS_MAX`] for one decision.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,7 +44,11 @@ pub fn matches(pattern: &str, text: &str, steps: &mut Steps) -> Result<bool, Too
                 star = Some((p, t));
                 p += 1;
             }
-            Some(&byte) if byte == b'?' || byte == text[t] => {
+            Some(0) if pattern.get(p + 1) == Some(&text[t]) => {
+                p += 2;
+                t += 1;
+            }
+            Some(&byte) if byte == b'?' || byte == text[t] && byte != 0 => {
                 p += 1;
                 t += 1;
             }
@@ -73,6 +82,10 @@ mod tests {
             ("s3:Get*", "s3:GetObject", true),
             ("s3:Get*", "s3:PutObject", false),
             ("a**", "a", true),
+            ("a\0*", "a*", true),
+            ("a\0*", "ab", false),
+            ("*\0?b", "xx?b", true),
+            ("*\0?b", "xxyb", false),
         ];
         for (pattern, text, expected) in table {
             assert_eq!(matches(pattern, text, &mut Steps::default()), Ok(expected), "{pattern} on {text}");

@@ -178,10 +178,13 @@ fn what_is_not_understood_is_refused_when_it_is_put() {
         r#"{"Effect":"Allow","Principal":"*","Action":"s3:Frobnicate","Resource":"arn:aws:s3:::bucket/*"}"#.to_owned(),
         r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::other/*"}"#.to_owned(),
         r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"bucket/*"}"#.to_owned(),
-        r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/${aws:username}/*"}"#.to_owned(),
+        r#"{"Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/${aws:UserAgent}/*"}"#.to_owned(),
+        r#"{"Effect":"Allow","Principal":{"AWS":"${aws:username}"},"Action":"s3:GetObject","Resource":"*"}"#.to_owned(),
         allow(r#","Conditions":{}"#),
         allow(r#","Condition":{"StringSounds":{"s3:prefix":"a"}}"#),
-        allow(r#","Condition":{"ForAllValues:StringEquals":{"s3:prefix":"a"}}"#),
+        allow(r#","Condition":{"ForSomeValues:StringEquals":{"s3:prefix":"a"}}"#),
+        allow(r#","Condition":{"ForAnyValue:Null":{"s3:prefix":"true"}}"#),
+        allow(r#","Condition":{"StringEquals":{"s3:prefix":"${aws:username"}}"#),
         allow(r#","Condition":{"StringEquals":{"s3:weather":"a"}}"#),
         allow(r#","Condition":{"IpAddress":{"aws:SourceIp":"10.0.0.0/33"}}"#),
         allow(r#","Condition":{"NumericEquals":{"s3:max-keys":"ten"}}"#),
@@ -274,4 +277,64 @@ fn who_could_be_let_in_at_all() {
     assert!(some.might_allow(&bob, "s3:DeleteObject"));
     assert!(!some.might_allow(&bob, "s3:PutObject"));
     assert!(!some.might_allow(&Caller::Anonymous, "s3:DeleteObject"));
+}
+
+#[test]
+fn variables_are_who_asks() {
+    let own = r#""Action":"s3:GetObject","Resource":"arn:aws:s3:::bucket/home/${aws:username}/*""#;
+    let mine = policy(&format!(r#"{{"Effect":"Allow","Principal":"*",{own}}}"#)).expect("policy");
+    let get = |policy: &Policy, user: &str, key: &str| {
+        let context = [("aws:username", user)];
+        judge(policy, user, "s3:GetObject", Some(key), if user.is_empty() { &[] } else { &context })
+    };
+    assert_eq!(get(&mine, "ann", "home/ann/x"), Verdict::Allow);
+    assert_eq!(get(&mine, "ann", "home/bob/x"), Verdict::Silent);
+    assert_eq!(get(&mine, "", "home//x"), Verdict::Silent, "nobody has no home");
+    assert_eq!(get(&mine, "*", "home/bob/x"), Verdict::Silent, "a name is no wildcard");
+    let others = own.replace("Resource", "NotResource");
+    let allow = policy(&format!(r#"{{"Effect":"Allow","Principal":"*",{others}}}"#)).expect("policy");
+    let deny = policy(&format!(r#"{{"Effect":"Deny","Principal":"*",{others}}}"#)).expect("policy");
+    assert_eq!((get(&allow, "ann", "x"), get(&allow, "ann", "home/ann/x")), (Verdict::Allow, Verdict::Silent));
+    assert_eq!((get(&allow, "", "x"), get(&deny, "", "x")), (Verdict::Silent, Verdict::Deny));
+    let not = |effect: &str| {
+        let condition = r#""Condition":{"StringNotLike":{"s3:prefix":"${aws:username}/*"}}"#;
+        policy(&format!(
+            r#"{{"Effect":"{effect}","Principal":"*","Action":"s3:ListBucket","Resource":"*",{condition}}}"#
+        ))
+        .expect("policy")
+    };
+    let list = |policy: &Policy, user: &str, prefix: &str| {
+        let all = [("s3:prefix", prefix), ("aws:username", user)];
+        judge(policy, user, "s3:ListBucket", None, if user.is_empty() { &all[..1] } else { &all })
+    };
+    assert_eq!(list(&not("Deny"), "ann", "ann/x"), Verdict::Silent);
+    assert_eq!(list(&not("Deny"), "ann", "bob/x"), Verdict::Deny);
+    assert_eq!((list(&not("Deny"), "", "x"), list(&not("Allow"), "", "x")), (Verdict::Deny, Verdict::Silent));
+    let old = format!(r#"{{"Version":"2008-10-17","Statement":[{{"Effect":"Allow","Principal":"*",{own}}}]}}"#);
+    assert_eq!(Policy::parse(&old, "bucket").expect_err("old").code, "MalformedPolicy");
+}
+
+#[test]
+fn keys_of_several_values() {
+    let with = |condition: &str| {
+        let statement = r#""Effect":"Allow","Principal":"*","Action":"s3:PutObject","Resource":"*","Condition""#;
+        policy(&format!(r#"{{{statement}:{condition}}}"#)).expect(condition)
+    };
+    let judge = |policy: &Policy, tags: &[&str]| {
+        let mut context = Context::default();
+        tags.iter().for_each(|tag| context.add("s3:RequestObjectTagKeys", *tag));
+        policy.judge(&Caller::Anonymous, "s3:PutObject", "bucket", Some("k"), &context) == Verdict::Allow
+    };
+    let all = with(r#"{"ForAllValues:StringEquals":{"s3:RequestObjectTagKeys":["a","b"]}}"#);
+    let any = with(r#"{"ForAnyValue:StringLike":{"s3:RequestObjectTagKeys":"a*"}}"#);
+    let none = with(r#"{"ForAllValues:StringNotEquals":{"s3:RequestObjectTagKeys":["a","b"]}}"#);
+    let exists = with(r#"{"ForAnyValue:StringEqualsIfExists":{"s3:RequestObjectTagKeys":"a"}}"#);
+    for (tags, expected) in [
+        (&["a", "b"][..], [true, true, false, true]),
+        (&["a", "c"], [false, true, false, true]),
+        (&["c"], [false, false, true, false]),
+        (&[], [true, false, true, true]),
+    ] {
+        assert_eq!([&all, &any, &none, &exists].map(|policy| judge(policy, tags)), expected, "{tags:?}");
+    }
 }
