@@ -25,13 +25,14 @@ import case_integrity
 import case_judged
 import case_levels
 import case_network
+import case_overload
 import case_recover
 import case_sharding
 from world import Problem, Skip, World
 
 # A case that takes longer is ended and failed (they take 10 to 60 s).
 CASE_SECONDS = 150 + int(case_levels.DOWN_SECONDS)
-CASES = [*case_crashes.CASES, *case_disks.CASES, *case_sharding.CASES, *case_network.CASES, *case_inputs.CASES,
+CASES = [*case_crashes.CASES, *case_disks.CASES, *case_sharding.CASES, *case_network.CASES, *case_overload.CASES, *case_inputs.CASES,
          *case_integrity.CASES, *case_engines.CASES, *case_judged.CASES, *case_levels.CASES,
          *case_recover.CASES]
 
