@@ -243,17 +243,20 @@ impl Lane {
         payload: &Bytes,
     ) -> bool {
         let Some(latest) = self.replica(cluster).map(Replica::latest_life) else { return false };
+        if let Ok(Payload::LifeOver { by }) = Payload::from_bytes(payload.clone()) {
+            // Answered only with a later life: two that know the same would tell each other for ever.
+            if by < latest {
+                self.tell_of_life(from, cluster, by, latest);
+            } else {
+                self.end_life(now, cluster, by);
+            }
+            return true;
+        }
         if generation < latest {
             self.tell_of_life(from, cluster, generation, latest);
             return true;
         }
-        match Payload::from_bytes(payload.clone()) {
-            Ok(Payload::LifeOver { by }) => {
-                self.end_life(now, cluster, by);
-                true
-            }
-            _ => false,
-        }
+        false
     }
 
     fn tell_of_life(&mut self, to: NodeId, cluster: ClusterId, generation: Generation, by: Generation) {

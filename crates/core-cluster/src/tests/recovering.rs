@@ -210,6 +210,24 @@ fn the_best_survivor_keeps_what_was_acknowledged() {
     nothing_a_survivor_of_the_majority_holds_is_lost();
 }
 
+#[test]
+fn those_who_know_of_the_new_life_are_quiet() {
+    let (mut world, alone, gone) = bereft();
+    recover(&mut world, &[alone]);
+    world.run(3_000);
+    gone.iter().for_each(|node| drop(world.start(NodeId(*node))));
+    world.run(5_000);
+    assert!(gone.iter().all(|node| ended(&world, *node)));
+    // Told once more, as when a connection comes back.
+    let now = world.now;
+    gone.iter().for_each(|node| world.lane(alone).on_peer_up(now, NodeId(*node)));
+    let sent = |world: &mut World| (1..=3).map(|node| world.lane(node).statistics().messages_sent).sum::<u64>();
+    let before = sent(&mut world);
+    world.run(5_000);
+    let after = sent(&mut world);
+    assert!(after - before < 20, "{} messages where nothing happens", after - before);
+}
+
 /// The chosen survivor has the longest log and damaged rows: nobody else's rows are thrown away.
 pub(crate) fn sound_rows_outlive_a_rotten_survivor() {
     let (mut world, alone, _) = bereft();
