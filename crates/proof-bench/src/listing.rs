@@ -291,7 +291,7 @@ impl Pages<'_> {
     async fn ask(&mut self, body: &Value) -> Result<&[u8], BenchError> {
         let body = body.to_string();
         let length = body.len();
-        let request = format!("POST / HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+        let request = format!("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
         let mut tries = 0;
         let length = loop {
             if let Some(length) = self.once(request.as_bytes()).await {

@@ -16,7 +16,7 @@ use crate::request::{Operation, Template};
 use crate::workloads::say;
 use crate::world::{memory_of, World};
 use crate::{BenchError, Options};
-use hive_client::Client;
+use hive_client::{Client, ClientError};
 use serde_json::{json, Value};
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -45,7 +45,10 @@ const MEMORY_MORE_MAX: u64 = 256 << 20;
 /// Requests due at once are begun in groups as large as this, so that the clock is not asked for each.
 const TICK: Duration = Duration::from_millis(1);
 
-/// The doors that are pushed at.
+/// Whose bucket it is, and how long making it may take.
+const ACCOUNT: &str = "bench";
+const MAKE_MS: u64 = 30_000;
+/// The actions that are pushed.
 const DOORS: [&str; 2] = ["KvPut", "PutObject"];
 
 /// What became of what began in one second.
@@ -73,8 +76,7 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchErro
         let world = World::open(options, false).await?;
         let pids = world.process_ids();
         if action == "PutObject" {
-            let body = json!({"action": "CreateBucket", "bucket": crate::request::BUCKET});
-            world.client.action(body).await.map_err(|error| BenchError::World(error.to_string()))?;
+            make_bucket(&world.client).await?;
         }
         let operation = if action == "KvPut" { Operation::Put("strong") } else { Operation::ObjectPut };
         let template = Template::new(operation, options.value_bytes, options.order);
@@ -82,14 +84,18 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchErro
             endpoints: &world.endpoints,
             template: &template,
             clients: options.clients,
-            keys: Keys::InTurn(options.keys),
+            keys: Keys::Random(options.keys),
             pace: None,
             warm_up: Duration::from_secs(1),
             end: End::After(options.duration),
             progress: None,
             pids: &pids,
         };
-        let capacity = load::run(&job).await.rate();
+        let run = load::run(&job).await;
+        let capacity = run.rate();
+        if capacity < 1.0 {
+            return Err(BenchError::World(format!("{action} in the closed loop: nothing but {:?}", run.errors)));
+        }
         say(&format!("overload {action}: {capacity:.0}/s in the closed loop"));
         let memory = [memory_of(&pids).unwrap_or(0); 2];
         one(options, report, &world, action, capacity, memory).await?;
@@ -98,6 +104,21 @@ pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchErro
         "overload: open loop, {} s for each operation, at most {UNDER_WAY_MAX} of them under way; clients share the machine",
         DEADLINE.as_secs()
     ));
+    Ok(())
+}
+
+/// A bucket; one of an earlier run against the same world will do.
+async fn make_bucket(client: &Client) -> Result<(), BenchError> {
+    let make = [
+        json!({"action": "CreateAccount", "account": ACCOUNT, "deadline_ms": MAKE_MS}),
+        json!({"action": "CreateBucket", "bucket": crate::request::BUCKET, "account": ACCOUNT, "deadline_ms": MAKE_MS}),
+    ];
+    for body in make {
+        match client.action(body).await {
+            Ok(_) | Err(ClientError::Refused { status: 409, .. }) => {}
+            Err(error) => return Err(BenchError::World(error.to_string())),
+        }
+    }
     Ok(())
 }
 

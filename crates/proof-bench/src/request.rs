@@ -161,7 +161,7 @@ impl Template {
             }
         };
         let length = body.len();
-        let text = format!("{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
+        let text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}");
         let base64 = matches!(operation, Operation::EtcdPut | Operation::EtcdGet(_));
         let key_at = text.find(if base64 { &encoded } else { &slot }).unwrap_or_default();
         Template { operation, bytes: text.into_bytes(), key_at, base64, order }
