@@ -47,6 +47,7 @@ mutants! {
     DoubleApply = "request ids are not looked up, so a retry applies twice",
     QuorumGuardAssumes = "whoever is not known to be down counts for the majority that a removal must leave",
     SessionReadsOlder = "an eventual read answers from before the position that its session has seen",
+    StrongEndsSession = "a session's read that the leader answers may be older than what the session saw uncommitted",
     RequestIdForgottenEarly = "the id that a client gave is forgotten with the request's deadline",
     ExpiredIdApplied = "an issued id is applied although an application of it may have been forgotten",
     RequestIdsNotInSnapshot = "a snapshot leaves the request ids behind",

@@ -196,8 +196,13 @@ impl Operation {
     }
 
     /// Whether an answer from there is older than what its session has seen.
-    pub fn has_seen_later(&self, at: &OrderedAt) -> bool {
-        self.after.is_some_and(|after| !after.is_met(at)) && !planted(Mutant::SessionReadsOlder)
+    pub fn has_seen_later(&self, at: &OrderedAt, level: ReadConsistency) -> bool {
+        let Some(after) = self.after.filter(|after| !after.is_met(at)) else { return false };
+        let eventual = level == ReadConsistency::Eventual;
+        // A strong read tells all that is known of another cluster, or of a later life of this one.
+        let comparable = eventual || (after.cluster, after.generation) == (at.cluster, at.generation);
+        let planted = if eventual { Mutant::SessionReadsOlder } else { Mutant::StrongEndsSession };
+        comparable && !self::planted(planted)
     }
 
     /// Whether any member may answer, for a cluster with this default.

@@ -310,7 +310,7 @@ impl Director {
                 let level = Level::Write(level);
                 self.end(turn, number, Ok(CallReply::Backend { reply, at, level }));
             }
-            LocalOutcome::Read { at, level: ReadConsistency::Eventual, .. } if operation.has_seen_later(&at) => {
+            LocalOutcome::Read { at, level, .. } if operation.has_seen_later(&at, level) => {
                 self.ask_leader_instead(turn, number);
             }
             LocalOutcome::Read { reply, at, level, cluster_time_ms } => {
@@ -330,13 +330,14 @@ impl Director {
         }
     }
 
-    /// A member has not applied what a read's session has seen: a strong read is never older.
+    /// A member has not applied what a read's session has seen. The leader knows of all that is committed; of an entry that
+    /// a member showed earlier, it is asked again until that is.
     fn ask_leader_instead(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         if let LocalKind::Read { consistency, .. } = &mut operation.kind {
             *consistency = Some(ReadConsistency::Strong);
         }
-        self.redirect(turn, number, "a member had not applied what the session has seen");
+        self.redirect(turn, number, "no member had applied and committed what the session has seen");
     }
 
     fn on_trouble(

@@ -270,6 +270,7 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::ReplacementSharesDomain
         | Mutant::DrainForgottenAtRegister
         | Mutant::SessionReadsOlder
+        | Mutant::StrongEndsSession
         | Mutant::HashNeverCompared
         | Mutant::ContradictionIgnored
         | Mutant::HealthIgnoresQuorum

@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_of_a_flow_is_noticed() {
-    let here: [(Mutant, fn()); 18] = [
+    let here: [(Mutant, fn()); 19] = [
         (Mutant::ExpiredIsDone, routing::what_expired_before_its_turn_is_not_done),
         (Mutant::HealthIgnoresQuorum, health::world_without_majority_degrades_every_node),
         (Mutant::OwnReplicaIgnored, alone::own_replica_is_a_route_without_asking),
@@ -16,6 +16,7 @@ fn every_planted_bug_of_a_flow_is_noticed() {
         (Mutant::OldIncarnationServes, incarnation::nodes_of_an_earlier_life_stop_serving),
         (Mutant::NewsOfMembersDropped, decommission::members_that_change_while_they_are_told_are_told_again),
         (Mutant::SessionReadsOlder, sessions::a_session_never_reads_older),
+        (Mutant::StrongEndsSession, sessions::a_position_that_is_not_committed_yet_is_waited_for),
         (Mutant::MembersNotCompared, decommission::members_that_changed_before_all_died_are_told),
         (Mutant::MembersForgotten, level_zero::the_first_members_go_one_by_one),
         (Mutant::RemovedMemberStays, level_zero::a_member_that_was_away_while_all_were_replaced_learns_it),

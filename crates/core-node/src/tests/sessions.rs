@@ -54,6 +54,40 @@ pub(crate) fn a_session_never_reads_older() {
     assert_eq!((value.as_deref(), told.level), (Some("last"), Some(Level::Read(ReadConsistency::Strong))));
 }
 
+/// A member may show an entry that is not committed yet. A leader that has committed less answers only once it has that.
+pub(crate) fn a_position_that_is_not_committed_yet_is_waited_for() {
+    let mut world = World::new(&["fr-par", "fr-par", "fr-par"], 3, 1);
+    world.ready();
+    let name = world.create(1, "metadata@session", "size=3");
+    let target = KvTarget::Cluster(name);
+    let last = seen(&world.put(1, &target, "k", "old").unwrap());
+    let ahead = ReadAfter { index: base_types::LogIndex(last.index.0 + 1), ..last };
+    let get = |after| Request {
+        read_consistency: Some(ReadConsistency::Eventual),
+        after: Some(after),
+        ..request(Action::KvGet { target: target.clone(), key: bytes("k") })
+    };
+    for node in 1..=3 {
+        let ticket = world.ask(node, get(ReadAfter { index: base_types::LogIndex(ahead.index.0 + node - 1), ..last }));
+        world.run(300);
+        assert!(!world.replies.contains_key(&ticket), "node {node} answered from before the position");
+        let answer = world.put(1, &target, "k", &format!("new {node}")).unwrap();
+        world.until("the position is reached", 3_000, |world| world.replies.contains_key(&ticket));
+        let told = world.replies.remove(&ticket).unwrap().unwrap();
+        assert!(seen(&told).index >= seen(&answer).index, "{told:?}");
+    }
+    // What was lost before it was committed is never reached: that is said, and nothing older.
+    let never = ReadAfter { index: base_types::LogIndex(u64::MAX >> 1), ..last };
+    let refused = world.request(2, get(never)).unwrap_err();
+    assert_eq!(refused.refusal.code, "DeadlineExceeded");
+    assert!(refused.refusal.message.contains("what the session has seen"), "{refused:?}");
+}
+
+#[test]
+fn positions_ahead_are_waited_for() {
+    a_position_that_is_not_committed_yet_is_waited_for();
+}
+
 #[test]
 fn a_session_reads_nothing_older() {
     a_session_never_reads_older();
