@@ -199,7 +199,7 @@ impl Operation {
     pub fn has_seen_later(&self, at: &OrderedAt, level: ReadConsistency) -> bool {
         let Some(after) = self.after.filter(|after| !after.is_met(at)) else { return false };
         let eventual = level == ReadConsistency::Eventual;
-        // A strong read tells all that is known of another cluster, or of a later life of this one.
+        // A strong read is the best there is of another cluster, or of a later life of this one.
         let comparable = eventual || (after.cluster, after.generation) == (at.cluster, at.generation);
         let planted = if eventual { Mutant::SessionReadsOlder } else { Mutant::StrongEndsSession };
         comparable && !self::planted(planted)

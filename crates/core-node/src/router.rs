@@ -331,7 +331,7 @@ impl Director {
     }
 
     /// A member has not applied what a read's session has seen. The leader knows of all that is committed; of an entry that
-    /// a member showed earlier, it is asked again until that is.
+    /// a member showed earlier the read retries until that is.
     fn ask_leader_instead(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         if let LocalKind::Read { consistency, .. } = &mut operation.kind {
