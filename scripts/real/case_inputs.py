@@ -243,7 +243,7 @@ def hostile(address, payload, seconds=3.0, half_close=True):
 
 def post(body, length=None, extra=b""):
     length = len(body) if length is None else length
-    return b"POST / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n" + extra + f"content-length: {length}\r\n\r\n".encode() + body
+    return b"POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n" + extra + f"content-length: {length}\r\n\r\n".encode() + body
 
 
 def hostile_input(run):
@@ -258,7 +258,7 @@ def hostile_input(run):
         (post(b"x" * 1000, 10 << 30), (b" 413 ",)),
         (post(b"{}", "+5"), (b" 400 ",)),
         (post(b"0\r\n\r\n", 5, b"transfer-encoding: chunked\r\n"), (b" 400 ",)),
-        (b"POST / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n", (b" 400 ",)),
+        (b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\n", (b" 400 ",)),
         (post(b"[" * 1_000_000), (b" 400 ", b"nests")),
         (post(b'{"action":"KvPut","action":"KvGet"}'), (b" 400 ", b"DuplicateField")),
         (post(b'{"action":"KvPut","key":"\xff"}'), (b" 400 ",)),
@@ -267,15 +267,15 @@ def hostile_input(run):
         (post(b'{"action":"KvPut","key":"' + b"k" * 5000 + b'","value":"v"}'), (b"KeyTooLarge",)),
         (post(b'{"action":"KvPut","key":"k","value":"v","consistency":"stronk"}'), (b" 400 ", b"stronk")),
         (post(b'{"action":"KvGet","key":"k","cluster":"metadata@none"}'), (b" 404 ",)),
-        (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: h\r\n\r\n", (b" 4",)),
+        (b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", (b" 4",)),
         (b"GET / HTTP/1.1\r\n" + b"".join(b"a%d: b\r\n" % n for n in range(500)) + b"\r\n", (b" 4",)),
-        (b"GET /../../etc/passwd HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n", (b" 404 ",)),
+        (b"GET /../../etc/passwd HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n", (b" 404 ",)),
     ]
     for payload, words in expectations:
         back = hostile(node.http, payload, half_close=False)
         if any(word not in back for word in words):
             raise Problem(f"{payload[:90]!r}… is answered {back[:200]!r}, expected {words}")
-    garbage = [os.urandom(65536), b"\x16\x03\x01\xff\xff" + os.urandom(70000), b"GET / HTTP/1.1\r\nhost: h\r\n\r\n", b"\x00" * 4096,
+    garbage = [os.urandom(65536), b"\x16\x03\x01\xff\xff" + os.urandom(70000), b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n", b"\x00" * 4096,
                b"*2147483647\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
     for round_number in range(10):
         for payload in garbage:
@@ -308,7 +308,7 @@ def slow_connections(node, count):
     for n in range(count):
         connection = socket.create_connection((host, int(port)), timeout=5)
         if n % 2:
-            connection.sendall(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-le")
+            connection.sendall(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-le")
         made.append(connection)
     return made
 
