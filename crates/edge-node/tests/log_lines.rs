@@ -2,7 +2,8 @@
 //!
 //! A test program of its own: what it listens to is the whole process's log.
 
-use edge_node::{ca, Config, CoreFactory, NodeHandle};
+mod common;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Mutex, PoisonError};
@@ -21,44 +22,6 @@ impl Write for Kept {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
-}
-
-fn start(home: &std::path::Path) -> NodeHandle {
-    ca::init(&home.join("ca"), "dev").unwrap();
-    ca::issue(&home.join("ca"), base_types::NodeId(1), &[], 2).unwrap();
-    let path = home.join("node.toml");
-    let text = r#"
-id = 1
-data = "data"
-cores = 1
-[world]
-name = "dev"
-[[world.members]]
-id = 1
-address = "127.0.0.1:9"
-[region]
-name = "fr-par"
-[place]
-az = "1"
-rack = "1"
-chassis = "1"
-[http]
-listen = "127.0.0.1:0"
-[peer]
-listen = "127.0.0.1:0"
-advertise = "127.0.0.1:9"
-[s3]
-listen = "127.0.0.1:0"
-data = "s3-data"
-[certificates]
-authority = "ca/ca.pem"
-certificate = "ca/node-1.pem"
-key = "ca/node-1.key"
-[engine.lmdb]
-map_bytes_max = 16777216
-"#;
-    std::fs::write(&path, text).unwrap();
-    NodeHandle::start(Config::load(&path).unwrap(), Box::new(CoreFactory)).unwrap()
 }
 
 /// Sends bytes and reads what comes back, until the other side closes.
@@ -85,7 +48,7 @@ fn malformed_requests_are_never_logged_whole() {
     let filter = tracing_subscriber::EnvFilter::new("trace");
     tracing::subscriber::set_global_default(edge_node::logging::subscriber(filter, || Kept)).unwrap();
     let home = tempfile::tempdir().unwrap();
-    let node = start(home.path());
+    let node = common::start(home.path(), "");
     let mark = "canary".repeat(500_000);
     let (http, s3) = (node.http_address(), node.s3_address().unwrap());
     let bodies = [

@@ -2,53 +2,14 @@
 //!
 //! A test program of its own: what new files' modes are is the whole process's.
 
-use edge_node::{ca, Config, CoreFactory, NodeHandle};
+mod common;
+
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-fn start(home: &Path) -> NodeHandle {
-    ca::init(&home.join("ca"), "dev").unwrap();
-    ca::issue(&home.join("ca"), base_types::NodeId(1), &[], 2).unwrap();
-    let text = r#"
-id = 1
-data = "data"
-cores = 1
-[world]
-name = "dev"
-[[world.members]]
-id = 1
-address = "127.0.0.1:9"
-[region]
-name = "fr-par"
-[place]
-az = "1"
-rack = "1"
-chassis = "1"
-[http]
-listen = "127.0.0.1:0"
-[peer]
-listen = "127.0.0.1:0"
-advertise = "127.0.0.1:9"
-[s3]
-listen = "127.0.0.1:0"
-data = "s3-data"
-[certificates]
-authority = "ca/ca.pem"
-certificate = "ca/node-1.pem"
-key = "ca/node-1.key"
-[engine.lmdb]
-map_bytes_max = 16777216
-[tuning]
-flush_after_ms = 10
-"#;
-    let path = home.join("node.toml");
-    std::fs::write(&path, text).unwrap();
-    NodeHandle::start(Config::load(&path).unwrap(), Box::new(CoreFactory)).unwrap()
-}
 
 fn ask(address: SocketAddr, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -82,7 +43,7 @@ fn files_of_a_node_are_its_owners() {
         std::fs::create_dir(home.path().join(name)).unwrap();
         std::fs::set_permissions(home.path().join(name), Permissions::from_mode(0o755)).unwrap();
     }
-    let node = start(home.path());
+    let node = common::start(home.path(), "[tuning]\nflush_after_ms = 10\n");
     let until = Instant::now() + Duration::from_secs(30);
     for engine in ["lmdb", "redb", "fjall"] {
         let make = format!(
