@@ -173,7 +173,8 @@ impl Form {
         let redirect = self.field("success_action_redirect").or(self.field("redirect")).filter(|url| !url.is_empty());
         if let Some(url) = redirect {
             let good = url.parse::<hyper::Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
-            if !good {
+            // A fragment is no part of the `Uri`. What cannot be sent back is refused now: later the file is put already.
+            if !good || HeaderValue::from_str(url).is_err() {
                 return Err(invalid("success_action_redirect must be an http or https URL"));
             }
         }

@@ -216,6 +216,8 @@ fn success_is_what_the_form_asks_for() {
     assert_eq!(success(&[("success_action_status", "201")]), Ok(Success { redirect: None, status: 201 }));
     assert_eq!(success(&[("success_action_status", "404")]), Ok(Success { redirect: None, status: 204 }));
     assert_eq!(success(&[("success_action_redirect", "javascript:alert(1)")]), Err("InvalidArgument"));
+    let broken = "https://example.com/x#a\u{7}b";
+    assert_eq!(success(&[("success_action_redirect", broken)]), Err("InvalidArgument"), "refused before the upload");
     let there = success(&[("success_action_redirect", "https://example.com/x")]).expect("good");
     assert_eq!(there.redirect.as_deref(), Some("https://example.com/x"));
 }
