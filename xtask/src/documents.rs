@@ -12,6 +12,10 @@ const FOLDERS: &[&str] = &["crates/", "scripts/", "docs/", "fuzz/", "xtask/", "l
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".py", ".c"];
 /// What tells of the past may name what is gone.
 const OF_THE_PAST: &[&str] = &["CHANGELOG.md", "docs/proof/open/README.md"];
+/// The parts of a decision record, in order.
+const RECORD_PARTS: &[&str] = &["Context", "Options", "Choice", "Consequence"];
+/// A record is one page; what is longer is two decisions.
+const RECORD_WORDS_MAX: usize = 600;
 
 /// All documents of the repository.
 pub fn documents(root: &Path) -> Result<Vec<PathBuf>> {
@@ -49,7 +53,7 @@ pub fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
     check_index(root, findings)
 }
 
-/// Every decision is in the index, under its number, and begins with it.
+/// Every decision is in the index, under its number, begins with it, and has the form of a record.
 fn check_index(root: &Path, findings: &mut Vec<String>) -> Result<()> {
     let folder = root.join("docs/decisions");
     let index = fs::read_to_string(folder.join("README.md"))?;
@@ -61,11 +65,25 @@ fn check_index(root: &Path, findings: &mut Vec<String>) -> Result<()> {
         if !index.contains(&format!("]({name})")) {
             findings.push(format!("docs/decisions/README.md: {name} is missing: add its number and title"));
         }
-        if !fs::read_to_string(&file)?.starts_with(&format!("# {number}")) {
+        let record = fs::read_to_string(&file)?;
+        if !record.starts_with(&format!("# {number}")) {
             findings.push(format!("docs/decisions/{name}: begins with another line than `# {number} …`"));
         }
+        findings.extend(unlike_a_record(&record).map(|finding| format!("docs/decisions/{name}: {finding}")));
     }
     Ok(())
+}
+
+/// What a record lacks of its form, or has too much of.
+fn unlike_a_record(text: &str) -> impl Iterator<Item = String> {
+    let has_status = text.lines().nth(2).is_some_and(|line| line.starts_with("Status: "));
+    let status = (!has_status).then(|| "line 3 is not `Status: …`".to_string());
+    let parts: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let form = (parts != RECORD_PARTS).then(|| format!("has the parts {parts:?}; a record has {RECORD_PARTS:?}"));
+    let words = text.split_whitespace().count();
+    let length = (words > RECORD_WORDS_MAX)
+        .then(|| format!("has {words} words, and {RECORD_WORDS_MAX} are allowed: make a second record of a part"));
+    [status, form, length].into_iter().flatten()
 }
 
 /// Files that a line names from the root of the repository.
@@ -87,6 +105,18 @@ fn linked(line: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_has_four_parts_on_one_page() {
+        let record =
+            |parts: &str, words: usize| format!("# 0001 A\n\nStatus: accepted\n\n{parts}{}", "word ".repeat(words));
+        let whole = "## Context\n## Options\n## Choice\n## Consequence\n";
+        assert_eq!(unlike_a_record(&record(whole, 500)).count(), 0);
+        let long = unlike_a_record(&record(whole, 600)).next().unwrap();
+        assert!(long.contains("600 are allowed"), "{long}");
+        assert_eq!(unlike_a_record(&record("## Context\n## Choice\n", 9)).count(), 1);
+        assert_eq!(unlike_a_record("# 0001 A\n\nText\n").count(), 2);
+    }
 
     #[test]
     fn names_and_links_are_found() {

@@ -1,4 +1,4 @@
-//! The acknowledgements of a write and the two kinds of read (Hive paper, 2.3; `s3` is ours, decision 0019).
+//! The acknowledgements of a write and the two kinds of read (Hive paper, 2.3; `s3` is ours, decision 0063).
 
 use core::fmt;
 use core::str::FromStr;

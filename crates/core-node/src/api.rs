@@ -69,7 +69,7 @@ pub struct S3Config {
     /// The rule that account and bucket clusters and shards are made by, where a bucket asks for no region.
     pub rule: String,
     /// A shard with more keys than this is split in three when its leader's machine has CPU to spare, at the latest with four
-    /// times as many, in more parts (decision 0021); neighbours that have less than a quarter together merge.
+    /// times as many, in more parts (decision 0064); neighbours that have less than a quarter together merge.
     pub split_keys: u64,
     /// How old freed data is before it is handed on to who removes the bytes: a reader may have been told its place just before.
     pub freed_age_ms: u64,

@@ -15,7 +15,7 @@
 //! when no core can still use the one before; a cached map costs one more round where it is stale, for shards
 //! check the epoch; a client's request id is the same at a cluster until that has definitely refused it.
 //! Not here: what a command does to a shard, map or upload (core-backends), names and signatures (door-s3).
-//! Why it is done so: docs/decisions/0014-s3-metadata.md.
+//! Why it is done so: docs/decisions/0014-s3-metadata-rows.md.
 
 pub(crate) mod abort;
 pub(crate) mod accounts;

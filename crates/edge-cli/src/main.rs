@@ -1,7 +1,7 @@
 //! The program `hive`. Everything is in the library beside it, where tests reach it.
 //!
 //! The allocator is jemalloc, for what it gives back after a burst: a thousand clusters made at once left 17 to 25 MiB
-//! behind with mimalloc, eight to ten with this (docs/decisions/0017).
+//! behind with mimalloc, eight to ten with this (docs/decisions/0066).
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

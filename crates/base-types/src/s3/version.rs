@@ -1,4 +1,4 @@
-//! Version ids. A shard stamps every version with a number that only grows (decision 0014); the id
+//! Version ids. A shard stamps every version with a number that only grows (decision 0011); the id
 //! clients see is the number and a check, so that a mistyped or invented id is told from a lost one.
 //!
 //! Always: an id names one version of a key for ever; a later version has a greater stamp.

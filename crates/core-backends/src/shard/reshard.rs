@@ -1,4 +1,4 @@
-//! Splits, merges and snapshots: what a flow tells shards to do (decision 0014).
+//! Splits, merges and snapshots: what a flow tells shards to do (decisions 0026 and 0025).
 //!
 //! A split: `BeginSplit` at the source (every changed row is from now on named in the feed),
 //! `PrepareImport` at the targets, copies by `Export` and `Import`, then the feed, `Digest` on both sides until

@@ -11,7 +11,7 @@
 //! the end of a freeze counts as a change (core-backends, shard/state.rs). A source's place is moved on only when all its targets have answered that they remember; bringing an id
 //! twice is harmless, so nothing is kept but in the runner, and another runner begins at the beginning.
 //! Not here: which requests are remembered and for how long (core-cluster, request_ids.rs), what shards check
-//! (core-backends). Why: docs/decisions/0005-exactly-once-and-cluster-time.md.
+//! (core-backends). Why: docs/decisions/0061-request-ids-move-with-keys.md.
 
 use super::request::reply;
 use super::reshard::{odd, shard_ask, shard_tell};

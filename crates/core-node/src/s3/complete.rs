@@ -4,7 +4,7 @@
 //!   Begin ──chosen──▶ Put ──put──▶ Finish ──▶ answer
 //!    │ ▲               └─refused──▶ Reopen ──▶ refusal
 //!    │ └── the refusal was not the call's own: an abort put a stop to the attempt ◀──┘
-//!    └──completed──▶ answer                                         (decision 0014, uploads)
+//!    └──completed──▶ answer                                         (decision 0052)
 //! ```
 //!
 //! Always: each step may be done twice, by any node, at any time: the shard puts once under the token of upload

@@ -14,7 +14,7 @@
 //! would pass that. Of a bucket of one shard that is the quota itself: of any number of puts at one time none passes it
 //! (bytes: but for parts that are uploaded within the same second). Of a bucket of n shards it is what the shard held
 //! at the count and all that was left then: puts that were counted for pass it by (n - 1) times what was left at most,
-//! and puts by leave by what they put within [`USAGE_AGE_MAX`]. Why not exactly: docs/decisions/0014. A put that was counted
+//! and puts by leave by what they put within [`USAGE_AGE_MAX`]. Why not exactly: docs/decisions/0015. A put that was counted
 //! for and then met a split or merge is counted for anew, and only the shard may refuse it: it alone knows whether the put
 //! was done already, and its answer lost.
 //! Not here: delete markers.
