@@ -1,5 +1,6 @@
 # The one runner. Every command works on a fresh machine: `setup` installs what is missing.
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
+#   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
 #   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n [LAYER=lane] | mutants | fuzz | real | soak HOURS=n [SEED=n]
 SHELL := /bin/bash
@@ -17,7 +18,7 @@ MUTANT ?=
 # Hours of faults at random.
 HOURS ?= 1
 
-.PHONY: run build test check bench engine-figures sim mutants fuzz real soak object setup clean
+.PHONY: run build test check bench figures engine-figures sim mutants fuzz real soak object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -36,6 +37,9 @@ check: setup
 
 bench: build
 	@$(HIVE) bench all --out target/bench
+
+figures: build
+	@HIVE=$(HIVE) scripts/figures.sh
 
 engine-figures: setup
 	@scripts/engine-figures.sh
