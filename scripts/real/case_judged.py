@@ -14,7 +14,7 @@ from world import Problem
 
 FAULT_SECONDS = 4.0
 CALM_SECONDS = 1.5
-# What `hive` must offer for a clock that is held, not only suspended (docs/guides/operations.md).
+# What `hive` must offer for a clock that is held, not only suspended (docs/guides/clocks.md).
 NO_LEASES = {"read_leases": "false"}
 
 

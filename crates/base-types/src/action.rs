@@ -90,7 +90,7 @@ pub enum BatchStep {
 
 /// Everything a client can ask for.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // The fields are the HTTP JSON API's own; docs/guides/api.md tells each.
+#[allow(missing_docs)] // The fields are the HTTP JSON API's own; docs/guides/api has each.
 pub enum Action {
     /// Sets a key.
     KvPut { target: KvTarget, key: Bytes, value: Bytes },
@@ -280,7 +280,7 @@ pub enum Level {
 
 /// The results, one kind for each shape.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // The fields are the HTTP JSON API's own; docs/guides/api.md tells each.
+#[allow(missing_docs)] // The fields are the HTTP JSON API's own; docs/guides/api has each.
 pub enum ActionResult {
     /// Nothing to say but that it was done.
     Done,

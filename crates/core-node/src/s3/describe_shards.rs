@@ -116,7 +116,7 @@ fn told(id: u128, entry: &Entry, info: &ShardInfo) -> Result<ShardEntry, Refusal
     })
 }
 
-/// As the API tells it (docs/guides/api.md).
+/// As the API shows it (docs/guides/api/listings.md).
 fn state_text(state: ShardState) -> &'static str {
     match state {
         ShardState::Serving => "serving",
