@@ -5,6 +5,7 @@
 //!   circles.rs     rooms of a crate that use each other in a circle; types with `impl` blocks all over
 //!   documents.rs   both sides of a merge, files that documents name and that are gone
 //!   words.rs       turns of phrase that have a plainer word
+//!   tour.rs        functions that docs/tour names and that are gone
 //!   ratchet.rs     what is not right yet and may only get better: xtask/ratchet.txt
 //! ```
 
@@ -12,6 +13,7 @@ mod circles;
 mod documents;
 mod layers;
 mod ratchet;
+mod tour;
 mod words;
 
 use anyhow::{bail, Context, Result};
@@ -43,6 +45,7 @@ fn tidy(write: bool) -> Result<()> {
         circles::check(&name, &folder.join("src"), &files, &mut ratchet)?;
     }
     documents::check(root, &mut findings)?;
+    tour::check(root, &mut findings)?;
     words::check(root, &mut ratchet)?;
     ratchet.finish(write, &mut findings)?;
     findings.sort();
