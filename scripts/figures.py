@@ -14,7 +14,7 @@ SHOWN = ("suite ", "note: ", "failover: ", "FAILED: ")
 def number(value):
     if value is None:
         return ""
-    return f"{value:,.0f}" if value >= 1_000 else f"{value:.2f}"
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.2f}" if value >= 0.1 else f"{value:.4f}"
 
 
 def runs_of(one):
@@ -28,11 +28,11 @@ def main(folder, commit, load):
     print(f"{machine['cores']} cores of {machine['processor']}, {machine['memory']}, Linux {machine['kernel']}; load at the end {load}.")
     print(f"`{report['command']}`\n")
     if report["measurements"]:
-        print(f"| suite | system | operation | {' | '.join(head for _, head in COLUMNS)} | errors | op/s of each run |")
-        print("|" + "---|" * (len(COLUMNS) + 5))
+        print(f"| suite | system | operation | clients | {' | '.join(head for _, head in COLUMNS)} | errors | op/s of each run |")
+        print("|" + "---|" * (len(COLUMNS) + 6))
     for one in report["measurements"]:
         figures = " | ".join(number(one["mean"].get(field)) for field, _ in COLUMNS)
-        print(f"| {one['suite']} | {one['system']} | {one['operation']} | {figures} | {one['errors']} | {runs_of(one)} |")
+        print(f"| {one['suite']} | {one['system']} | {one['operation']} | {one['clients']} | {figures} | {one['errors']} | {runs_of(one)} |")
     if report["failovers"]:
         gaps = ", ".join(str(round(one["gap_ms"])) for one in report["failovers"])
         print(f"\n**Failover**, kill -9 of the leader, longest gap between acknowledged writes: {gaps} ms.")
