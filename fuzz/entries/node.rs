@@ -28,6 +28,6 @@ pub fn keyspace_document(data: &[u8]) {
     let Some(document) = round_trip::<Document>(&bytes) else { return };
     assert!(validate_name(&document.name).is_ok());
     let _ = Document::decode_body(bytes.clone());
-    let news = core_node::planner::DocumentNews { keyspace: document.name, version: 1, body: Some(bytes) };
+    let news = core_node::keyspace::DocumentNews { keyspace: document.name, version: 1, body: Some(bytes) };
     let _ = core_node::keyspace::work_left(&news);
 }

@@ -6,7 +6,6 @@
 
 use crate::api::Effect;
 use crate::director::{ClientWork, Director, Turn, WORLD_CLUSTER};
-use crate::failures;
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
@@ -15,11 +14,12 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
-use crate::keyspace::{follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, Payload};
+use crate::keyspace::{
+    follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, KeyspacePlanner, Payload,
+};
 use crate::operation::{Operation, Owner, Shape};
-use crate::planner::{CallReply, CallResult};
-use crate::plans::{AfterPlan, PlanOwner};
-use crate::resolve::{decode_call, members_of, reference_read};
+use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
+use crate::resolve::reference_read;
 use crate::s3::request::Terms;
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, ReadAfter, RedisReply, Request,
@@ -34,6 +34,7 @@ use bytes::Bytes;
 use core_backends::redis;
 use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind};
+use core_flow::{decode_call, failures, members_of, CallReply, CallResult};
 use core_placement::Rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -133,14 +134,14 @@ impl Director {
         turn: &mut Turn<'_>,
         ticket: Ticket,
         request: &Request,
-        planner: Option<Box<dyn crate::planner::Planner>>,
+        planner: Option<Box<KeyspacePlanner>>,
         deadline: Tick,
     ) -> Result<(), Failure> {
         let planner = planner.ok_or_else(|| failures::internal(format!("{} has no planner", request.action.name())))?;
         let read_only =
             matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
-        let after = AfterPlan { read_only, follow_up: follow_up(&request.action) };
-        self.start_client_plan(turn, ticket, planner, deadline, after);
+        let after = AfterPlan { read_only, follow_up: follow_up(&request.action).map(AnyPlanner::from) };
+        self.start_client_plan(turn, ticket, planner.into(), deadline, after);
         Ok(())
     }
 
@@ -151,10 +152,13 @@ impl Director {
             request_id: request.request_id,
         };
         let Action::S3(call) = request.action else { return Err(failures::internal("not a call of S3")) };
-        let after = AfterPlan { read_only: call.read_only(), follow_up: crate::s3::sweep::follow_up(&call) };
+        let after = AfterPlan {
+            read_only: call.read_only(),
+            follow_up: crate::s3::sweep::follow_up(&call).map(AnyPlanner::from),
+        };
         let planner = crate::s3::planner_for(call, &terms)?;
         let planner = crate::s3::of_owner::of_owner(planner, request.expected_bucket_owner);
-        self.start_client_plan(turn, ticket, planner, deadline, after);
+        self.start_client_plan(turn, ticket, planner.into(), deadline, after);
         Ok(())
     }
 
@@ -275,11 +279,17 @@ impl Director {
                 refuse_reserved(&name)?;
                 self.refuse_unknown_engine(&rule, None)?;
                 let flow = CreateFlow::new(name, rule, self.config.default_engine.clone());
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::DeleteCluster { name } => {
                 refuse_reserved(&name)?;
-                self.start_client_plan(turn, ticket, Box::new(DeleteFlow::new(name)), deadline, AfterPlan::default());
+                self.start_client_plan(
+                    turn,
+                    ticket,
+                    AnyPlanner::flow(DeleteFlow::new(name)),
+                    deadline,
+                    AfterPlan::default(),
+                );
             }
             Action::ResolveCluster { name } => {
                 if let Some(route) = self.routes.get(&name).filter(|route| route.pinned).cloned() {
@@ -310,7 +320,7 @@ impl Director {
             }
             Action::SetDefaultConsistency { name, consistency, read_consistency } => {
                 let flow = LevelsFlow::new(name, consistency, read_consistency);
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::TransferLeader { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline)
@@ -326,18 +336,24 @@ impl Director {
                     Some(to) => MoveFlow::given(name, from, to, self.nodes.map.records().cloned().collect()),
                     None => MoveFlow::elected(name, from, self.random.next()),
                 };
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::DecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, true, self.nodes.map.get(node));
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::RecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, false, self.nodes.map.get(node));
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::ForgetNode { node } => {
-                self.start_client_plan(turn, ticket, Box::new(ForgetFlow::new(node)), deadline, AfterPlan::default());
+                self.start_client_plan(
+                    turn,
+                    ticket,
+                    AnyPlanner::flow(ForgetFlow::new(node)),
+                    deadline,
+                    AfterPlan::default(),
+                );
             }
             Action::RecoverCluster { name, confirm, survivor } => {
                 let flow = match name.is_level_zero() {
@@ -351,15 +367,15 @@ impl Director {
                     }
                 };
                 let after = AfterPlan { read_only: confirm.is_none(), ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, after);
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, after);
             }
             Action::ListRecoveries { name } => {
                 let after = AfterPlan { read_only: true, ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, Box::new(ListFlow::new(name)), deadline, after);
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(ListFlow::new(name)), deadline, after);
             }
             Action::DiscardEnded { name, node } => {
                 let flow = DiscardFlow::new(name, node, self.nodes.map.get(node));
-                self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::SkipEntry { name, index } => {
                 self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, deadline)
@@ -386,7 +402,7 @@ impl Director {
         deadline: Tick,
     ) {
         let flow = MembersFlow::new(name, change, self.nodes.map.records().cloned().collect());
-        self.start_client_plan(turn, ticket, Box::new(flow), deadline, AfterPlan::default());
+        self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
     }
 
     fn admin(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, command: AdminCommand, deadline: Tick) {

@@ -13,9 +13,7 @@
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost, SILENT};
 use crate::operation::{Operation, Owner};
-use crate::planner::{CallReply, CallResult};
-use crate::plans::PlanOwner;
-use crate::resolve::decode_call;
+use crate::plans::{AnyPlanner, PlanOwner};
 use base_types::action::{ActionResult, BatchStep, Response, StatusInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, ClusterId, ClusterName, Generation, NodeId, ReplicaId, Tick};
@@ -23,6 +21,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_backends::metadata::{Command, Reply, ScopedStep};
 use core_cluster::api::{AdminCommand, LocalKind};
+use core_flow::{decode_call, CallReply, CallResult};
 use core_placement::FailureDomain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -275,7 +274,7 @@ impl Director {
         });
         let lost = Lost { disks, gone: self.gone_nodes(turn.now), fit, silent };
         let flow = ConfigFlow::new(name, self.config.node, rule, regional, lost);
-        self.start_plan(turn, Box::new(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
+        self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
 
     /// The flow ended.

@@ -134,7 +134,7 @@ impl Core {
 
     /// Counters.
     pub fn metrics(&self) -> CoreMetrics {
-        let reshards = self.director.s3.counters;
+        let reshards = self.director.s3.counters();
         CoreMetrics { lane: self.lane.statistics(), router: self.director.router_statistics(), reshards }
     }
 

@@ -22,13 +22,11 @@ use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::operation::Operation;
 use crate::outbox::Outbox;
-use crate::planner::CallResult;
 use crate::plans::{Order, Plan};
-use crate::random::Random;
 use crate::recruits::Recruits;
 use crate::resume::Resumption;
-use crate::s3::cache::S3Cache;
 use crate::s3::keeper::Keeper;
+use crate::s3::state::S3State;
 use crate::status::StatusAsked;
 use crate::untold::Untold;
 use crate::whereabouts::{Search, Whereabouts};
@@ -38,6 +36,7 @@ use base_types::{
 };
 use core::time::Duration;
 use core_cluster::api::Member;
+use core_flow::{CallResult, Random};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -162,7 +161,7 @@ pub struct Director {
     pub resumption: Resumption,
     pub status_asked: StatusAsked,
     pub statistics: RouterStatistics,
-    pub s3: S3Cache,
+    pub s3: S3State,
     pub keeper: Keeper,
     /// What the wall clock said (Unix milliseconds), and when.
     pub wall_clock: (u64, Tick),
@@ -217,7 +216,7 @@ impl Director {
             resumption: Resumption::default(),
             status_asked: StatusAsked::default(),
             statistics: RouterStatistics::default(),
-            s3: S3Cache::default(),
+            s3: S3State::new(config.s3.clone()),
             keeper: Keeper::default(),
             wall_clock: (0, Tick(0)),
             lane_dirty: true,

@@ -11,10 +11,8 @@
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
 use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
-use crate::failures;
 use crate::frame::{Item, Sender};
 use crate::operation::{Operation, Owner};
-use crate::planner::CallResult;
 use crate::resolve::reference_read;
 use crate::status::ASKED_MAX;
 use base_types::action::{ActionResult, Answer, Failure, QuorumInfo, StatusInfo};
@@ -24,6 +22,7 @@ use base_types::{ClusterId, ClusterName, LaneId, NodeId, Tick, Ticket};
 use core::time::Duration;
 use core_backends::reference::Query;
 use core_cluster::api::ReplicaView;
+use core_flow::{failures, CallResult};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Reasons one lane tells.

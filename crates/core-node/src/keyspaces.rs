@@ -7,11 +7,11 @@
 
 use crate::director::{ClientWork, Director, TimerKey, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
+use crate::keyspace::DocumentNews;
 use crate::keyspace::{document_key, retry_of, scan_planner, KeyspaceMap, Payload, Retry};
 use crate::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
-use crate::planner::{CallReply, CallResult, DocumentNews};
-use crate::plans::{AfterPlan, PlanOwner};
-use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
+use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
+use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
 use crate::whereabouts::Search;
 use base_types::action::{Action, Failure, Request};
 use base_types::{BackendKind, ErrorKind, Refusal, RequestId, Tick, Ticket};
@@ -19,6 +19,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{Query, Reply};
 use core_cluster::api::LocalKind;
+use core_flow::{decode_call, CallReply, CallResult};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -201,7 +202,7 @@ impl Director {
         for _ in 0..COPIES_AT_ONCE {
             let Some((keyspace, copy)) = self.keyspaces.to_copy.pop_first() else { break };
             let flow = CopyFlow::new(region.clone(), &keyspace, copy);
-            self.start_plan(turn, Box::new(flow), PlanOwner::Silent, turn.now + COPY_TIMEOUT);
+            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + COPY_TIMEOUT);
         }
         if !self.keyspaces.to_copy.is_empty() {
             self.set_copies_timer(turn.now + COPY_PAUSE);
@@ -222,7 +223,7 @@ impl Director {
         let map = self.keyspaces.maps.get(&work.keyspace);
         if let Some(planner) = scan_planner(&work.action, map, consistency) {
             let after = AfterPlan { read_only: true, follow_up: None };
-            self.start_client_plan(turn, ticket, planner, operation.deadline, after);
+            self.start_client_plan(turn, ticket, planner.into(), operation.deadline, after);
         }
     }
 

@@ -10,12 +10,12 @@
 
 use crate::director::{is_level_zero, Director, Turn};
 use crate::operation::{Operation, Owner};
-use crate::planner::CallResult;
-use crate::resolve::{decode_call, RESOLVE_TIMEOUT};
+use crate::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterId, ClusterName, Generation, ReadConsistency};
 use core_backends::reference::{Query, Reply};
 use core_cluster::api::{LocalKind, ReplicaView};
+use core_flow::{decode_call, CallResult};
 
 /// Lives asked after at a time: all of a common node at once, and a question stays small.
 const LIVES_AT_ONCE: usize = 512;

@@ -13,7 +13,7 @@
 use crate::config_cluster::is_config_cluster;
 use crate::director::{is_level_zero, Director, TimerKey, Turn};
 use crate::flows::moving::MoveFlow;
-use crate::plans::PlanOwner;
+use crate::plans::{AnyPlanner, PlanOwner};
 use base_types::action::Response;
 use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};
 use core::time::Duration;
@@ -217,7 +217,7 @@ impl Director {
                 }
                 false => MoveFlow::elected(view.name, from, spread),
             };
-            self.start_plan(turn, Box::new(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);
+            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);
         }
     }
 

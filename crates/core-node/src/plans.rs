@@ -6,17 +6,18 @@
 
 use crate::director::{ClientWork, Director, TimerKey, Turn};
 use crate::durable::Deferred;
-use crate::failures;
 use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
+use crate::keyspace::{KeyspaceNews, KeyspacePlanner};
 use crate::operation::{Operation, Owner};
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
+use crate::s3::state::S3Planner;
 use base_types::action::{Failure, Response};
 use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
 use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
+use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
 use core_placement::Rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,6 +35,66 @@ const TAKING_BACK_MAX: usize = 256;
 const TAKING_BACK_TIMEOUT: Duration = CALL_TIMEOUT;
 /// Results handed to plans in one turn; the rest wait for the next.
 const RESULTS_PER_TURN_MAX: usize = 10_000;
+
+/// A planner of any family; each is entered with its own family's state.
+pub enum AnyPlanner {
+    Clusters(Box<dyn Planner>),
+    Keyspaces(Box<KeyspacePlanner>),
+    Buckets(Box<S3Planner>),
+}
+
+impl AnyPlanner {
+    /// Of a flow on clusters.
+    pub fn flow(flow: impl Planner + 'static) -> AnyPlanner {
+        AnyPlanner::Clusters(Box::new(flow))
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            AnyPlanner::Clusters(planner) => planner.name(),
+            AnyPlanner::Keyspaces(planner) => planner.name(),
+            AnyPlanner::Buckets(planner) => planner.name(),
+        }
+    }
+
+    /// What takes back what it leaves.
+    fn cleanup(&mut self) -> Option<AnyPlanner> {
+        match self {
+            AnyPlanner::Clusters(planner) => planner.cleanup().map(AnyPlanner::Clusters),
+            AnyPlanner::Keyspaces(planner) => planner.cleanup().map(AnyPlanner::Keyspaces),
+            AnyPlanner::Buckets(planner) => planner.cleanup().map(AnyPlanner::Buckets),
+        }
+    }
+}
+
+impl From<Box<KeyspacePlanner>> for AnyPlanner {
+    fn from(planner: Box<KeyspacePlanner>) -> AnyPlanner {
+        AnyPlanner::Keyspaces(planner)
+    }
+}
+
+impl From<Box<S3Planner>> for AnyPlanner {
+    fn from(planner: Box<S3Planner>) -> AnyPlanner {
+        AnyPlanner::Buckets(planner)
+    }
+}
+
+/// Why a planner is entered.
+enum Entry {
+    Start,
+    Result(usize, CallResult),
+    Wake,
+}
+
+impl Entry {
+    fn enter<S>(self, planner: &mut dyn Planner<S>, mut context: PlanContext<'_, S>) -> Step {
+        match self {
+            Entry::Start => planner.start(&mut context),
+            Entry::Result(index, result) => planner.on_result(&mut context, index, result),
+            Entry::Wake => planner.on_wake(&mut context),
+        }
+    }
+}
 
 /// Who is told how a plan ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -71,7 +132,7 @@ pub enum PlanOwner {
 /// A plan under way.
 pub struct Plan {
     /// Out while it runs.
-    planner: Option<Box<dyn Planner>>,
+    planner: Option<AnyPlanner>,
     pub owner: PlanOwner,
     deadline: Tick,
     next_index: usize,
@@ -81,7 +142,7 @@ pub struct Plan {
     /// It changes nothing: when the deadline ends it, nothing was done.
     pub read_only: bool,
     /// The action to follow up once it was answered well.
-    pub follow_up: Option<Box<dyn Planner>>,
+    pub follow_up: Option<AnyPlanner>,
 }
 
 impl Plan {
@@ -95,7 +156,7 @@ impl Plan {
 #[derive(Default)]
 pub struct AfterPlan {
     pub read_only: bool,
-    pub follow_up: Option<Box<dyn Planner>>,
+    pub follow_up: Option<AnyPlanner>,
 }
 
 /// A replica order under way.
@@ -111,13 +172,7 @@ pub struct Order {
 
 impl Director {
     /// Starts a plan.
-    pub fn start_plan(
-        &mut self,
-        turn: &mut Turn<'_>,
-        planner: Box<dyn Planner>,
-        owner: PlanOwner,
-        deadline: Tick,
-    ) -> u64 {
+    pub fn start_plan(&mut self, turn: &mut Turn<'_>, planner: AnyPlanner, owner: PlanOwner, deadline: Tick) -> u64 {
         let number = self.next_number();
         if self.plans.len() >= PLANS_MAX {
             let failure = failures::overloaded("plans under way", PLANS_MAX);
@@ -139,38 +194,34 @@ impl Director {
             follow_up: None,
         };
         self.plans.insert(number, plan);
-        self.enter_plan(turn, number, |planner, context| planner.start(context));
+        self.enter_plan(turn, number, Entry::Start);
         number
     }
 
-    fn enter_plan(
-        &mut self,
-        turn: &mut Turn<'_>,
-        number: u64,
-        enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
-    ) {
+    fn enter_plan(&mut self, turn: &mut Turn<'_>, number: u64, entry: Entry) {
         let unix_ms = self.unix_ms(turn.now);
         let machine_load = self.machine_load();
         let Some(plan) = self.plans.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
-        let mut documents = Vec::new();
-        let mut context = PlanContext {
+        let mut news = KeyspaceNews::default();
+        let context = PlanContext {
             now: turn.now,
             deadline: plan.deadline,
             node: self.config.node,
             region: &self.config.labels.region,
             random: &mut self.random,
-            documents: &mut documents,
-            s3: &mut self.s3,
-            s3_config: &self.config.s3,
             unix_ms,
             machine_load,
-            expected_owner: None,
+            state: &mut (),
         };
-        let step = enter(planner.as_mut(), &mut context);
+        let step = match &mut planner {
+            AnyPlanner::Clusters(planner) => entry.enter(planner.as_mut(), context),
+            AnyPlanner::Keyspaces(planner) => entry.enter(planner.as_mut(), context.with(&mut news)),
+            AnyPlanner::Buckets(planner) => entry.enter(planner.as_mut(), context.with(&mut self.s3)),
+        };
         plan.planner = Some(planner);
         let sweeping = self.plans.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
-        for news in documents {
+        for news in news.documents {
             if sweeping {
                 self.resumption.swept.push(news.clone());
             }
@@ -240,13 +291,13 @@ impl Director {
             Call::Admin { cluster, command } => (cluster, LocalKind::Admin(command)),
             Call::CreateCluster { cluster, rule } => {
                 let flow = CreateFlow::new(cluster, rule, self.config.default_engine.clone());
-                self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
+                self.start_plan(turn, AnyPlanner::flow(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
             }
             Call::DeleteCluster { cluster, life } => {
                 let gone = self.gone_for(&cluster, turn.now);
                 let flow = DeleteFlow::new(cluster).of_life(life).without(gone);
-                self.start_plan(turn, Box::new(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
+                self.start_plan(turn, AnyPlanner::flow(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
             }
             Call::Replica { node, order } => {
@@ -263,7 +314,7 @@ impl Director {
             let Some((number, index, result)) = self.plan_results.pop_front() else { return false };
             let expected = self.plans.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
             if expected {
-                self.enter_plan(turn, number, |planner, context| planner.on_result(context, index, result));
+                self.enter_plan(turn, number, Entry::Result(index, result));
             }
         }
         !self.plan_results.is_empty()
@@ -289,7 +340,7 @@ impl Director {
         plan.wake = Tick::NEVER;
         plan.timer = Tick::NEVER;
         self.rearm_plan(number);
-        self.enter_plan(turn, number, |planner, context| planner.on_wake(context));
+        self.enter_plan(turn, number, Entry::Wake);
     }
 
     fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
@@ -297,7 +348,7 @@ impl Director {
         self.timers.remove(&(plan.timer, TimerKey::Plan(number)));
         self.statistics.plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
-        let left = plan.planner.as_mut().and_then(|planner| planner.left_behind());
+        let left = plan.planner.as_mut().and_then(|planner| planner.cleanup());
         self.finish_plan(turn, plan.owner, name, plan.follow_up, response);
         if let Some(left) = left {
             self.take_back(turn, left);
@@ -305,7 +356,7 @@ impl Director {
     }
 
     /// What a plan left is taken back, unless very much is already.
-    fn take_back(&mut self, turn: &mut Turn<'_>, left: Box<dyn Planner>) {
+    fn take_back(&mut self, turn: &mut Turn<'_>, left: AnyPlanner) {
         let under_way = self.plans.values().filter(|plan| plan.owner == PlanOwner::TakingBack).count();
         if under_way < TAKING_BACK_MAX {
             self.start_plan(turn, left, PlanOwner::TakingBack, turn.now + TAKING_BACK_TIMEOUT);
@@ -317,7 +368,7 @@ impl Director {
         turn: &mut Turn<'_>,
         owner: PlanOwner,
         name: &'static str,
-        follow_up: Option<Box<dyn Planner>>,
+        follow_up: Option<AnyPlanner>,
         response: Response,
     ) {
         if let (Some(next), true) = (follow_up, response.is_ok()) {
@@ -353,7 +404,7 @@ impl Director {
         &mut self,
         turn: &mut Turn<'_>,
         ticket: Ticket,
-        planner: Box<dyn Planner>,
+        planner: AnyPlanner,
         deadline: Tick,
         after: AfterPlan,
     ) {

@@ -18,8 +18,7 @@ use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
 use crate::nodes::ReplicaKnown;
 use crate::operation::{Operation, Owner};
-use crate::planner::{CallReply, CallResult};
-use crate::plans::PlanOwner;
+use crate::plans::{AnyPlanner, PlanOwner};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
@@ -27,6 +26,7 @@ use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, 
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, Command};
 use core_cluster::api::{AdminCommand, LocalKind, Member, Notice, ReplicaSpec, ReplicaView};
+use core_flow::{CallReply, CallResult};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -303,7 +303,7 @@ impl Director {
             let generation = turn.lane.view(cluster).map_or(Generation(1), |view| view.generation);
             let document = RegionDocument { cluster, generation, members: members.to_vec() };
             let flow = RegionFlow::new(&self.config.labels.region, &document);
-            self.start_plan(turn, Box::new(flow), PlanOwner::Silent, turn.now + REGION_TIMEOUT);
+            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + REGION_TIMEOUT);
         }
     }
 
@@ -621,7 +621,7 @@ impl Director {
         let told = self.recruits.telling.remove(&cluster);
         // Changed while that was under way: what `reference` was told is not the last word.
         let outdated = self.recruits.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
-        let reply = crate::resolve::decode_call::<core_backends::reference::Reply>(result);
+        let reply = core_flow::decode_call::<core_backends::reference::Reply>(result);
         match reply {
             Err(failure) if failure.refusal.kind.retryable() => {
                 self.recruits.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
@@ -654,7 +654,7 @@ impl Director {
         for view in suspects {
             let flow = OrphanFlow::new(self.config.node, &view);
             let deadline = turn.now + ORPHANS_EVERY;
-            self.start_plan(turn, Box::new(flow), PlanOwner::Silent, deadline);
+            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, deadline);
         }
     }
 }

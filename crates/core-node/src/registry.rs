@@ -10,13 +10,12 @@
 use crate::api::NoteLevel;
 use crate::director::{Director, Turn};
 use crate::operation::{Operation, Owner, RegistryWork};
-use crate::planner::CallResult;
-use crate::resolve::decode_call;
 use base_types::codec::Encode;
 use base_types::{BackendKind, NodeId, ReadConsistency};
 use core::time::Duration;
 use core_backends::allocator::{Command, Query, Reply, Report, NODES_PAGE_MAX};
 use core_cluster::api::LocalKind;
+use core_flow::{decode_call, CallResult};
 use core_placement::{MapChange, NodeRecord};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,17 +6,15 @@
 
 use crate::cache::Route;
 use crate::director::{Director, Turn};
-use crate::failures;
 use crate::flows::region::{region_key, RegionDocument};
 use crate::operation::{Operation, Owner, Phase};
-use crate::planner::{CallReply, CallResult};
-use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Refusal, Term, WriteConsistency};
+use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Term, WriteConsistency};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
-use core_cluster::api::{LocalKind, Member};
+use core_cluster::api::LocalKind;
+use core_flow::{decode_call, failures, members_of, CallResult};
 use std::sync::Arc;
 
 /// How long one question to `reference` may take.
@@ -29,31 +27,6 @@ pub fn reference_read(query: &Query) -> LocalKind {
         query: query.to_bytes(),
         consistency: Some(ReadConsistency::Strong),
     }
-}
-
-/// What a call's reply says, decoded; a backend's refusal is the failure.
-pub fn decode_call<T: Encode>(result: CallResult) -> Result<(T, base_types::OrderedAt), Failure> {
-    let (reply, at) = match result? {
-        CallReply::Backend { reply, at, .. } => (reply, at),
-        _ => return Err(failures::internal("a call for a backend was answered without a reply")),
-    };
-    let value = core_backends::decode_reply(reply).map_err(|refusal: Refusal| Failure {
-        refusal,
-        at: Some(at),
-        cluster: None,
-    })?;
-    Ok((value, at))
-}
-
-/// The members of a record as the lane knows members.
-pub fn members_of(record: &ClusterRecord) -> Vec<Member> {
-    let member = |member: &core_backends::reference::ClusterMember| Member {
-        replica: member.replica,
-        node: member.node,
-        disk: member.disk,
-        learner: member.learner,
-    };
-    record.members.iter().map(member).collect()
 }
 
 /// A record as a route.

@@ -7,17 +7,18 @@ use crate::director::{Director, TimerKey, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::recover::{sweep_deadline, SweepFlow};
+use crate::keyspace::DocumentNews;
 use crate::keyspace::{planner_for, work_left};
 use crate::operation::{Operation, Owner};
-use crate::planner::{CallResult, DocumentNews};
-use crate::plans::PlanOwner;
-use crate::resolve::{decode_call, reference_read, RESOLVE_TIMEOUT};
+use crate::plans::{AnyPlanner, PlanOwner};
+use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
 use crate::s3::leftovers::sweep_buckets;
 use base_types::action::{Action, ActionResult, Answer, Response};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, Tick};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
+use core_flow::{decode_call, CallResult};
 use std::collections::BTreeMap;
 
 /// How often the leader looks.
@@ -59,18 +60,18 @@ impl Director {
         if !self.leads_world() {
             self.resumption.seen.clear();
             self.resumption.keyspaces.clear();
-            self.s3.sweep = Default::default();
+            self.s3.forget_sweep();
             self.resumption.recoveries.clear();
             return;
         }
         if turn.now >= self.resumption.buckets_at {
             self.resumption.buckets_at = turn.now + BUCKETS_EVERY;
-            self.start_plan(turn, sweep_buckets(), PlanOwner::Background, turn.now + FLOW_TIMEOUT);
+            self.start_plan(turn, sweep_buckets().into(), PlanOwner::Background, turn.now + FLOW_TIMEOUT);
         }
         if !self.resumption.recovering {
             self.resumption.recovering = true;
             let flow = SweepFlow::new(self.nodes.map.records().cloned().collect());
-            self.start_plan(turn, Box::new(flow), PlanOwner::RecoverySweep, sweep_deadline(turn.now));
+            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::RecoverySweep, sweep_deadline(turn.now));
         }
         let kind = reference_read(&Query::Unfinished { limit: RECORDS_MAX });
         let operation =
@@ -79,7 +80,7 @@ impl Director {
         if let (false, Some(planner)) = (self.resumption.sweeping, planner_for(&Action::ListKeyspaces, None)) {
             self.resumption.sweeping = true;
             self.resumption.swept.clear();
-            self.start_plan(turn, planner, PlanOwner::KeyspaceSweep, turn.now + FLOW_TIMEOUT);
+            self.start_plan(turn, planner.into(), PlanOwner::KeyspaceSweep, turn.now + FLOW_TIMEOUT);
         }
     }
 
@@ -105,12 +106,12 @@ impl Director {
         let deadline = turn.now + FLOW_TIMEOUT;
         match record.state {
             ClusterState::Creating => {
-                self.start_plan(turn, Box::new(CreateFlow::resume(record)), PlanOwner::Background, deadline);
+                self.start_plan(turn, AnyPlanner::flow(CreateFlow::resume(record)), PlanOwner::Background, deadline);
             }
             ClusterState::Deleting => {
                 let gone = self.gone_for(&record.name, turn.now);
                 let flow = DeleteFlow::resume(record).without(gone);
-                self.start_plan(turn, Box::new(flow), PlanOwner::Background, deadline);
+                self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Background, deadline);
             }
             ClusterState::Active => {}
         }
@@ -132,7 +133,7 @@ impl Director {
         for news in core::mem::take(&mut self.resumption.swept) {
             let Some(planner) = work_left(&news) else { continue };
             if before.get(&news.keyspace) == Some(&news.version) {
-                self.start_plan(turn, planner, PlanOwner::Background, Tick::NEVER);
+                self.start_plan(turn, planner.into(), PlanOwner::Background, Tick::NEVER);
             } else {
                 self.resumption.keyspaces.insert(news.keyspace, news.version);
             }

@@ -7,16 +7,15 @@
 
 use crate::cache::Route;
 use crate::director::{Director, TimerKey, Turn};
-use crate::failures;
 use crate::frame::Item;
 use crate::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
-use crate::planner::{CallReply, CallResult};
 use base_types::action::{Failure, Level};
 use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member};
+use core_flow::{failures, CallReply, CallResult};
 use std::sync::Arc;
 
 /// The first pause before an operation is tried again; doubled each round up to a sixth of an election timeout:

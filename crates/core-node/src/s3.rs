@@ -55,6 +55,7 @@ pub mod reshard;
 pub(crate) mod settings;
 pub(crate) mod snapshot;
 pub(crate) mod standstill;
+pub mod state;
 pub(crate) mod sweep;
 pub(crate) mod tidy;
 pub(crate) mod token;
@@ -67,16 +68,16 @@ pub(crate) mod work;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::planner::Planner;
+use crate::s3::state::S3Planner;
 use base_types::s3::{S3Action, S3ErrorCode};
 use base_types::Refusal;
 use request::Terms;
 
 /// A call handed on by a part that does not know it, or the planner of one that does.
-pub(crate) type Offered = Result<Box<dyn Planner>, S3Action>;
+pub(crate) type Offered = Result<Box<S3Planner>, S3Action>;
 
 /// The planner of a call.
-pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Result<Box<dyn Planner>, Refusal> {
+pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Result<Box<S3Planner>, Refusal> {
     let parts = [
         objects::planner_for,
         list::planner_for,

@@ -8,13 +8,13 @@ use crate::director::{Director, SERVED_MAX};
 use crate::keyspaces::KEYSPACES_MAX;
 use crate::moves::MOVES_KNOWN_MAX;
 use crate::operation::PENDING_REQUESTS_MAX;
-use crate::planner::CALLS_OUT_MAX;
 use crate::plans::{Plan, PLANS_MAX};
 use crate::s3::cache::{BUCKETS_MAX, ENTRIES_MAX};
 use crate::s3::keeper::{FLOWS_WAITING_MAX, KEPT_MAX};
 use crate::s3::on_bucket::SHARDS_MAX;
 use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
+use core_flow::CALLS_OUT_MAX;
 
 /// Timers: one or two for each operation, plan and order, and one for each part that keeps time.
 const TIMERS_MAX: usize = 2 * (PENDING_REQUESTS_MAX + PLANS_MAX * 2) + 16;
@@ -42,7 +42,7 @@ impl Director {
         // Level 0 clusters are pinned beside the bound.
         sizes.lasting("routes remembered, a core", self.routes.len(), ROUTES_MAX + self.level_zero.len());
         sizes.lasting("keyspaces known, a core", self.keyspaces.maps.len(), KEYSPACES_MAX);
-        let (buckets, shards) = self.s3.len();
+        let (buckets, shards) = self.s3.sizes();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
         sizes.lasting("buckets and shards kept, a core", self.keeper.len(), KEPT_MAX);

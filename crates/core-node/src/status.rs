@@ -6,13 +6,13 @@
 //! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
 use crate::director::{Director, LevelZero, Turn, WORLD_CLUSTER};
-use crate::failures;
 use crate::frame::Item;
 use crate::level_zero::Announcement;
 use crate::nodes::LaneGauges;
 use base_types::action::{ActionResult, Answer, Failure, NodeInfo, QuorumInfo, StatusInfo};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{NodeId, Tick, Ticket};
+use core_flow::failures;
 use core_placement::NodeRecord;
 use std::collections::BTreeMap;
 

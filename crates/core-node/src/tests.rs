@@ -61,7 +61,7 @@ type Wire = (NodeId, LaneId, Event);
 
 /// What becomes of frames between nodes, in thousandths of them.
 struct Weather {
-    random: crate::random::Random,
+    random: core_flow::Random,
     lost: u64,
     doubled: u64,
     late: u64,
@@ -76,7 +76,7 @@ impl Weather {
             return Vec::new();
         }
         let copies = 1 + usize::from(self.random.below(1_000) < self.doubled);
-        let arrival = |random: &mut crate::random::Random, late: bool| match late {
+        let arrival = |random: &mut core_flow::Random, late: bool| match late {
             true => Duration::from_millis(1 + random.below(self.late_ms_max.max(1))),
             false => LATENCY,
         };

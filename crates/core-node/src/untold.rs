@@ -10,14 +10,14 @@
 
 use crate::director::{is_level_zero, Director, Turn};
 use crate::operation::{Operation, Owner};
-use crate::planner::CallResult;
 use crate::recruits::told_members;
-use crate::resolve::{decode_call, RESOLVE_TIMEOUT};
+use crate::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterId, ReadConsistency};
 use core_backends::reference::{members_digest, Query, Reply};
 use core_cluster::api::{LocalKind, ReplicaView};
+use core_flow::{decode_call, CallResult};
 
 /// Clusters compared at a time: all of a common node at once, and a question stays small.
 const COMPARED_AT_ONCE: usize = 512;

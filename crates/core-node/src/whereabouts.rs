@@ -12,10 +12,10 @@ use crate::director::{Director, TimerKey, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender};
 use crate::keyspace::document_key;
+use crate::keyspace::DocumentNews;
 use crate::nodes::ReplicaKnown;
 use crate::operation::{Operation, Owner};
-use crate::planner::{CallResult, DocumentNews};
-use crate::resolve::{decode_call, question_for, route_of};
+use crate::resolve::{question_for, route_of};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
@@ -25,6 +25,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{ClusterState, Query, Reply, MEMBERS_MAX};
 use core_cluster::api::{LocalKind, Member};
+use core_flow::{decode_call, CallResult};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

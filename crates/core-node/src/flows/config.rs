@@ -5,9 +5,7 @@
 //! question that it has just left without an answer. Not here: keeping the list, and how long it may be silent
 //! (config_cluster.rs).
 
-use super::{confused, reference_query};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
+use super::confused;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -15,6 +13,7 @@ use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, Generation, NodeId
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::{metadata, reference};
+use core_flow::{decode_call, reference_query, Call, CallResult, PlanContext, Planner, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Entries read in one question.

@@ -7,14 +7,13 @@
 //! Not here: when (keyspaces.rs), who reads it (whereabouts.rs).
 
 use super::confused;
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, ClusterName, ReadConsistency};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{Command, Query, Reply};
+use core_flow::{decode_call, Call, CallResult, PlanContext, Planner, Step};
 
 /// The pause before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);

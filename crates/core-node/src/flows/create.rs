@@ -9,16 +9,17 @@
 //! removed will be gone, and neither is what the caller asked for.
 //! Not here: healing a member that missed its order (recruits.rs).
 
-use super::{cluster_answer, confused, reference_query, reference_write};
-use crate::failures;
-use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
-use crate::resolve::{decode_call, members_of};
+use super::{cluster_answer, confused};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, ReadConsistency, Refusal, ReplicaId, Tick};
 use core::time::Duration;
 use core_backends::{allocator, reference};
 use core_cluster::api::ReplicaSpec;
+use core_flow::{
+    decode_call, failures, members_of, reference_query, reference_write, Call, CallResult, PlanContext, Planner,
+    ReplicaOrder, Step,
+};
 use core_placement::{NodeRecord, Rule};
 use reference::{ClusterMember, ClusterRecord, ClusterState};
 

@@ -8,17 +8,16 @@
 //! loses nothing. None are left when no record lists the node, which is what `forget` reads, and the node itself
 //! reports no replica, which is what `status` shows. Not here: the moves.
 
+use super::confused;
 use super::members::level_zero_rule;
-use super::{confused, reference_query};
 use crate::config_cluster::is_config_cluster;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, DecommissionInfo};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterRecord, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, Member};
+use core_flow::{decode_call, reference_query, Call, CallReply, CallResult, PlanContext, Planner, Step};
 use core_placement::NodeRecord;
 use std::collections::BTreeSet;
 

@@ -6,14 +6,14 @@
 //! of members has no replica left, so what remains can neither elect nor commit. A member that was down
 //! finds out by itself (recruits.rs, orphans). Not here: the tombstone of the generation (reference).
 
-use super::{confused, reference_query, reference_write};
-use crate::failures;
-use crate::planner::{Call, CallResult, PlanContext, Planner, ReplicaOrder, Step};
-use crate::resolve::decode_call;
+use super::confused;
 use base_types::action::{ActionResult, Answer};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, NodeId, OrderedAt, ReplicaId};
 use core_backends::reference::{ClusterRecord, ClusterState, Command, Query, Reply};
+use core_flow::{
+    decode_call, failures, reference_query, reference_write, Call, CallResult, PlanContext, Planner, ReplicaOrder, Step,
+};
 use std::collections::BTreeSet;
 
 enum Stage {

@@ -6,15 +6,14 @@
 //! nobody. A node that comes back all the same is a new one. Not here: how the node map learns of it (registry.rs),
 //! emptying a node (decommission.rs, moves.rs).
 
-use super::{confused, reference_query};
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
+use super::confused;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterState, LIST_PAGE_MAX};
 use core_cluster::api::AdminCommand;
+use core_flow::{decode_call, reference_query, Call, CallReply, CallResult, PlanContext, Planner, Step};
 
 enum Stage {
     Node,

@@ -3,13 +3,13 @@
 //! Always: the cluster first; a crash in between leaves `reference` telling the old levels, which only
 //! routers' guesses are made from. Not here: what a level means (core-cluster).
 
-use super::{reference_query, reference_write};
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, Response};
 use base_types::{ClusterName, OrderedAt, ReadConsistency, WriteConsistency};
 use core_backends::reference::{Command, Query, Reply};
 use core_cluster::api::AdminCommand;
+use core_flow::{
+    decode_call, reference_query, reference_write, Call, CallReply, CallResult, PlanContext, Planner, Step,
+};
 use std::sync::Arc;
 
 /// See the file's header.

@@ -9,12 +9,11 @@
 //! Not here: a member that is decommissioned (moves.rs), how others learn of a level 0 cluster's members (level_zero.rs).
 
 use super::confused;
-use crate::failures;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
 use base_types::action::{ActionResult, Answer};
 use base_types::{ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, Refusal};
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, ClusterDescription, Member};
+use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, Step};
 use core_placement::{FailureDomain, Location, NodeRecord, Rule};
 use std::sync::Arc;
 

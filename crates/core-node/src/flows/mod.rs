@@ -14,34 +14,10 @@ pub mod orphan;
 pub mod recover;
 pub mod region;
 
-use crate::failures;
-use crate::planner::Call;
-use crate::resolve::members_of;
 use base_types::action::{ActionResult, Answer, ClusterInfo, MemberInfo, Response};
-use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, LogIndex, OrderedAt, ReadConsistency, Term};
-use core_backends::reference::{ClusterRecord, Command, Query};
-
-/// A command for the world cluster's `reference` backend.
-pub(crate) fn reference_write(command: &Command) -> Call {
-    Call::Write {
-        cluster: ClusterName::world(),
-        backend: BackendKind::Reference,
-        command: command.to_bytes(),
-        consistency: None,
-        request_id: None,
-    }
-}
-
-/// A query of the world cluster's `reference` backend.
-pub(crate) fn reference_query(query: &Query) -> Call {
-    Call::Read {
-        cluster: ClusterName::world(),
-        backend: BackendKind::Reference,
-        query: query.to_bytes(),
-        consistency: Some(ReadConsistency::Strong),
-    }
-}
+use base_types::{LogIndex, OrderedAt, Term};
+use core_backends::reference::ClusterRecord;
+use core_flow::{failures, members_of};
 
 /// A record as the answer of a flow.
 pub(crate) fn cluster_answer(record: &ClusterRecord, at: Option<OrderedAt>) -> Response {

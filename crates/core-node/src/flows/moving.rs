@@ -15,9 +15,6 @@
 use super::members::level_zero_rule;
 use super::{confused, recover};
 use crate::config_cluster::is_config_cluster;
-use crate::failures;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -28,6 +25,7 @@ use core::time::Duration;
 use core_backends::allocator::{Query, Reply};
 use core_backends::reference;
 use core_cluster::api::{AdminCommand, ClusterDescription, Member};
+use core_flow::{decode_call, failures, Call, CallReply, CallResult, PlanContext, Planner, Step};
 use core_placement::{elect_replacement, NodeRecord, Rule};
 use std::sync::Arc;
 

@@ -5,14 +5,13 @@
 //! lost one at once) get it from here, as late as if the network had held it back: refused where the replica is,
 //! was, or is on another disk. Not here: whom to suspect (recruits.rs).
 
+use super::confused;
 use super::create::first_order;
-use super::{confused, reference_query};
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step};
-use crate::resolve::decode_call;
 use base_types::action::{ActionResult, Answer};
 use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, ReplicaId, Term};
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
 use core_cluster::api::{AdminCommand, ReplicaView};
+use core_flow::{decode_call, reference_query, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step};
 
 /// See the file's header.
 pub struct OrphanFlow {

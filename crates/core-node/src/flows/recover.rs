@@ -12,10 +12,7 @@
 //! be repeated; data of an ended life that holds anything the new one lacks is removed by an operator's word only.
 //! Not here: which survivor is best (base-types, survivor.rs), its replica (core-cluster, recover.rs).
 
-use super::{confused, reference_query, reference_write};
-use crate::failures;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step};
-use crate::resolve::decode_call;
+use super::confused;
 use base_types::action::{ActionResult, Answer, RecoveryInfo, RecoveryState, Response};
 use base_types::{
     best_survivor,
@@ -26,6 +23,10 @@ use base_types::{
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, ClusterRecord, ClusterState, Command, Query, Recovery, Reply};
 use core_cluster::api::{AdminCommand, ClusterDescription, Member, NewLife};
+use core_flow::{
+    decode_call, failures, reference_query, reference_write, Call, CallReply, CallResult, PlanContext, Planner,
+    ReplicaOrder, Step,
+};
 use core_placement::{elect_replacement, NodeRecord, Rule};
 use std::collections::BTreeSet;
 

@@ -3,9 +3,7 @@
 //!
 //! Always: compare-and-set; a document that says the same is left alone. Not here: when (recruits.rs).
 
-use super::{confused, reference_query, reference_write};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
-use crate::resolve::decode_call;
+use super::confused;
 use crate::wire::{read_members, write_members};
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -14,6 +12,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{Command, Query, Reply};
 use core_cluster::api::Member;
+use core_flow::{decode_call, reference_query, reference_write, CallResult, PlanContext, Planner, Step};
 
 /// The pause before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);

@@ -1,9 +1,9 @@
 //! Every item goes through bytes and back; damaged bytes are refused and never panic.
 
 use super::*;
-use crate::random::Random;
 use base_types::{BackendKind, ErrorKind, LogIndex, OrderedAt, ReadConsistency, RequestId, Term, WriteConsistency};
 use core_cluster::api::{AdminCommand, ClusterDescription};
+use core_flow::Random;
 
 fn sender() -> Sender {
     Sender {

@@ -6,14 +6,12 @@
 //! one action is bounded. Clusters may stand at different indexes, as with any eventual reads.
 //! Not here: where rows come from (edge-node).
 
+use super::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
 use super::{plain_payload, planner_for, read_reply, store, KeyspaceMap, Payload};
-use crate::api::S3Config;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
-use crate::random::Random;
-use crate::s3::cache::S3Cache;
 use base_types::action::{Action, Answer, Failure, KvTarget, Level, Response};
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick};
 use bytes::Bytes;
+use core_flow::{Call, CallReply, CallResult, Random, Step};
 use std::collections::VecDeque;
 
 /// Queries of one action: a scan asks each cluster of its keyspace a few times.
@@ -72,7 +70,7 @@ fn read(cluster: &ClusterName, payload: Payload, world: &mut dyn AtRest) -> Resp
 }
 
 /// Runs a planner to its end. Waiting changes nothing where all is at rest.
-fn run(mut planner: Box<dyn Planner>, world: &mut dyn AtRest) -> Response {
+fn run(mut planner: Box<KeyspacePlanner>, world: &mut dyn AtRest) -> Response {
     let mut step = in_context(|context| planner.start(context));
     let mut calls = VecDeque::new();
     for index in 0..QUERIES_MAX {
@@ -95,19 +93,16 @@ fn run(mut planner: Box<dyn Planner>, world: &mut dyn AtRest) -> Response {
 
 /// What a planner may know here: nothing.
 fn in_context<T>(step: impl FnOnce(&mut PlanContext<'_>) -> T) -> T {
-    let (mut random, mut documents, mut s3) = (Random::new(0), Vec::new(), S3Cache::default());
+    let (mut random, mut news) = (Random::new(0), KeyspaceNews::default());
     step(&mut PlanContext {
         now: Tick(0),
         deadline: Tick::NEVER,
         node: NodeId(0),
         region: "",
         random: &mut random,
-        documents: &mut documents,
-        s3: &mut s3,
-        s3_config: &S3Config::for_world(1),
         unix_ms: 0,
         machine_load: 0,
-        expected_owner: None,
+        state: &mut news,
     })
 }
 

@@ -9,12 +9,13 @@
 
 use super::delete::Delete;
 use super::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState, FIRST_EPOCH, FIRST_EPOCHS};
-use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::store;
-use crate::planner::{Call, CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorKind, PartitionId, Refusal};
 use core_backends::metadata::{Command, Scope};
+use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step};
 
 /// Clusters made or removed at a time.
 pub(super) const CLUSTERS_AT_A_TIME: u16 = 8;
@@ -72,7 +73,7 @@ struct Create {
     tries: u32,
 }
 
-impl Rounds for Create {
+impl Rounds<KeyspaceNews> for Create {
     fn name(&self) -> &'static str {
         "create keyspace"
     }

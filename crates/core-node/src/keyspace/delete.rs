@@ -8,12 +8,13 @@
 
 use super::create::{first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
 use super::document::{cluster_name, Document, KeyspaceState};
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::map::unknown_keyspace;
-use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
 use super::store;
-use crate::planner::{Call, CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, Failure};
 use base_types::{ClusterName, Generation, Refusal};
+use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step};
 
 /// Removes a keyspace and its clusters.
 pub struct DeleteKeyspace(InRounds<Delete>);
@@ -147,7 +148,7 @@ pub(super) fn delete_clusters(lives: Lives) -> Option<Step> {
     (!lives.is_empty()).then(|| Step::Calls(lives.into_iter().map(delete).collect()))
 }
 
-impl Rounds for Delete {
+impl Rounds<KeyspaceNews> for Delete {
     fn name(&self) -> &'static str {
         "delete keyspace"
     }

@@ -10,18 +10,17 @@
 
 use super::create::{CLUSTERS_AT_A_TIME, TRIES_MAX};
 use super::document::{cluster_name, Document, KeyspaceState};
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::map::unknown_keyspace;
-use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
 use super::store;
-use crate::failures;
-use crate::flows::reference_write;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, Failure, KvTarget};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Query, Reply};
 use core_backends::reference::{self, ClusterRecord};
 use core_cluster::api::{AdminCommand, ClusterDescription};
+use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
+use core_flow::{failures, reference_write, Call, CallReply, CallResult, Step};
 use core_placement::{Rule, RuleError};
 use std::collections::BTreeMap;
 
@@ -306,7 +305,7 @@ fn with_engine(old: &Document, engine: &str) -> Document {
     document
 }
 
-impl Rounds for Set {
+impl Rounds<KeyspaceNews> for Set {
     fn name(&self) -> &'static str {
         "set engine"
     }

@@ -16,10 +16,10 @@ mod create;
 mod delete;
 mod document;
 mod engine;
+pub mod family;
 mod map;
 mod read;
 mod reshard;
-pub(crate) mod rounds;
 mod run;
 mod scan;
 mod store;
@@ -34,6 +34,7 @@ pub use document::{
     cluster_name, document_key, validate_name, Document, KeyspaceSpec, KeyspaceState, KEYSPACE_NAME_BYTES_MAX,
 };
 pub use engine::SetEngine;
+pub use family::{DocumentNews, KeyspaceNews, KeyspacePlanner};
 pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Payload, Retry, Routed};
 pub use read::{DescribeKeyspace, ListKeyspaces};
 pub use reshard::StartReshard;
@@ -41,12 +42,11 @@ pub use run::ReshardRun;
 pub use scan::{ScanKeyspace, ScanRequest};
 pub use topology::{from_static_topology, ShapeClusters, StaticPlan, StaticShard, TopologyError};
 
-use crate::planner::{DocumentNews, Planner};
 use base_types::action::Action;
 
 /// The planner of a keyspace action; `None` for actions that need none (`KvPut`, `KvGet`, …: see
 /// [`KeyspaceMap::route`]) or are none of ours. `map` is the cached one of the keyspace, if any.
-pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<dyn Planner>> {
+pub fn planner_for(action: &Action, map: Option<&KeyspaceMap>) -> Option<Box<KeyspacePlanner>> {
     Some(match action {
         Action::CreateKeyspace { keyspace, partitioning, partitions, clusters, split_keys, rule, engine } => {
             Box::new(CreateKeyspace::new(KeyspaceSpec {
@@ -76,7 +76,7 @@ pub fn scan_planner(
     action: &Action,
     map: Option<&KeyspaceMap>,
     consistency: Option<base_types::ReadConsistency>,
-) -> Option<Box<dyn Planner>> {
+) -> Option<Box<KeyspacePlanner>> {
     let Action::KvScan { target: base_types::action::KvTarget::Keyspace(keyspace), .. } = action else { return None };
     let request = ScanRequest::from_action(action)?;
     Some(Box::new(ScanKeyspace::with_consistency(keyspace.clone(), request, map.cloned(), consistency)))
@@ -88,7 +88,7 @@ pub fn is_retryable_inside(refusal: &base_types::Refusal) -> bool {
 }
 
 /// What to run in the background once an action was answered well.
-pub fn follow_up(action: &Action) -> Option<Box<dyn Planner>> {
+pub fn follow_up(action: &Action) -> Option<Box<KeyspacePlanner>> {
     match action {
         Action::Reshard { keyspace, .. } => Some(Box::new(ReshardRun::new(keyspace.clone()))),
         _ => None,
@@ -98,7 +98,7 @@ pub fn follow_up(action: &Action) -> Option<Box<dyn Planner>> {
 /// What a document still needs, if its runner is gone: run it in the background when a sweep (a
 /// `ListKeyspaces` plan without client; it leaves the documents in `PlanContext::documents`) finds the
 /// document unfinished at the same version as the sweep before. Running it twice does no harm.
-pub fn work_left(news: &DocumentNews) -> Option<Box<dyn Planner>> {
+pub fn work_left(news: &DocumentNews) -> Option<Box<KeyspacePlanner>> {
     let document = Document::decode_body(news.body.clone()?).ok()?;
     match document.state {
         KeyspaceState::Creating => Some(Box::new(CreateKeyspace::resume(document, news.version))),

@@ -5,12 +5,13 @@
 //! Not here: keys (`map.rs`, `scan.rs`).
 
 use super::document::Document;
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::map::unknown_keyspace;
-use super::rounds::{answer, one, only, planner_in_rounds, refuse, InRounds, Rounds};
 use super::store;
-use crate::planner::{CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, KeyspaceInfo};
 use base_types::Refusal;
+use core_flow::rounds::{answer, one, only, refuse, InRounds, Rounds};
+use core_flow::{CallResult, Step};
 
 /// The most keyspaces one listing tells.
 const KEYSPACES_LISTED_MAX: usize = 10_000;
@@ -28,7 +29,7 @@ impl DescribeKeyspace {
 
 struct Describe(String);
 
-impl Rounds for Describe {
+impl Rounds<KeyspaceNews> for Describe {
     fn name(&self) -> &'static str {
         "describe keyspace"
     }
@@ -69,7 +70,7 @@ struct List {
     found: Vec<KeyspaceInfo>,
 }
 
-impl Rounds for List {
+impl Rounds<KeyspaceNews> for List {
     fn name(&self) -> &'static str {
         "list keyspaces"
     }

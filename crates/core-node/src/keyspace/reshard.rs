@@ -6,12 +6,13 @@
 
 use super::create::TRIES_MAX;
 use super::document::{validate_clusters, Document, KeyspaceState, Move, MovePhase, Reshard};
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::map::{unknown_keyspace, KeyspaceMap};
-use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
 use super::store;
-use crate::planner::{CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorKind, PartitionId, Refusal};
+use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
+use core_flow::{CallResult, Step};
 
 /// Writes the plan of a reshard into the document and answers with it; `ReshardRun` does the work.
 pub struct StartReshard(InRounds<Start>);
@@ -31,7 +32,7 @@ struct Start {
     tries: u32,
 }
 
-impl Rounds for Start {
+impl Rounds<KeyspaceNews> for Start {
     fn name(&self) -> &'static str {
         "start reshard"
     }

@@ -20,10 +20,9 @@
 use super::create::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
 use super::delete::{delete_clusters, lives_seen, look_at_lives, Lives};
 use super::document::{cluster_name, Document, KeyspaceState, Move, MovePhase};
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::map::unknown_keyspace;
-use super::rounds::{answer, is_passing, one, only, pause, planner_in_rounds, refuse, InRounds, Rounds};
 use super::store;
-use crate::planner::{CallResult, PlanContext, Step};
 use base_types::action::{ActionResult, Failure};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, ReadConsistency, Refusal};
@@ -33,6 +32,8 @@ use core_backends::metadata::{
     Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, Scope, FREEZE_LEASE_MS_MAX,
     MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
+use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
+use core_flow::{CallResult, Step};
 
 /// How many changed keys may be left when the partition is frozen: what copying them takes is what
 /// a writer waits.
@@ -197,7 +198,7 @@ fn decide(
     }
 }
 
-impl Rounds for Run {
+impl Rounds<KeyspaceNews> for Run {
     fn name(&self) -> &'static str {
         "reshard"
     }

@@ -9,15 +9,16 @@
 //! Not one instant: clusters are read one after the other or side by side.
 
 use super::document::KeyspaceState;
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use super::map::{retry_of, unknown_keyspace, KeyspaceMap, Retry};
-use super::rounds::{one, only, pause, planner_in_rounds, refuse, respond, InRounds, Rounds};
 use super::store;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
 use base_types::action::{Action, ActionResult, Failure, Level, Partitioning};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::metadata::{Query, Reply, ScanScopes, Scope};
+use core_flow::rounds::{one, only, pause, refuse, respond, InRounds, Rounds};
+use core_flow::{Call, CallReply, CallResult, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -174,7 +175,7 @@ struct Scan {
     level: Option<Level>,
 }
 
-impl Rounds for Scan {
+impl Rounds<KeyspaceNews> for Scan {
     fn name(&self) -> &'static str {
         "scan"
     }

@@ -5,12 +5,13 @@
 //! Not here: what the documents say (`document.rs`).
 
 use super::document::{document_key, Document, DOCUMENT_PREFIX};
-use crate::planner::{Call, CallReply, CallResult, DocumentNews, PlanContext};
+use super::family::{DocumentNews, PlanContext};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core_backends::{decode_reply, metadata, reference};
+use core_flow::{Call, CallReply, CallResult};
 
 /// Documents a page of a listing has.
 pub(super) const LIST_PAGE: u32 = 100;
@@ -107,7 +108,7 @@ pub(super) fn list_documents(start_after: Option<Bytes>) -> Call {
 }
 
 fn tell(context: &mut PlanContext<'_>, keyspace: &str, version: u64, body: Option<Bytes>) {
-    context.documents.push(DocumentNews { keyspace: keyspace.to_string(), version, body });
+    context.state.documents.push(DocumentNews { keyspace: keyspace.to_string(), version, body });
 }
 
 /// What `read_document` found.

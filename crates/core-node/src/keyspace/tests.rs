@@ -2,10 +2,9 @@
 //! lost, commands arrive late, and the runner dies at every step.
 
 use super::document::{Move, MovePhase, Reshard};
+use super::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
 use super::reshard::plan_moves;
 use super::*;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
-use crate::random::Random;
 use base_types::action::{Action, ActionResult, Failure, KvTarget, Level, Partitioning, Response};
 use base_types::codec::Encode;
 use base_types::{
@@ -16,6 +15,7 @@ use bytes::Bytes;
 use core_backends::metadata::{self, PartitionInfo, PartitionState};
 use core_backends::testing::MapSpace;
 use core_backends::{decode_reply, reference, ApplyContext};
+use core_flow::{Call, CallReply, CallResult, Random, Step};
 use std::collections::BTreeMap;
 
 /// Clusters in memory, and what becomes of calls to them.
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// Runs a planner to its end; `between` runs before each call, and ends the run where it says so.
-    fn run(&mut self, planner: &mut dyn Planner, between: &mut dyn FnMut(&mut World) -> bool) -> Option<Response> {
+    fn run(&mut self, planner: &mut KeyspacePlanner, between: &mut dyn FnMut(&mut World) -> bool) -> Option<Response> {
         let mut queue: Vec<(usize, Call)> = Vec::new();
         let mut asked = 0;
         let mut random = Random::new(self.random.next());
@@ -237,7 +237,7 @@ impl World {
         panic!("{} does not end", planner.name());
     }
 
-    fn finish(&mut self, planner: &mut dyn Planner) -> Response {
+    fn finish(&mut self, planner: &mut KeyspacePlanner) -> Response {
         self.run(planner, &mut |_| true).expect("not interrupted")
     }
 
@@ -247,7 +247,7 @@ impl World {
 }
 
 fn with_context(now_ms: u64, random: &mut Random, step: impl FnOnce(&mut PlanContext<'_>) -> Step) -> Step {
-    let mut documents = Vec::new();
+    let mut news = KeyspaceNews::default();
     let now = Tick::from_millis(now_ms);
     step(&mut PlanContext {
         now,
@@ -255,12 +255,9 @@ fn with_context(now_ms: u64, random: &mut Random, step: impl FnOnce(&mut PlanCon
         node: NodeId(1),
         region: "here",
         random,
-        documents: &mut documents,
-        s3: &mut crate::s3::cache::S3Cache::default(),
-        s3_config: &crate::api::S3Config::for_world(3),
         unix_ms: 0,
         machine_load: 0,
-        expected_owner: None,
+        state: &mut news,
     })
 }
 
@@ -655,7 +652,7 @@ fn a_runner_that_was_held_up_harms_no_later_reshard() {
 }
 
 impl World {
-    fn finish_with(&mut self, planner: &mut dyn Planner, between: &mut dyn FnMut(&mut World) -> bool) {
+    fn finish_with(&mut self, planner: &mut KeyspacePlanner, between: &mut dyn FnMut(&mut World) -> bool) {
         match self.run(planner, between) {
             Some(Ok(_)) => {}
             other => panic!("{other:?}"),

@@ -11,12 +11,13 @@
 //! Not here: YAML (the edge parses it).
 
 use super::document::{cluster_name, KeyspaceSpec};
-use super::rounds::{answer, is_passing, pause, planner_in_rounds, InRounds, Rounds};
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
+use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use base_types::action::{ActionResult, Failure, Partitioning};
 use base_types::{ClusterName, DiskId, NodeId, Refusal};
 use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;
 use core_cluster::api::{AdminCommand, ClusterDescription};
+use core_flow::rounds::{answer, is_passing, pause, InRounds, Rounds};
+use core_flow::{Call, CallReply, CallResult, Step};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// About how many partitions a keyspace from a static topology has.
@@ -140,7 +141,7 @@ struct Shape {
     tries: u32,
 }
 
-impl Rounds for Shape {
+impl Rounds<KeyspaceNews> for Shape {
     fn name(&self) -> &'static str {
         "shape clusters"
     }

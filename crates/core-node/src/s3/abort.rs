@@ -18,15 +18,16 @@ use super::objects::key_bytes;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{self, shard_of, shard_trouble};
 use super::request::{done, multipart_read, multipart_write, reply, RequestIds, Terms};
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::s3::{AbortMultipartUpload, Document, S3Answer, S3ErrorCode};
 use base_types::Refusal;
 use core_backends::multipart::{Command, Completed, Query, Reply, Upload, UploadState};
 use core_backends::shard;
+use core_flow::rounds::{one, only};
+use core_flow::{CallResult, Step};
 
 /// The planner of an abort.
-pub(crate) fn planner(call: Box<AbortMultipartUpload>, terms: &Terms) -> Box<dyn Planner> {
+pub(crate) fn planner(call: Box<AbortMultipartUpload>, terms: &Terms) -> Box<S3Planner> {
     on_bucket(Abort { call, terms: *terms, ids: RequestIds::new(terms), stage: Stage::Look, step: 0 })
 }
 

@@ -17,14 +17,15 @@ use super::entries;
 use super::request::{done, Terms};
 use super::work::{all_well, planner, Work};
 use super::Offered;
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::action::Failure;
 use base_types::s3::{
     AccessKey, AccessKeys, Accounts, CreateAccessKey, CreateAccount, ListAccounts, S3Action, S3Answer, S3ErrorCode,
 };
 use base_types::Refusal;
 use bytes::Bytes;
+use core_flow::rounds::{one, only};
+use core_flow::{Call, CallResult, Step};
 
 /// The most accounts of one answer.
 const ACCOUNTS_PAGE_MAX: u32 = 1_000;
@@ -102,7 +103,7 @@ impl Work for Create {
             CreateStage::Look => match directory::got::<AccountRow>(only(answers))? {
                 None => {
                     self.stage = CreateStage::Clusters;
-                    let rule = context.s3_config.rule.clone();
+                    let rule = context.state.config.rule.clone();
                     let own =
                         Call::CreateCluster { cluster: clusters::account(&self.call.account)?, rule: rule.clone() };
                     Ok(Step::Calls(vec![directory::make(&rule)?, own]))

@@ -8,11 +8,12 @@ use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::request::{done, Terms};
 use super::work::{planner, Work};
 use super::Offered;
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::action::Failure;
 use base_types::s3::{BucketEntry, BucketLocation, Buckets, ListBuckets, Owner, S3Action, S3ErrorCode};
 use core_backends::bucket_names::EntryState;
+use core_flow::rounds::{one, only};
+use core_flow::{CallResult, Step};
 
 /// The most buckets of one answer.
 const BUCKETS_PAGE_MAX: u32 = 10_000;

@@ -6,16 +6,14 @@
 
 use super::quota::Leave;
 use super::record::BucketRecord;
-use super::reshard::ReshardCounters;
 use super::snapshot::Snapshot;
-use super::standstill::Standstills;
-use crate::planner::Step;
 use base_types::mutant::{planted, Mutant};
 use base_types::Tick;
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::shard::Range;
 use core_backends::shard_reference::Entry;
+use core_flow::Step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -97,20 +95,7 @@ pub struct S3Cache {
     reading: BTreeMap<u128, Tick>,
     leaves: BTreeMap<u128, Leave>,
     entries: usize,
-    /// What the sweep saw (leftovers.rs).
-    pub(crate) sweep: super::leftovers::Seen,
     snapshots: BTreeMap<(u128, u128), Arc<Snapshot>>,
-    /// Flows of buckets that looks have found, and buckets with retired shards; the keeper takes them soon.
-    pub(crate) found: Vec<(u128, u64)>,
-    pub(crate) untidy: Vec<u128>,
-    /// Buckets with closed uploads to be swept, found likewise.
-    pub(crate) sweeps: Vec<String>,
-    /// Buckets whose calls wait for a shard.
-    pub(crate) standstills: Standstills,
-    /// Until then writers may wait for a flow of this core to switch: the others copy nothing meanwhile.
-    pub(crate) standing_still_until: Tick,
-    /// What splits and merges came to.
-    pub counters: ReshardCounters,
 }
 
 impl S3Cache {
@@ -199,7 +184,6 @@ impl S3Cache {
 
     /// A map was read.
     pub(crate) fn learn_map(&mut self, id: u128, map: Arc<ShardMap>) {
-        self.standstills.on_map(id, map.version);
         self.reading.remove(&id);
         if self.maps.get(&id).is_some_and(|known| known.version > map.version) {
             return;

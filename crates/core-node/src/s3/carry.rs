@@ -15,13 +15,13 @@
 
 use super::request::reply;
 use super::reshard::{odd, shard_ask, shard_tell};
-use crate::planner::{Call, CallResult, CALLS_OUT_MAX};
 use base_types::action::Failure;
 use base_types::mutant::{planted, Mutant};
 use core_backends::memory::{in_commands, Carried, MemoryPage};
 use core_backends::shard::{self, ShardState};
 use core_backends::shard_reference::flow::{freezes, Seen, Step};
 use core_backends::shard_reference::Flow;
+use core_flow::{Call, CallResult, CALLS_OUT_MAX};
 
 /// How far the targets of a flow remember what its sources do.
 #[derive(Debug, Default)]

@@ -2,17 +2,18 @@
 //!
 //! Always: calls are numbered over both; the first has none out when it ends (planners in rounds).
 
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use base_types::s3::S3Answer;
+use core_flow::{CallResult, Planner, Step};
 
 /// What is to be done with the first's answer.
-pub(crate) type Then = Box<dyn FnOnce(S3Answer) -> Result<Box<dyn Planner>, Failure> + Send>;
+pub(crate) type Then = Box<dyn FnOnce(S3Answer) -> Result<Box<S3Planner>, Failure> + Send>;
 
 /// The two.
 pub(crate) struct Chain {
     name: &'static str,
-    planner: Box<dyn Planner>,
+    planner: Box<S3Planner>,
     then: Option<Then>,
     /// Calls asked for by both; by the first alone.
     asked: usize,
@@ -20,7 +21,7 @@ pub(crate) struct Chain {
 }
 
 /// Does one thing and then the next.
-pub(crate) fn chain(name: &'static str, first: Box<dyn Planner>, then: Then) -> Box<dyn Planner> {
+pub(crate) fn chain(name: &'static str, first: Box<S3Planner>, then: Then) -> Box<S3Planner> {
     Box::new(Chain { name, planner: first, then: Some(then), asked: 0, before: 0 })
 }
 
@@ -42,7 +43,7 @@ impl Chain {
 
     fn go_on(&mut self, context: &mut PlanContext<'_>, answer: base_types::action::Answer, then: Then) -> Step {
         let base_types::action::ActionResult::S3(answer) = answer.result else {
-            return Step::Done(Err(crate::failures::internal("a call of S3 was answered otherwise")));
+            return Step::Done(Err(core_flow::failures::internal("a call of S3 was answered otherwise")));
         };
         match then(answer) {
             Ok(planner) => {
@@ -55,7 +56,7 @@ impl Chain {
     }
 }
 
-impl Planner for Chain {
+impl Planner<S3State> for Chain {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -76,7 +77,7 @@ impl Planner for Chain {
     }
 
     /// Of the one that ran last: what the first did, the second is made of.
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
-        self.planner.left_behind()
+    fn cleanup(&mut self) -> Option<Box<S3Planner>> {
+        self.planner.cleanup()
     }
 }

@@ -21,8 +21,7 @@ use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{self, shard_of, shard_trouble};
 use super::quota::{put_within, Adds, Guard};
 use super::request::{done, multipart_write, reply, shard_write, RequestIds, Terms};
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::s3::{
     ChecksumAlgorithm, Checksums, CompleteMultipartUpload, Document, PutObjectAnswer, S3ErrorCode, VersionStamp,
 };
@@ -30,12 +29,14 @@ use base_types::{Refusal, RequestId};
 use bytes::Bytes;
 use core_backends::multipart::{token, Command, Completed, Part, PartName, Reply, Upload};
 use core_backends::shard::{self, Condition, EtagTest, PutStep};
+use core_flow::rounds::{one, only};
+use core_flow::{Call, CallResult, Step};
 
 /// How often one call begins; each time more than the first, somebody aborted meanwhile.
 const ROUNDS_MAX: u32 = 4;
 
 /// The planner of a completion.
-pub(crate) fn planner(call: Box<CompleteMultipartUpload>, terms: &Terms) -> Box<dyn Planner> {
+pub(crate) fn planner(call: Box<CompleteMultipartUpload>, terms: &Terms) -> Box<S3Planner> {
     on_bucket(Complete {
         call,
         terms: *terms,

@@ -10,7 +10,7 @@ use super::of_owner::of_anyone;
 use super::one_shard::one_shard;
 use super::request::Terms;
 use super::{multipart, objects, Offered};
-use crate::planner::Planner;
+use crate::s3::state::S3Planner;
 use base_types::action::Failure;
 use base_types::s3::{
     etag, Checksums, CopyObject, CopySource, Data, GetObject, ObjectVersion, PutObject, ReadConditions, S3Action,
@@ -36,14 +36,14 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     }
 }
 
-fn read_source(source: &CopySource, terms: &Terms) -> Box<dyn Planner> {
+fn read_source(source: &CopySource, terms: &Terms) -> Box<S3Planner> {
     let CopySource { bucket, key, version_id } = source.clone();
     objects::get(GetObject { bucket, key, version_id, conditions: ReadConditions::default() }, terms)
 }
 
-type OnSource = Box<dyn FnOnce(ObjectVersion) -> Result<Box<dyn Planner>, Refusal> + Send>;
+type OnSource = Box<dyn FnOnce(ObjectVersion) -> Result<Box<S3Planner>, Refusal> + Send>;
 
-fn after_source(name: &'static str, source: Box<dyn Planner>, then: OnSource) -> Box<dyn Planner> {
+fn after_source(name: &'static str, source: Box<S3Planner>, then: OnSource) -> Box<S3Planner> {
     let on_answer = move |answer| {
         let found = ObjectVersion::try_from(answer);
         let found = found.map_err(|_| S3ErrorCode::InternalError.because("a read was answered otherwise"))?;

@@ -12,13 +12,14 @@ use super::request::{done, done_at, reply, shard_read, Terms};
 use super::snapshot::{self, Instant, Progress, Snapshot};
 use super::walk::prefix_end;
 use super::Offered;
-use crate::keyspace::rounds::one;
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::s3::{CountObjects, CutPoints, Cuts, ObjectCount, S3Action, S3Answer, S3ErrorCode, KEY_BYTES_MAX};
 use base_types::{ClusterName, OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{Query, Range, Reply, Totals, CUT_PARTS_MAX};
 use core_backends::shard_reference::Entry;
+use core_flow::rounds::one;
+use core_flow::{Call, CallResult, Step};
 use std::sync::Arc;
 
 /// The most shards asked at once.
@@ -206,10 +207,10 @@ impl BucketWork for Count {
     }
 
     /// Its snapshot, where it could not give it back itself.
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+    fn cleanup(&mut self) -> Option<Box<S3Planner>> {
         match (self.snapshot.take(), &self.instant) {
             (Some(found), _) => Some(snapshot::give_back(self.bucket, found.pin, found.map.clone())),
-            (None, instant) => instant.as_ref()?.left_behind(self.bucket),
+            (None, instant) => instant.as_ref()?.cleanup(self.bucket),
         }
     }
 }

@@ -18,8 +18,7 @@ use super::record::{write_record, BucketRecord, BucketState};
 use super::request::{done, map_write, reply, shard_write, Terms};
 use super::work::{all_well, planner, Work};
 use super::{accounts, clusters, names};
-use crate::keyspace::rounds::{is_passing, one, only};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::{
@@ -29,6 +28,8 @@ use base_types::s3::{
 use base_types::{BackendKind, ClusterName, ReadConsistency, Refusal};
 use core_backends::bucket_names::{create_next, Claim, EntryState, Name, Step as Commit};
 use core_backends::{allocator, metadata, shard, shard_reference};
+use core_flow::rounds::{is_passing, one, only};
+use core_flow::{Call, CallResult, Step};
 use core_placement::{Location, Rule};
 
 /// The number and epoch of a bucket's first shard, as `Initialize` gives them.
@@ -42,7 +43,7 @@ const ENTRIES_AT_A_TIME: u32 = 1_000;
 const REGION_BYTES_MAX: usize = 63;
 
 /// The planner of the call.
-pub(crate) fn create_bucket(call: CreateBucket, terms: &Terms) -> Box<dyn Planner> {
+pub(crate) fn create_bucket(call: CreateBucket, terms: &Terms) -> Box<S3Planner> {
     let request = terms.request_id.map(|id| format!("{:032x}", id.0));
     planner(
         "CreateBucket",
@@ -159,8 +160,8 @@ impl Create {
         directory::check_account(&self.call.account)?;
         let region = self.call.location_constraint.as_deref().filter(|region| !region.is_empty());
         self.rule = match region {
-            None => context.s3_config.rule.clone(),
-            Some(region) => rule_in(&context.s3_config.rule, region)?,
+            None => context.state.config.rule.clone(),
+            Some(region) => rule_in(&context.state.config.rule, region)?,
         };
         let mut calls =
             vec![directory::get(directory::account_key(&self.call.account))?, names::ask(&self.call.bucket)?];
@@ -184,7 +185,7 @@ impl Create {
         }
         self.account = Some(account);
         let region = match self.call.location_constraint.clone().filter(|region| !region.is_empty()) {
-            None => context.s3_config.region.clone().unwrap_or_else(|| context.region.to_string()),
+            None => context.state.config.region.clone().unwrap_or_else(|| context.region.to_string()),
             Some(region) => {
                 can_be_in(&region, next(), next())?;
                 region
@@ -192,7 +193,7 @@ impl Create {
         };
         let Some(name) = names::told(&self.call.bucket, name)? else {
             self.stage = Stage::Names;
-            return Ok(one(names::make(&context.s3_config.rule)?));
+            return Ok(one(names::make(&context.state.config.rule)?));
         };
         let id = u128::from(context.random.next()) << 64 | u128::from(context.random.next());
         let (bucket, account) = (self.call.bucket.clone(), self.call.account.clone());

@@ -25,8 +25,7 @@ use super::on_bucket::{no_such_bucket, not_of_expected_owner};
 use super::record::{read_record, write_record, BucketRecord, BucketState};
 use super::request::{done, map_read, map_write, multipart_write, reply, shard_read, shard_write, Terms};
 use super::work::{planner, Work};
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::action::Failure;
 use base_types::s3::{DeleteBucket, S3Answer, S3ErrorCode};
 use base_types::{ErrorKind, ReadConsistency, Refusal, WriteConsistency};
@@ -35,6 +34,8 @@ use core::time::Duration;
 use core_backends::bucket_names::{Claim, EntryState, Name};
 use core_backends::shard_reference::{Entry, MAP_PAGE_MAX};
 use core_backends::{metadata, multipart, shard, shard_reference};
+use core_flow::rounds::{one, only};
+use core_flow::{CallResult, Step};
 
 /// Shards asked or told in one round.
 const SHARDS_AT_A_TIME: usize = 100;
@@ -42,7 +43,7 @@ const SHARDS_AT_A_TIME: usize = 100;
 const TIME_MIN: Duration = Duration::from_millis(3_000);
 
 /// The planner of the call.
-pub(crate) fn delete_bucket(call: DeleteBucket) -> Box<dyn Planner> {
+pub(crate) fn delete_bucket(call: DeleteBucket) -> Box<S3Planner> {
     planner("DeleteBucket", Delete::new(call))
 }
 
@@ -198,7 +199,7 @@ impl Work for Delete {
                     Ok(Step::Calls(calls))
                 }
                 Progress::Over | Progress::Wait => {
-                    context.s3.forget_bucket(&self.bucket);
+                    context.state.cache.forget_bucket(&self.bucket);
                     Ok(done(S3Answer::Done, None))
                 }
             },
@@ -373,7 +374,7 @@ impl Delete {
     }
 
     fn wait(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Failure> {
-        context.s3.forget_record(&self.bucket);
+        context.state.cache.forget_record(&self.bucket);
         self.waited(context, ChangeWait::default())
     }
 
@@ -547,7 +548,7 @@ impl Reopening {
             },
             Reopen::Unbar => match reply::<metadata::Reply>(only(answers)) {
                 Ok(_) => {
-                    context.s3.forget_record(&self.claim.bucket);
+                    context.state.cache.forget_record(&self.claim.bucket);
                     self.release()
                 }
                 Err(failure) if failure.refusal.code == "ConditionFailed" => {

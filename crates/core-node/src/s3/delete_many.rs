@@ -14,7 +14,7 @@ use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{other_reply, shard_of, shard_trouble};
 use super::request::{done, reply, shard_write, RequestIds, Terms};
 use super::Offered;
-use crate::planner::{CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::{
@@ -22,6 +22,7 @@ use base_types::s3::{
 };
 use base_types::{ClusterName, ErrorKind, OrderedAt, Refusal};
 use core_backends::shard::{Command, DeleteStep, Deleted, Reply};
+use core_flow::{CallResult, Step};
 use std::collections::BTreeMap;
 
 /// The planner of a call, if it is one of these.

@@ -8,13 +8,14 @@ use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::one_shard::{other_reply, read_trouble};
 use super::request::{done, reply, shard_read, Terms};
 use super::{clusters, Offered};
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::action::Failure;
 use base_types::s3::{DescribeShards, S3Action, ShardEntry, Shards};
 use base_types::{ErrorKind, OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{Query, Range, Reply, ShardInfo, ShardState};
 use core_backends::shard_reference::Entry;
+use core_flow::{Call, CallResult, Step};
 
 /// The most shards of one page, all asked at once.
 const PAGE_MAX: u32 = 1_000;

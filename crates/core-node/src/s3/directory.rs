@@ -14,7 +14,6 @@
 
 use super::clusters;
 use super::request::reply;
-use crate::planner::{Call, CallResult};
 use base_types::action::{BatchStep, Failure};
 use base_types::codec::Encode;
 use base_types::s3::{Owner, S3ErrorCode};
@@ -22,6 +21,7 @@ use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency, SCAN_P
 use bytes::Bytes;
 use core_backends::bucket_names::Claim;
 use core_backends::metadata::{Command, Query, Reply, ScanScopes, ScopedStep};
+use core_flow::{Call, CallResult};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

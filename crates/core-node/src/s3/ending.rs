@@ -12,8 +12,7 @@ use super::entries::{self, EntryDocument};
 use super::freed::{HandOn, Queue};
 use super::request::{multipart_write, reply};
 use super::{clusters, names};
-use crate::keyspace::rounds::only;
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
@@ -21,6 +20,8 @@ use base_types::{BackendKind, ClusterName, Generation, ReadConsistency, Refusal}
 use core_backends::bucket_names::{sweep_next, Claim, EntryState, Name, Step as Commit};
 use core_backends::multipart;
 use core_backends::reference::{ClusterState, Query, Reply};
+use core_flow::rounds::only;
+use core_flow::{Call, CallResult, Step};
 use std::collections::BTreeSet;
 
 /// Clusters dropped in one round.

@@ -6,7 +6,6 @@
 
 use super::clusters;
 use super::request::reply;
-use crate::planner::{Call, CallResult};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
@@ -14,6 +13,7 @@ use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core_backends::bucket_names::{Entry, EntryState};
 use core_backends::reference::{Command, Query, Reply};
+use core_flow::{Call, CallResult};
 use serde::{Deserialize, Serialize};
 
 /// What the keys of entries begin with.

@@ -15,8 +15,7 @@ use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::request::{done, multipart_read, reply, shard_read, Terms};
 use super::reshard::odd;
 use super::Offered;
-use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
-use crate::planner::{Call, CallResult, PlanContext, Step};
+use crate::s3::state::{PlanContext, S3State};
 use base_types::action::{BatchStep, Failure};
 use base_types::codec::Encode;
 use base_types::s3::{Locations, LookupData, S3Action, S3Answer, S3ErrorCode, VersionStamp};
@@ -25,6 +24,8 @@ use bytes::Bytes;
 use core_backends::freed::{Freed, FREED_PAGE_MAX};
 use core_backends::metadata::{self, ScanScopes, ScopedStep};
 use core_backends::{multipart, shard};
+use core_flow::rounds::{one, only, pause, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step};
 
 /// The most places one call lists or forgets.
 const LOCATIONS_MAX: usize = 1_000;
@@ -168,7 +169,7 @@ impl HandOn {
 
     fn make(&mut self, context: &PlanContext<'_>) -> Result<Vec<Call>, Failure> {
         self.state = Handing::Made;
-        Ok(vec![Call::CreateCluster { cluster: clusters::accounts()?, rule: context.s3_config.rule.clone() }])
+        Ok(vec![Call::CreateCluster { cluster: clusters::accounts()?, rule: context.state.config.rule.clone() }])
     }
 
     fn tell(&self, until: u64) -> Result<Call, Refusal> {
@@ -193,7 +194,7 @@ struct List {
     tries: u32,
 }
 
-impl Rounds for List {
+impl Rounds<S3State> for List {
     fn name(&self) -> &'static str {
         "ListFreedData"
     }
@@ -242,7 +243,7 @@ struct Forget {
     tries: u32,
 }
 
-impl Rounds for Forget {
+impl Rounds<S3State> for Forget {
     fn name(&self) -> &'static str {
         "ForgetFreedData"
     }

@@ -100,7 +100,7 @@ impl Director {
                 Kept::Bucket(id) => upkeep::look_at_bucket(id),
                 Kept::Shard(id, number) => upkeep::look_at_shard(id, number),
             };
-            self.start_plan(turn, look, PlanOwner::S3Look(cluster), turn.now + LOOK_TIMEOUT);
+            self.start_plan(turn, look.into(), PlanOwner::S3Look(cluster), turn.now + LOOK_TIMEOUT);
         }
     }
 
@@ -110,15 +110,15 @@ impl Director {
             (led.out, led.again) = (false, response.is_err());
             led.next = turn.now + led.pause;
         }
-        for bucket in core::mem::take(&mut self.s3.sweeps) {
-            self.start_plan(turn, sweep::sweep(bucket), PlanOwner::Silent, turn.now + LOOK_TIMEOUT);
+        for bucket in self.s3.take_uploads() {
+            self.start_plan(turn, sweep::sweep(bucket).into(), PlanOwner::Silent, turn.now + LOOK_TIMEOUT);
         }
         self.start_found(turn);
     }
 
     /// Begins what looks have found, also those that still go on, as far as there is room.
     fn start_found(&mut self, turn: &mut Turn<'_>) {
-        for found in core::mem::take(&mut self.s3.found) {
+        for found in self.s3.take_flows() {
             let Keeper { flows, waiting, .. } = &mut self.keeper;
             if waiting.len() < FLOWS_WAITING_MAX && !flows.contains(&found) && !waiting.contains(&found) {
                 waiting.push_back(found);
@@ -128,12 +128,12 @@ impl Director {
             let Some((id, flow)) = self.keeper.waiting.pop_front() else { break };
             self.keeper.flows.insert((id, flow));
             let owner = PlanOwner::S3Flow { bucket: id, flow };
-            self.start_plan(turn, reshard::run_flow(id, flow), owner, turn.now + FLOW_TIMEOUT);
+            self.start_plan(turn, reshard::run_flow(id, flow).into(), owner, turn.now + FLOW_TIMEOUT);
         }
-        for id in core::mem::take(&mut self.s3.untidy) {
+        for id in self.s3.take_retired() {
             // The others are found again.
             if self.keeper.tidying.len() < TIDIES_OUT_MAX && self.keeper.tidying.insert(id) {
-                self.start_plan(turn, tidy::tidy(id), PlanOwner::S3Tidy(id), turn.now + TIDY_TIMEOUT);
+                self.start_plan(turn, tidy::tidy(id).into(), PlanOwner::S3Tidy(id), turn.now + TIDY_TIMEOUT);
             }
         }
     }

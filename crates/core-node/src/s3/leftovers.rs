@@ -16,12 +16,13 @@ use super::delete::Reopening;
 use super::directory::{self, WorkRow, WORK_PREFIX};
 use super::ending::{Elapsed, Ending, Progress};
 use super::entries::{self, EntryDocument};
-use crate::keyspace::rounds::{answer, one, only, InRounds, Rounds};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::{ActionResult, Failure};
 use base_types::Tick;
 use bytes::Bytes;
 use core_backends::bucket_names::{EntryState, SWEEP_AFTER_MS};
+use core_flow::rounds::{answer, one, only, InRounds, Rounds};
+use core_flow::{CallResult, Step};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Notes looked at in one sweep; the next goes on behind them.
@@ -59,7 +60,7 @@ impl Seen {
 }
 
 /// The planner of one sweep.
-pub(crate) fn sweep_buckets() -> Box<dyn Planner> {
+pub(crate) fn sweep_buckets() -> Box<S3Planner> {
     Box::new(InRounds::new(Sweep { notes: VecDeque::new(), stage: Stage::Scan(None) }))
 }
 
@@ -79,14 +80,14 @@ struct Sweep {
     stage: Stage,
 }
 
-impl Rounds for Sweep {
+impl Rounds<S3State> for Sweep {
     fn name(&self) -> &'static str {
         "sweep buckets"
     }
 
     fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
         if answers.is_empty() {
-            let behind = context.s3.sweep.behind.take();
+            let behind = context.state.sweep.behind.take();
             let call = directory::scan_behind(WORK_PREFIX, behind.as_ref(), NOTES_MAX);
             self.stage = Stage::Scan(behind);
             return call.map_or_else(|_| answer(ActionResult::Done, None), one);
@@ -119,8 +120,8 @@ impl Sweep {
         match core::mem::replace(&mut self.stage, Stage::Entry) {
             Stage::Scan(behind) => {
                 let (page, more) = directory::scanned(only(answers))?;
-                context.s3.sweep.keep(behind.as_ref(), &page, more);
-                context.s3.sweep.behind = page.last().filter(|_| more).map(|(key, _)| key.clone());
+                context.state.sweep.keep(behind.as_ref(), &page, more);
+                context.state.sweep.behind = page.last().filter(|_| more).map(|(key, _)| key.clone());
                 let read = |(key, body): (Bytes, Bytes)| Some((key, directory::row(&body).ok()?));
                 self.notes = page.into_iter().filter_map(read).collect();
                 Ok(Some(self.begin_note()))
@@ -155,7 +156,7 @@ impl Sweep {
         let claim = note.claim();
         let own = found.filter(|(_, entry)| entry.id() == claim.id);
         let version = own.as_ref().map_or(0, |(version, _)| *version);
-        let millis = context.s3.sweep.since(key, version, context.now);
+        let millis = context.state.sweep.since(key, version, context.now);
         let state = own.as_ref().map(|(_, entry)| entry.state());
         match state {
             Some(EntryState::Undoing | EntryState::Deleting) => {}

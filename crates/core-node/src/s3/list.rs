@@ -15,8 +15,7 @@ use super::snapshot::{self, Instant, Progress};
 use super::token::{self, Behind, Bound, Token};
 use super::walk::Walk;
 use super::{clusters, counts, Offered};
-use crate::keyspace::rounds::one;
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::s3::{
     ListObjectVersions, ListObjects, ListObjectsV2, ObjectPage, S3Action, S3Answer, S3ErrorCode, Version, VersionPage,
     MAX_KEYS_MAX,
@@ -24,6 +23,8 @@ use base_types::s3::{
 use base_types::Refusal;
 use bytes::Bytes;
 use core_backends::shard::{Item, ListStart};
+use core_flow::rounds::one;
+use core_flow::{CallResult, Step};
 use std::sync::Arc;
 
 /// The planner of a call, if it is one of these.
@@ -240,10 +241,10 @@ impl BucketWork for Listing {
     }
 
     /// A snapshot of this call's that no token names.
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+    fn cleanup(&mut self) -> Option<Box<S3Planner>> {
         let under_way = self.under_way.take().filter(|under_way| under_way.fresh)?;
         match (&under_way.instant, under_way.pin.zip(under_way.map)) {
-            (Some(instant), _) => instant.left_behind(under_way.bucket),
+            (Some(instant), _) => instant.cleanup(under_way.bucket),
             (None, Some((pin, map))) => Some(snapshot::give_back(under_way.bucket, pin, map)),
             (None, None) => None,
         }

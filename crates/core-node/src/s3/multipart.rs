@@ -17,7 +17,7 @@ use super::one_shard::shard_trouble;
 use super::quota::{Adds, Guard};
 use super::request::{done_at, multipart_read, multipart_write, reply, RequestIds, Terms};
 use super::{abort, complete, upload_id, Offered};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::s3::{
     field, BucketInfo, CreateMultipartUpload, Data, Document, ListMultipartUploads, ListParts, Owner, PartEntry,
     PartUploaded, Parts, S3Action, S3Answer, S3ErrorCode, UploadCreated, UploadEntry, UploadPart, Uploads,
@@ -26,6 +26,7 @@ use base_types::s3::{
 use base_types::{OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::multipart::{Command, Part, Query, Reply, Upload, UploadItem};
+use core_flow::{CallResult, Step};
 
 /// The planner of a call, if it is one of these.
 pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
@@ -41,7 +42,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
 }
 
 /// The planner of a part.
-pub(crate) fn upload_part(call: Box<UploadPart>, terms: &Terms) -> Box<dyn Planner> {
+pub(crate) fn upload_part(call: Box<UploadPart>, terms: &Terms) -> Box<S3Planner> {
     at_uploads(PutPart { call }, terms)
 }
 
@@ -63,7 +64,7 @@ trait UploadsCall: Send {
     fn answer(&mut self, bucket: &Bucket, replies: Vec<Reply>) -> Result<S3Answer, Refusal>;
 }
 
-fn at_uploads<C: UploadsCall + 'static>(call: C, terms: &Terms) -> Box<dyn Planner> {
+fn at_uploads<C: UploadsCall + 'static>(call: C, terms: &Terms) -> Box<S3Planner> {
     on_bucket(AtUploads { call, ids: RequestIds::new(terms), guard: Guard::default() })
 }
 

@@ -3,13 +3,13 @@
 
 use super::clusters;
 use super::request::reply;
-use crate::planner::{Call, CallResult};
 use base_types::action::{Failure, RedisReply};
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
 use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency};
 use core_backends::bucket_names::{self, Name};
 use core_backends::redis;
+use core_flow::{Call, CallResult};
 
 /// Makes the cluster; `ClusterExists` is as good.
 pub(crate) fn make(rule: &str) -> Result<Call, Refusal> {

@@ -12,7 +12,7 @@ use super::document::{
 use super::one_shard::{one_shard, other_reply, Ask, ShardCall};
 use super::request::Terms;
 use super::{copies, delete_many, versions, Offered};
-use crate::planner::{PlanContext, Planner};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::s3::{
     BucketInfo, DeleteObject, DeleteObjectAnswer, Document, GetObject, GetObjectAttributes, HeadObject, PutObject,
     PutObjectAnswer, ReadConditions, Retention, S3Action, S3Answer, S3ErrorCode, Version,
@@ -38,7 +38,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
 }
 
 /// The planner of a read.
-pub(crate) fn get(call: GetObject, terms: &Terms) -> Box<dyn Planner> {
+pub(crate) fn get(call: GetObject, terms: &Terms) -> Box<S3Planner> {
     one_shard(Get::from(call), terms)
 }
 

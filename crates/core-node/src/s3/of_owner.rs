@@ -8,17 +8,18 @@
 //! may be anyone's.
 //! Not here: who may (door-s3); the removal of a bucket, which has a check of its own (delete.rs).
 
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
+use core_flow::{CallResult, Planner, Step};
 use std::sync::Arc;
 
 /// A planner whose buckets must be of one account, or may be of any.
 struct OfOwner {
-    planner: Box<dyn Planner>,
+    planner: Box<S3Planner>,
     owner: Option<Arc<str>>,
 }
 
 /// As the planner, on a bucket of this account alone where one is named.
-pub(crate) fn of_owner(planner: Box<dyn Planner>, owner: Option<String>) -> Box<dyn Planner> {
+pub(crate) fn of_owner(planner: Box<S3Planner>, owner: Option<String>) -> Box<S3Planner> {
     match owner {
         Some(owner) => Box::new(OfOwner { planner, owner: Some(owner.into()) }),
         None => planner,
@@ -26,7 +27,7 @@ pub(crate) fn of_owner(planner: Box<dyn Planner>, owner: Option<String>) -> Box<
 }
 
 /// As the planner, on anyone's bucket, whatever the call around it expects.
-pub(crate) fn of_anyone(planner: Box<dyn Planner>) -> Box<dyn Planner> {
+pub(crate) fn of_anyone(planner: Box<S3Planner>) -> Box<S3Planner> {
     Box::new(OfOwner { planner, owner: None })
 }
 
@@ -34,16 +35,16 @@ impl OfOwner {
     fn enter(
         &mut self,
         context: &mut PlanContext<'_>,
-        enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
+        enter: impl FnOnce(&mut S3Planner, &mut PlanContext<'_>) -> Step,
     ) -> Step {
-        let around = core::mem::replace(&mut context.expected_owner, self.owner.clone());
+        let around = core::mem::replace(&mut context.state.expected_owner, self.owner.clone());
         let step = enter(self.planner.as_mut(), context);
-        context.expected_owner = around;
+        context.state.expected_owner = around;
         step
     }
 }
 
-impl Planner for OfOwner {
+impl Planner<S3State> for OfOwner {
     fn name(&self) -> &'static str {
         self.planner.name()
     }
@@ -60,7 +61,7 @@ impl Planner for OfOwner {
         self.enter(context, |planner, context| planner.on_wake(context))
     }
 
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
-        self.planner.left_behind()
+    fn cleanup(&mut self) -> Option<Box<S3Planner>> {
+        self.planner.cleanup()
     }
 }

@@ -20,8 +20,7 @@ use super::names;
 use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, reply};
 use super::standstill::HELD_MAX;
-use crate::keyspace::rounds::{one, only, InRounds, Rounds};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use base_types::s3::S3ErrorCode;
 use base_types::{Refusal, Tick};
@@ -30,6 +29,8 @@ use core::time::Duration;
 use core_backends::bucket_names::Name;
 use core_backends::metadata;
 use core_backends::shard_reference::{Entry, Query, Reply, MAP_PAGE_MAX};
+use core_flow::rounds::{one, only, InRounds, Rounds};
+use core_flow::{CallResult, Step};
 use std::sync::Arc;
 
 /// Troubles of one call after which it gives up; its deadline usually ends it before.
@@ -98,13 +99,13 @@ pub(crate) trait BucketWork: Send {
     /// for what its stage needs. A bucket that is being deleted is never handed in.
     fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble>;
     /// As of a [`Planner`].
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+    fn cleanup(&mut self) -> Option<Box<S3Planner>> {
         None
     }
 }
 
 /// Makes a planner of a call on a bucket.
-pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<dyn Planner> {
+pub(crate) fn on_bucket<W: BucketWork + 'static>(work: W) -> Box<S3Planner> {
     let rounds = OnBucket {
         work,
         asked: Asked::Nothing,
@@ -151,7 +152,7 @@ struct OnBucket<W> {
     refresh: Option<(Tick, u128)>,
 }
 
-impl<W: BucketWork> Rounds for OnBucket<W> {
+impl<W: BucketWork> Rounds<S3State> for OnBucket<W> {
     fn name(&self) -> &'static str {
         self.work.name()
     }
@@ -177,8 +178,8 @@ impl<W: BucketWork> Rounds for OnBucket<W> {
         step.unwrap_or_else(|trouble| self.trouble(context, trouble))
     }
 
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
-        self.work.left_behind()
+    fn cleanup(&mut self) -> Option<Box<S3Planner>> {
+        self.work.cleanup()
     }
 }
 
@@ -186,8 +187,8 @@ impl<W: BucketWork> OnBucket<W> {
     /// Asks for what is not known yet; else the work goes on.
     fn go(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Trouble> {
         let name = self.work.bucket();
-        let Some(bucket) = context.s3.bucket(name, context.now) else {
-            let Some(id) = context.s3.id_of(name) else {
+        let Some(bucket) = context.state.cache.bucket(name, context.now) else {
+            let Some(id) = context.state.cache.id_of(name) else {
                 let nearby = !core::mem::replace(&mut self.asked_nearby, true);
                 self.asked = if nearby { Asked::NameNearby } else { Asked::Name };
                 return Ok(one(if nearby { names::ask_nearby(name)? } else { names::ask(name)? }));
@@ -195,10 +196,10 @@ impl<W: BucketWork> OnBucket<W> {
             self.asked = Asked::Record(context.now, id);
             return Ok(one(read_record(id)?));
         };
-        let map = match context.s3.map(bucket.id) {
+        let map = match context.state.cache.map(bucket.id) {
             Some(map) => map,
             None if !self.work.needs_map() => Arc::new(ShardMap { version: 0, entries: Vec::new() }),
-            None if !context.s3.claim_map(bucket.id, context.now) && self.may_wait() => {
+            None if !context.state.cache.claim_map(bucket.id, context.now) && self.may_wait() => {
                 return Ok(held(context, HELD_PAUSE))
             }
             None => {
@@ -218,7 +219,7 @@ impl<W: BucketWork> OnBucket<W> {
         self.held = 0;
         let mut step = self.work.next(context, &place, answers)?;
         if let Step::Calls(calls) = &mut step {
-            if context.s3.claim_refresh(self.work.bucket(), context.now) {
+            if context.state.cache.claim_refresh(self.work.bucket(), context.now) {
                 calls.push(read_record(place.bucket.id)?);
                 self.refresh = Some((context.now, place.bucket.id));
             }
@@ -228,7 +229,7 @@ impl<W: BucketWork> OnBucket<W> {
 
     /// How long it pauses at least, while another call asks what it would.
     fn held_back(&mut self, context: &mut PlanContext<'_>) -> Option<Duration> {
-        let pause = context.s3.standstills.pause(self.waits_for?, context.now)?;
+        let pause = context.state.standstills.pause(self.waits_for?, context.now)?;
         self.may_wait().then_some(pause)
     }
 
@@ -241,7 +242,7 @@ impl<W: BucketWork> OnBucket<W> {
     /// It was told something else than that a shard refuses it for a moment: so may others be.
     fn on_news(&mut self, context: &mut PlanContext<'_>) {
         if let Some(id) = self.waits_for.take() {
-            context.s3.standstills.on_news(id);
+            context.state.standstills.on_news(id);
         }
     }
 
@@ -250,8 +251,8 @@ impl<W: BucketWork> OnBucket<W> {
         let name = self.work.bucket();
         if let Ok(Some(bucket)) = record_of(id, sent, result) {
             // Unless another bucket has the name by now.
-            if context.s3.id_of(name) == Some(id) {
-                context.s3.learn_bucket(name, Arc::new(bucket));
+            if context.state.cache.id_of(name) == Some(id) {
+                context.state.cache.learn_bucket(name, Arc::new(bucket));
             }
         }
     }
@@ -260,7 +261,7 @@ impl<W: BucketWork> OnBucket<W> {
     /// names' leader says that there is no such bucket.
     fn on_name_nearby(&mut self, context: &mut PlanContext<'_>, result: CallResult) -> Result<Step, Trouble> {
         if let Ok(Some(id)) = name_read(self.work.bucket(), result) {
-            context.s3.learn_id(self.work.bucket(), id);
+            context.state.cache.learn_id(self.work.bucket(), id);
         }
         self.go(context)
     }
@@ -269,7 +270,7 @@ impl<W: BucketWork> OnBucket<W> {
         self.looked_up = true;
         let name = self.work.bucket();
         let id = name_read(name, result)?.ok_or_else(|| Trouble::from(no_such_bucket(name)))?;
-        context.s3.learn_id(name, id);
+        context.state.cache.learn_id(name, id);
         self.asked = Asked::Record(context.now, id);
         Ok(one(read_record(id)?))
     }
@@ -284,7 +285,7 @@ impl<W: BucketWork> OnBucket<W> {
         let name = self.work.bucket();
         match record_of(id, sent, result)? {
             Some(bucket) => {
-                context.s3.learn_bucket(name, Arc::new(bucket));
+                context.state.cache.learn_bucket(name, Arc::new(bucket));
                 // A question that took longer than a record may be old is asked again.
                 self.go(context)
             }
@@ -319,7 +320,7 @@ impl<W: BucketWork> OnBucket<W> {
             return Ok(one(map_read(id, &Query::Map { start, limit: MAP_PAGE_MAX })?));
         }
         // What was asked of is told of, whatever bucket has the name by now.
-        context.s3.learn_map(id, Arc::new(ShardMap { version: now, entries }));
+        context.state.learn_map(id, Arc::new(ShardMap { version: now, entries }));
         self.go(context)
     }
 
@@ -333,12 +334,14 @@ impl<W: BucketWork> OnBucket<W> {
             }
             Trouble::Map(failure) => {
                 match &self.place {
-                    Some(place) => context.s3.forget_stale_map(place.bucket.id, place.map.version),
-                    None => context.s3.id_of(name).into_iter().for_each(|id| context.s3.forget_map(id)),
+                    Some(place) => context.state.cache.forget_stale_map(place.bucket.id, place.map.version),
+                    None => {
+                        context.state.cache.id_of(name).into_iter().for_each(|id| context.state.cache.forget_map(id))
+                    }
                 }
                 if failure.refusal.code == "UnknownCluster" {
                     // The whole bucket may be gone: its record tells.
-                    context.s3.forget_record(name);
+                    context.state.cache.forget_record(name);
                 }
                 failure
             }
@@ -346,7 +349,7 @@ impl<W: BucketWork> OnBucket<W> {
                 return Step::Done(Err(no_such_bucket(name).into()));
             }
             Trouble::Bucket(failure) => {
-                context.s3.forget_bucket(name);
+                context.state.cache.forget_bucket(name);
                 failure
             }
             Trouble::Again(failure) => failure,
@@ -366,7 +369,7 @@ impl<W: BucketWork> OnBucket<W> {
             self.on_news(context);
             return brief_pause(context, times);
         };
-        context.s3.standstills.on_refused(place.bucket.id, place.map.version, context.now);
+        context.state.standstills.on_refused(place.bucket.id, place.map.version, context.now);
         self.waits_for = Some(place.bucket.id);
         held(context, HELD_PAUSE)
     }
@@ -375,7 +378,7 @@ impl<W: BucketWork> OnBucket<W> {
 /// Refuses a bucket that is another's than the caller thinks. A bucket's id has one owner for good, and all that a work
 /// asks goes to the id it is handed: so nothing is done to a bucket that got the name meanwhile.
 fn check_owner(context: &PlanContext<'_>, name: &str, bucket: &Bucket) -> Result<(), Refusal> {
-    match &context.expected_owner {
+    match &context.state.expected_owner {
         Some(expected) if **expected != *bucket.record.info.owner.id => Err(not_of_expected_owner(name)),
         _ => Ok(()),
     }

@@ -10,13 +10,14 @@ use super::clusters;
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::quota::{put_within, Adds, Guard};
 use super::request::{done_at, level_of, reply, shard_read_at, shard_write_at, RequestIds, Terms};
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::action::Failure;
 use base_types::s3::{S3Answer, S3ErrorCode};
 use base_types::{ClusterName, Refusal};
 use core_backends::shard::{Command, Query, Reply};
 use core_backends::shard_reference::Entry;
+use core_flow::rounds::{one, only};
+use core_flow::{CallResult, Step};
 use std::sync::Arc;
 
 /// What a shard is asked.
@@ -41,7 +42,7 @@ pub(crate) trait ShardCall: Send {
 }
 
 /// The planner of a call.
-pub(crate) fn one_shard<C: ShardCall + 'static>(call: C, terms: &Terms) -> Box<dyn Planner> {
+pub(crate) fn one_shard<C: ShardCall + 'static>(call: C, terms: &Terms) -> Box<S3Planner> {
     on_bucket(OneShard { call, terms: *terms, ids: RequestIds::new(terms), asked: None, guard: Guard::default() })
 }
 

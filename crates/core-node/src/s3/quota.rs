@@ -24,8 +24,7 @@ use super::multipart;
 use super::on_bucket::{Place, Trouble};
 use super::one_shard::{read_trouble, shard_of};
 use super::request::{multipart_read, reply, shard_read, Terms};
-use crate::keyspace::rounds::{one, only};
-use crate::planner::{CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::{Quota, S3ErrorCode, Version};
 use base_types::{Refusal, Tick};
@@ -33,6 +32,8 @@ use bytes::Bytes;
 use core::time::Duration;
 use core_backends::multipart as uploads;
 use core_backends::shard::{Bounds, Command, Condition, PutStep, Query, Range, Reply};
+use core_flow::rounds::{one, only};
+use core_flow::{CallResult, Step};
 
 /// How old a count may be when it is used again.
 const USAGE_AGE_MAX: Duration = Duration::from_millis(1_000);
@@ -165,7 +166,7 @@ impl Guard {
             return Err(exceeded(&quota, held).into());
         }
         let keys = totals.keys.saturating_add(u64::from(adds.key.is_some()));
-        context.s3.give_leave(at.bucket.id, Leave::new(&quota, (keys, bytes), self.held, context.now));
+        context.state.cache.give_leave(at.bucket.id, Leave::new(&quota, (keys, bytes), self.held, context.now));
         let Some(key) = adds.key.filter(|_| quota.keys_max.is_some_and(|max| keys > max)) else {
             self.stage = Stage::Passed;
             return Ok(None);
@@ -180,10 +181,10 @@ impl Guard {
 
 /// What is left of the leave that an earlier count gives for this put, if it does.
 fn leave(context: &mut PlanContext<'_>, id: u128, adds: &Adds<'_>) -> Option<Leave> {
-    let leave = context.s3.leave(id).filter(|leave| context.now.since(leave.counted_at) <= USAGE_AGE_MAX);
+    let leave = context.state.cache.leave(id).filter(|leave| context.now.since(leave.counted_at) <= USAGE_AGE_MAX);
     let left = leave?.without(adds)?;
     if !planted(Mutant::LeaveNeverSpent) {
-        context.s3.give_leave(id, left);
+        context.state.cache.give_leave(id, left);
     }
     Some(left)
 }

@@ -3,13 +3,13 @@
 //! Always: the record is there from the moment the bucket is built until its cluster is dropped.
 //! Not here: who may change it (door-s3), the entry of its account (buckets.rs).
 
-use crate::planner::Call;
 use base_types::codec::Encode;
 use base_types::s3::{BucketInfo, LifecycleRule, S3ErrorCode, Tag, Versioning};
 use base_types::{BackendKind, ReadConsistency, Refusal, RequestId, WriteConsistency};
 use bytes::Bytes;
 use core_backends::metadata::{Command, Query};
 use core_backends::shard;
+use core_flow::Call;
 use serde::{Deserialize, Serialize};
 
 /// The record's key in the bucket cluster.

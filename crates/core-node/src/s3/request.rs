@@ -3,13 +3,13 @@
 //! Not here: finding the bucket (on_bucket.rs).
 
 use super::clusters;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Step};
-use crate::resolve::decode_call;
+use crate::s3::state::PlanContext;
 use base_types::action::{ActionResult, Answer, Failure, Level};
 use base_types::codec::Encode;
 use base_types::s3::S3Answer;
 use base_types::{BackendKind, ClusterName, OrderedAt, ReadConsistency, Refusal, RequestId, WriteConsistency};
 use core_backends::{multipart, shard, shard_reference};
+use core_flow::{decode_call, Call, CallReply, CallResult, Step};
 use std::sync::Arc;
 
 /// What a client asks of a call beside the call itself.

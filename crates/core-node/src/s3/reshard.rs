@@ -20,8 +20,7 @@ use super::carry::Carry;
 use super::clusters;
 use super::record::{read_record, BucketRecord};
 use super::request::{map_read, map_write, reply};
-use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step as PlanStep};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
@@ -34,6 +33,8 @@ use core_backends::shard_reference::flow::{
     most_behind, sum_beside, Seen, Step, CUT_FREEZE_MS, FEED_WRITES,
 };
 use core_backends::shard_reference::{Flow, Phase, Query, Reply};
+use core_flow::rounds::{one, only, pause, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step as PlanStep};
 
 /// Troubles after which a run ends; the keeper begins another one later.
 const TROUBLES_MAX: u32 = 200;
@@ -75,7 +76,7 @@ pub struct ReshardCounters {
 }
 
 /// The runner of a bucket's flow; done when the flow is no more.
-pub(crate) fn run_flow(id: u128, flow: u64) -> Box<dyn Planner> {
+pub(crate) fn run_flow(id: u128, flow: u64) -> Box<S3Planner> {
     Box::new(InRounds::new(FlowRun {
         id,
         flow,
@@ -227,7 +228,7 @@ struct FlowRun {
     ahead: Vec<Ahead>,
 }
 
-impl Rounds for FlowRun {
+impl Rounds<S3State> for FlowRun {
     fn name(&self) -> &'static str {
         "reshard of a bucket"
     }
@@ -305,7 +306,7 @@ impl FlowRun {
     }
 
     fn end(&mut self, context: &mut PlanContext<'_>) -> PlanStep {
-        context.s3.counters.finished += 1;
+        context.state.counters.finished += 1;
         ended()
     }
 
@@ -352,7 +353,7 @@ impl FlowRun {
         let steps = self.at_a_quick_moment(context.now, steps);
         if !steps.iter().any(copies) {
             let copied = self.copying_since.take();
-            context.s3.counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
+            context.state.counters.copying_ms += copied.map_or(0, |since| context.now.since(since).as_millis() as u64);
         }
         match self.before(context, &steps)? {
             Some(first) => Ok(first),
@@ -368,7 +369,7 @@ impl FlowRun {
             self.asked = Asked::Memory;
             return Ok(Some(PlanStep::Calls(self.carry.ask(self.id, &view.flow, &view.sources)?)));
         }
-        if view.flow.phase == Phase::Copying && context.now < context.s3.standing_still_until {
+        if view.flow.phase == Phase::Copying && context.now < context.state.standing_still_until {
             return Ok(Some(PlanStep::Wait(STANDS_STILL_PAUSE)));
         }
         if view.flow.phase != Phase::Copying || !steps.iter().any(copies) || self.calm.take() {
@@ -405,7 +406,7 @@ impl FlowRun {
             }
         }
         if view.flow.phase == Phase::Cutting && !view.flow.narrows() && steps.iter().any(gives_up) {
-            context.s3.counters.unequal += 1;
+            context.state.counters.unequal += 1;
         }
         calls.extend(memory);
         self.round_begun = context.now;
@@ -427,7 +428,7 @@ impl FlowRun {
         self.freeze_ms = freeze_ms(self.freeze_ms, self.feed_round, left, again);
         if again {
             self.in_vain += 1;
-            let counters = &mut context.s3.counters;
+            let counters = &mut context.state.counters;
             counters.frozen_in_vain += 1;
             counters.frozen_in_vain_max = counters.frozen_in_vain_max.max(self.in_vain);
         }
@@ -438,7 +439,7 @@ impl FlowRun {
         let narrows = |step: &Step| matches!(step, Step::Source { command: shard::Command::Narrow { .. }, .. });
         if steps.iter().any(|step| freezes(step) || narrows(step)) {
             self.frozen_since.get_or_insert(context.now);
-            context.s3.standing_still_until = context.now + Duration::from_millis(self.freeze_ms);
+            context.state.standing_still_until = context.now + Duration::from_millis(self.freeze_ms);
             self.carry.on_freeze();
         }
     }
@@ -554,7 +555,7 @@ impl FlowRun {
         };
         let share = copied.len();
         for (source, target, rows) in copied {
-            context.s3.counters.rows_copied += rows_of(&rows);
+            context.state.counters.rows_copied += rows_of(&rows);
             asked.fed |= matches!(rows, shard::Reply::Feed { .. });
             let info = view.target(target).ok_or_else(|| odd("a flow"))?;
             let (import, cursor) = import_of(&view.flow, source, target, info, rows).ok_or_else(|| odd("a shard"))?;
@@ -605,7 +606,7 @@ impl FlowRun {
         let is_retired = |seen: &Seen| matches!(seen, Seen::Shard(info) if info.state == ShardState::Retired);
         let retired = view.sources.iter().all(is_retired);
         let all = self.carry.brought(answers)?;
-        let (ids, counters) = (self.carry.ids(), &mut context.s3.counters);
+        let (ids, counters) = (self.carry.ids(), &mut context.state.counters);
         counters.carried += ids;
         if retired {
             counters.carried_late += ids;
@@ -622,15 +623,15 @@ impl FlowRun {
         let told = reply(answer)?;
         if let (Reply::Flow { flow: switched @ Flow { phase: Phase::Switched, .. } }, _) = &told {
             let since = self.frozen_since.take();
-            context.s3.standing_still_until = context.now;
+            context.state.standing_still_until = context.now;
             let frozen_ms = since.map_or(0, |since| context.now.since(since).as_millis() as u64);
-            let counters = &mut context.s3.counters;
+            let counters = &mut context.state.counters;
             counters.narrowed += u64::from(switched.narrows());
             counters.switches += u64::from(since.is_some());
             counters.frozen_long += u64::from(frozen_ms > FROZEN_LONG_MS);
             counters.frozen_ms += frozen_ms;
             counters.frozen_ms_max = counters.frozen_ms_max.max(frozen_ms);
-            context.s3.forget_map(self.id);
+            context.state.cache.forget_map(self.id);
         }
         // The flow's phase is another: all is looked at anew.
         self.go(context)
@@ -656,7 +657,7 @@ impl FlowRun {
         }
         if asked.memory {
             self.carry.brought(answers.collect())?;
-            context.s3.counters.carried += self.carry.ids();
+            context.state.counters.carried += self.carry.ids();
         }
         let copying = view.flow.phase == Phase::Copying;
         if asked.fed {

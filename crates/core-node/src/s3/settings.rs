@@ -17,13 +17,14 @@ use super::on_bucket::{no_such_bucket, on_bucket, BucketWork, Place, Trouble, TR
 use super::record::{read_record, write_record, BucketRecord, BucketState};
 use super::request::{done, reply, Terms};
 use super::Offered;
-use crate::keyspace::rounds::{is_passing, one, only, pause};
-use crate::planner::{CallResult, PlanContext, Step};
+use crate::s3::state::PlanContext;
 use base_types::s3::policy::PolicyShape;
 use base_types::s3::*;
 use base_types::Refusal;
 use bytes::Bytes;
 use core_backends::metadata::Reply;
+use core_flow::rounds::{is_passing, one, only, pause};
+use core_flow::{CallResult, Step};
 use serde::Deserialize as _;
 use std::collections::BTreeSet;
 
@@ -271,13 +272,13 @@ impl Put {
             // That it is another is known for sure: not ours.
             self.after = None;
         }
-        context.s3.forget_record(&self.bucket);
+        context.state.cache.forget_record(&self.bucket);
         self.stage = Stage::Read;
         Ok(pause(context, self.tries))
     }
 
     fn changed(&mut self, context: &mut PlanContext<'_>) -> Step {
-        context.s3.forget_record(&self.bucket);
+        context.state.cache.forget_record(&self.bucket);
         if !self.waits {
             return done(S3Answer::Done, None);
         }

@@ -28,8 +28,7 @@ use super::clusters;
 use super::on_bucket::{Place, Trouble};
 use super::request::{done, reply};
 use super::reshard::{odd, shard_tell};
-use crate::keyspace::rounds::{one, only, pause, InRounds, Rounds};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::s3::S3Answer;
@@ -39,6 +38,8 @@ use core::time::Duration;
 use core_backends::metadata::{Command, Query, Reply, ScanScopes};
 use core_backends::shard;
 use core_backends::shard_reference::Entry;
+use core_flow::rounds::{one, only, pause, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step};
 use std::sync::Arc;
 
 /// How long a walk may take: its pins hold so long.
@@ -130,7 +131,7 @@ fn note(id: u128, until_ms: u64, pin: u128, map: &ShardMap) -> Result<Call, Refu
 }
 
 /// Takes a snapshot back that no token names, behind its maker: its pins, then its row.
-pub(crate) fn give_back(id: u128, pin: u128, map: Arc<ShardMap>) -> Box<dyn Planner> {
+pub(crate) fn give_back(id: u128, pin: u128, map: Arc<ShardMap>) -> Box<S3Planner> {
     Box::new(InRounds::new(GivingBack { id, pin, map, stage: Back::Pins }))
 }
 
@@ -165,7 +166,7 @@ impl GivingBack {
     }
 }
 
-impl Rounds for GivingBack {
+impl Rounds<S3State> for GivingBack {
     fn name(&self) -> &'static str {
         "giving a snapshot back"
     }
@@ -226,7 +227,7 @@ impl Instant {
     }
 
     /// Takes back what its maker leaves that goes no further.
-    pub(crate) fn left_behind(&self, id: u128) -> Option<Box<dyn Planner>> {
+    pub(crate) fn cleanup(&self, id: u128) -> Option<Box<S3Planner>> {
         match self.left {
             Left::Nothing => None,
             Left::Row => {
@@ -262,7 +263,7 @@ impl Instant {
     }
 
     fn look(&mut self, context: &mut PlanContext<'_>, id: u128, pin: u128) -> Result<Progress, Trouble> {
-        if let Some(known) = context.s3.snapshot(id, pin) {
+        if let Some(known) = context.state.cache.snapshot(id, pin) {
             return Ok(Progress::Ready(known));
         }
         self.state = State::Find(pin);
@@ -289,7 +290,7 @@ impl Instant {
 
     fn ready(&self, context: &mut PlanContext<'_>, id: u128) -> Arc<Snapshot> {
         let snapshot = Arc::new(Snapshot { pin: self.pin, map: self.map.clone() });
-        context.s3.learn_snapshot(id, snapshot.clone());
+        context.state.cache.learn_snapshot(id, snapshot.clone());
         snapshot
     }
 

@@ -12,13 +12,14 @@
 use super::multipart::{other_reply, uploads_trouble};
 use super::on_bucket::{on_bucket, BucketWork, Place, Trouble};
 use super::request::{multipart_read, multipart_write, reply, shard_write, Terms};
-use crate::keyspace::rounds::{answer, one, only};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner};
 use base_types::action::ActionResult;
 use base_types::s3::S3Action;
 use base_types::Refusal;
 use core_backends::multipart::{token, Command, Due, Query, Reply};
 use core_backends::shard;
+use core_flow::rounds::{answer, one, only};
+use core_flow::{Call, CallResult, Step};
 
 /// The most tokens forgotten of one upload: of as many attempts, the last.
 const TOKENS_MAX: u32 = 16;
@@ -27,7 +28,7 @@ const ROWS: u32 = 1_000;
 const ROUNDS_MAX: u32 = 64;
 
 /// What is begun behind a call that went well.
-pub(crate) fn follow_up(call: &S3Action) -> Option<Box<dyn Planner>> {
+pub(crate) fn follow_up(call: &S3Action) -> Option<Box<S3Planner>> {
     let bucket = match call {
         S3Action::CompleteMultipartUpload(call) => &call.bucket,
         S3Action::AbortMultipartUpload(call) => &call.bucket,
@@ -37,7 +38,7 @@ pub(crate) fn follow_up(call: &S3Action) -> Option<Box<dyn Planner>> {
 }
 
 /// One sweep of a bucket's uploads.
-pub(crate) fn sweep(bucket: String) -> Box<dyn Planner> {
+pub(crate) fn sweep(bucket: String) -> Box<S3Planner> {
     on_bucket(Sweep { bucket, stage: Stage::Due, due: Vec::new(), rounds: 0 })
 }
 

@@ -13,12 +13,13 @@ use super::clusters;
 use super::freed::{HandOn, Queue};
 use super::request::{map_read, map_write, reply};
 use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
-use crate::keyspace::rounds::{one, only, InRounds, Rounds};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use core_backends::shard;
 use core_backends::shard_reference::flow::Seen;
 use core_backends::shard_reference::{Command, Query, Reply, Retired};
+use core_flow::rounds::{one, only, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step};
 
 /// Retired shards asked for at a time.
 const PAGE: u32 = 16;
@@ -28,7 +29,7 @@ const STEP_ROWS: u32 = 1_024;
 const ROUNDS_MAX: u32 = 10_000;
 
 /// One run over a bucket's retired shards.
-pub(crate) fn tidy(id: u128) -> Box<dyn Planner> {
+pub(crate) fn tidy(id: u128) -> Box<S3Planner> {
     Box::new(InRounds::new(Tidy { id, retired: Vec::new(), reached: 0, more: true, state: State::List, rounds: 0 }))
 }
 
@@ -53,7 +54,7 @@ struct Tidy {
     rounds: u32,
 }
 
-impl Rounds for Tidy {
+impl Rounds<S3State> for Tidy {
     fn name(&self) -> &'static str {
         "removal of a bucket's retired shards"
     }
@@ -120,7 +121,7 @@ impl Tidy {
     ) -> Result<Step, Failure> {
         match seen(answer)? {
             Seen::Shard(info) if info.freed_rows > 0 => {
-                let hand_on = HandOn::new(self.id, Queue::Shard(retired.peer.shard), context.s3_config.freed_age_ms);
+                let hand_on = HandOn::new(self.id, Queue::Shard(retired.peer.shard), context.state.config.freed_age_ms);
                 self.drain(context, retired, hand_on, Vec::new())
             }
             Seen::Shard(_) => self.drop_rows(retired),

@@ -12,8 +12,7 @@ use super::record::{read_record, BucketRecord, BucketState};
 use super::request::{map_read, map_write, multipart_read, reply};
 use super::reshard::{ended, odd, seen, shard_ask, shard_tell};
 use super::snapshot;
-use crate::keyspace::rounds::{one, only, InRounds, Rounds};
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use base_types::{ErrorKind, Refusal};
 use bytes::Bytes;
@@ -21,6 +20,8 @@ use core_backends::shard::{self, Cut, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::Seen;
 use core_backends::shard_reference::{Command, Entry, Query, Reply, SOURCES_MAX, TARGETS_MAX};
 use core_backends::{metadata, multipart};
+use core_flow::rounds::{one, only, InRounds, Rounds};
+use core_flow::{Call, CallResult, Step};
 
 /// A split makes so many of one, at least.
 const SPLIT_PARTS: u32 = 3;
@@ -37,13 +38,13 @@ const NEIGHBOURS: usize = SOURCES_MAX;
 const ROUNDS_MAX: u32 = 2_000;
 
 /// Looks at a shard.
-pub(crate) fn look_at_shard(id: u128, number: u64) -> Box<dyn Planner> {
+pub(crate) fn look_at_shard(id: u128, number: u64) -> Box<S3Planner> {
     let state = OfShard::Describe;
     Box::new(InRounds::new(ShardLook { id, number, state, watch: false }))
 }
 
 /// Looks at a bucket's map and uploads.
-pub(crate) fn look_at_bucket(id: u128) -> Box<dyn Planner> {
+pub(crate) fn look_at_bucket(id: u128) -> Box<S3Planner> {
     let state = OfBucket::Overview;
     Box::new(InRounds::new(BucketLook { id, state, watch: false, rounds: 0, uploads: false }))
 }
@@ -95,7 +96,7 @@ struct ShardLook {
     watch: bool,
 }
 
-impl Rounds for ShardLook {
+impl Rounds<S3State> for ShardLook {
     fn name(&self) -> &'static str {
         "upkeep of a shard"
     }
@@ -136,7 +137,7 @@ impl ShardLook {
         // Looked at once more behind the hand-over; what is too young then waits.
         if info.freed_rows > 0 && !self.watch {
             self.watch = true;
-            let hand_on = HandOn::new(self.id, Queue::Shard(self.number), context.s3_config.freed_age_ms);
+            let hand_on = HandOn::new(self.id, Queue::Shard(self.number), context.state.config.freed_age_ms);
             return self.hand_on(context, hand_on, Vec::new());
         }
         self.watch = info.freed_rows > 0;
@@ -148,7 +149,7 @@ impl ShardLook {
         if info.state != ShardState::Serving {
             return Ok(end(self.watch));
         }
-        let config = context.s3_config;
+        let config = &context.state.config;
         let busy_from = config.split_load_percent.saturating_mul(10);
         let busy = busy_from > 0 && context.machine_load >= busy_from;
         if let Some(cut) = info.growth.wants(&info.totals, config.split_keys, config.split_writes, busy) {
@@ -253,7 +254,7 @@ impl ShardLook {
         own: usize,
         answers: Vec<CallResult>,
     ) -> Result<Step, Failure> {
-        let any_load = context.s3_config.split_writes == 0;
+        let any_load = context.state.config.split_writes == 0;
         let known = |info: &ShardInfo| any_load || !info.growth.young;
         let free = |(entry, answer): (&Entry, CallResult)| match seen(answer) {
             Ok(Seen::Shard(info)) if info.state == ShardState::Serving && entry.flow.is_none() && known(&info) => {
@@ -262,8 +263,8 @@ impl ShardLook {
             _ => None,
         };
         let infos: Vec<Option<(u64, u64, u64, u64)>> = entries.iter().zip(answers).map(free).collect();
-        let most = context.s3_config.split_keys / MERGE_PART;
-        let busy = match context.s3_config.split_writes {
+        let most = context.state.config.split_keys / MERGE_PART;
+        let busy = match context.state.config.split_writes {
             0 => u64::MAX,
             writes => writes / MERGE_WRITES_PART,
         };
@@ -304,7 +305,7 @@ struct BucketLook {
     uploads: bool,
 }
 
-impl Rounds for BucketLook {
+impl Rounds<S3State> for BucketLook {
     fn name(&self) -> &'static str {
         "upkeep of a bucket"
     }
@@ -368,13 +369,13 @@ impl BucketLook {
             let record = value.map(|body| BucketRecord::from_body(&body)).transpose()?;
             // A bucket that is going ends its uploads by itself.
             let record = record.filter(|record| record.state == BucketState::Active);
-            context.s3.sweeps.extend(record.map(|record| record.info.bucket));
+            context.state.findings.uploads.extend(record.map(|record| record.info.bucket));
         }
         self.watch =
             !retired.is_empty() || !flows.is_empty() || waiting || freed_rows > 0 || snapshots || !over.is_empty();
-        context.s3.found.extend(flows.iter().map(|flow| (self.id, flow.flow)));
+        context.state.findings.flows.extend(flows.iter().map(|flow| (self.id, flow.flow)));
         if !retired.is_empty() {
-            context.s3.untidy.push(self.id);
+            context.state.findings.retired.push(self.id);
         }
         self.uploads = freed_rows > 0;
         if over.is_empty() {
@@ -390,7 +391,7 @@ impl BucketLook {
         if !core::mem::take(&mut self.uploads) {
             return Ok(end(self.watch));
         }
-        let hand_on = HandOn::new(self.id, Queue::Uploads, context.s3_config.freed_age_ms);
+        let hand_on = HandOn::new(self.id, Queue::Uploads, context.state.config.freed_age_ms);
         self.hand_on(context, hand_on, Vec::new())
     }
 

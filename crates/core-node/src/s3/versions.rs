@@ -12,7 +12,7 @@ use super::objects::{check_lock, found, key_bytes, Read};
 use super::one_shard::{one_shard, other_reply, Ask, ShardCall};
 use super::request::Terms;
 use super::Offered;
-use crate::planner::PlanContext;
+use crate::s3::state::PlanContext;
 use base_types::s3::{
     field, AclAnswer, BucketInfo, Document, LegalHold, ObjectTagging, RetentionAnswer, S3Action, S3Answer, S3ErrorCode,
     VersionChanged,

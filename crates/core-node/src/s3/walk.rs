@@ -13,13 +13,13 @@
 use super::on_bucket::{Place, Trouble};
 use super::one_shard::{other_reply, read_trouble};
 use super::request::{level_of, reply, shard_read, Terms};
-use crate::planner::{CallResult, Step};
 use base_types::action::Level;
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::{S3ErrorCode, Version, KEY_BYTES_MAX};
 use base_types::{OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{Item, ListStart, Listing, Query, Reply};
+use core_flow::{CallResult, Step};
 
 /// The most shards asked at once.
 const SHARDS_AT_ONCE_MAX: usize = 16;

@@ -4,9 +4,10 @@
 //! Always: at most [`TRIES_MAX`] troubles. Not here: what is done.
 
 use super::directory;
-use crate::keyspace::rounds::{is_passing, pause, InRounds, Rounds};
-use crate::planner::{CallResult, PlanContext, Planner, Step};
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
+use core_flow::rounds::{is_passing, pause, InRounds, Rounds};
+use core_flow::{CallResult, Step};
 
 /// Failed rounds after which a call gives up; its deadline usually ends it before.
 pub(crate) const TRIES_MAX: u32 = 60;
@@ -20,7 +21,7 @@ pub(crate) trait Work: Send {
 }
 
 /// Makes a planner of such work.
-pub(crate) fn planner<W: Work + 'static>(name: &'static str, work: W) -> Box<dyn Planner> {
+pub(crate) fn planner<W: Work + 'static>(name: &'static str, work: W) -> Box<S3Planner> {
     Box::new(InRounds::new(Again { name, work, tries: 0 }))
 }
 
@@ -30,7 +31,7 @@ struct Again<W> {
     tries: u32,
 }
 
-impl<W: Work> Rounds for Again<W> {
+impl<W: Work> Rounds<S3State> for Again<W> {
     fn name(&self) -> &'static str {
         self.name
     }

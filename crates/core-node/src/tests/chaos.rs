@@ -2,9 +2,9 @@
 //! no acknowledged increment is lost, none counts twice.
 
 use super::*;
-use crate::random::Random;
 use base_types::action::RedisReply;
 use base_types::ErrorKind;
+use core_flow::Random;
 
 const CLIENT_DEADLINE_MS: u64 = 2_000;
 

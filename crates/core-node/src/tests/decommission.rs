@@ -1,8 +1,8 @@
 //! Nodes that leave, to the end: emptied, reported empty, stopped, forgotten; in any weather.
 
 use super::*;
-use crate::random::Random;
 use base_types::action::DecommissionInfo;
+use core_flow::Random;
 
 /// How long a node may take to leave.
 const LEAVING_MS_MAX: u64 = 180_000;

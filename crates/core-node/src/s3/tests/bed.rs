@@ -25,7 +25,7 @@ pub(crate) fn world(seed: u64) -> World {
 /// The bucket's id.
 pub(crate) fn id(world: &mut World) -> u128 {
     world.call(HeadBucket { bucket: BUCKET.into() }).unwrap();
-    world.caches[0].id_of(BUCKET).unwrap()
+    world.states[0].cache.id_of(BUCKET).unwrap()
 }
 
 /// Changes the bucket's settings, and lets the time pass in which the old ones may be used.

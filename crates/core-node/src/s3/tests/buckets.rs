@@ -38,7 +38,7 @@ fn code<T>(result: Result<T, base_types::Refusal>) -> &'static str {
 /// Who owns a name.
 fn owner(world: &World, bucket: &str) -> Option<(String, u128)> {
     let call = names::ask(bucket).unwrap();
-    let crate::planner::Call::Read { cluster, backend, query, .. } = call else { panic!("{call:?}") };
+    let core_flow::Call::Read { cluster, backend, query, .. } = call else { panic!("{call:?}") };
     match names::told(bucket, world.read(&cluster, backend, &query)).unwrap() {
         Some(Name::Owned(claim)) => Some((claim.account, claim.id)),
         Some(Name::Pending(claim)) => panic!("a reservation is stuck: {claim:?}"),
@@ -93,7 +93,7 @@ fn check(world: &World, buckets: &[&str]) {
     let there: BTreeSet<String> = world.clusters().into_iter().filter(|name| !fixed(name)).collect();
     assert_eq!(there, expected, "clusters without a bucket, or buckets without a cluster");
     let call = directory::scan(WORK_PREFIX, 10).unwrap();
-    let crate::planner::Call::Read { cluster, backend, query, .. } = call else { panic!("{call:?}") };
+    let core_flow::Call::Read { cluster, backend, query, .. } = call else { panic!("{call:?}") };
     let (notes, _) = directory::scanned(world.read(&cluster, backend, &query)).unwrap();
     assert_eq!(notes, [], "notes are left");
 }

@@ -72,7 +72,7 @@ fn growing(seed: u64, lost: u64, late: u64, dies: u64) -> Tended {
             let look = Running::new(0, upkeep::look_at_shard(bucket.id, last.shard));
             bucket.run(vec![look], dies, false);
             bucket.run(vec![Running::new(0, upkeep::look_at_bucket(bucket.id))], dies, false);
-            for (id, flow) in core::mem::take(&mut bucket.world.caches[0].found) {
+            for (id, flow) in core::mem::take(&mut bucket.world.states[0].findings.flows) {
                 let runner = |core| Running::new(core, reshard::run_flow(id, flow));
                 bucket.run(vec![runner(0), runner(1)], dies, false);
             }
@@ -94,7 +94,7 @@ fn keys_that_only_grow_are_cut_and_never_copied() {
         }
     }
     bucket.rest();
-    let (map, counters) = (bucket.map(), bucket.world.caches[0].counters);
+    let (map, counters) = (bucket.map(), bucket.world.states[0].counters);
     assert_eq!(bucket.listed(&map, None), bucket.keys);
     assert_eq!((counters.rows_copied, counters.narrowed), (0, map.len() as u64 - 1), "{counters:?}");
     // Three quarters of a shard's rows or more are in each.
@@ -104,7 +104,7 @@ fn keys_that_only_grow_are_cut_and_never_copied() {
         bucket.put(&format!("t0003{at:02}")).unwrap();
     }
     bucket.rest();
-    assert!(bucket.world.caches[0].counters.rows_copied > 0);
+    assert!(bucket.world.states[0].counters.rows_copied > 0);
     assert_eq!(bucket.listed(&bucket.map(), None), bucket.keys);
 }
 
@@ -112,8 +112,8 @@ fn keys_that_only_grow_are_cut_and_never_copied() {
 fn tails_change_hands_whatever_becomes_of_answers_and_runners() {
     let mut narrowed = 0;
     for seed in 91..97 {
-        narrowed += growing(seed, 40, 40, 0).world.caches.iter().map(|cache| cache.counters.narrowed).sum::<u64>();
-        narrowed += growing(seed, 10, 10, 8).world.caches.iter().map(|cache| cache.counters.narrowed).sum::<u64>();
+        narrowed += growing(seed, 40, 40, 0).world.states.iter().map(|state| state.counters.narrowed).sum::<u64>();
+        narrowed += growing(seed, 10, 10, 8).world.states.iter().map(|state| state.counters.narrowed).sum::<u64>();
     }
     assert!(narrowed > 20, "{narrowed}");
 }

@@ -3,13 +3,13 @@
 
 use super::tended::{Tended, NAME};
 use super::world::Running;
-use crate::planner::{CallResult, Step};
 use crate::s3::clusters;
 use crate::s3::on_bucket::Trouble;
 use crate::s3::snapshot::{self, Instant, Progress, UNTOLD_KEEP_MS};
 use base_types::s3::*;
 use core::time::Duration;
 use core_backends::shard::{self, PinInfo, Reply};
+use core_flow::{CallResult, Step};
 
 /// Longer than any maker holds writes.
 const FREEZE_OVER_MS: u64 = 3_001;
@@ -77,7 +77,7 @@ fn who_surely_has_no_time_for_a_snapshot_is_refused_before_it_pins_anything() {
         }
         // Nothing was pinned, so there is one thing to do: its row goes.
         assert_eq!(rows(&mut bucket).len(), 1);
-        let mut left = Running::new(0, instant.left_behind(bucket.id).unwrap());
+        let mut left = Running::new(0, instant.cleanup(bucket.id).unwrap());
         let before = bucket.world.calls;
         bucket.world.finish_background(&mut left).unwrap();
         assert_eq!(bucket.world.calls - before, if refused { 1 } else { place.map.entries.len() as u64 + 1 });
@@ -124,7 +124,7 @@ fn what_is_given_back_may_be_lost_late_doubled_or_ahead_of_its_pins() {
     let (mut late, mut stood, mut gone) = (0, 0, 0);
     for seed in 0..150 {
         let mut bucket = bucket(40);
-        (bucket.world.random, bucket.world.lost, bucket.world.late) = (crate::random::Random::new(seed), 20, 30);
+        (bucket.world.random, bucket.world.lost, bucket.world.late) = (core_flow::Random::new(seed), 20, 30);
         let mut running = making(&mut bucket, seed % 2 == 0);
         for _ in 0..bucket.world.random.below(60) {
             if running.response.is_none() {

@@ -2,10 +2,10 @@
 
 use super::bed::{self, body, delete, get, put, put_call, Old, BUCKET};
 use super::world::{Running, World};
-use crate::planner::Call;
 use base_types::s3::*;
 use base_types::BackendKind;
 use bytes::Bytes;
+use core_flow::Call;
 
 fn versioned(seed: u64) -> World {
     let mut world = bed::world(seed);
@@ -146,12 +146,12 @@ fn a_map_that_comes_late_is_not_taken_for_another_bucket_s() {
     let mut world = bed::world(3);
     put(&mut world, "a", "1");
     let id = bed::id(&mut world);
-    world.caches[0].forget_map(id);
+    world.states[0].cache.forget_map(id);
     let mut running = world.begin(0, put_call("a", "1")).unwrap();
     world.step(&mut running);
-    world.caches[0].learn_id(BUCKET, id + 1);
+    world.states[0].cache.learn_id(BUCKET, id + 1);
     world.step(&mut running);
-    assert!(world.caches[0].map(id + 1).is_none() && world.caches[0].map(id).is_some());
+    assert!(world.states[0].cache.map(id + 1).is_none() && world.states[0].cache.map(id).is_some());
 }
 
 #[test]

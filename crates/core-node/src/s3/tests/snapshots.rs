@@ -2,7 +2,9 @@
 //! kept. Not here: makers that go no further (given_back.rs).
 
 use super::tended::{Tended, NAME};
+use crate::api::S3Config;
 use crate::s3::snapshot::{Instant, Progress, SNAPSHOT_KEEP_MS, UNTOLD_KEEP_MS};
+use crate::s3::state::S3State;
 use base_types::s3::*;
 use base_types::Refusal;
 use core_backends::shard::{self, Reply};
@@ -18,7 +20,7 @@ fn pin(bucket: &mut Tended, mut instant: Instant) -> Option<(u128, Vec<Entry>)> 
         let progress = instant.next(&mut context, &place, core::mem::take(&mut answers));
         match progress {
             Ok(Progress::Ready(snapshot)) => return Some((snapshot.pin, snapshot.map.entries.clone())),
-            Ok(Progress::Step(crate::planner::Step::Calls(calls))) => {
+            Ok(Progress::Step(core_flow::Step::Calls(calls))) => {
                 for call in calls {
                     bucket.disturb(true);
                     let answer = bucket.world.carry_out(call);
@@ -50,11 +52,11 @@ fn a_snapshot_shows_one_instant_across_splits_until_it_ends() {
         }
         (bucket.world.lost, bucket.world.late) = (0, 0);
         // Any core finds it again by its pin.
-        bucket.world.caches[0] = Default::default();
+        bucket.world.states[0] = S3State::new(S3Config::for_world(3));
         assert_eq!(pin(&mut bucket, Instant::find(pin_id)), Some((pin_id, entries.clone())));
         bucket.world.now_ms += 2 * SNAPSHOT_KEEP_MS;
         bucket.rest();
-        bucket.world.caches[0] = Default::default();
+        bucket.world.states[0] = S3State::new(S3Config::for_world(3));
         assert_eq!(pin(&mut bucket, Instant::find(pin_id)), None);
         let shards = bucket.world.clusters().into_iter().filter(|name| name.starts_with("shard@")).count();
         assert_eq!(shards, bucket.map().len(), "retired shards go with the last snapshot that reads them");
@@ -76,7 +78,7 @@ fn a_snapshot_that_no_token_names_is_ended_by_the_upkeep() {
         for _ in 0..number % 12 {
             let mut context = bucket.world.context(0);
             match instant.next(&mut context, &place, core::mem::take(&mut answers)) {
-                Ok(Progress::Step(crate::planner::Step::Calls(calls))) => {
+                Ok(Progress::Step(core_flow::Step::Calls(calls))) => {
                     answers = calls.into_iter().map(|call| bucket.world.carry_out(call)).collect();
                 }
                 Ok(Progress::Step(_)) => bucket.world.now_ms += 50,
@@ -106,7 +108,7 @@ fn a_snapshot_holds_writes_no_longer_than_its_maker_has_time() {
     for _ in 0..2 {
         let mut context = bucket.world.context(0);
         context.deadline = context.now + core::time::Duration::from_millis(200);
-        let Ok(Progress::Step(crate::planner::Step::Calls(calls))) =
+        let Ok(Progress::Step(core_flow::Step::Calls(calls))) =
             instant.next(&mut context, &place, core::mem::take(&mut answers))
         else {
             panic!("no calls");
@@ -184,7 +186,7 @@ fn pages_of_a_snapshot_show_one_instant_and_a_whole_one_is_given_back() {
     bucket.world.now_ms += 2 * UNTOLD_KEEP_MS;
     bucket.rest();
     assert_eq!(pins(&mut bucket), 0);
-    bucket.world.caches = (0..3).map(|_| Default::default()).collect();
+    bucket.world.states = (0..3).map(|_| S3State::new(S3Config::for_world(3))).collect();
     let late = page(&mut bucket, first.next_continuation_token, 4);
     assert_eq!(late.unwrap_err().code, "SnapshotExpired");
 }
@@ -294,7 +296,7 @@ fn a_snapshot_never_shows_an_effect_without_its_cause() {
             let mut context = bucket.world.context(0);
             match instant.next(&mut context, &place, core::mem::take(&mut answers)) {
                 Ok(Progress::Ready(snapshot)) => break Some(snapshot),
-                Ok(Progress::Step(crate::planner::Step::Calls(calls))) => {
+                Ok(Progress::Step(core_flow::Step::Calls(calls))) => {
                     for call in calls {
                         // The cause first; the effect only once that is there.
                         if bucket.world.random.below(2) == 0 && bucket.put("k00").is_ok() {

@@ -154,10 +154,10 @@ impl Tended {
             self.run(vec![look], dies, deletes);
         }
         self.run(vec![Running::new(0, upkeep::look_at_bucket(self.id))], dies, deletes);
-        for id in core::mem::take(&mut self.world.caches[0].untidy) {
+        for id in core::mem::take(&mut self.world.states[0].findings.retired) {
             self.run(vec![Running::new(0, tidy::tidy(id))], dies, deletes);
         }
-        let mut found = core::mem::take(&mut self.world.caches[0].found);
+        let mut found = core::mem::take(&mut self.world.states[0].findings.flows);
         found.dedup();
         for (id, flow) in found {
             let runner = |core| Running::new(core, reshard::run_flow(id, flow));
@@ -176,14 +176,14 @@ impl Tended {
             }
             let mut look = Running::new(0, upkeep::look_at_bucket(self.id));
             let looked = self.world.finish_background(&mut look);
-            for id in core::mem::take(&mut self.world.caches[0].untidy) {
+            for id in core::mem::take(&mut self.world.states[0].findings.retired) {
                 self.world.finish_background(&mut Running::new(0, tidy::tidy(id))).unwrap();
             }
-            for bucket in core::mem::take(&mut self.world.caches[0].sweeps) {
+            for bucket in core::mem::take(&mut self.world.states[0].findings.uploads) {
                 let mut sweep = Running::new(0, crate::s3::sweep::sweep(bucket));
                 self.world.finish_background(&mut sweep).unwrap();
             }
-            for (id, flow) in core::mem::take(&mut self.world.caches[0].found) {
+            for (id, flow) in core::mem::take(&mut self.world.states[0].findings.flows) {
                 let mut runner = Running::new(0, reshard::run_flow(id, flow));
                 self.world.finish_background(&mut runner).unwrap();
             }

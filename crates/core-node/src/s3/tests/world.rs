@@ -5,11 +5,9 @@
 //! Always: a request id applies once at a cluster; time passes only by what is done and waited for.
 
 use crate::api::S3Config;
-use crate::planner::{Call, CallReply, CallResult, PlanContext, Planner, Step};
-use crate::random::Random;
-use crate::s3::cache::S3Cache;
 use crate::s3::planner_for;
 use crate::s3::request::Terms;
+use crate::s3::state::{PlanContext, S3Planner, S3State};
 use base_types::action::{ActionResult, Failure, Level, Response};
 use base_types::codec::Encode;
 use base_types::s3::{S3Action, S3Answer};
@@ -22,6 +20,7 @@ use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage};
 use core_backends::reference::{self, ClusterMember, ClusterRecord, ClusterState};
 use core_backends::testing::MapSpace;
 use core_backends::{allocator, decode_reply, ApplyContext};
+use core_flow::{Call, CallReply, CallResult, Random, Step};
 use core_placement::{Labels, NodeRecord};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,7 +40,7 @@ pub(crate) struct World {
     pub spaces: BTreeMap<(ClusterName, BackendKind), MapSpace>,
     pub now_ms: u64,
     pub random: Random,
-    pub caches: Vec<S3Cache>,
+    pub states: Vec<S3State>,
     pub config: S3Config,
     pub machine_load: u32,
     /// In a thousand calls, so many are done and their answers lost…
@@ -50,7 +49,6 @@ pub(crate) struct World {
     pub late: u64,
     /// Clusters that do not answer.
     pub dead: BTreeSet<ClusterName>,
-    documents: Vec<crate::planner::DocumentNews>,
     underway: Vec<(ClusterName, BackendKind, Bytes, Option<RequestId>)>,
     applied: BTreeMap<(ClusterName, RequestId), Applied>,
     pub calls: u64,
@@ -68,7 +66,7 @@ struct Applied {
 
 /// A planner under way.
 pub(crate) struct Running {
-    planner: Box<dyn Planner>,
+    planner: Box<S3Planner>,
     core: usize,
     pub queue: VecDeque<(usize, Call)>,
     asked: usize,
@@ -91,13 +89,12 @@ impl World {
             spaces: BTreeMap::new(),
             now_ms: 1_000,
             random: Random::new(seed),
-            caches: (0..CORES).map(|_| S3Cache::default()).collect(),
+            states: (0..CORES).map(|_| S3State::new(S3Config::for_world(3))).collect(),
             config: S3Config::for_world(3),
             machine_load: 0,
             lost: 0,
             late: 0,
             dead: BTreeSet::new(),
-            documents: Vec::new(),
             underway: Vec::new(),
             applied: BTreeMap::new(),
             calls: 0,
@@ -222,7 +219,7 @@ impl World {
     fn enter(
         &mut self,
         running: &mut Running,
-        enter: impl FnOnce(&mut dyn Planner, &mut PlanContext<'_>) -> Step,
+        enter: impl FnOnce(&mut S3Planner, &mut PlanContext<'_>) -> Step,
     ) -> Step {
         let mut context = self.context(running.core);
         enter(running.planner.as_mut(), &mut context)
@@ -230,18 +227,16 @@ impl World {
 
     /// What a planner on a core may know and use.
     pub fn context(&mut self, core: usize) -> PlanContext<'_> {
+        self.states[core].config = self.config.clone();
         PlanContext {
             now: Tick::from_millis(self.now_ms),
             deadline: Tick::NEVER,
             node: NodeId(core as u64 + 1),
             region: REGIONS[core],
             random: &mut self.random,
-            documents: &mut self.documents,
-            s3: &mut self.caches[core],
-            s3_config: &self.config,
             unix_ms: UNIX_MS + self.now_ms,
             machine_load: self.machine_load,
-            expected_owner: None,
+            state: &mut self.states[core],
         }
     }
 
@@ -448,7 +443,7 @@ impl World {
 }
 
 impl Running {
-    pub fn new(core: usize, planner: Box<dyn Planner>) -> Running {
+    pub fn new(core: usize, planner: Box<S3Planner>) -> Running {
         Running { planner, core, queue: VecDeque::new(), asked: 0, wake_ms: None, started: false, response: None }
     }
 
@@ -464,7 +459,7 @@ impl Running {
 
     /// What takes back what it leaves: it ends here, as at its deadline.
     pub fn end(mut self) -> Option<Running> {
-        self.planner.left_behind().map(|planner| Running::new(self.core, planner))
+        self.planner.cleanup().map(|planner| Running::new(self.core, planner))
     }
 
     /// The code of the refusal it ended with; empty where it went well.

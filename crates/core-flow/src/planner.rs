@@ -3,7 +3,7 @@
 //!
 //!   start ──▶ Calls ──on_result──▶ Calls | Wait ──on_wake──▶ Calls | Done
 //!
-//! Behind its end, or its deadline's, `left_behind` may name another that takes back what it leaves.
+//! After its end, or its deadline's, `cleanup` may name another that takes back what it leaves.
 //!
 //! Always: a planner sees no time but `PlanContext::now`, no chance but `PlanContext::random`; every
 //! call gets exactly one result; calls are numbered in the order they were asked for, from 0, over
@@ -11,9 +11,7 @@
 //! for results that are still out.
 //! Not here: retries, leaders, redirects, request ids (the router does them for each call).
 
-use crate::api::S3Config;
 use crate::random::Random;
-use crate::s3::cache::S3Cache;
 use base_types::action::{Failure, Level, Response};
 use base_types::{
     BackendKind, ClusterName, Generation, NodeId, OrderedAt, ReadConsistency, RequestId, Tick, WriteConsistency,
@@ -21,7 +19,6 @@ use base_types::{
 use bytes::Bytes;
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, ClusterDescription};
-use std::sync::Arc;
 
 /// The most calls one planner may have out at a time; a step that asks for more ends the plan `Internal`.
 pub const CALLS_OUT_MAX: usize = 1_100;
@@ -98,8 +95,8 @@ impl CallReply {
 /// The result a planner is handed.
 pub type CallResult = Result<CallReply, Failure>;
 
-/// What a planner may know and use in a step.
-pub struct PlanContext<'a> {
+/// What a planner may know and use in a step. `S`: the state of its family; planners of clusters have none.
+pub struct PlanContext<'a, S = ()> {
     pub now: Tick,
     /// When the client gives up; `Tick::NEVER` for background work.
     pub deadline: Tick,
@@ -107,27 +104,20 @@ pub struct PlanContext<'a> {
     pub node: NodeId,
     pub region: &'a str,
     pub random: &'a mut Random,
-    /// Keyspace documents the planner has just read or written: `(keyspace, version, body)`, `None`
-    /// for one that is gone. The core puts them into the keyspace cache (the newest version wins).
-    pub documents: &'a mut Vec<DocumentNews>,
-    /// What this core remembers of buckets.
-    pub s3: &'a mut S3Cache,
-    /// How S3 metadata is laid out here.
-    pub s3_config: &'a S3Config,
-    /// The wall clock, Unix milliseconds, as the host last told it: for what S3 shows to people. Zero where it never did.
+    /// The wall clock, Unix milliseconds, as the host last told it: for what is shown to people. Zero where it never did.
     pub unix_ms: u64,
     /// Thousandths of the machine's CPU time in use, at the busiest of the last seconds.
     pub machine_load: u32,
-    /// Whose the bucket must be that a call is about (`s3/of_owner.rs` sets it).
-    pub expected_owner: Option<Arc<str>>,
+    /// What this core keeps for planners of this family.
+    pub state: &'a mut S,
 }
 
-/// A keyspace document as last seen.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DocumentNews {
-    pub keyspace: String,
-    pub version: u64,
-    pub body: Option<Bytes>,
+impl<'a> PlanContext<'a> {
+    /// The same for a planner of a family that has a state.
+    pub fn with<S>(self, state: &'a mut S) -> PlanContext<'a, S> {
+        let PlanContext { now, deadline, node, region, random, unix_ms, machine_load, state: () } = self;
+        PlanContext { now, deadline, node, region, random, unix_ms, machine_load, state }
+    }
 }
 
 /// What to do next.
@@ -143,19 +133,19 @@ pub enum Step {
     Done(Response),
 }
 
-/// A multi-step piece of work.
-pub trait Planner: Send {
+/// A multi-step piece of work, of the family with state `S`.
+pub trait Planner<S = ()>: Send {
     /// For notes and metrics, for example `reshard`.
     fn name(&self) -> &'static str;
     /// The first step.
-    fn start(&mut self, context: &mut PlanContext<'_>) -> Step;
+    fn start(&mut self, context: &mut PlanContext<'_, S>) -> Step;
     /// The call numbered `index` ended.
-    fn on_result(&mut self, context: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step;
+    fn on_result(&mut self, context: &mut PlanContext<'_, S>, index: usize, result: CallResult) -> Step;
     /// A `Wait` is over.
-    fn on_wake(&mut self, context: &mut PlanContext<'_>) -> Step;
+    fn on_wake(&mut self, context: &mut PlanContext<'_, S>) -> Step;
     /// What takes back what it leaves that nobody needs: asked once it has ended, well, ill or at its deadline, and
-    /// carried out behind its answer, if at all. What must not be left is to be found by somebody else as well.
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+    /// carried out after its answer, if at all. What must not be left is to be found by somebody else as well.
+    fn cleanup(&mut self) -> Option<Box<dyn Planner<S>>> {
         None
     }
 }

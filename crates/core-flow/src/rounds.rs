@@ -3,7 +3,7 @@
 //! Always: `next` gets the answers in the order of the calls; after a wait it gets none.
 //! Not here: what is asked (each planner), retries within a call (the router).
 
-use crate::planner::{Call, CallResult, PlanContext, Planner, Step};
+use crate::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::{ActionResult, Answer, Failure, Response};
 use base_types::{ErrorKind, OrderedAt, Refusal};
 use core::time::Duration;
@@ -12,32 +12,35 @@ use core::time::Duration;
 const PAUSE_MS_MIN: u64 = 20;
 const PAUSE_MS_MAX: u64 = 2_000;
 
-/// Work in rounds.
-pub(crate) trait Rounds: Send {
+/// Work in rounds, of the family with state `S`.
+pub trait Rounds<S = ()>: Send {
     /// For notes and metrics.
     fn name(&self) -> &'static str;
     /// The next round, given the answers of the last (none at the start and after a wait).
-    fn next(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step;
+    fn next(&mut self, context: &mut PlanContext<'_, S>, answers: Vec<CallResult>) -> Step;
     /// As of a [`Planner`].
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
+    fn cleanup(&mut self) -> Option<Box<dyn Planner<S>>> {
         None
     }
 }
 
 /// Makes a planner of work in rounds.
-pub(crate) struct InRounds<R> {
+pub struct InRounds<R> {
     pub rounds: R,
     /// The number of the round's first call.
     first: usize,
     answers: Vec<Option<CallResult>>,
 }
 
-impl<R: Rounds> InRounds<R> {
+impl<R> InRounds<R> {
     pub fn new(rounds: R) -> InRounds<R> {
         InRounds { rounds, first: 0, answers: Vec::new() }
     }
 
-    fn turn(&mut self, context: &mut PlanContext<'_>, answers: Vec<CallResult>) -> Step {
+    fn turn<S>(&mut self, context: &mut PlanContext<'_, S>, answers: Vec<CallResult>) -> Step
+    where
+        R: Rounds<S>,
+    {
         let step = self.rounds.next(context, answers);
         if let Step::Calls(calls) = &step {
             assert!(!calls.is_empty(), "a round of {} asks nothing and would never end", self.rounds.name());
@@ -47,16 +50,16 @@ impl<R: Rounds> InRounds<R> {
     }
 }
 
-impl<R: Rounds> Planner for InRounds<R> {
+impl<S, R: Rounds<S>> Planner<S> for InRounds<R> {
     fn name(&self) -> &'static str {
         self.rounds.name()
     }
 
-    fn start(&mut self, context: &mut PlanContext<'_>) -> Step {
+    fn start(&mut self, context: &mut PlanContext<'_, S>) -> Step {
         self.turn(context, Vec::new())
     }
 
-    fn on_result(&mut self, context: &mut PlanContext<'_>, index: usize, result: CallResult) -> Step {
+    fn on_result(&mut self, context: &mut PlanContext<'_, S>, index: usize, result: CallResult) -> Step {
         if let Some(place) = index.checked_sub(self.first).and_then(|at| self.answers.get_mut(at)) {
             *place = Some(result);
         }
@@ -68,70 +71,48 @@ impl<R: Rounds> Planner for InRounds<R> {
         self.turn(context, answers)
     }
 
-    fn on_wake(&mut self, context: &mut PlanContext<'_>) -> Step {
+    fn on_wake(&mut self, context: &mut PlanContext<'_, S>) -> Step {
         self.turn(context, Vec::new())
     }
 
-    fn left_behind(&mut self) -> Option<Box<dyn Planner>> {
-        self.rounds.left_behind()
+    fn cleanup(&mut self) -> Option<Box<dyn Planner<S>>> {
+        self.rounds.cleanup()
     }
 }
 
-/// Gives a public type of work in rounds the planner's face.
-macro_rules! planner_in_rounds {
-    ($outer:ident, $inner:ty) => {
-        impl $crate::planner::Planner for $outer {
-            fn name(&self) -> &'static str {
-                self.0.name()
-            }
-            fn start(&mut self, context: &mut $crate::planner::PlanContext<'_>) -> $crate::planner::Step {
-                self.0.start(context)
-            }
-            fn on_result(
-                &mut self,
-                context: &mut $crate::planner::PlanContext<'_>,
-                index: usize,
-                result: $crate::planner::CallResult,
-            ) -> $crate::planner::Step {
-                self.0.on_result(context, index, result)
-            }
-            fn on_wake(&mut self, context: &mut $crate::planner::PlanContext<'_>) -> $crate::planner::Step {
-                self.0.on_wake(context)
-            }
-        }
-    };
-}
-pub(crate) use planner_in_rounds;
-
 /// A jittered pause before try number `tries` (from 1).
-pub(crate) fn pause(context: &mut PlanContext<'_>, tries: u32) -> Step {
+pub fn pause<S>(context: &mut PlanContext<'_, S>, tries: u32) -> Step {
     let most = PAUSE_MS_MIN.saturating_mul(1 << tries.min(7)).min(PAUSE_MS_MAX);
     Step::Wait(Duration::from_millis(most / 2 + context.random.below(most / 2 + 1)))
 }
 
-pub(crate) fn one(call: Call) -> Step {
+/// A round of one call.
+pub fn one(call: Call) -> Step {
     Step::Calls(vec![call])
 }
 
-pub(crate) fn refuse(refusal: Refusal) -> Step {
+/// The end of work that is refused.
+pub fn refuse(refusal: Refusal) -> Step {
     Step::Done(Err(Failure::from(refusal)))
 }
 
-pub(crate) fn answer(result: ActionResult, at: Option<OrderedAt>) -> Step {
+/// The end of work that went well.
+pub fn answer(result: ActionResult, at: Option<OrderedAt>) -> Step {
     Step::Done(respond(result, at))
 }
 
-pub(crate) fn respond(result: ActionResult, at: Option<OrderedAt>) -> Response {
+/// The response of work that went well.
+pub fn respond(result: ActionResult, at: Option<OrderedAt>) -> Response {
     Ok(Answer { result, at, level: None, cluster: None })
 }
 
 /// Whether asking again, unchanged, may help; `Conflict` is not, for it asks to read first.
-pub(crate) fn is_passing(failure: &Failure) -> bool {
+pub fn is_passing(failure: &Failure) -> bool {
     failure.refusal.kind.retryable()
 }
 
 /// The first answer of a round that asked one thing; a round without answers is a bug of the executor.
-pub(crate) fn only(answers: Vec<CallResult>) -> CallResult {
+pub fn only(answers: Vec<CallResult>) -> CallResult {
     answers.into_iter().next().unwrap_or_else(|| {
         Err(Failure::from(Refusal::new(ErrorKind::Internal, "Internal", "a plan's round ended without an answer")))
     })
