@@ -3,7 +3,7 @@
 use super::codec::round_trip;
 use bytes::Bytes;
 use core_node::frame::{self, FrameBuilder, Item};
-use core_node::keyspace::{read_reply, validate_name, Document};
+use core_keyspace::{read_reply, validate_name, Document};
 
 /// A frame: what decodes is built again and must be the same; what it carries goes one layer on.
 pub fn peer_frame(data: &[u8]) {
@@ -28,6 +28,6 @@ pub fn keyspace_document(data: &[u8]) {
     let Some(document) = round_trip::<Document>(&bytes) else { return };
     assert!(validate_name(&document.name).is_ok());
     let _ = Document::decode_body(bytes.clone());
-    let news = core_node::keyspace::DocumentNews { keyspace: document.name, version: 1, body: Some(bytes) };
-    let _ = core_node::keyspace::work_left(&news);
+    let news = core_keyspace::DocumentNews { keyspace: document.name, version: 1, body: Some(bytes) };
+    let _ = core_keyspace::work_left(&news);
 }

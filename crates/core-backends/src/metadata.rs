@@ -5,7 +5,7 @@
 //! or query for a partition that is not owned at its epoch is refused `WrongPartition` and changes
 //! nothing, now and (an epoch never comes back) for ever; values are slices of the command's bytes.
 //! Requires: a read of the space within `apply` sees what the same command has already written.
-//! Not here: which cluster owns which partition, and the order of a move (core-node, keyspace).
+//! Not here: which cluster owns which partition, and the order of a move (core-keyspace).
 //! Why a move is a compare-and-set on the dirty sequence: docs/decisions/0007-keyspaces-and-resharding.md.
 
 mod command;

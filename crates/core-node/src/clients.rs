@@ -14,9 +14,6 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
-use crate::keyspace::{
-    follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, KeyspacePlanner, Payload,
-};
 use crate::operation::{Operation, Owner, Shape};
 use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::resolve::reference_read;
@@ -35,6 +32,9 @@ use core_backends::redis;
 use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind};
 use core_flow::{decode_call, failures, members_of, CallReply, CallResult};
+use core_keyspace::{
+    follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, KeyspacePlanner, Payload,
+};
 use core_placement::Rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;

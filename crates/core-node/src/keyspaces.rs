@@ -7,8 +7,6 @@
 
 use crate::director::{ClientWork, Director, TimerKey, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
-use crate::keyspace::DocumentNews;
-use crate::keyspace::{document_key, retry_of, scan_planner, KeyspaceMap, Payload, Retry};
 use crate::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
 use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
@@ -20,6 +18,8 @@ use core::time::Duration;
 use core_backends::reference::{Query, Reply};
 use core_cluster::api::LocalKind;
 use core_flow::{decode_call, CallReply, CallResult};
+use core_keyspace::DocumentNews;
+use core_keyspace::{document_key, retry_of, scan_planner, KeyspaceMap, Payload, Retry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -16,7 +16,6 @@ mod formation;
 pub mod frame;
 mod health;
 mod incarnation;
-pub mod keyspace;
 mod keyspaces;
 pub mod lane_face;
 mod level_zero;

@@ -10,7 +10,6 @@ use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
-use crate::keyspace::{KeyspaceNews, KeyspacePlanner};
 use crate::operation::{Operation, Owner};
 use crate::s3::state::S3Planner;
 use base_types::action::{Failure, Response};
@@ -18,6 +17,7 @@ use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, Repl
 use core::time::Duration;
 use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
 use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
+use core_keyspace::{KeyspaceNews, KeyspacePlanner};
 use core_placement::Rule;
 use std::collections::BTreeSet;
 use std::sync::Arc;

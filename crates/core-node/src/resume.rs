@@ -7,8 +7,6 @@ use crate::director::{Director, TimerKey, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::recover::{sweep_deadline, SweepFlow};
-use crate::keyspace::DocumentNews;
-use crate::keyspace::{planner_for, work_left};
 use crate::operation::{Operation, Owner};
 use crate::plans::{AnyPlanner, PlanOwner};
 use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
@@ -19,6 +17,8 @@ use base_types::{ClusterName, Generation, Tick};
 use core::time::Duration;
 use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
 use core_flow::{decode_call, CallResult};
+use core_keyspace::DocumentNews;
+use core_keyspace::{planner_for, work_left};
 use std::collections::BTreeMap;
 
 /// How often the leader looks.

@@ -11,8 +11,6 @@ use crate::cache::Route;
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender};
-use crate::keyspace::document_key;
-use crate::keyspace::DocumentNews;
 use crate::nodes::ReplicaKnown;
 use crate::operation::{Operation, Owner};
 use crate::resolve::{question_for, route_of};
@@ -26,6 +24,8 @@ use core::time::Duration;
 use core_backends::reference::{ClusterState, Query, Reply, MEMBERS_MAX};
 use core_cluster::api::{LocalKind, Member};
 use core_flow::{decode_call, CallResult};
+use core_keyspace::document_key;
+use core_keyspace::DocumentNews;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

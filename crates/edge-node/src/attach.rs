@@ -18,7 +18,7 @@ use base_types::{BackendKind, ClusterName, ErrorKind, Refusal, SpaceId};
 use bytes::Bytes;
 use core_cluster::reborn::{Found, Home, Reborn};
 use core_flow::CallResult;
-use core_node::keyspace::{at_rest, read_at_rest, AtRest};
+use core_keyspace::{at_rest, read_at_rest, AtRest};
 use engine_object::Attached as Rows;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -9,14 +9,14 @@
 //!
 //! Always: done by one node only, the master of shard 0, through the same actions a client would send;
 //! every step may be repeated, and is given up after `TRIES_MAX`.
-//! Not here: what a topology becomes (core-node's keyspace::from_static_topology).
+//! Not here: what a topology becomes (core-keyspace's from_static_topology).
 
 use crate::config::TopologyShard;
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, ClusterInfo, Request, Response};
 use base_types::{ClusterName, NodeId, DEADLINE_MAX};
+use core_keyspace::{cluster_name, from_static_topology, StaticPlan};
 use core_node::api::Event;
-use core_node::keyspace::{cluster_name, from_static_topology, StaticPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! command found already done changes nothing and tells the state, so a mover may repeat every step;
 //! `Handover` is a compare-and-set on the dirty sequence: no write can fall between the last copy
 //! and the switch, whatever became of the freeze.
-//! Not here: pairs (`write.rs`, `scan.rs`), who calls these in which order (core-node, keyspace).
+//! Not here: pairs (`write.rs`, `scan.rs`), who calls these in which order (core-keyspace).
 
 use super::command::{ImportCursor, PartitionInfo, PartitionState, Scope, FREEZE_LEASE_MS_MAX};
 use super::keys;

@@ -2,7 +2,7 @@
 //!
 //! Always: a page is the beginning of the ordered union of its scopes, cut by count or bytes but never
 //! empty where there is a pair; it costs about (limit × ln partitions) visits, not limit × partitions.
-//! Not here: merging pages of several clusters (core-node, keyspace/scan.rs).
+//! Not here: merging pages of several clusters (core-keyspace, scan.rs).
 
 use super::command::{
     PartitionInfo, Query, Reply, ScanScopes, Scope, KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Always: indexes are 0, 1, … without a gap or a double, in any order, as the paper asks.
-//! Not here: what a shard becomes (core-node's keyspace module).
+//! Not here: what a shard becomes (core-keyspace).
 
 use super::ConfigError;
 use serde::Deserialize;
@@ -84,7 +84,7 @@ pub fn parse(path: &str, text: &str) -> Result<Vec<TopologyShard>, ConfigError> 
     }
     // What the start would refuse later is refused here, where the file can still be mended.
     let translated: Vec<_> = shards.iter().map(TopologyShard::translate).collect();
-    match core_node::keyspace::from_static_topology("default", &translated) {
+    match core_keyspace::from_static_topology("default", &translated) {
         Ok(_) => Ok(shards),
         Err(error) => refuse(error.to_string(), "correct the topology"),
     }
@@ -92,8 +92,8 @@ pub fn parse(path: &str, text: &str) -> Result<Vec<TopologyShard>, ConfigError> 
 
 impl TopologyShard {
     /// As core-node takes it.
-    pub fn translate(&self) -> core_node::keyspace::StaticShard {
-        core_node::keyspace::StaticShard {
+    pub fn translate(&self) -> core_keyspace::StaticShard {
+        core_keyspace::StaticShard {
             name: self.name.clone(),
             index: self.index,
             address: self.address.clone(),

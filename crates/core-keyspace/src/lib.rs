@@ -5,6 +5,14 @@
 //!        ▲ compare-and-set
 //!   CreateKeyspace · DeleteKeyspace · StartReshard · ReshardRun (planners, in rounds of calls)
 //!
+//! ```text
+//!   document.rs, store.rs     what is kept of a keyspace, and where
+//!   map.rs                    from a key to its cluster; scan.rs: over several of them
+//!   create.rs, delete.rs      and clusters.rs, that both stand on; engine.rs: another engine
+//!   reshard/                  partitions move between clusters
+//!   at_rest.rs, topology.rs   reads of a bucket without a node; a world laid out by hand
+//! ```
+//!
 //! Always: the document is the only truth about owners and is changed by compare-and-set alone; every
 //! step of every planner may be repeated, by two runners at once or after a crash at any point; a
 //! partition has one owner per epoch, which its cluster checks for every single command.
@@ -12,16 +20,17 @@
 //! Why it is done so: docs/decisions/0007-keyspaces-and-resharding.md.
 
 mod at_rest;
+mod clusters;
 mod create;
 mod delete;
 mod document;
 mod engine;
-pub mod family;
+mod family;
 mod map;
 mod read;
 mod reshard;
-mod run;
 mod scan;
+mod scan_request;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -37,9 +46,9 @@ pub use engine::SetEngine;
 pub use family::{DocumentNews, KeyspaceNews, KeyspacePlanner};
 pub use map::{is_keyspace_cluster, plain_payload, read_reply, retry_of, KeyspaceMap, Payload, Retry, Routed};
 pub use read::{DescribeKeyspace, ListKeyspaces};
-pub use reshard::StartReshard;
-pub use run::ReshardRun;
-pub use scan::{ScanKeyspace, ScanRequest};
+pub use reshard::{ReshardRun, StartReshard};
+pub use scan::ScanKeyspace;
+pub use scan_request::ScanRequest;
 pub use topology::{from_static_topology, ShapeClusters, StaticPlan, StaticShard, TopologyError};
 
 use base_types::action::Action;

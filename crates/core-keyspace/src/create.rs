@@ -5,22 +5,18 @@
 //!
 //! Always: whoever finds a document `creating` may carry it on from the start: each step done already
 //! is as good as done now. A client that goes away leaves a document that a sweep finishes.
-//! Not here: moving partitions (`run.rs`).
+//! Not here: moving partitions (`reshard/run.rs`).
 
-use super::delete::Delete;
-use super::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState, FIRST_EPOCH, FIRST_EPOCHS};
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::store;
+use crate::clusters::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
+use crate::delete::Delete;
+use crate::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState, FIRST_EPOCH, FIRST_EPOCHS};
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::store;
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorKind, PartitionId, Refusal};
 use core_backends::metadata::{Command, Scope};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
-use core_flow::{Call, CallResult, Step};
-
-/// Clusters made or removed at a time.
-pub(super) const CLUSTERS_AT_A_TIME: u16 = 8;
-/// Failed rounds in a row after which a plan gives up (a sweep takes it up again).
-pub(super) const TRIES_MAX: u32 = 30;
+use core_flow::{CallResult, Step};
 
 /// Makes a keyspace; answers with its [`ActionResult::Keyspace`].
 pub struct CreateKeyspace(InRounds<Create>);
@@ -227,7 +223,7 @@ impl Create {
                 self.stage = Stage::Begin;
                 self.tries += 1;
                 if self.tries > TRIES_MAX {
-                    return Step::Done(Err(Failure::from(super::map::unknown_keyspace(&document.name))));
+                    return Step::Done(Err(Failure::from(crate::map::unknown_keyspace(&document.name))));
                 }
                 pause(context, self.tries)
             }
@@ -272,21 +268,6 @@ impl Create {
         }
         otherwise(self, failure)
     }
-}
-
-/// The first answer that is neither well nor the expected refusal.
-pub(super) fn first_failure(answers: Vec<CallResult>, as_good: &str) -> Option<Failure> {
-    answers.into_iter().filter_map(Result::err).find(|failure| failure.refusal.code != as_good)
-}
-
-/// Asks for some of the clusters `first…end`.
-pub(super) fn create_clusters(document: &Document, first: u16, end: u16) -> Step {
-    let rule = document.cluster_rule();
-    let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
-    let calls: Result<Vec<Call>, Refusal> = round
-        .map(|number| Ok(Call::CreateCluster { cluster: cluster_name(&document.name, number)?, rule: rule.clone() }))
-        .collect();
-    calls.map_or_else(refuse, Step::Calls)
 }
 
 /// Every cluster takes its partitions.

@@ -4,10 +4,10 @@
 //! way to refresh a map that a cluster has refused.
 //! Not here: keys (`map.rs`, `scan.rs`).
 
-use super::document::Document;
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::map::unknown_keyspace;
-use super::store;
+use crate::document::Document;
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::map::unknown_keyspace;
+use crate::store;
 use base_types::action::{ActionResult, KeyspaceInfo};
 use base_types::Refusal;
 use core_flow::rounds::{answer, one, only, refuse, InRounds, Rounds};

@@ -6,8 +6,8 @@
 //! refuses, and [`retry_of`] tells what to do.
 //! Not here: reading the document (`read.rs`), scans over several clusters (`scan.rs`).
 
-use super::document::{cluster_name, Document, KeyspaceState};
-use super::scan::ScanRequest;
+use crate::document::{cluster_name, Document, KeyspaceState};
+use crate::scan_request::ScanRequest;
 use base_types::action::{Action, ActionResult, BatchStep, Partitioning};
 use base_types::codec::Encode;
 use base_types::{ClusterName, ErrorKind, PartitionId, Refusal, BATCH_OPERATIONS_MAX, COMMAND_BYTES_MAX};
@@ -256,7 +256,7 @@ fn no_key_value(action: &Action) -> Refusal {
 }
 
 /// The refusal for a keyspace that is not there.
-pub(super) fn unknown_keyspace(name: &str) -> Refusal {
+pub(crate) fn unknown_keyspace(name: &str) -> Refusal {
     let message = format!("keyspace '{}' does not exist; create it first", name.escape_default());
     Refusal::new(ErrorKind::NotFound, "UnknownKeyspace", message)
 }

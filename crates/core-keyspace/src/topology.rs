@@ -10,8 +10,8 @@
 //! Always: indexes are 0, 1, 2, … without gaps, in any order in the file.
 //! Not here: YAML (the edge parses it).
 
-use super::document::{cluster_name, KeyspaceSpec};
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::document::{cluster_name, KeyspaceSpec};
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use base_types::action::{ActionResult, Failure, Partitioning};
 use base_types::{ClusterName, DiskId, NodeId, Refusal};
 use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;

@@ -6,15 +6,16 @@
 //! does not remove what was made under the same name since.
 //! Not here: how a cluster is removed (the router's own flow).
 
-use super::create::{first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
-use super::document::{cluster_name, Document, KeyspaceState};
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::map::unknown_keyspace;
-use super::store;
+use crate::clusters::{
+    delete_clusters, first_failure, lives_seen, look_at_lives, Lives, CLUSTERS_AT_A_TIME, TRIES_MAX,
+};
+use crate::document::{Document, KeyspaceState};
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::map::unknown_keyspace;
+use crate::store;
 use base_types::action::{ActionResult, Failure};
-use base_types::{ClusterName, Generation, Refusal};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
-use core_flow::{Call, CallResult, Step};
+use core_flow::{CallResult, Step};
 
 /// Removes a keyspace and its clusters.
 pub struct DeleteKeyspace(InRounds<Delete>);
@@ -49,7 +50,7 @@ enum Stage {
     Remove,
 }
 
-pub(super) struct Delete {
+pub(crate) struct Delete {
     keyspace: String,
     stage: Stage,
     /// We have seen it: that it is gone now is what was wanted.
@@ -118,34 +119,6 @@ impl Delete {
             None => answer(ActionResult::Done, None),
         }
     }
-}
-
-/// Clusters that are to go, each with its life.
-pub(super) type Lives = Vec<(ClusterName, Generation)>;
-
-/// Asks which lives some of the clusters `first…end` have.
-pub(super) fn look_at_lives(document: &Document, first: u16, end: u16) -> Step {
-    let round = first..end.min(first.saturating_add(CLUSTERS_AT_A_TIME));
-    let calls: Result<Vec<Call>, Refusal> =
-        round.map(|number| Ok(store::resolve_cluster(cluster_name(&document.name, number)?))).collect();
-    calls.map_or_else(refuse, Step::Calls)
-}
-
-/// What `look_at_lives` found; a cluster that is not there is left out.
-pub(super) fn lives_seen(answers: Vec<CallResult>) -> Result<Lives, Failure> {
-    let mut lives = Vec::new();
-    for result in answers {
-        if let Some(record) = store::cluster_resolved(result)? {
-            lives.push((record.name, record.generation));
-        }
-    }
-    Ok(lives)
-}
-
-/// Asks for the removal of clusters; `None`: there are none.
-pub(super) fn delete_clusters(lives: Lives) -> Option<Step> {
-    let delete = |(cluster, life)| Call::DeleteCluster { cluster, life: Some(life) };
-    (!lives.is_empty()).then(|| Step::Calls(lives.into_iter().map(delete).collect()))
 }
 
 impl Rounds<KeyspaceNews> for Delete {

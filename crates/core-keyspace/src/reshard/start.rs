@@ -4,11 +4,11 @@
 //! moves reaches that; the same document gives the same plan.
 //! Not here: carrying it out (`run.rs`).
 
-use super::create::TRIES_MAX;
-use super::document::{validate_clusters, Document, KeyspaceState, Move, MovePhase, Reshard};
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::map::{unknown_keyspace, KeyspaceMap};
-use super::store;
+use crate::clusters::TRIES_MAX;
+use crate::document::{validate_clusters, Document, KeyspaceState, Move, MovePhase, Reshard};
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::map::{unknown_keyspace, KeyspaceMap};
+use crate::store;
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorKind, PartitionId, Refusal};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
@@ -103,7 +103,7 @@ fn told(document: &Document) -> Step {
 }
 
 /// The fewest moves after which `target` clusters share the partitions evenly.
-pub(super) fn plan_moves(document: &Document, target: u16) -> Vec<Move> {
+pub(crate) fn plan_moves(document: &Document, target: u16) -> Vec<Move> {
     let clusters = usize::from(target.max(document.clusters_most()));
     let mut owned: Vec<Vec<usize>> = vec![Vec::new(); clusters];
     for (partition, owner) in document.owners.iter().enumerate() {

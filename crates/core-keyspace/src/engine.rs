@@ -8,11 +8,11 @@
 //! no answer asks again and goes on where it stopped. Not here: which replica moves when, and where to (moves.rs,
 //! flows/moving.rs).
 
-use super::create::{CLUSTERS_AT_A_TIME, TRIES_MAX};
-use super::document::{cluster_name, Document, KeyspaceState};
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::map::unknown_keyspace;
-use super::store;
+use crate::clusters::{CLUSTERS_AT_A_TIME, TRIES_MAX};
+use crate::document::{cluster_name, Document, KeyspaceState};
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::map::unknown_keyspace;
+use crate::store;
 use base_types::action::{ActionResult, Failure, KvTarget};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};

@@ -4,8 +4,8 @@
 //! written is told to the core's cache through `PlanContext::documents`.
 //! Not here: what the documents say (`document.rs`).
 
-use super::document::{document_key, Document, DOCUMENT_PREFIX};
-use super::family::{DocumentNews, PlanContext};
+use crate::document::{document_key, Document, DOCUMENT_PREFIX};
+use crate::family::{DocumentNews, PlanContext};
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, ReadConsistency, Refusal, WriteConsistency};
@@ -14,7 +14,7 @@ use core_backends::{decode_reply, metadata, reference};
 use core_flow::{Call, CallReply, CallResult};
 
 /// Documents a page of a listing has.
-pub(super) const LIST_PAGE: u32 = 100;
+pub(crate) const LIST_PAGE: u32 = 100;
 
 fn write(command: &reference::Command) -> Call {
     Call::Write {
@@ -36,7 +36,7 @@ fn read(query: &reference::Query) -> Call {
 }
 
 /// A command to a keyspace's cluster; strong, whatever the cluster's default is.
-pub(super) fn metadata_write(cluster: ClusterName, command: &metadata::Command) -> Call {
+pub(crate) fn metadata_write(cluster: ClusterName, command: &metadata::Command) -> Call {
     Call::Write {
         cluster,
         backend: BackendKind::Metadata,
@@ -47,7 +47,7 @@ pub(super) fn metadata_write(cluster: ClusterName, command: &metadata::Command) 
 }
 
 /// A query to a keyspace's cluster.
-pub(super) fn metadata_read(
+pub(crate) fn metadata_read(
     cluster: ClusterName,
     query: &metadata::Query,
     consistency: Option<ReadConsistency>,
@@ -56,7 +56,7 @@ pub(super) fn metadata_read(
 }
 
 /// The backend's own reply or refusal.
-pub(super) fn backend_reply<T: Encode>(result: CallResult) -> Result<T, Failure> {
+pub(crate) fn backend_reply<T: Encode>(result: CallResult) -> Result<T, Failure> {
     match result? {
         CallReply::Backend { reply, at, .. } => {
             decode_reply(reply).map_err(|refusal| Failure { refusal, at: Some(at), cluster: None })
@@ -70,12 +70,12 @@ fn unexpected(message: &str) -> Refusal {
 }
 
 /// Asks for a document.
-pub(super) fn read_document(keyspace: &str) -> Call {
+pub(crate) fn read_document(keyspace: &str) -> Call {
     read(&reference::Query::GetDocument { key: document_key(keyspace).into() })
 }
 
 /// Writes a document that has `expected` (`None`: that is not there).
-pub(super) fn write_document(document: &Document, expected: Option<u64>) -> Call {
+pub(crate) fn write_document(document: &Document, expected: Option<u64>) -> Call {
     write(&reference::Command::PutDocument {
         key: document_key(&document.name).into(),
         expected_version: expected,
@@ -84,17 +84,17 @@ pub(super) fn write_document(document: &Document, expected: Option<u64>) -> Call
 }
 
 /// Removes a document.
-pub(super) fn delete_document(keyspace: &str, expected: u64) -> Call {
+pub(crate) fn delete_document(keyspace: &str, expected: u64) -> Call {
     write(&reference::Command::DeleteDocument { key: document_key(keyspace).into(), expected_version: Some(expected) })
 }
 
 /// Asks for a cluster's record.
-pub(super) fn resolve_cluster(name: ClusterName) -> Call {
+pub(crate) fn resolve_cluster(name: ClusterName) -> Call {
     read(&reference::Query::Resolve { name })
 }
 
 /// What `resolve_cluster` found.
-pub(super) fn cluster_resolved(result: CallResult) -> Result<Option<reference::ClusterRecord>, Failure> {
+pub(crate) fn cluster_resolved(result: CallResult) -> Result<Option<reference::ClusterRecord>, Failure> {
     match backend_reply(result)? {
         reference::Reply::Resolved { record, .. } => Ok(record),
         _ => Err(Failure::from(unexpected("the reference backend answered another question"))),
@@ -102,7 +102,7 @@ pub(super) fn cluster_resolved(result: CallResult) -> Result<Option<reference::C
 }
 
 /// Asks for a page of documents.
-pub(super) fn list_documents(start_after: Option<Bytes>) -> Call {
+pub(crate) fn list_documents(start_after: Option<Bytes>) -> Call {
     let prefix = Bytes::from_static(DOCUMENT_PREFIX.as_bytes());
     read(&reference::Query::ListDocuments { prefix, start_after, limit: LIST_PAGE })
 }
@@ -112,7 +112,7 @@ fn tell(context: &mut PlanContext<'_>, keyspace: &str, version: u64, body: Optio
 }
 
 /// What `read_document` found.
-pub(super) fn document_read(
+pub(crate) fn document_read(
     context: &mut PlanContext<'_>,
     keyspace: &str,
     result: CallResult,
@@ -132,7 +132,7 @@ pub(super) fn document_read(
 }
 
 /// The version `write_document` gave.
-pub(super) fn document_written(
+pub(crate) fn document_written(
     context: &mut PlanContext<'_>,
     document: &Document,
     result: CallResult,
@@ -147,7 +147,7 @@ pub(super) fn document_written(
 }
 
 /// What `delete_document` came to.
-pub(super) fn document_deleted(
+pub(crate) fn document_deleted(
     context: &mut PlanContext<'_>,
     keyspace: &str,
     result: CallResult,
@@ -158,7 +158,7 @@ pub(super) fn document_deleted(
 }
 
 /// A page of documents, and where the next begins.
-pub(super) fn documents_listed(
+pub(crate) fn documents_listed(
     context: &mut PlanContext<'_>,
     result: CallResult,
 ) -> Result<(Vec<Document>, Option<Bytes>), Failure> {
@@ -177,6 +177,6 @@ pub(super) fn documents_listed(
 }
 
 /// Whether a compare-and-set found another version.
-pub(super) fn is_conflict(failure: &Failure) -> bool {
+pub(crate) fn is_conflict(failure: &Failure) -> bool {
     matches!(failure.refusal.kind, ErrorKind::Conflict | ErrorKind::Precondition | ErrorKind::NotFound)
 }

@@ -14,15 +14,15 @@ use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;
 /// The longest name of a keyspace.
 pub const KEYSPACE_NAME_BYTES_MAX: usize = 64;
 /// The most clusters a keyspace is spread over: each owns at least one partition.
-pub(super) const KEYSPACE_CLUSTERS_MAX: u16 = KEYSPACE_PARTITIONS_MAX;
+pub(crate) const KEYSPACE_CLUSTERS_MAX: u16 = KEYSPACE_PARTITIONS_MAX;
 /// The most bytes all split keys of a keyspace have together: the document stays small.
 const SPLIT_KEYS_BYTES_MAX: usize = 128 << 10;
 /// The longest rule kept.
 const RULE_BYTES_MAX: usize = 1024;
 const DOCUMENT_VERSION: u8 = 1;
-pub(super) const FIRST_EPOCH: u64 = 1;
+pub(crate) const FIRST_EPOCH: u64 = 1;
 /// A keyspace's first epoch is drawn from so many.
-pub(super) const FIRST_EPOCHS: u64 = 1 << 40;
+pub(crate) const FIRST_EPOCHS: u64 = 1 << 40;
 
 /// What a keyspace is made from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -122,7 +122,7 @@ pub fn document_key(keyspace: &str) -> String {
 }
 
 /// What all keyspaces' documents begin with.
-pub(super) const DOCUMENT_PREFIX: &str = "keyspace/";
+pub(crate) const DOCUMENT_PREFIX: &str = "keyspace/";
 
 fn invalid(message: String) -> Refusal {
     Refusal::invalid("InvalidKeyspace", message)
@@ -146,7 +146,7 @@ pub fn validate_name(name: &str) -> Result<(), Refusal> {
 }
 
 /// Refuses a number of clusters the partitions cannot be spread over.
-pub(super) fn validate_clusters(clusters: u16, partitions: usize) -> Result<(), Refusal> {
+pub(crate) fn validate_clusters(clusters: u16, partitions: usize) -> Result<(), Refusal> {
     let most = partitions.min(usize::from(KEYSPACE_CLUSTERS_MAX));
     if clusters == 0 || usize::from(clusters) > most {
         return Err(invalid(format!("{clusters} clusters cannot share {partitions} partitions; give 1 to {most}")));
@@ -156,7 +156,7 @@ pub(super) fn validate_clusters(clusters: u16, partitions: usize) -> Result<(), 
 
 impl KeyspaceSpec {
     /// The document of a new keyspace.
-    pub(super) fn document(&self) -> Result<Document, Refusal> {
+    pub(crate) fn document(&self) -> Result<Document, Refusal> {
         validate_name(&self.name)?;
         if self.partitions == 0 || self.partitions > KEYSPACE_PARTITIONS_MAX {
             return Err(invalid(format!("{} partitions; give 1 to {KEYSPACE_PARTITIONS_MAX}", self.partitions)));
@@ -256,14 +256,14 @@ impl Document {
     }
 
     /// Whether this is what `spec` would make (a creation that is asked for again).
-    pub(super) fn is_of(&self, fresh: &Document) -> bool {
+    pub(crate) fn is_of(&self, fresh: &Document) -> bool {
         // First epochs are drawn: each who makes it would begin with others.
         let as_created = Document { state: fresh.state, epochs: fresh.epochs.clone(), ..self.clone() };
         as_created == *fresh
     }
 
     /// The rule of its clusters, engine included.
-    pub(super) fn cluster_rule(&self) -> String {
+    pub(crate) fn cluster_rule(&self) -> String {
         match &self.engine {
             Some(engine) if !self.rule.split_whitespace().any(|word| word.starts_with("engine=")) => {
                 format!("{} engine={engine}", self.rule).trim_start().to_string()
@@ -273,7 +273,7 @@ impl Document {
     }
 
     /// The highest number of clusters it has or is about to have.
-    pub(super) fn clusters_most(&self) -> u16 {
+    pub(crate) fn clusters_most(&self) -> u16 {
         self.clusters.max(self.reshard.as_ref().map_or(0, |reshard| reshard.target))
     }
 

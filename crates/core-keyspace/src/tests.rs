@@ -1,10 +1,10 @@
 //! The planners against clusters in memory: clients write and read between any two calls, answers are
 //! lost, commands arrive late, and the runner dies at every step.
 
-use super::document::{Move, MovePhase, Reshard};
-use super::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
-use super::reshard::plan_moves;
 use super::*;
+use crate::document::{Move, MovePhase, Reshard};
+use crate::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
+use crate::reshard::plan_moves;
 use base_types::action::{Action, ActionResult, Failure, KvTarget, Level, Partitioning, Response};
 use base_types::codec::Encode;
 use base_types::{

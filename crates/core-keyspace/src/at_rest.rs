@@ -6,8 +6,8 @@
 //! one action is bounded. Clusters may stand at different indexes, as with any eventual reads.
 //! Not here: where rows come from (edge-node).
 
-use super::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
-use super::{plain_payload, planner_for, read_reply, store, KeyspaceMap, Payload};
+use crate::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
+use crate::{plain_payload, planner_for, read_reply, store, KeyspaceMap, Payload};
 use base_types::action::{Action, Answer, Failure, KvTarget, Level, Response};
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ fn get(keyspace: &str, action: &Action, world: &mut dyn AtRest) -> Response {
     };
     let found = world.read(&cluster, backend, &query);
     let found = in_context(|context| store::document_read(context, keyspace, found))?;
-    let (version, document) = found.ok_or_else(|| super::map::unknown_keyspace(keyspace))?;
+    let (version, document) = found.ok_or_else(|| crate::map::unknown_keyspace(keyspace))?;
     let map = KeyspaceMap::new(version, document)?;
     let routed = map.route(action)?;
     read(routed.cluster, routed.payload, world)

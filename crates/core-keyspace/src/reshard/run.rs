@@ -17,12 +17,13 @@
 //! between Freeze and Handover, and `WrongPartition` until the document is switched.
 //! Not here: the plan (`reshard.rs`), what each command does to a cluster (core-backends, metadata).
 
-use super::create::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
-use super::delete::{delete_clusters, lives_seen, look_at_lives, Lives};
-use super::document::{cluster_name, Document, KeyspaceState, Move, MovePhase};
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::map::unknown_keyspace;
-use super::store;
+use crate::clusters::{
+    create_clusters, delete_clusters, first_failure, lives_seen, look_at_lives, Lives, CLUSTERS_AT_A_TIME, TRIES_MAX,
+};
+use crate::document::{cluster_name, Document, KeyspaceState, Move, MovePhase};
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::map::unknown_keyspace;
+use crate::store;
 use base_types::action::{ActionResult, Failure};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorKind, ReadConsistency, Refusal};

@@ -8,15 +8,16 @@
 //! for. A page may be shorter than the limit where `next` says that there is more.
 //! Not one instant: clusters are read one after the other or side by side.
 
-use super::document::KeyspaceState;
-use super::family::{planner_in_rounds, KeyspaceNews, PlanContext};
-use super::map::{retry_of, unknown_keyspace, KeyspaceMap, Retry};
-use super::store;
-use base_types::action::{Action, ActionResult, Failure, Level, Partitioning};
+use crate::document::KeyspaceState;
+use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
+use crate::map::{retry_of, unknown_keyspace, KeyspaceMap, Retry};
+use crate::scan_request::ScanRequest;
+use crate::store;
+use base_types::action::{ActionResult, Failure, Level, Partitioning};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
+use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
-use core_backends::metadata::{Query, Reply, ScanScopes, Scope};
+use core_backends::metadata::{Reply, ScanScopes, Scope};
 use core_flow::rounds::{one, only, pause, refuse, respond, InRounds, Rounds};
 use core_flow::{Call, CallReply, CallResult, Step};
 use std::collections::BTreeMap;
@@ -30,91 +31,8 @@ const RELOCATIONS_MAX: u32 = 40;
 const SHARE_LEAST: u32 = 16;
 const SHARE_BYTES_LEAST: usize = 64 << 10;
 
-/// The range a scan covers: `start` inclusive, `end` exclusive.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
-pub struct ScanRequest {
-    pub start: Bytes,
-    pub end: Option<Bytes>,
-    pub limit: u32,
-    pub reverse: bool,
-    pub keys_only: bool,
-}
-
 /// A cluster's pairs, and whether it has more.
 type Page = (Vec<(Bytes, Bytes)>, bool);
-
-impl ScanRequest {
-    /// From a `KvScan`.
-    pub fn from_action(action: &Action) -> Option<ScanRequest> {
-        let Action::KvScan { prefix, start_after, end, limit, reverse, keys_only, .. } = action else { return None };
-        let mut start = prefix.clone();
-        let mut bound = earlier(prefix_end(prefix), end.clone());
-        match start_after {
-            Some(after) if *reverse => bound = earlier(bound, Some(after.clone())),
-            Some(after) => start = start.max(behind(after)),
-            None => {}
-        }
-        Some(ScanRequest { start, end: bound, limit: *limit, reverse: *reverse, keys_only: *keys_only })
-    }
-
-    /// Refuses a limit out of range.
-    pub fn check(&self) -> Result<(), Refusal> {
-        if self.limit == 0 || self.limit > SCAN_LIMIT_MAX {
-            return Err(Refusal::invalid(
-                "LimitOutOfRange",
-                format!("scan limit is {}; give 1 to {SCAN_LIMIT_MAX}", self.limit),
-            ));
-        }
-        Ok(())
-    }
-
-    /// The query one cluster is asked.
-    pub(super) fn query(&self, scopes: ScanScopes, limit: u32, bytes_max: u32) -> Query {
-        Query::Scan {
-            scopes,
-            start: self.start.clone(),
-            end: self.end.clone(),
-            reverse: self.reverse,
-            limit,
-            bytes_max,
-            keys_only: self.keys_only,
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| *end <= self.start)
-    }
-
-    /// Leaves out everything up to and including `key`.
-    fn go_behind(&mut self, key: &Bytes) {
-        if self.reverse {
-            self.end = Some(key.clone());
-        } else {
-            self.start = behind(key);
-        }
-    }
-}
-
-/// The first key behind `key`.
-fn behind(key: &Bytes) -> Bytes {
-    Bytes::from([key.as_ref(), &[0]].concat())
-}
-
-/// The first key behind all that begin with `prefix`; none where there is no such key.
-fn prefix_end(prefix: &[u8]) -> Option<Bytes> {
-    let kept = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut end = prefix[..=kept].to_vec();
-    end[kept] += 1;
-    Some(Bytes::from(end))
-}
-
-fn earlier(one: Option<Bytes>, other: Option<Bytes>) -> Option<Bytes> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
-}
 
 /// Reads a page of a keyspace.
 pub struct ScanKeyspace(InRounds<Scan>);
