@@ -2,8 +2,8 @@
 
 use super::codec::round_trip;
 use bytes::Bytes;
-use core_node::frame::{self, FrameBuilder, Item};
 use core_keyspace::{read_reply, validate_name, Document};
+use core_node::frame::{self, FrameBuilder, Item};
 
 /// A frame: what decodes is built again and must be the same; what it carries goes one layer on.
 pub fn peer_frame(data: &[u8]) {

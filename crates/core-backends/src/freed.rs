@@ -1,5 +1,5 @@
 //! Places of bytes that nothing names any more: a queue in rows of their own, filled by the very command
-//! that frees them, emptied by who has handed them on (core-node, s3/freed.rs).
+//! that frees them, emptied by who has handed them on (core-s3, buckets/garbage.rs).
 //!
 //! ```text
 //!   <tag> sequence (8) 00   cluster time it was freed at (8) · locations

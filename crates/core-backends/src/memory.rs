@@ -5,8 +5,8 @@
 //! about, the memory of a part, as it is asked for and as it is brought.
 //!
 //! Always: nothing here knows a backend.
-//! Not here: what each backend says of its commands (`contract.rs`), what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-node,
-//! keyspace/run.rs). Why: docs/decisions/0061-request-ids-move-with-keys.md.
+//! Not here: what each backend says of its commands (`contract.rs`), what is remembered and for how long (core-cluster, request_ids.rs), when it is carried (core-keyspace,
+//! reshard/run.rs). Why: docs/decisions/0061-request-ids-move-with-keys.md.
 
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};

@@ -1,11 +1,11 @@
 //! Has a cluster, or every cluster of a keyspace, move to another engine. Here it is only said; the replicas follow one
-//! by one (moves.rs).
+//! by one (core-node, rebalance.rs).
 //!
 //!   keyspace: its document ─▶ Describe each ─▶ could each be moved? ─▶ keyspace: the document
 //!        ─▶ each: SetEngine in the cluster (which decides) ─▶ in `reference` (which tells)
 //!
 //! Always: what cannot be moved at all is refused before anything is changed; every step may be repeated, so whoever got
-//! no answer asks again and goes on where it stopped. Not here: which replica moves when, and where to (moves.rs,
+//! no answer asks again and goes on where it stopped. Not here: which replica moves when, and where to (core-node, rebalance.rs,
 //! flows/moving.rs).
 
 use crate::clusters::{CLUSTERS_AT_A_TIME, TRIES_MAX};

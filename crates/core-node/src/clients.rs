@@ -17,7 +17,6 @@ use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
 use crate::operation::{Operation, Owner, Shape};
 use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::resolve::reference_read;
-use crate::s3::request::Terms;
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, ReadAfter, RedisReply, Request,
     Response,
@@ -36,6 +35,7 @@ use core_keyspace::{
     follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, KeyspacePlanner, Payload,
 };
 use core_placement::Rule;
+use core_s3::Terms;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -152,12 +152,10 @@ impl Director {
             request_id: request.request_id,
         };
         let Action::S3(call) = request.action else { return Err(failures::internal("not a call of S3")) };
-        let after = AfterPlan {
-            read_only: call.read_only(),
-            follow_up: crate::s3::sweep::follow_up(&call).map(AnyPlanner::from),
-        };
-        let planner = crate::s3::planner_for(call, &terms)?;
-        let planner = crate::s3::of_owner::of_owner(planner, request.expected_bucket_owner);
+        let after =
+            AfterPlan { read_only: call.read_only(), follow_up: core_s3::follow_up(&call).map(AnyPlanner::from) };
+        let planner = core_s3::planner_for(call, &terms)?;
+        let planner = core_s3::check_owner(planner, request.expected_bucket_owner);
         self.start_client_plan(turn, ticket, planner.into(), deadline, after);
         Ok(())
     }
@@ -676,7 +674,7 @@ fn plain_cluster(action: &Action) -> Option<&ClusterName> {
 fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
     let tail = name.tail();
     let own = tail == "world" || tail.starts_with("region-") || tail.starts_with("config-");
-    if own || is_keyspace_cluster(name) || crate::s3::clusters::is_reserved(name) {
+    if own || is_keyspace_cluster(name) || core_s3::is_reserved(name) {
         let message = format!("cluster {name} is Hive's own (names behind '@' that begin with world, region-, config-, ks-, bucket-, account- or s3-, and shards of buckets); take another name");
         return Err(Refusal::invalid("InvalidClusterName", message).into());
     }
@@ -685,7 +683,7 @@ fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
 
 /// What S3 metadata is kept in is changed by S3's calls alone, and accounts' secrets are read by none but them.
 fn refuse_s3_cluster(name: &ClusterName) -> Result<(), Failure> {
-    if !crate::s3::clusters::is_reserved(name) {
+    if !core_s3::is_reserved(name) {
         return Ok(());
     }
     let message = format!("cluster {name} holds S3 metadata; use the S3 actions (docs/guides/s3.md)");

@@ -47,7 +47,7 @@ pub enum StartError {
 pub struct CoreMetrics {
     pub lane: LaneStatistics,
     pub router: RouterStatistics,
-    pub reshards: crate::s3::reshard::ReshardCounters,
+    pub reshards: core_s3::ReshardCounters,
 }
 
 /// One core of a node.
@@ -266,7 +266,7 @@ pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
     director.on_config_timer(turn);
     director.on_resume_timer(turn);
     director.on_moves_timer(turn);
-    director.on_keeper_timer(turn);
+    director.on_s3_scheduler_timer(turn);
 }
 
 /// An event that is not the lane's own.
@@ -341,7 +341,7 @@ pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
             TimerKey::Resume => director.on_resume_timer(turn),
             TimerKey::Recruits => director.on_recruits_timer(turn),
             TimerKey::Moves => director.on_moves_timer(turn),
-            TimerKey::Keeper => director.on_keeper_timer(turn),
+            TimerKey::S3Scheduler => director.on_s3_scheduler_timer(turn),
         }
     }
 }

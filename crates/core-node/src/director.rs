@@ -25,8 +25,7 @@ use crate::outbox::Outbox;
 use crate::plans::{Order, Plan};
 use crate::recruits::Recruits;
 use crate::resume::Resumption;
-use crate::s3::keeper::Keeper;
-use crate::s3::state::S3State;
+use crate::s3_scheduler::S3Scheduler;
 use crate::status::StatusAsked;
 use crate::untold::Untold;
 use crate::whereabouts::{Search, Whereabouts};
@@ -37,6 +36,7 @@ use base_types::{
 use core::time::Duration;
 use core_cluster::api::Member;
 use core_flow::{CallResult, Random};
+use core_s3::S3State;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ pub enum TimerKey {
     Resume,
     Recruits,
     Moves,
-    Keeper,
+    S3Scheduler,
 }
 
 /// Where an operation that came from elsewhere is answered.
@@ -162,7 +162,7 @@ pub struct Director {
     pub status_asked: StatusAsked,
     pub statistics: RouterStatistics,
     pub s3: S3State,
-    pub keeper: Keeper,
+    pub s3_scheduler: S3Scheduler,
     /// What the wall clock said (Unix milliseconds), and when.
     pub wall_clock: (u64, Tick),
     /// Whether anything was given to the lane since its last `finish_turn`.
@@ -217,7 +217,7 @@ impl Director {
             status_asked: StatusAsked::default(),
             statistics: RouterStatistics::default(),
             s3: S3State::new(config.s3.clone()),
-            keeper: Keeper::default(),
+            s3_scheduler: S3Scheduler::default(),
             wall_clock: (0, Tick(0)),
             lane_dirty: true,
             bad_frame_noted: Tick(0),

@@ -31,7 +31,7 @@ mod registry;
 mod resolve;
 mod resume;
 mod router;
-mod s3;
+mod s3_scheduler;
 mod sizes;
 mod status;
 mod untold;
@@ -40,8 +40,8 @@ mod whereabouts;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};
+pub use core_s3::ReshardCounters;
 pub use director::RouterStatistics;
-pub use s3::reshard::ReshardCounters;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,6 @@ use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
 use crate::operation::{Operation, Owner};
-use crate::s3::state::S3Planner;
 use base_types::action::{Failure, Response};
 use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
@@ -19,6 +18,7 @@ use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
 use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
 use core_keyspace::{KeyspaceNews, KeyspacePlanner};
 use core_placement::Rule;
+use core_s3::S3Planner;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -116,14 +116,14 @@ pub enum PlanOwner {
     KeyspaceSweep,
     /// The sweep over recovered clusters that lack members.
     RecoverySweep,
-    /// The keeper of buckets looks at this cluster.
+    /// The scheduler of buckets looks at this cluster.
     S3Look(ClusterId),
-    /// The keeper of buckets runs this flow.
+    /// The scheduler of buckets runs this flow.
     S3Flow {
         bucket: u128,
         flow: u64,
     },
-    /// The keeper of buckets removes this one's retired shards.
+    /// The scheduler of buckets removes this one's retired shards.
     S3Tidy(u128),
     /// Nobody: it takes back what another plan left.
     TakingBack,

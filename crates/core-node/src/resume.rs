@@ -10,7 +10,6 @@ use crate::flows::recover::{sweep_deadline, SweepFlow};
 use crate::operation::{Operation, Owner};
 use crate::plans::{AnyPlanner, PlanOwner};
 use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
-use crate::s3::leftovers::sweep_buckets;
 use base_types::action::{Action, ActionResult, Answer, Response};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, Tick};
@@ -19,6 +18,7 @@ use core_backends::reference::{ClusterRecord, ClusterState, Query, Reply};
 use core_flow::{decode_call, CallResult};
 use core_keyspace::DocumentNews;
 use core_keyspace::{planner_for, work_left};
+use core_s3::sweep_buckets;
 use std::collections::BTreeMap;
 
 /// How often the leader looks.

@@ -3,7 +3,7 @@
 //!
 //! Always: one attempt at a time; every attempt of a write carries the same request id; an operation
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
-//! Not here: what an answer means to a client (requests.rs), to a plan (plans.rs).
+//! Not here: what an answer means to a client (clients.rs), to a plan (plan_runner.rs).
 
 use crate::cache::Route;
 use crate::director::{Director, TimerKey, Turn};

@@ -9,12 +9,11 @@ use crate::keyspaces::KEYSPACES_MAX;
 use crate::moves::MOVES_KNOWN_MAX;
 use crate::operation::PENDING_REQUESTS_MAX;
 use crate::plans::{Plan, PLANS_MAX};
-use crate::s3::cache::{BUCKETS_MAX, ENTRIES_MAX};
-use crate::s3::keeper::{FLOWS_WAITING_MAX, KEPT_MAX};
-use crate::s3::on_bucket::SHARDS_MAX;
+use crate::s3_scheduler::{FLOWS_WAITING_MAX, KEPT_MAX};
 use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
 use core_flow::CALLS_OUT_MAX;
+use core_s3::{BUCKETS_MAX, ENTRIES_MAX, SHARDS_MAX};
 
 /// Timers: one or two for each operation, plan and order, and one for each part that keeps time.
 const TIMERS_MAX: usize = 2 * (PENDING_REQUESTS_MAX + PLANS_MAX * 2) + 16;
@@ -45,8 +44,8 @@ impl Director {
         let (buckets, shards) = self.s3.sizes();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
-        sizes.lasting("buckets and shards kept, a core", self.keeper.len(), KEPT_MAX);
-        sizes.passing("flows of buckets that wait, a core", self.keeper.waiting(), FLOWS_WAITING_MAX);
+        sizes.lasting("buckets and shards kept, a core", self.s3_scheduler.len(), KEPT_MAX);
+        sizes.passing("flows of buckets that wait, a core", self.s3_scheduler.waiting(), FLOWS_WAITING_MAX);
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
         sizes.passing("questions about this node's health", self.health.asking(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.

@@ -8,7 +8,7 @@
 //!
 //! The guide's (n - 1) times what was left at a put's count is at most (n - 1) quotas; and a put that its count let pass
 //! makes one key at most, so that few at one time pass it by few, and those they mislead by as many again. A quota of so
-//! few keys gives no leave to put without a count (core-node, s3/quota.rs), so there is no third term.
+//! few keys gives no leave to put without a count (core-s3, objects/quota.rs), so there is no third term.
 //!
 //! Not here: asking (`load`, `run/buckets`), counts that differ from listings (`run/buckets`).
 

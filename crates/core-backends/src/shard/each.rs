@@ -7,7 +7,7 @@
 //!
 //! Always: who asks again, when the keys lie in other shards than before, groups them otherwise; what is remembered is
 //! therefore each key's own id, and it goes along when shards are split and merged. Where the rest is refused, all is.
-//! Not here: how long ids are remembered (core-cluster, request_ids.rs), who makes them (core-node, s3/delete_many.rs).
+//! Not here: how long ids are remembered (core-cluster, request_ids.rs), who makes them (core-s3, objects/delete_many.rs).
 
 use super::command::DELETE_EACH;
 use super::{Command, Deleted, Reply};

@@ -7,7 +7,7 @@
 //!
 //! Always: no write of a key behind [`Growth::top`] was ever carried out here, so nothing behind it has a row, a stamp,
 //! a token or a remembered request; all of it is a function of the commands and the cluster's time.
-//! Not here: who looks and plans (core-node, upkeep.rs), the rows of sampled keys (`keys.rs`).
+//! Not here: who looks and plans (core-s3, reshard/maintenance.rs), the rows of sampled keys (`keys.rs`).
 
 use super::command::{Range, Totals};
 use crate::contract::Keep;

@@ -5,7 +5,7 @@
 //! rows of their own, so neither old versions nor delete markers nor data are in the way.
 //!
 //! Always: items come in byte order, none twice; `more` exactly if something follows in this shard.
-//! Not here: shards one after the other, tokens, XML (core-node, door-s3).
+//! Not here: shards one after the other, tokens, XML (core-s3, door-s3).
 
 use super::command::{Item, ListStart, Listing, Range, Reply, LIST_BYTES_MAX, LIST_ITEMS_MAX};
 use super::keys::{self, Current, CURRENT, FLAG_MARKER, FLAG_NULL, VERSION};

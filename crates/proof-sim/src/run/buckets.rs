@@ -19,7 +19,7 @@ use bytes::Bytes;
 use proof_check::{Operation, Place};
 use std::collections::BTreeSet;
 
-/// A bucket's creation that timed out bars its name until a sweep has taken it back (core-node, s3/leftovers.rs).
+/// A bucket's creation that timed out bars its name until a sweep has taken it back (core-s3, buckets/bucket_recovery.rs).
 const MAKE_BUCKET_US: u64 = 400_000_000;
 /// At rest, splits and merges that were begun end within this time.
 const SETTLE_US: u64 = 180_000_000;
