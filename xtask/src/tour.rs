@@ -1,4 +1,4 @@
-//! The walks of docs/tour: every function that they name is there, in the type or module that they say.
+//! The walks of docs/tour and ARCHITECTURE.md: every function that they name is there, in the type or module that they say.
 //!
 //! Always: a name is `Type::function` or `module::function` in backticks; a module is a file, a folder or a crate.
 //! Not here: whether the walk is right; a reader must follow it.
@@ -19,7 +19,9 @@ pub fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
     for file in files_of(&root.join("crates"), "rs")? {
         functions.read(&file, &fs::read_to_string(&file)?);
     }
-    for walk in files_of(&root.join("docs/tour"), "md")? {
+    let mut walks = files_of(&root.join("docs/tour"), "md")?;
+    walks.push(root.join("ARCHITECTURE.md"));
+    for walk in walks {
         let shown = walk.strip_prefix(root).unwrap_or(&walk).display().to_string();
         for (number, line) in fs::read_to_string(&walk)?.lines().enumerate() {
             for (home, function) in named(line).filter(|(home, function)| !functions.has(home, function)) {
