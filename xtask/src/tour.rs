@@ -1,4 +1,5 @@
-//! The walks of docs/tour and ARCHITECTURE.md: every function that they name is there, in the type or module that they say.
+//! The walks of docs/tour and ARCHITECTURE.md: every function that they name is there, in the type or module that they say,
+//! and every room of the map.
 //!
 //! Always: a name is `Type::function` or `module::function` in backticks; a module is a file, a folder or a crate.
 //! Not here: whether the walk is right; a reader must follow it.
@@ -32,7 +33,30 @@ pub fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
             }
         }
     }
+    let map = fs::read_to_string(root.join("ARCHITECTURE.md"))?;
+    for (crates, room) in map.lines().flat_map(rooms) {
+        let is_there = |name: &&str| {
+            let sources = root.join("crates").join(name).join("src");
+            sources.join(room).is_dir() || !room.ends_with('/') && sources.join(format!("{room}.rs")).is_file()
+        };
+        if !crates.iter().any(|name| is_there(name)) {
+            findings.push(format!("ARCHITECTURE.md: {} has no room `{room}`", crates.join(", ")));
+        }
+    }
     Ok(())
+}
+
+/// Rooms that a row of the map names, each with the crates of the row.
+fn rooms(row: &str) -> Vec<(Vec<&str>, &str)> {
+    let cells: Vec<&str> = row.split('|').collect();
+    let [_, crates, _, rooms, _] = cells[..] else { return Vec::new() };
+    let crates: Vec<&str> = in_backticks(crates).collect();
+    let is_map = crates.iter().all(|name| name.contains('-') && !name.contains('*')) && !crates.is_empty();
+    in_backticks(rooms).filter(|_| is_map).map(|room| (crates.clone(), room)).collect()
+}
+
+fn in_backticks(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
 }
 
 impl Functions {
@@ -76,7 +100,7 @@ fn types_of(text: &str) -> impl Iterator<Item = &str> {
 
 /// What a line names as `home::function` in backticks.
 fn named(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    line.split('`').skip(1).step_by(2).filter_map(|name| {
+    in_backticks(line).filter_map(|name| {
         let (home, function) = name.split_once("::")?;
         let whole = !home.is_empty() && function.chars().all(is_part) && home.chars().all(is_part);
         (whole && function.starts_with(|c: char| c.is_lowercase() || c == '_')).then_some((home, function))
@@ -96,6 +120,16 @@ mod tests {
             assert!(functions.has(home, function), "{home}::{function}");
         }
         assert!(!functions.has("Lane", "ten") && !functions.has("Log", "submit"));
+    }
+
+    #[test]
+    fn rooms_of_the_map_are_found() {
+        let row = "| `core-a`, `core-b` | what `x` | `reshard/` parts that move; `map` |";
+        let crates = vec!["core-a", "core-b"];
+        assert_eq!(rooms(row), [(crates.clone(), "reshard/"), (crates, "map")]);
+        assert!(
+            rooms("| question | `log::open` |").is_empty() && rooms("| `engine-*` | one each | `shim/` |").is_empty()
+        );
     }
 
     #[test]
