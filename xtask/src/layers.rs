@@ -4,7 +4,7 @@ use anyhow::Result;
 use std::fs;
 use std::path::Path;
 
-/// A layer's prefix and the prefixes it may depend on (ARCHITECTURE.md, "Layers").
+/// A layer's prefix and the prefixes it may depend on (ARCHITECTURE.md, "Layers and crates").
 const ARROWS: &[(&str, &[&str])] = &[
     ("base-", &["base-"]),
     ("core-", &["base-", "core-"]),
