@@ -40,7 +40,7 @@ def levels(guide, world):
     put = {"action": "KvPut", "key": "greeting", "value": "hello all", "consistency": "absolute"}
     guide.show({**put, "deadline_ms": 1500, "request_id": "greet-1"}, 504)
     guide.say("""
-`committed` means that the write stands as a strong one, at `at`. Repeat the write with its `request_id`: nothing is applied twice, and the
+`committed` means that the write is a strong one, at `at`, and will not be undone. Repeat the write with its `request_id`: nothing is applied twice, and the
 node waits for the missing member again. After that member is back:
 """)
     time.sleep(RESTART_SECONDS)
