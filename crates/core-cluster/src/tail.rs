@@ -154,7 +154,7 @@ impl Replica {
 
     /// A tail told what it holds: less than before, too, where its bucket was found damaged. So a word that was
     /// overtaken by a later one counts for nothing. (Across lives there is no order here: frames of an earlier boot
-    /// are refused below, core-node `memory.rs`.)
+    /// are refused below, core-node `disk_rollback.rs`.)
     pub fn on_kept(&mut self, shared: &mut Shared, now: Tick, from: ReplicaId, index: LogIndex, order: TellOrder) {
         if self.leading.is_none() || self.meta.node_of(from).is_none() {
             return;

@@ -9,7 +9,7 @@ use crate::director::{Director, RouterStatistics, Served, TimerKey, Turn};
 use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_face::LaneFace;
-use crate::nodes::ReplicaKnown;
+use crate::membership::nodes::ReplicaKnown;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Survivor, Tick, Ticket};
@@ -262,10 +262,10 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
 pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
     director.start_nodes(turn);
     director.start_formations(turn);
-    director.start_recruits(turn);
+    director.start_replica_repair(turn);
     director.on_config_timer(turn);
-    director.on_resume_timer(turn);
-    director.on_moves_timer(turn);
+    director.on_flow_recovery_timer(turn);
+    director.on_rebalance_timer(turn);
     director.on_s3_scheduler_timer(turn);
 }
 
@@ -338,9 +338,9 @@ pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
             TimerKey::Health => director.on_health_timer(turn),
             TimerKey::Search(number) => director.on_search_timer(turn, number),
             TimerKey::Copies => director.on_copies_timer(turn),
-            TimerKey::Resume => director.on_resume_timer(turn),
-            TimerKey::Recruits => director.on_recruits_timer(turn),
-            TimerKey::Moves => director.on_moves_timer(turn),
+            TimerKey::FlowRecovery => director.on_flow_recovery_timer(turn),
+            TimerKey::ReplicaRepair => director.on_replica_repair_timer(turn),
+            TimerKey::Rebalance => director.on_rebalance_timer(turn),
             TimerKey::S3Scheduler => director.on_s3_scheduler_timer(turn),
         }
     }

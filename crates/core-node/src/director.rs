@@ -7,28 +7,28 @@
 //! node's own affairs. Not here: the lane (core-cluster), the public face (`core.rs`).
 
 use crate::api::{Effect, Effects, NodeConfig, NoteLevel};
-use crate::cache::{Route, RouteCache};
-use crate::config_cluster::ConfigCluster;
 use crate::durable::DurableQueue;
-use crate::formation::Formations;
+use crate::flow_recovery::FlowRecovery;
 use crate::frame::{Item, Sender};
-use crate::health::Health;
-use crate::keyspaces::KeyspaceTable;
 use crate::lane_face::LaneFace;
-use crate::level_zero::LevelZeroMembers;
-use crate::lives::Lives;
-use crate::memory::DiskMemory;
-use crate::moves::Moves;
-use crate::nodes::Nodes;
-use crate::operation::Operation;
+use crate::membership::config_cluster::ConfigCluster;
+use crate::membership::disk_rollback::DiskRollback;
+use crate::membership::formation::Formations;
+use crate::membership::health::Health;
+use crate::membership::level_zero::LevelZeroMembers;
+use crate::membership::nodes::Nodes;
+use crate::membership::rebalance::Rebalance;
+use crate::membership::replica_repair::ReplicaRepair;
+use crate::membership::stale_generations::StaleGenerations;
+use crate::membership::status::StatusAsked;
+use crate::membership::untold::Untold;
 use crate::outbox::Outbox;
-use crate::plans::{Order, Plan};
-use crate::recruits::Recruits;
-use crate::resume::Resumption;
+use crate::plan_runner::{Order, Plan};
+use crate::routing::cache::{Route, RouteCache};
+use crate::routing::keyspaces::KeyspaceTable;
+use crate::routing::location::{Locations, Search};
+use crate::routing::operation::Operation;
 use crate::s3_scheduler::S3Scheduler;
-use crate::status::StatusAsked;
-use crate::untold::Untold;
-use crate::whereabouts::{Search, Whereabouts};
 use base_types::{
     lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
     WriteConsistency, LANE_ZERO,
@@ -70,9 +70,9 @@ pub enum TimerKey {
     Search(u64),
     /// Keyspaces' documents are copied into the region's cluster.
     Copies,
-    Resume,
-    Recruits,
-    Moves,
+    FlowRecovery,
+    ReplicaRepair,
+    Rebalance,
     S3Scheduler,
 }
 
@@ -136,7 +136,7 @@ pub struct Director {
     pub served: BTreeMap<u64, Served>,
     pub routes: RouteCache,
     pub resolving: BTreeMap<Arc<ClusterName>, Search>,
-    pub whereabouts: Whereabouts,
+    pub locations: Locations,
     pub plans: BTreeMap<u64, Plan>,
     pub orders: BTreeMap<u64, Order>,
     /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
@@ -145,7 +145,7 @@ pub struct Director {
     pub health: Health,
     pub keyspaces: KeyspaceTable,
     pub outbox: Outbox,
-    pub disk_memory: DiskMemory,
+    pub disk_rollback: DiskRollback,
     pub lanes: BTreeMap<NodeId, u16>,
     pub unreachable: BTreeSet<NodeId>,
     pub level_zero: Vec<LevelZero>,
@@ -153,12 +153,12 @@ pub struct Director {
     pub world: Arc<ClusterName>,
     pub formations: Formations,
     pub nodes: Nodes,
-    pub recruits: Recruits,
-    pub lives: Lives,
+    pub replica_repair: ReplicaRepair,
+    pub stale_generations: StaleGenerations,
     pub untold: Untold,
-    pub moves: Moves,
+    pub rebalance: Rebalance,
     pub config_cluster: ConfigCluster,
-    pub resumption: Resumption,
+    pub flow_recovery: FlowRecovery,
     pub status_asked: StatusAsked,
     pub statistics: RouterStatistics,
     pub s3: S3State,
@@ -194,7 +194,7 @@ impl Director {
             served: BTreeMap::new(),
             routes: RouteCache::default(),
             resolving: BTreeMap::new(),
-            whereabouts: Whereabouts::default(),
+            locations: Locations::default(),
             plans: BTreeMap::new(),
             orders: BTreeMap::new(),
             plan_results: VecDeque::new(),
@@ -202,18 +202,18 @@ impl Director {
             health: Health::default(),
             keyspaces: KeyspaceTable::default(),
             outbox: Outbox::new(sender),
-            disk_memory: DiskMemory::default(),
+            disk_rollback: DiskRollback::default(),
             lanes: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             world: Arc::new(ClusterName::world()),
             formations: Formations::default(),
             nodes: Nodes::default(),
-            recruits: Recruits::default(),
-            lives: Lives::default(),
+            replica_repair: ReplicaRepair::default(),
+            stale_generations: StaleGenerations::default(),
             untold: Untold::default(),
-            moves: Moves::default(),
+            rebalance: Rebalance::default(),
             config_cluster: ConfigCluster::default(),
-            resumption: Resumption::default(),
+            flow_recovery: FlowRecovery::default(),
             status_asked: StatusAsked::default(),
             statistics: RouterStatistics::default(),
             s3: S3State::new(config.s3.clone()),

@@ -10,11 +10,12 @@
 //! frame of another magic or version or with an unknown item as a whole.
 //! Not here: the cluster layer's types (`wire.rs`); whether `from` may say what it says (`core.rs`).
 
-use crate::health::{read_lane_health, write_lane_health, LaneHealth};
-use crate::level_zero::Announcement;
-use crate::nodes::LaneGauges;
-use crate::whereabouts::Told;
-use crate::{status, wire};
+use crate::membership::health::{read_lane_health, write_lane_health, LaneHealth};
+use crate::membership::level_zero::Announcement;
+use crate::membership::nodes::LaneGauges;
+use crate::membership::status;
+use crate::routing::location::Told;
+use crate::wire;
 use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{
@@ -48,7 +49,7 @@ pub struct Sender {
     /// How many lanes the node has: what `lane_of` needs to address it.
     pub lanes: u16,
     /// Its disk, the last durable batch of the lane's log there when it booted, and a later one by now
-    /// (`memory.rs`).
+    /// (`disk_rollback.rs`).
     pub disk: DiskId,
     pub batch_at_boot: u64,
     pub batch: u64,

@@ -5,38 +5,19 @@
 //! effects. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
 
 pub mod api;
-mod cache;
-mod clients;
-mod config_cluster;
 pub mod core;
 mod director;
 mod durable;
+mod flow_recovery;
 mod flows;
-mod formation;
 pub mod frame;
-mod health;
-mod incarnation;
-mod keyspaces;
 pub mod lane_face;
-mod level_zero;
-mod lives;
-mod memory;
-mod moves;
-mod nodes;
-mod operation;
+mod membership;
 mod outbox;
-mod plans;
-mod recruits;
-mod registry;
-mod resolve;
-mod resume;
-mod router;
+mod plan_runner;
+mod routing;
 mod s3_scheduler;
 mod sizes;
-mod status;
-mod untold;
-mod verification;
-mod whereabouts;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};

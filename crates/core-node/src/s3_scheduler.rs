@@ -8,7 +8,7 @@
 //! Not here: what a look finds and does (core-s3, reshard/).
 
 use crate::director::{Director, TimerKey, Turn};
-use crate::plans::PlanOwner;
+use crate::plan_runner::PlanOwner;
 use base_types::action::Response;
 use base_types::{ClusterId, LogIndex, Tick};
 use core::time::Duration;

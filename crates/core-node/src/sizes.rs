@@ -3,14 +3,14 @@
 //! Always: reading changes nothing.
 //! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
 
-use crate::cache::ROUTES_MAX;
 use crate::director::{Director, SERVED_MAX};
-use crate::keyspaces::KEYSPACES_MAX;
-use crate::moves::MOVES_KNOWN_MAX;
-use crate::operation::PENDING_REQUESTS_MAX;
-use crate::plans::{Plan, PLANS_MAX};
+use crate::membership::rebalance::MOVES_KNOWN_MAX;
+use crate::membership::status::ASKED_MAX;
+use crate::plan_runner::{Plan, PLANS_MAX};
+use crate::routing::cache::ROUTES_MAX;
+use crate::routing::keyspaces::KEYSPACES_MAX;
+use crate::routing::operation::PENDING_REQUESTS_MAX;
 use crate::s3_scheduler::{FLOWS_WAITING_MAX, KEPT_MAX};
-use crate::status::ASKED_MAX;
 use base_types::sizes::Sizes;
 use core_flow::CALLS_OUT_MAX;
 use core_s3::{BUCKETS_MAX, ENTRIES_MAX, SHARDS_MAX};
@@ -25,7 +25,7 @@ const DEFERRED_MAX: usize = ORDERS_MAX;
 impl Director {
     /// Adds this part's sizes.
     pub(crate) fn sizes(&self, sizes: &mut Sizes) {
-        let (heard, heard_max) = self.disk_memory.size();
+        let (heard, heard_max) = self.disk_rollback.size();
         sizes.lasting("lanes of others heard, a core", heard, heard_max);
         sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
@@ -49,7 +49,7 @@ impl Director {
         sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
         sizes.passing("questions about this node's health", self.health.asking(), ASKED_MAX);
         // Where no node fits the rule, a move waits for one.
-        sizes.lasting("members to move, a core", self.moves.len(), MOVES_KNOWN_MAX);
-        self.recruits.sizes(sizes);
+        sizes.lasting("members to move, a core", self.rebalance.len(), MOVES_KNOWN_MAX);
+        self.replica_repair.sizes(sizes);
     }
 }

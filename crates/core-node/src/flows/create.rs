@@ -7,7 +7,7 @@
 //! from which `resume` goes on. Where no majority can be had, the record is put to `Deleting`. `ClusterExists`
 //! is said of a cluster that serves only: one that is still being made may be given up, one that is being
 //! removed will be gone, and neither is what the caller asked for.
-//! Not here: healing a member that missed its order (recruits.rs).
+//! Not here: healing a member that missed its order (replica_repair.rs).
 
 use super::{cluster_answer, confused};
 use base_types::action::Failure;
@@ -181,7 +181,7 @@ impl CreateFlow {
         self.ask(vec![reference_write(&command)])
     }
 
-    /// No majority: the record is put to `Deleting`, and the resumption removes what was made. Not by `Delete`, which
+    /// No majority: the record is put to `Deleting`, and the flow_recovery removes what was made. Not by `Delete`, which
     /// would also end a cluster that another runner of this creation has brought to serve meanwhile (seed 1175).
     fn give_up(&mut self, failure: Failure) -> Step {
         let Some(record) = &self.record else { return Step::Done(Err(failure)) };

@@ -1,5 +1,5 @@
 //! Takes a node out of service, or back in: a mark in the allocator. While it is set no election takes
-//! the node, and each cluster's leader moves its member away (moves.rs).
+//! the node, and each cluster's leader moves its member away (rebalance.rs).
 //!
 //!   Node known? ─▶ its level 0 clusters ─▶ its other clusters ─▶ each has somewhere to go? ─▶ mark
 //!
@@ -10,7 +10,7 @@
 
 use super::confused;
 use super::members::level_zero_rule;
-use crate::config_cluster::is_config_cluster;
+use crate::membership::config_cluster::is_config_cluster;
 use base_types::action::{ActionResult, Answer, DecommissionInfo};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};

@@ -4,7 +4,7 @@
 //!
 //! Always: refused while the node is up, or while any cluster lists it as a member: who is struck off is missed by
 //! nobody. A node that comes back all the same is a new one. Not here: how the node map learns of it (registry.rs),
-//! emptying a node (decommission.rs, moves.rs).
+//! emptying a node (decommission.rs, rebalance.rs).
 
 use super::confused;
 use base_types::action::{ActionResult, Answer};

@@ -1,5 +1,5 @@
 //! Multi-step operations on clusters, as planners. Each may be run again from any point: every step
-//! is idempotent, and what is unfinished is found in `reference` (resume.rs).
+//! is idempotent, and what is unfinished is found in `reference` (flow_recovery.rs).
 
 pub mod config;
 pub mod copy;

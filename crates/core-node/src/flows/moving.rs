@@ -9,12 +9,12 @@
 //!                 └─ nobody, and the engine is an earlier one ─▶ RenewMember ─▶ done
 //!
 //! Always: decided anew from what the leader says, so that a flow that was cut short is taken up by the
-//! next one; the rule is met or the flow refuses. Not here: which members (moves.rs), the change of
+//! next one; the rule is met or the flow refuses. Not here: which members (rebalance.rs), the change of
 //! members itself (core-cluster).
 
 use super::members::level_zero_rule;
 use super::{confused, recover};
-use crate::config_cluster::is_config_cluster;
+use crate::membership::config_cluster::is_config_cluster;
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};

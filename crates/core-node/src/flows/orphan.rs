@@ -3,7 +3,7 @@
 //! Always: removed only if `reference` says that this life of the cluster is over, or if its leader, asked now,
 //! lists other members. Members that never got their first order (the cluster was made by a majority, and that
 //! lost one at once) get it from here, as late as if the network had held it back: refused where the replica is,
-//! was, or is on another disk. Not here: whom to suspect (recruits.rs).
+//! was, or is on another disk. Not here: whom to suspect (replica_repair.rs).
 
 use super::confused;
 use super::create::first_order;
@@ -82,7 +82,7 @@ impl Planner for OrphanFlow {
                     }
                     Step::Calls(vec![Call::Admin { cluster: self.name.clone(), command: AdminCommand::Describe }])
                 }
-                // A later life of the same cluster: it was recovered without this replica, which is kept (lives.rs).
+                // A later life of the same cluster: it was recovered without this replica, which is kept (stale_generations.rs).
                 Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.cluster == self.cluster => self.stays(),
                 // Gone, or never known: what lost entries of `reference` had made must not be taken for deleted.
                 Ok((Reply::Resolved { .. }, _)) => {

@@ -170,7 +170,7 @@ fn node_items() -> Vec<Item> {
         Item::UnknownCluster { cluster: ClusterId(1), generation: Generation(2), disk: DiskId(3) },
         Item::DiskForgot { boot: BootId(1), disk: DiskId(2), batch: 3 },
         Item::Announce {
-            announcement: Box::new(crate::level_zero::Announcement {
+            announcement: Box::new(crate::membership::level_zero::Announcement {
                 cluster: ClusterId(1),
                 generation: Generation(1),
                 index: base_types::LogIndex(9),
@@ -187,7 +187,7 @@ fn node_items() -> Vec<Item> {
         },
         Item::ReplicaGone { cluster: ClusterId(1), name: name() },
         Item::LaneNews {
-            gauges: Box::new(crate::nodes::LaneGauges {
+            gauges: Box::new(crate::membership::nodes::LaneGauges {
                 replicas: 1,
                 leaders: 2,
                 quiesced: 3,
@@ -208,7 +208,7 @@ fn node_items() -> Vec<Item> {
         Item::HealthAsked { ticket: Ticket(8) },
         Item::HealthTold {
             ticket: Ticket(8),
-            health: Box::new(crate::health::LaneHealth {
+            health: Box::new(crate::membership::health::LaneHealth {
                 held: 3,
                 served: 2,
                 unserved: vec!["metadata@users".into()],

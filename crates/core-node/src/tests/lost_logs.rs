@@ -168,7 +168,7 @@ pub fn a_voter_that_holds_nothing_is_replaced_under_a_new_id() {
         view.members.iter().map(|member| (member.node.0, member.replica.0)).collect()
     };
     let before = ids(&world, 1);
-    // All of them: who has heard of the log that is gone would say so (memory.rs).
+    // All of them: who has heard of the log that is gone would say so (disk_rollback.rs).
     (1..=4).for_each(|id| world.kill(id));
     let slot = &mut lanes(&mut world, 4)[0];
     (slot.disk, slot.reached) = (TestDisk::new(SEGMENT_BYTES), 0);

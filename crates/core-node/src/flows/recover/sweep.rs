@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Always: nodes that keep data of an ended life are passed over; level 0 clusters grow by an operator's word only.
-//! Not here: when it runs (resume.rs).
+//! Not here: when it runs (flow_recovery.rs).
 
 use super::*;
 

@@ -127,7 +127,7 @@ impl Director {
 
     /// Members or leader of a level 0 cluster changed, as a replica of this lane has noticed.
     pub fn note_level_zero(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, changed: bool, leads: bool) {
-        let Some((view, seen)) = turn.lane.view(cluster).zip(self.recruits.members_of(cluster)) else { return };
+        let Some((view, seen)) = turn.lane.view(cluster).zip(self.replica_repair.members_of(cluster)) else { return };
         let since = &mut self.level_zero_members.since;
         // What is noticed may be older than what is applied: then it was not so at that index, and more is noticed soon.
         match view.members == seen {
@@ -150,7 +150,7 @@ impl Director {
 
     /// The leader of a level 0 cluster says who its members are.
     fn announce(&mut self, turn: &mut Turn<'_>, cluster: ClusterId) {
-        let Some(seen) = self.recruits.members_of(cluster) else { return };
+        let Some(seen) = self.replica_repair.members_of(cluster) else { return };
         let Some(index) = self.level_zero_members.since.get(&cluster).copied() else { return };
         let members: Vec<(Member, String)> =
             seen.iter().map(|member| (*member, self.address_of(cluster, member.node))).collect();

@@ -8,12 +8,12 @@
 //! did) is made anew, as one is whose members lost their disks.
 //!
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
-//! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (recruits.rs).
+//! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
 
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost, SILENT};
-use crate::operation::{Operation, Owner};
-use crate::plans::{AnyPlanner, PlanOwner};
+use crate::plan_runner::{AnyPlanner, PlanOwner};
+use crate::routing::operation::{Operation, Owner};
 use base_types::action::{ActionResult, BatchStep, Response, StatusInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, ClusterId, ClusterName, Generation, NodeId, ReplicaId, Tick};

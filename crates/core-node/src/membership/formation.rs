@@ -10,7 +10,7 @@
 //! Always: there is one document. A member that tells the coordinator it is blank drops every answer it
 //! was still waiting for (its nonce is new), so a document of an earlier attempt cannot reach it any
 //! more; a document counts only for a member on the very disk it names. A member on another disk has
-//! lost what it promised: it waits to be healed (`recruits.rs`) and never votes as it was.
+//! lost what it promised: it waits to be healed (`replica_repair.rs`) and never votes as it was.
 //! Who remembers an announcement of the cluster (level_zero.rs), or hears one, forms nothing.
 //! Not here: members that are added or come back later.
 
@@ -70,7 +70,8 @@ impl Director {
             .filter(|zero| self.belongs_to(zero) && self.is_mine(zero.cluster))
             .cloned()
             .collect();
-        let two = |zero: &LevelZero| crate::status::two_members(zero, self.level_zero_members.of(zero.cluster));
+        let two =
+            |zero: &LevelZero| crate::membership::status::two_members(zero, self.level_zero_members.of(zero.cluster));
         for warning in self.level_zero.iter().filter_map(two).collect::<Vec<_>>() {
             turn.note(crate::api::NoteLevel::Warning, warning);
         }
@@ -152,7 +153,7 @@ impl Director {
                 "it asks about a level 0 cluster of which it is no configured member",
             );
         }
-        let changed = self.recruits.members_of(cluster).is_some_and(|seen| document_of(&zero, &seen).is_none());
+        let changed = self.replica_repair.members_of(cluster).is_some_and(|seen| document_of(&zero, &seen).is_none());
         let Some(formation) = self.formations.of.get_mut(&cluster).filter(|_| !changed) else { return };
         let state = match &formation.document {
             Some(document) if formation.durable && document.members.is_empty() => return,

@@ -31,7 +31,7 @@ pub enum Owner {
     Client { ticket: Option<Ticket>, shape: Shape },
     /// A call of a plan.
     Plan { plan: u64, index: usize },
-    /// Operations that wait for a cluster's whereabouts.
+    /// Operations that wait for a cluster's location.
     Resolve(Arc<ClusterName>),
     /// Requests that wait for a keyspace's document.
     Keyspace(String),

@@ -16,9 +16,9 @@ use crate::director::{is_level_zero, region_cluster_id, Director, TimerKey, Turn
 use crate::flows::orphan::OrphanFlow;
 use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
-use crate::nodes::ReplicaKnown;
-use crate::operation::{Operation, Owner};
-use crate::plans::{AnyPlanner, PlanOwner};
+use crate::membership::nodes::ReplicaKnown;
+use crate::plan_runner::{AnyPlanner, PlanOwner};
+use crate::routing::operation::{Operation, Owner};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
@@ -74,7 +74,7 @@ struct Forgot {
 
 /// What there is to do.
 #[derive(Debug, Default)]
-pub struct Recruits {
+pub struct ReplicaRepair {
     timer: Tick,
     recheck: bool,
     replacements: BTreeMap<(ClusterId, NodeId), Replacement>,
@@ -98,7 +98,7 @@ pub struct Recruits {
     pub quarantined: BTreeMap<ClusterId, String>,
 }
 
-impl Recruits {
+impl ReplicaRepair {
     /// Adds this part's sizes.
     pub fn sizes(&self, sizes: &mut Sizes) {
         let out = self.replacements.values().filter(|replacement| replacement.out).count();
@@ -167,7 +167,7 @@ impl Director {
     pub fn on_notice(&mut self, turn: &mut Turn<'_>, notice: Notice) {
         match notice {
             Notice::Changed { cluster, generation, name, leader, members, engine_since } => {
-                self.moves.note_engine(cluster, &members, engine_since);
+                self.rebalance.note_engine(cluster, &members, engine_since);
                 let replica = turn.lane.view(cluster).map_or(ReplicaId(0), |view| view.replica);
                 self.learn_route_of_replica(&name, (cluster, generation), leader, &members);
                 if leader.is_some_and(|leader| self.is_up(leader)) {
@@ -177,12 +177,12 @@ impl Director {
                 self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader });
             }
             Notice::Gone { cluster, name, replica } => {
-                self.recruits.note_gone(cluster, replica);
-                self.recruits.seen.remove(&cluster);
-                self.moves.note_engine(cluster, &[], ReplicaId(0));
-                self.recruits.damaged.remove(&cluster);
-                self.recruits.quarantined.remove(&cluster);
-                self.recruits.untold.remove(&cluster);
+                self.replica_repair.note_gone(cluster, replica);
+                self.replica_repair.seen.remove(&cluster);
+                self.rebalance.note_engine(cluster, &[], ReplicaId(0));
+                self.replica_repair.damaged.remove(&cluster);
+                self.replica_repair.quarantined.remove(&cluster);
+                self.replica_repair.untold.remove(&cluster);
                 if self.is_lane_zero() {
                     self.on_replica_gone(cluster, &name);
                 } else {
@@ -195,19 +195,19 @@ impl Director {
                     self.config.node
                 );
                 turn.note(crate::api::NoteLevel::Error, text.clone());
-                self.recruits.quarantined.remove(&cluster);
-                self.recruits.damaged.insert(cluster, text);
+                self.replica_repair.quarantined.remove(&cluster);
+                self.replica_repair.damaged.insert(cluster, text);
             }
             Notice::Quarantined { cluster, name, message } => {
                 let text = format!("cluster {name} is quarantined on node {}: {message}", self.config.node);
                 turn.note(crate::api::NoteLevel::Error, text.clone());
-                self.recruits.quarantined.insert(cluster, text);
+                self.replica_repair.quarantined.insert(cluster, text);
             }
             Notice::Ended { cluster, name, replica, by, message } => {
                 let text = format!("replica of {name} on node {} has ended: {message}", self.config.node);
                 turn.note(crate::api::NoteLevel::Error, text.clone());
-                self.recruits.quarantined.remove(&cluster);
-                self.recruits.damaged.insert(cluster, text);
+                self.replica_repair.quarantined.remove(&cluster);
+                self.replica_repair.damaged.insert(cluster, text);
                 let generation = turn.lane.view(cluster).map_or(by, |view| view.generation);
                 self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader: None });
             }
@@ -218,7 +218,7 @@ impl Director {
             Notice::Released { cluster, name } => {
                 let text = format!("cluster {name} on node {} serves again", self.config.node);
                 turn.note(crate::api::NoteLevel::Warning, text);
-                self.recruits.quarantined.remove(&cluster);
+                self.replica_repair.quarantined.remove(&cluster);
             }
             Notice::Mending { name, message, lost, .. } => {
                 let level = if lost { crate::api::NoteLevel::Error } else { crate::api::NoteLevel::Warning };
@@ -274,10 +274,10 @@ impl Director {
         for member in members.iter() {
             self.want_address(turn, member.node);
         }
-        let before = self.recruits.seen.insert(cluster, members.clone());
+        let before = self.replica_repair.seen.insert(cluster, members.clone());
         let changed = before.as_ref().is_some_and(|before| before != members);
         if changed && !is_level_zero(cluster) {
-            self.recruits.untold.insert(cluster, turn.now);
+            self.replica_repair.untold.insert(cluster, turn.now);
         }
         if is_level_zero(cluster) {
             self.note_level_zero(turn, cluster, changed, leader == Some(self.config.node));
@@ -308,30 +308,30 @@ impl Director {
     }
 
     fn wake_recruits(&mut self, now: Tick) {
-        if self.recruits.timer > now {
-            let old = core::mem::replace(&mut self.recruits.timer, now);
-            self.set_timer(TimerKey::Recruits, old, now);
+        if self.replica_repair.timer > now {
+            let old = core::mem::replace(&mut self.replica_repair.timer, now);
+            self.set_timer(TimerKey::ReplicaRepair, old, now);
         }
     }
 
     /// At start.
-    pub fn start_recruits(&mut self, turn: &mut Turn<'_>) {
+    pub fn start_replica_repair(&mut self, turn: &mut Turn<'_>) {
         for view in turn.lane.views() {
-            self.moves.note_engine(view.cluster, &view.members, view.engine_since);
-            self.recruits.seen.insert(view.cluster, view.members);
+            self.rebalance.note_engine(view.cluster, &view.members, view.engine_since);
+            self.replica_repair.seen.insert(view.cluster, view.members);
         }
-        self.recruits.orphans_next = turn.now + ORPHANS_EVERY;
-        self.on_recruits_timer(turn);
+        self.replica_repair.orphans_next = turn.now + ORPHANS_EVERY;
+        self.on_replica_repair_timer(turn);
     }
 
     /// The map told something of a node, perhaps another disk: soon all clusters led here are looked at, once.
     pub fn recheck_disks(&mut self, now: Tick) {
-        self.recruits.recheck = true;
+        self.replica_repair.recheck = true;
         self.wake_recruits(now);
     }
 
     fn look_at_disks(&mut self, turn: &mut Turn<'_>) {
-        if !core::mem::take(&mut self.recruits.recheck) {
+        if !core::mem::take(&mut self.replica_repair.recheck) {
             return;
         }
         for view in turn.lane.views().into_iter().filter(|view| view.is_leader) {
@@ -360,41 +360,41 @@ impl Director {
 
     fn want_replacement(&mut self, now: Tick, cluster: ClusterId, node: NodeId) {
         let fresh = Replacement { next: now, pause: REPLACE_PAUSE, out: false };
-        self.recruits.replacements.entry((cluster, node)).or_insert(fresh);
+        self.replica_repair.replacements.entry((cluster, node)).or_insert(fresh);
         self.wake_recruits(now);
     }
 
     /// Time to try again whatever is not done.
-    pub fn on_recruits_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_replica_repair_timer(&mut self, turn: &mut Turn<'_>) {
         self.look_at_disks(turn);
         self.try_replacements(turn);
         self.tell_members(turn);
-        if turn.now >= self.recruits.orphans_next {
-            self.recruits.orphans_next = turn.now + self.random.jitter(ORPHANS_EVERY);
+        if turn.now >= self.replica_repair.orphans_next {
+            self.replica_repair.orphans_next = turn.now + self.random.jitter(ORPHANS_EVERY);
             self.look_at_orphans(turn);
         }
         let replacements = self
-            .recruits
+            .replica_repair
             .replacements
             .values()
             .filter(|replacement| !replacement.out)
             .map(|replacement| replacement.next);
         let untold = self
-            .recruits
+            .replica_repair
             .untold
             .iter()
-            .filter(|(cluster, _)| !self.recruits.telling.contains_key(cluster))
+            .filter(|(cluster, _)| !self.replica_repair.telling.contains_key(cluster))
             .map(|(_, at)| *at);
         let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
-        let at = due.min(self.recruits.orphans_next);
-        let old = core::mem::replace(&mut self.recruits.timer, at);
-        self.set_timer(TimerKey::Recruits, old, at);
+        let at = due.min(self.replica_repair.orphans_next);
+        let old = core::mem::replace(&mut self.replica_repair.timer, at);
+        self.set_timer(TimerKey::ReplicaRepair, old, at);
     }
 
     fn try_replacements(&mut self, turn: &mut Turn<'_>) {
-        let out = self.recruits.replacements.values().filter(|replacement| replacement.out).count();
+        let out = self.replica_repair.replacements.values().filter(|replacement| replacement.out).count();
         let due: Vec<(ClusterId, NodeId)> = self
-            .recruits
+            .replica_repair
             .replacements
             .iter()
             .filter(|(_, replacement)| !replacement.out && replacement.next <= turn.now)
@@ -405,8 +405,8 @@ impl Director {
             match self.replacement_wanted(turn, cluster, node) {
                 Some((view, command)) => self.start_replacement(turn, view, node, command),
                 None => {
-                    self.recruits.replacements.remove(&(cluster, node));
-                    self.recruits.forgot.remove(&(cluster, node));
+                    self.replica_repair.replacements.remove(&(cluster, node));
+                    self.replica_repair.forgot.remove(&(cluster, node));
                 }
             }
         }
@@ -425,14 +425,14 @@ impl Director {
         let member = view.members.iter().find(|member| member.node == node)?;
         let command = match member.disk != disk {
             true => AdminCommand::ReplaceDisk { node, disk },
-            false if member.learner || !self.recruits.has_forgotten(turn.now, cluster, member) => return None,
+            false if member.learner || !self.replica_repair.has_forgotten(turn.now, cluster, member) => return None,
             false => AdminCommand::RenewMember { node, replica: member.replica },
         };
         Some((view, command))
     }
 
     fn start_replacement(&mut self, turn: &mut Turn<'_>, view: ReplicaView, node: NodeId, command: AdminCommand) {
-        if let Some(replacement) = self.recruits.replacements.get_mut(&(view.cluster, node)) {
+        if let Some(replacement) = self.replica_repair.replacements.get_mut(&(view.cluster, node)) {
             replacement.out = true;
         }
         let kind = LocalKind::Admin(command);
@@ -445,7 +445,7 @@ impl Director {
     /// The router finds a cluster of this lane without asking anyone.
     pub fn know_own(&mut self, view: &ReplicaView) {
         if self.routes.get(&view.name).is_none() {
-            let mut route = crate::cache::Route {
+            let mut route = crate::routing::cache::Route {
                 cluster: view.cluster,
                 generation: view.generation,
                 members: view.members.clone(),
@@ -465,11 +465,11 @@ impl Director {
 
     /// A replacement was done, or failed.
     pub fn on_replaced(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, node: NodeId, result: CallResult) {
-        let Some(replacement) = self.recruits.replacements.get_mut(&(cluster, node)) else { return };
+        let Some(replacement) = self.replica_repair.replacements.get_mut(&(cluster, node)) else { return };
         replacement.out = false;
         match result {
             Ok(_) => {
-                self.recruits.replacements.remove(&(cluster, node));
+                self.replica_repair.replacements.remove(&(cluster, node));
             }
             Err(failure) => {
                 replacement.next = turn.now + replacement.pause;
@@ -508,14 +508,14 @@ impl Director {
         if !member.learner && !planted(Mutant::VoterMadeBlank) {
             return self.on_voter_forgot(turn, &view, &member);
         }
-        let last = self.recruits.told.get(&(cluster, from)).copied();
+        let last = self.replica_repair.told.get(&(cluster, from)).copied();
         if last.is_some_and(|last| turn.now.since(last) < TELL_EVERY) {
             return;
         }
-        if self.recruits.told.len() >= TOLD_MAX {
-            self.recruits.told.pop_first();
+        if self.replica_repair.told.len() >= TOLD_MAX {
+            self.replica_repair.told.pop_first();
         }
-        self.recruits.told.insert((cluster, from), turn.now);
+        self.replica_repair.told.insert((cluster, from), turn.now);
         self.know_own(&view);
         let kind = LocalKind::Admin(AdminCommand::Describe);
         let deadline = turn.now + self.election_timeout();
@@ -527,12 +527,14 @@ impl Director {
     /// about to be made: only who says so for long is replaced.
     fn on_voter_forgot(&mut self, turn: &mut Turn<'_>, view: &ReplicaView, member: &Member) {
         let cluster = view.cluster;
-        let forms = self.level_zero_of(cluster).is_some_and(|zero| crate::formation::is_original(zero, &view.members));
+        let forms = self
+            .level_zero_of(cluster)
+            .is_some_and(|zero| crate::membership::formation::is_original(zero, &view.members));
         let after = if forms { UNFORMED_AFTER } else { FORGOT_AFTER };
-        if !self.recruits.note_forgot(turn.now, cluster, member, after) {
+        if !self.replica_repair.note_forgot(turn.now, cluster, member, after) {
             return;
         }
-        if !self.recruits.replacements.contains_key(&(cluster, member.node)) {
+        if !self.replica_repair.replacements.contains_key(&(cluster, member.node)) {
             let text = format!(
                 "node {} holds nothing of cluster {} on the disk it votes with (replica {}): it is replaced by a new replica",
                 member.node, view.name, member.replica
@@ -551,7 +553,7 @@ impl Director {
         }
         // As with the removal of a member (`on_members_noticed`): only what is durable here. The node may hold an earlier
         // replica that is whole and gives way to this one, and that one's vote is needed while the change may be forgotten.
-        let seen = self.recruits.seen.get(&description.cluster);
+        let seen = self.replica_repair.seen.get(&description.cluster);
         if !seen.is_some_and(|seen| seen.iter().any(|known| known.replica == member.replica)) {
             return;
         }
@@ -574,9 +576,9 @@ impl Director {
     }
 
     fn tell_members(&mut self, turn: &mut Turn<'_>) {
-        let telling = &self.recruits.telling;
+        let telling = &self.replica_repair.telling;
         let due: Vec<ClusterId> = self
-            .recruits
+            .replica_repair
             .untold
             .iter()
             .filter(|(cluster, at)| **at <= turn.now && !telling.contains_key(cluster))
@@ -585,10 +587,10 @@ impl Director {
         for cluster in due {
             let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader) else {
                 // Whoever leads it tells; this mark stays in case this node comes to lead.
-                self.recruits.untold.insert(cluster, turn.now + ORPHANS_EVERY);
+                self.replica_repair.untold.insert(cluster, turn.now + ORPHANS_EVERY);
                 continue;
             };
-            self.recruits.telling.insert(cluster, view.members.clone());
+            self.replica_repair.telling.insert(cluster, view.members.clone());
             let command = Command::UpdateMembers {
                 name: view.name.clone(),
                 generation: view.generation,
@@ -603,7 +605,7 @@ impl Director {
                 request_id: self.random.request_id(),
                 cluster_time_ms: 0,
             };
-            let deadline = turn.now + crate::resolve::RESOLVE_TIMEOUT;
+            let deadline = turn.now + crate::routing::resolve::RESOLVE_TIMEOUT;
             let operation =
                 Operation::new(Owner::TellMembers { cluster }, self.world.clone(), kind, turn.now, deadline);
             self.start_operation(turn, operation);
@@ -612,27 +614,27 @@ impl Director {
 
     /// `reference` holds other members than a leader here: an update was lost, with a process or in some other way.
     pub fn members_are_untold(&mut self, now: Tick, cluster: ClusterId) {
-        self.recruits.untold.entry(cluster).or_insert(now);
+        self.replica_repair.untold.entry(cluster).or_insert(now);
         self.wake_recruits(now);
     }
 
     /// `reference` took the members, or could not be reached.
     pub fn on_members_told(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, result: CallResult) {
-        let told = self.recruits.telling.remove(&cluster);
+        let told = self.replica_repair.telling.remove(&cluster);
         // Changed while that was under way: what `reference` was told is not the last word.
-        let outdated = self.recruits.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
+        let outdated = self.replica_repair.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
         let reply = core_flow::decode_call::<core_backends::reference::Reply>(result);
         match reply {
             Err(failure) if failure.refusal.kind.retryable() => {
-                self.recruits.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
+                self.replica_repair.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
                 self.wake_recruits(turn.now);
             }
             _ if outdated && !planted(Mutant::NewsOfMembersDropped) => {
-                self.recruits.untold.insert(cluster, turn.now);
+                self.replica_repair.untold.insert(cluster, turn.now);
                 self.wake_recruits(turn.now);
             }
             _ => {
-                self.recruits.untold.remove(&cluster);
+                self.replica_repair.untold.remove(&cluster);
             }
         }
     }
@@ -643,14 +645,14 @@ impl Director {
         self.ask_after_lives(turn, &views);
         self.compare_members(turn, &views);
         self.announce_again(turn);
-        let after = self.recruits.orphans_after;
+        let after = self.replica_repair.orphans_after;
         let suspects: Vec<ReplicaView> = views
             .into_iter()
             .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
             .filter(|view| !is_level_zero(view.cluster) && view.ended == Generation(0))
             .take(ORPHANS_AT_ONCE)
             .collect();
-        self.recruits.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
+        self.replica_repair.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
         for view in suspects {
             let flow = OrphanFlow::new(self.config.node, &view);
             let deadline = turn.now + ORPHANS_EVERY;
@@ -676,7 +678,7 @@ mod tests {
 
     #[test]
     fn the_longest_gone_is_forgotten_first() {
-        let mut recruits = Recruits::default();
+        let mut recruits = ReplicaRepair::default();
         // Clusters of high ids first: their ids say nothing of when they went.
         for number in (1..=GONE_MAX as u64).rev() {
             recruits.note_gone(ClusterId(number), ReplicaId(7));

@@ -9,7 +9,7 @@
 
 use crate::api::NoteLevel;
 use crate::director::{Director, Turn};
-use crate::operation::{Operation, Owner, RegistryWork};
+use crate::routing::operation::{Operation, Owner, RegistryWork};
 use base_types::codec::Encode;
 use base_types::{BackendKind, NodeId, ReadConsistency};
 use core::time::Duration;

@@ -5,10 +5,10 @@
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
 //! Not here: what an answer means to a client (clients.rs), to a plan (plan_runner.rs).
 
-use crate::cache::Route;
 use crate::director::{Director, TimerKey, Turn};
 use crate::frame::Item;
-use crate::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
+use crate::routing::cache::Route;
+use crate::routing::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use base_types::action::{Failure, Level};
 use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::mutant::{planted, Mutant};

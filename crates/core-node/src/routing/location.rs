@@ -7,13 +7,13 @@
 //! node's replicas, and answers for all lanes.
 //! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
 
-use crate::cache::Route;
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender};
-use crate::nodes::ReplicaKnown;
-use crate::operation::{Operation, Owner};
-use crate::resolve::{question_for, route_of};
+use crate::membership::nodes::ReplicaKnown;
+use crate::routing::cache::Route;
+use crate::routing::operation::{Operation, Owner};
+use crate::routing::resolve::{question_for, route_of};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
@@ -49,7 +49,7 @@ pub struct Search {
 
 /// All searches of a core.
 #[derive(Debug, Default)]
-pub struct Whereabouts {
+pub struct Locations {
     sought: BTreeMap<u64, Sought>,
     /// The world's cluster did not answer when it was last asked: others are asked at once.
     pub world_silent: bool,
@@ -78,7 +78,7 @@ impl Director {
         let number = self.next_number();
         let Some(search) = self.resolving.get_mut(name) else { return };
         (search.number, search.timer) = (number, at);
-        self.whereabouts.sought.insert(number, Sought::Cluster(name.clone()));
+        self.locations.sought.insert(number, Sought::Cluster(name.clone()));
         self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
@@ -88,12 +88,12 @@ impl Director {
         let number = self.next_number();
         let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
         (search.number, search.timer) = (number, at);
-        self.whereabouts.sought.insert(number, Sought::Keyspace(keyspace.into()));
+        self.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
         self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
     fn watch_from(&self, now: Tick) -> Tick {
-        if self.whereabouts.world_silent {
+        if self.locations.world_silent {
             now
         } else {
             now + self.hedge()
@@ -104,14 +104,14 @@ impl Director {
     pub fn end_search(&mut self, search: Option<Search>) -> Vec<u64> {
         let Some(search) = search else { return Vec::new() };
         self.timers.remove(&(search.timer, TimerKey::Search(search.number)));
-        self.whereabouts.sought.remove(&search.number);
+        self.locations.sought.remove(&search.number);
         search.waiting
     }
 
     /// The world has not answered a search yet: others are asked, and again after a while.
     pub fn on_search_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(sought) = self.whereabouts.sought.get(&number).cloned() else { return };
-        self.whereabouts.world_silent = true;
+        let Some(sought) = self.locations.sought.get(&number).cloned() else { return };
+        self.locations.world_silent = true;
         let at = turn.now + self.hedge() * 2;
         let search = match &sought {
             Sought::Cluster(name) => self.resolving.get_mut(name),

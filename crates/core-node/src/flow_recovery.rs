@@ -7,9 +7,9 @@ use crate::director::{Director, TimerKey, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::recover::{sweep_deadline, SweepFlow};
-use crate::operation::{Operation, Owner};
-use crate::plans::{AnyPlanner, PlanOwner};
-use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
+use crate::plan_runner::{AnyPlanner, PlanOwner};
+use crate::routing::operation::{Operation, Owner};
+use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use base_types::action::{Action, ActionResult, Answer, Response};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, Tick};
@@ -34,7 +34,7 @@ const RECORDS_MAX: u32 = 256;
 
 /// What was seen unfinished.
 #[derive(Debug, Default)]
-pub struct Resumption {
+pub struct FlowRecovery {
     timer: Tick,
     seen: BTreeMap<(ClusterName, Generation), Tick>,
     /// Keyspace documents of the sweep under way, and what the one before saw unfinished.
@@ -50,26 +50,26 @@ pub struct Resumption {
 
 impl Director {
     /// Time to look.
-    pub fn on_resume_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_flow_recovery_timer(&mut self, turn: &mut Turn<'_>) {
         if !self.is_lane_zero() {
             return;
         }
         let at = turn.now + self.random.jitter(SWEEP_EVERY);
-        let old = core::mem::replace(&mut self.resumption.timer, at);
-        self.set_timer(TimerKey::Resume, old, at);
+        let old = core::mem::replace(&mut self.flow_recovery.timer, at);
+        self.set_timer(TimerKey::FlowRecovery, old, at);
         if !self.leads_world() {
-            self.resumption.seen.clear();
-            self.resumption.keyspaces.clear();
+            self.flow_recovery.seen.clear();
+            self.flow_recovery.keyspaces.clear();
             self.s3.forget_sweep();
-            self.resumption.recoveries.clear();
+            self.flow_recovery.recoveries.clear();
             return;
         }
-        if turn.now >= self.resumption.buckets_at {
-            self.resumption.buckets_at = turn.now + BUCKETS_EVERY;
+        if turn.now >= self.flow_recovery.buckets_at {
+            self.flow_recovery.buckets_at = turn.now + BUCKETS_EVERY;
             self.start_plan(turn, sweep_buckets().into(), PlanOwner::Background, turn.now + FLOW_TIMEOUT);
         }
-        if !self.resumption.recovering {
-            self.resumption.recovering = true;
+        if !self.flow_recovery.recovering {
+            self.flow_recovery.recovering = true;
             let flow = SweepFlow::new(self.nodes.map.records().cloned().collect());
             self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::RecoverySweep, sweep_deadline(turn.now));
         }
@@ -77,9 +77,9 @@ impl Director {
         let operation =
             Operation::new(Owner::Unfinished, self.world.clone(), kind, turn.now, turn.now + RESOLVE_TIMEOUT);
         self.start_operation(turn, operation);
-        if let (false, Some(planner)) = (self.resumption.sweeping, planner_for(&Action::ListKeyspaces, None)) {
-            self.resumption.sweeping = true;
-            self.resumption.swept.clear();
+        if let (false, Some(planner)) = (self.flow_recovery.sweeping, planner_for(&Action::ListKeyspaces, None)) {
+            self.flow_recovery.sweeping = true;
+            self.flow_recovery.swept.clear();
             self.start_plan(turn, planner.into(), PlanOwner::KeyspaceSweep, turn.now + FLOW_TIMEOUT);
         }
     }
@@ -87,17 +87,17 @@ impl Director {
     /// `reference` told what is unfinished.
     pub fn on_unfinished(&mut self, turn: &mut Turn<'_>, result: CallResult) {
         let Ok((Reply::Records { records, .. }, _)) = decode_call::<Reply>(result) else { return };
-        let before = core::mem::take(&mut self.resumption.seen);
+        let before = core::mem::take(&mut self.flow_recovery.seen);
         for record in records {
             let key = (record.name.clone(), record.generation);
             let seen = before.get(&key).copied().filter(|_| !planted(Mutant::UnfinishedNeverStale));
             let first = seen.unwrap_or(turn.now);
             if turn.now.since(first) >= FLOW_STALE {
                 // Looked at again only after another stale time: this attempt has its own.
-                self.resumption.seen.insert(key, turn.now + FLOW_TIMEOUT);
+                self.flow_recovery.seen.insert(key, turn.now + FLOW_TIMEOUT);
                 self.take_up(turn, record);
             } else {
-                self.resumption.seen.insert(key, first);
+                self.flow_recovery.seen.insert(key, first);
             }
         }
     }
@@ -119,23 +119,23 @@ impl Director {
 
     /// The sweep over recovered clusters ended.
     pub fn on_recovery_sweep(&mut self, response: Response) {
-        self.resumption.recovering = false;
+        self.flow_recovery.recovering = false;
         if let Ok(Answer { result: ActionResult::Recoveries { recoveries }, .. }) = response {
             let waits = recoveries.into_iter().flat_map(|recovery| recovery.findings);
-            self.resumption.recoveries = waits.collect();
+            self.flow_recovery.recoveries = waits.collect();
         }
     }
 
     /// The sweep over keyspaces ended: whatever is unfinished at the same version as last time has lost its runner.
     pub fn on_keyspace_sweep(&mut self, turn: &mut Turn<'_>) {
-        self.resumption.sweeping = false;
-        let before = core::mem::take(&mut self.resumption.keyspaces);
-        for news in core::mem::take(&mut self.resumption.swept) {
+        self.flow_recovery.sweeping = false;
+        let before = core::mem::take(&mut self.flow_recovery.keyspaces);
+        for news in core::mem::take(&mut self.flow_recovery.swept) {
             let Some(planner) = work_left(&news) else { continue };
             if before.get(&news.keyspace) == Some(&news.version) {
                 self.start_plan(turn, planner.into(), PlanOwner::Background, Tick::NEVER);
             } else {
-                self.resumption.keyspaces.insert(news.keyspace, news.version);
+                self.flow_recovery.keyspaces.insert(news.keyspace, news.version);
             }
         }
     }

@@ -11,7 +11,7 @@
 //!
 //! Always: a late frame of an earlier boot harms nobody: it is dropped, and the word about it meets no
 //! such boot. Soft state: peers that were restarted since have forgotten as well (docs/proof/simulation.md).
-//! Not here: which batches are durable (core-log), what a lost disk leads to (recruits.rs).
+//! Not here: which batches are durable (core-log), what a lost disk leads to (replica_repair.rs).
 
 use crate::api::Effect;
 use crate::director::{Director, Turn};
@@ -33,9 +33,9 @@ struct Heard {
 
 /// What this core has heard of the disks of others.
 #[derive(Debug, Default)]
-pub struct DiskMemory(BTreeMap<(NodeId, LaneId), Heard>);
+pub struct DiskRollback(BTreeMap<(NodeId, LaneId), Heard>);
 
-impl DiskMemory {
+impl DiskRollback {
     /// Takes note of a frame's sender; the batch that its disk has forgotten, if it has.
     pub fn note(&mut self, from: &Sender) -> Option<u64> {
         let now = Heard { boot: from.boot, disk: from.disk, batch: from.batch };
@@ -75,7 +75,7 @@ impl Director {
 
     /// Whether a frame's sender is refused because its disk has forgotten; it is told.
     pub fn refuses_memory(&mut self, turn: &mut Turn<'_>, from: &Sender) -> bool {
-        let Some(batch) = self.disk_memory.note(from) else { return false };
+        let Some(batch) = self.disk_rollback.note(from) else { return false };
         let why = format!(
             "disk {} of its lane {} is older than it was: batch {batch} of its log was seen",
             from.disk, from.lane
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn only_a_boot_that_began_with_less_has_forgotten() {
-        let mut memory = DiskMemory::default();
+        let mut memory = DiskRollback::default();
         assert_eq!(memory.note(&sender(1, 7, 0, 10)), None);
         // Frames of one boot may overtake each other.
         assert_eq!(memory.note(&sender(1, 7, 0, 8)), None);

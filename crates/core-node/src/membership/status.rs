@@ -7,8 +7,8 @@
 
 use crate::director::{Director, LevelZero, Turn, WORLD_CLUSTER};
 use crate::frame::Item;
-use crate::level_zero::Announcement;
-use crate::nodes::LaneGauges;
+use crate::membership::level_zero::Announcement;
+use crate::membership::nodes::LaneGauges;
 use base_types::action::{ActionResult, Answer, Failure, NodeInfo, QuorumInfo, StatusInfo};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{NodeId, Tick, Ticket};
@@ -179,9 +179,9 @@ impl Director {
                 });
             }
         }
-        warnings.extend(self.recruits.quarantined.values().cloned());
-        warnings.extend(self.recruits.damaged.values().cloned());
-        warnings.extend(self.moves.warnings());
+        warnings.extend(self.replica_repair.quarantined.values().cloned());
+        warnings.extend(self.replica_repair.damaged.values().cloned());
+        warnings.extend(self.rebalance.warnings());
         warnings.truncate(LANE_WARNINGS_MAX);
         warnings
     }
@@ -192,7 +192,7 @@ impl Director {
             .iter()
             .filter_map(|zero| two_members(zero, self.level_zero_members.of(zero.cluster)))
             .collect();
-        warnings.extend(self.resumption.recoveries.iter().cloned());
+        warnings.extend(self.flow_recovery.recoveries.iter().cloned());
         let draining = self.nodes.map.records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
         let is_up = |record: &NodeRecord| record.up && self.is_up(record.node);

@@ -1,13 +1,13 @@
 //! Where a cluster is: asked of the world cluster's `reference` backend, once for all who wait; of others beside it where that
-//! does not answer (whereabouts.rs).
+//! does not answer (location.rs).
 //!
 //! Always: one question a name at a time; whoever waits is tried again or told that there is no such
 //! cluster; nothing negative is kept. Not here: the cache (cache.rs).
 
-use crate::cache::Route;
 use crate::director::{Director, Turn};
 use crate::flows::region::{region_key, RegionDocument};
-use crate::operation::{Operation, Owner, Phase};
+use crate::routing::cache::Route;
+use crate::routing::operation::{Operation, Owner, Phase};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Term, WriteConsistency};
@@ -55,7 +55,7 @@ pub(crate) fn question_for(name: &ClusterName) -> Query {
 }
 
 impl Director {
-    /// Lets an operation wait until its cluster's whereabouts are known.
+    /// Lets an operation wait until its cluster's location is known.
     pub fn wait_for_route(&mut self, turn: &mut Turn<'_>, number: u64, name: Arc<ClusterName>) {
         if self.know_own_replica(number, &name) {
             return self.attempt(turn, number);
@@ -83,7 +83,7 @@ impl Director {
         let search = self.resolving.remove(name);
         let waiting = self.end_search(search);
         let reply = decode_call::<Reply>(result);
-        self.whereabouts.world_silent = reply.is_err();
+        self.locations.world_silent = reply.is_err();
         match reply {
             Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Active => {
                 self.learn_record(turn, &record);

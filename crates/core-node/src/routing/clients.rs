@@ -14,9 +14,9 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
-use crate::operation::{Operation, Owner, Shape};
-use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
-use crate::resolve::reference_read;
+use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
+use crate::routing::operation::{Operation, Owner, Shape};
+use crate::routing::resolve::reference_read;
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, ReadAfter, RedisReply, Request,
     Response,
@@ -482,7 +482,7 @@ impl Director {
             },
             Shape::Verify => match result? {
                 CallReply::Verified(report) => {
-                    let result = ActionResult::Verification(crate::verification::info(&report));
+                    let result = ActionResult::Verification(crate::routing::verification::info(&report));
                     Ok(Answer { result, at: None, level: None, cluster: None })
                 }
                 _ => Err(failures::internal("a verification was answered by something else")),
@@ -585,7 +585,7 @@ impl Director {
         }
     }
 
-    fn route_info(&self, name: ClusterName, route: &crate::cache::Route) -> ClusterInfo {
+    fn route_info(&self, name: ClusterName, route: &crate::routing::cache::Route) -> ClusterInfo {
         ClusterInfo {
             name,
             cluster: route.cluster,

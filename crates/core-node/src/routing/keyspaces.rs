@@ -7,10 +7,10 @@
 
 use crate::director::{ClientWork, Director, TimerKey, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
-use crate::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
-use crate::plans::{AfterPlan, AnyPlanner, PlanOwner};
-use crate::resolve::{reference_read, RESOLVE_TIMEOUT};
-use crate::whereabouts::Search;
+use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
+use crate::routing::location::Search;
+use crate::routing::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
+use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use base_types::action::{Action, Failure, Request};
 use base_types::{BackendKind, ErrorKind, Refusal, RequestId, Tick, Ticket};
 use bytes::Bytes;
@@ -146,7 +146,7 @@ impl Director {
         let search = self.keyspaces.fetching.remove(keyspace);
         let waiting = self.end_search(search);
         let reply = decode_call::<Reply>(result);
-        self.whereabouts.world_silent = reply.is_err();
+        self.locations.world_silent = reply.is_err();
         match reply {
             Ok((Reply::Document { document: Some(document) }, _)) => {
                 let version = document.version;
@@ -289,7 +289,7 @@ impl Director {
         };
         let retry = refusal.as_ref().map_or(Retry::No, retry_of);
         let Some(refusal) = refusal.filter(|_| retry != Retry::No) else { return Some((operation, result)) };
-        if turn.now >= operation.deadline || operation.attempt >= crate::operation::ATTEMPTS_MAX {
+        if turn.now >= operation.deadline || operation.attempt >= crate::routing::operation::ATTEMPTS_MAX {
             return Some((operation, Err(Failure { refusal, at, cluster: None })));
         }
         work.place = true;

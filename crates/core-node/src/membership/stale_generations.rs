@@ -9,8 +9,8 @@
 //! Not here: a replica whose cluster lives but has gone on without it (flows/orphan.rs).
 
 use crate::director::{is_level_zero, Director, Turn};
-use crate::operation::{Operation, Owner};
-use crate::resolve::RESOLVE_TIMEOUT;
+use crate::routing::operation::{Operation, Owner};
+use crate::routing::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterId, ClusterName, Generation, ReadConsistency};
 use core_backends::reference::{Query, Reply};
@@ -22,7 +22,7 @@ const LIVES_AT_ONCE: usize = 512;
 
 /// How far the lane's replicas were asked after.
 #[derive(Debug, Default)]
-pub struct Lives {
+pub struct StaleGenerations {
     after: ClusterId,
     asking: bool,
 }
@@ -30,13 +30,14 @@ pub struct Lives {
 impl Director {
     /// Asks whether the next replicas' clusters live on.
     pub fn ask_after_lives(&mut self, turn: &mut Turn<'_>, views: &[ReplicaView]) {
-        if self.lives.asking {
+        if self.stale_generations.asking {
             return;
         }
-        let after = self.lives.after;
+        let after = self.stale_generations.after;
         let due = views.iter().filter(|view| view.cluster > after && !is_level_zero(view.cluster));
         let due: Vec<&ReplicaView> = due.take(LIVES_AT_ONCE).collect();
-        self.lives.after = due.last().filter(|_| due.len() == LIVES_AT_ONCE).map_or(ClusterId(0), |view| view.cluster);
+        self.stale_generations.after =
+            due.last().filter(|_| due.len() == LIVES_AT_ONCE).map_or(ClusterId(0), |view| view.cluster);
         if due.is_empty() {
             return;
         }
@@ -48,7 +49,7 @@ impl Director {
             query: Query::Buried { lives }.to_bytes(),
             consistency: Some(ReadConsistency::Eventual),
         };
-        self.lives.asking = true;
+        self.stale_generations.asking = true;
         let deadline = turn.now + RESOLVE_TIMEOUT;
         let operation = Operation::new(Owner::Lives(asked), self.world.clone(), kind, turn.now, deadline);
         self.start_operation(turn, operation);
@@ -56,7 +57,7 @@ impl Director {
 
     /// `reference` told which are over; or could not be asked, and is asked again later.
     pub fn on_lives(&mut self, turn: &mut Turn<'_>, asked: &[(ClusterId, Generation)], result: CallResult) {
-        self.lives.asking = false;
+        self.stale_generations.asking = false;
         let Ok((Reply::Buried { places, ended }, _)) = decode_call::<Reply>(result) else { return };
         let superseded = ended.iter().filter_map(|(place, by)| Some((asked.get(*place as usize)?, *by)));
         for ((cluster, generation), by) in superseded {

@@ -12,7 +12,7 @@
 use crate::api::Effect;
 use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, Sender};
-use crate::registry::Authority;
+use crate::membership::registry::Authority;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
 use core_placement::{
@@ -313,7 +313,7 @@ impl Director {
         }
         if let Some(delta) = delta {
             self.nodes.silent = 0;
-            self.whereabouts.world_silent = false;
+            self.locations.world_silent = false;
             let changes = self.nodes.map.apply_delta(turn.now, &delta);
             self.on_map_changes(turn, changes);
         } else if news && leader.is_some() && leader != Some(from) {
@@ -329,7 +329,7 @@ impl Director {
     }
 
     pub(crate) fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
-        self.moves.note_changes(turn.now, &self.nodes.map, &changes);
+        self.rebalance.note_changes(turn.now, &self.nodes.map, &changes);
         for change in changes {
             match change {
                 MapChange::DiskLost(node) => {

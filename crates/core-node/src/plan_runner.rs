@@ -10,7 +10,7 @@ use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
-use crate::operation::{Operation, Owner};
+use crate::routing::operation::{Operation, Owner};
 use base_types::action::{Failure, Response};
 use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
@@ -223,7 +223,7 @@ impl Director {
         let sweeping = self.plans.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
         for news in news.documents {
             if sweeping {
-                self.resumption.swept.push(news.clone());
+                self.flow_recovery.swept.push(news.clone());
             }
             let copy = news.body.clone().map(|body| DocumentCopy { version: news.version, body });
             if copy.is_some() || self.keyspaces.maps.contains_key(&news.keyspace) {
@@ -542,7 +542,7 @@ impl Director {
             );
             return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
         }
-        if self.recruits.is_gone(spec.cluster, spec.replica) {
+        if self.replica_repair.is_gone(spec.cluster, spec.replica) {
             return Err(Refusal::new(
                 ErrorKind::Conflict,
                 "Conflict",
@@ -586,7 +586,7 @@ impl Director {
         let done = turn.lane.destroy_replica(turn.now, cluster, generation);
         if done {
             self.durable.stage(cluster, turn.lane.staged_batch());
-            self.recruits.note_gone(cluster, view.replica);
+            self.replica_repair.note_gone(cluster, view.replica);
         }
         done
     }

@@ -8,12 +8,12 @@
 //! Always: only the leader of a cluster moves its members, one at a time; at most `MOVES_OUT_MAX` moves a
 //! lane; what cannot be moved is reported in the status and tried again. A member of a level 0 cluster
 //! moves when its node is being decommissioned, not when it is only down. Nothing is kept here that is not seen anew after a crash.
-//! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (recruits.rs).
+//! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (replica_repair.rs).
 
-use crate::config_cluster::is_config_cluster;
 use crate::director::{is_level_zero, Director, TimerKey, Turn};
 use crate::flows::moving::MoveFlow;
-use crate::plans::{AnyPlanner, PlanOwner};
+use crate::membership::config_cluster::is_config_cluster;
+use crate::plan_runner::{AnyPlanner, PlanOwner};
 use base_types::action::Response;
 use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};
 use core::time::Duration;
@@ -50,7 +50,7 @@ struct Move {
 
 /// What there is to move.
 #[derive(Debug, Default)]
-pub struct Moves {
+pub struct Rebalance {
     timer: Tick,
     /// Since when nodes are down, as seen here.
     down_since: BTreeMap<NodeId, Tick>,
@@ -62,7 +62,7 @@ pub struct Moves {
     stale: BTreeMap<ClusterId, ReplicaId>,
 }
 
-impl Moves {
+impl Rebalance {
     /// The node map changed.
     pub fn note_changes(&mut self, now: Tick, map: &NodeMap, changes: &[MapChange]) {
         for change in changes {
@@ -117,7 +117,7 @@ impl Director {
         if after.is_zero() {
             return BTreeSet::new();
         }
-        let gone = self.moves.down_since.iter().filter(|(_, since)| now.since(**since) >= after);
+        let gone = self.rebalance.down_since.iter().filter(|(_, since)| now.since(**since) >= after);
         gone.map(|(node, _)| *node).collect()
     }
 
@@ -132,24 +132,24 @@ impl Director {
     /// Nodes that members must leave now.
     fn leaving_nodes(&mut self, now: Tick) -> BTreeSet<NodeId> {
         let gone = self.gone_nodes(now);
-        if !gone.is_subset(&self.moves.gone) {
+        if !gone.is_subset(&self.rebalance.gone) {
             // This node's configuration cluster may have lost its majority with them.
             self.config_cluster.recheck = true;
         }
         let draining = self.nodes.map.records().filter(|record| record.draining).map(|record| record.node);
         let leaving = draining.chain(gone.iter().copied()).collect();
-        self.moves.gone = gone;
+        self.rebalance.gone = gone;
         leaving
     }
 
     /// Time to look.
-    pub fn on_moves_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_rebalance_timer(&mut self, turn: &mut Turn<'_>) {
         let at = turn.now + self.random.jitter(LOOK_EVERY);
-        let old = core::mem::replace(&mut self.moves.timer, at);
-        self.set_timer(TimerKey::Moves, old, at);
+        let old = core::mem::replace(&mut self.rebalance.timer, at);
+        self.set_timer(TimerKey::Rebalance, old, at);
         let leaving = self.leaving_nodes(turn.now);
-        let stale = &self.moves.stale;
-        self.moves.list.retain(|cluster, one| {
+        let stale = &self.rebalance.stale;
+        self.rebalance.list.retain(|cluster, one| {
             one.out || if one.renews { stale.contains_key(cluster) } else { leaving.contains(&one.from) }
         });
         if !leaving.is_empty() {
@@ -161,10 +161,10 @@ impl Director {
 
     fn find_moves(&mut self, turn: &Turn<'_>, leaving: &BTreeSet<NodeId>) {
         let unknown = self
-            .recruits
+            .replica_repair
             .members_seen()
             // One that waits to be renewed, perhaps because its node is the one that is gone, stands back.
-            .filter(|(cluster, _)| self.moves.list.get(cluster).is_none_or(|one| one.renews && !one.out));
+            .filter(|(cluster, _)| self.rebalance.list.get(cluster).is_none_or(|one| one.renews && !one.out));
         // A majority of the world does not walk away from machines that are only switched off.
         let draining = |node: &NodeId| self.nodes.map.get(*node).is_some_and(|record| record.draining);
         let called: BTreeSet<NodeId> = leaving.iter().copied().filter(draining).collect();
@@ -173,28 +173,28 @@ impl Director {
             Some((*cluster, leaving_member(members, leaving)?))
         });
         let led = found.filter(|(cluster, _)| turn.lane.view(*cluster).is_some_and(|view| view.is_leader));
-        let free = MOVES_KNOWN_MAX.saturating_sub(self.moves.list.len());
+        let free = MOVES_KNOWN_MAX.saturating_sub(self.rebalance.list.len());
         for (cluster, from) in led.take(free).collect::<Vec<_>>() {
-            self.moves.list.insert(cluster, Move::of(from, false, turn.now));
+            self.rebalance.list.insert(cluster, Move::of(from, false, turn.now));
         }
     }
 
     /// Clusters led here whose members are of an earlier engine.
     fn find_renewals(&mut self, turn: &Turn<'_>) {
-        let free = MOVES_KNOWN_MAX.saturating_sub(self.moves.list.len());
-        let unknown = self.moves.stale.iter().filter(|(cluster, _)| !self.moves.list.contains_key(cluster));
+        let free = MOVES_KNOWN_MAX.saturating_sub(self.rebalance.list.len());
+        let unknown = self.rebalance.stale.iter().filter(|(cluster, _)| !self.rebalance.list.contains_key(cluster));
         let found = unknown.filter_map(|(cluster, since)| {
             let view = turn.lane.view(*cluster).filter(|view| view.is_leader)?;
             Some((*cluster, stale_member(&view.members, *since, self.config.node)?))
         });
         for (cluster, from) in found.take(free).collect::<Vec<_>>() {
-            self.moves.list.insert(cluster, Move::of(from, true, turn.now));
+            self.rebalance.list.insert(cluster, Move::of(from, true, turn.now));
         }
     }
 
     fn try_moves(&mut self, turn: &mut Turn<'_>) {
-        let out = self.moves.list.values().filter(|one| one.out).count();
-        let due = self.moves.list.iter().filter(|(_, one)| !one.out && one.next <= turn.now);
+        let out = self.rebalance.list.values().filter(|one| one.out).count();
+        let due = self.rebalance.list.iter().filter(|(_, one)| !one.out && one.next <= turn.now);
         let due: Vec<(ClusterId, NodeId, bool)> = due
             .take(MOVES_OUT_MAX.saturating_sub(out))
             .map(|(cluster, one)| (*cluster, one.from, one.renews))
@@ -202,10 +202,10 @@ impl Director {
         for (cluster, from, renews) in due {
             let led = turn.lane.view(cluster).filter(|view| view.is_leader);
             let Some(view) = led.filter(|view| view.members.iter().any(|member| member.node == from)) else {
-                self.moves.list.remove(&cluster);
+                self.rebalance.list.remove(&cluster);
                 continue;
             };
-            if let Some(one) = self.moves.list.get_mut(&cluster) {
+            if let Some(one) = self.rebalance.list.get_mut(&cluster) {
                 one.out = true;
             }
             self.know_own(&view);
@@ -223,11 +223,11 @@ impl Director {
 
     /// A move was made, or failed.
     pub fn on_moved(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, response: Response) {
-        let Some(one) = self.moves.list.get_mut(&cluster) else { return };
+        let Some(one) = self.rebalance.list.get_mut(&cluster) else { return };
         one.out = false;
         match response {
             Ok(_) => {
-                self.moves.list.remove(&cluster);
+                self.rebalance.list.remove(&cluster);
             }
             Err(failure) => {
                 one.next = turn.now + one.pause;

@@ -12,9 +12,9 @@
 
 use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, Sender};
-use crate::operation::{Operation, Owner};
-use crate::resolve::reference_read;
-use crate::status::ASKED_MAX;
+use crate::membership::status::ASKED_MAX;
+use crate::routing::operation::{Operation, Owner};
+use crate::routing::resolve::reference_read;
 use base_types::action::{ActionResult, Answer, Failure, QuorumInfo, StatusInfo};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
@@ -127,8 +127,8 @@ impl Health {
 /// A lane's health between lanes.
 pub fn write_lane_health(out: &mut Writer, health: &LaneHealth) {
     out.u32(health.held).u32(health.served).u32(health.log_write_ms);
-    crate::status::write_texts(out, &health.unserved);
-    crate::status::write_texts(out, &health.degraded);
+    crate::membership::status::write_texts(out, &health.unserved);
+    crate::membership::status::write_texts(out, &health.degraded);
 }
 
 /// The counterpart of [`write_lane_health`].
@@ -137,8 +137,8 @@ pub fn read_lane_health(input: &mut Reader) -> Result<LaneHealth, DecodeError> {
         held: input.u32("clusters held")?,
         served: input.u32("clusters served")?,
         log_write_ms: input.u32("log write")?,
-        unserved: crate::status::read_texts(input)?,
-        degraded: crate::status::read_texts(input)?,
+        unserved: crate::membership::status::read_texts(input)?,
+        degraded: crate::membership::status::read_texts(input)?,
     })
 }
 
@@ -396,8 +396,8 @@ impl Director {
 
     /// What does not work on this lane. Whoever finds another thing that an operator must know of adds it here.
     fn lane_degraded(&self, now: Tick) -> Vec<String> {
-        let mut reasons: Vec<String> = self.recruits.damaged.values().cloned().collect();
-        reasons.extend(self.recruits.quarantined.values().cloned());
+        let mut reasons: Vec<String> = self.replica_repair.damaged.values().cloned().collect();
+        reasons.extend(self.replica_repair.quarantined.values().cloned());
         let took = self.health.log.worst(now);
         if took >= self.election_timeout() / 2 {
             reasons.push(format!(

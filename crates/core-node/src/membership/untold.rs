@@ -2,16 +2,16 @@
 //!
 //!   clusters led here, a page at a time ──(name, generation, digest of the members)──▶ `reference` ──▶ differ: told anew
 //!
-//! A change is told by whoever saw it (recruits.rs), and that memory dies with the process: all members of a cluster may have been
+//! A change is told by whoever saw it (replica_repair.rs), and that memory dies with the process: all members of a cluster may have been
 //! restarted between a change and its report. A node that leaves would then be listed for ever.
 //!
 //! Always: one question of a lane at a time; a member of the world that lags names too many, and telling once more does no
-//! harm. Not here: telling (recruits.rs), lives that are over (lives.rs).
+//! harm. Not here: telling (replica_repair.rs), lives that are over (stale_generations.rs).
 
 use crate::director::{is_level_zero, Director, Turn};
-use crate::operation::{Operation, Owner};
-use crate::recruits::told_members;
-use crate::resolve::RESOLVE_TIMEOUT;
+use crate::membership::replica_repair::told_members;
+use crate::routing::operation::{Operation, Owner};
+use crate::routing::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterId, ReadConsistency};
