@@ -364,7 +364,7 @@ def lives_on(root, url, endpoint, options):
     takeover = time.time() - begun
     first.ask(action="KvPut", keyspace="k", key="more", value="1", consistency="strong")
     status, refused = first.once(action="KvPut", keyspace="k", key="none", value="1", consistency="s3", deadline_ms=9000)
-    assert status == 400 and refused["error"]["code"] == "NoDurableTail" and refused["error"]["outcome"] == "not_applied", refused
+    assert status == 400 and refused["error"]["code"] == "NoArchiveReplica" and refused["error"]["outcome"] == "not_applied", refused
     first.kill()
     print(f"ok: {len(wanted)} keys, {len(report['clusters'])} clusters came back from {url}; {takeover:.1f} s from nothing to all read")
     print(f"    {KEPT} writes at level s3, one after the other: {took[len(took) // 2]:.2f} s the median, {took[-1]:.2f} s the longest")

@@ -4,6 +4,7 @@
 //!   layers.rs      arrows between crates, file headers, what a core crate may name
 //!   circles.rs     rooms of a crate that use each other in a circle; types with `impl` blocks all over
 //!   documents.rs   both sides of a merge, files that documents name and that are gone
+//!   error_codes.rs texts of error codes that code of production writes
 //!   words.rs       turns of phrase that have a plainer word
 //!   tour.rs        functions that docs/tour names and that are gone
 //!   ratchet.rs     what is not right yet and may only get better: xtask/ratchet.txt
@@ -11,6 +12,7 @@
 
 mod circles;
 mod documents;
+mod error_codes;
 mod layers;
 mod ratchet;
 mod tour;
@@ -46,6 +48,7 @@ fn tidy(write: bool) -> Result<()> {
     }
     documents::check(root, &mut findings)?;
     tour::check(root, &mut findings)?;
+    error_codes::check(root, &mut findings)?;
     words::check(root, &mut ratchet)?;
     ratchet.finish(write, &mut findings)?;
     findings.sort();

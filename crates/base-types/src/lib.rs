@@ -24,7 +24,7 @@ pub mod survivor;
 pub mod time;
 
 pub use consistency::{ReadConsistency, WriteConsistency};
-pub use error::{ErrorKind, Outcome, Refusal};
+pub use error::{ErrorCode, ErrorKind, Outcome, Refusal, Routing};
 pub use ids::*;
 pub use names::{BackendKind, ClusterName, NameError};
 pub use operation::*;

@@ -21,7 +21,7 @@ use crate::rows::{key, key_number, number, page, prefix_end, set_number};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, NodeId, Refusal};
+use base_types::{ErrorCode, NodeId, Refusal};
 use bytes::Bytes;
 use core_placement::{elect_spread, NodeRecord, Rule, MAP_NODES_MAX, SCORE_MAX};
 
@@ -117,11 +117,11 @@ pub fn validate(command: &Bytes) -> Result<(), Refusal> {
 fn check(command: &Command) -> Result<(), Refusal> {
     if let Command::Register { record } = command {
         record.labels.check().map_err(|error| {
-            Refusal::invalid("InvalidRequest", format!("node {} cannot be registered: {error}", record.node))
+            Refusal::new(ErrorCode::InvalidRequest, format!("node {} cannot be registered: {error}", record.node))
         })?;
         if record.lanes == 0 || record.peer_address.is_empty() {
             let message = format!("node {} cannot be registered without lanes and a peer address", record.node);
-            return Err(Refusal::invalid("InvalidRequest", message));
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
         }
     }
     Ok(())
@@ -175,7 +175,7 @@ fn register(space: &mut dyn SpaceWrite, mut record: NodeRecord) -> Outcome {
         if count >= MAP_NODES_MAX as u64 {
             let message =
                 format!("the world has {count} nodes, the most it may have; forget nodes that are gone for good");
-            return Ok(Err(Refusal::new(ErrorKind::Full, "LimitOutOfRange", message)));
+            return Ok(Err(Refusal::new(ErrorCode::WorldFull, message)));
         }
         set_number(space, key(COUNT, &[]), count + 1);
     }
@@ -188,7 +188,7 @@ fn duplicate(old: &NodeRecord, new: &NodeRecord) -> Refusal {
         "node id {} is taken by a live node at {} with disk {}; the one at {} with disk {} needs an id of its own",
         old.node, old.peer_address, old.disk, new.peer_address, new.disk
     );
-    Refusal::new(ErrorKind::Conflict, "DuplicateNode", message)
+    Refusal::new(ErrorCode::DuplicateNode, message)
 }
 
 fn report(space: &mut dyn SpaceWrite, updates: &[Report]) -> Outcome {
@@ -207,7 +207,7 @@ fn report(space: &mut dyn SpaceWrite, updates: &[Report]) -> Outcome {
 
 fn unknown(node: NodeId) -> Refusal {
     let message = format!("node {node} is not known; `hive ctl nodes` lists those that are");
-    Refusal::new(ErrorKind::NotFound, "UnknownNode", message)
+    Refusal::new(ErrorCode::UnknownNode, message)
 }
 
 fn drain(space: &mut dyn SpaceWrite, node: NodeId, draining: bool) -> Outcome {

@@ -7,7 +7,7 @@ use crate::memory::{About, Carried, MemoryAsked, MemoryPage, Part};
 use crate::reply::encode_reply;
 use base_engine::{Direction, EngineError, KeyRange, Visit};
 use base_types::codec::{DecodeError, Encode};
-use base_types::{ErrorKind, Generation, LogIndex, Refusal, RequestId, COMMAND_BYTES_MAX};
+use base_types::{ErrorCode, Generation, LogIndex, Refusal, RequestId, COMMAND_BYTES_MAX};
 use bytes::Bytes;
 
 /// Where an apply stands.
@@ -119,7 +119,7 @@ pub(crate) trait Backend: Sync {
     /// The reply to such a query. A backend that never asks is never told.
     fn tell_memory(&self, _page: MemoryPage) -> Bytes {
         let message = "this backend remembers no requests of its own";
-        encode_reply::<MemoryPage>(&Err(Refusal::new(ErrorKind::Internal, "Internal", message)))
+        encode_reply::<MemoryPage>(&Err(Refusal::new(ErrorCode::Internal, message)))
     }
 
     /// What a command that was carried out brings for the cluster's memory; of requests of its own, for `keep_ms`.
@@ -132,11 +132,11 @@ pub(crate) trait Backend: Sync {
 pub(crate) fn decode<T: Encode>(what: &'static str, bytes: &Bytes) -> Result<T, Refusal> {
     if bytes.len() > COMMAND_BYTES_MAX {
         let message = format!("{what} is {} bytes long; at most {COMMAND_BYTES_MAX} are taken", bytes.len());
-        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+        return Err(Refusal::new(ErrorCode::BodyTooLarge, message));
     }
     T::from_bytes(bytes.clone()).map_err(|error| {
-        Refusal::invalid(
-            "CorruptCommand",
+        Refusal::new(
+            ErrorCode::CorruptCommand,
             format!("{what} does not decode: {error}; sender and receiver may differ in version"),
         )
     })

@@ -13,7 +13,7 @@ use crate::rows::{key_number, page};
 use crate::wire::{wire_struct, Wire};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Reader, Writer};
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 
 /// The most rows that wait; beyond it nothing more may be freed until they are collected.
@@ -116,7 +116,7 @@ pub(crate) fn admit(rows: u64) -> Result<(), Refusal> {
         return Ok(());
     }
     let message = format!("{rows} places of freed data wait to be collected; see why no gateway sweeps, and retry");
-    Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+    Err(Refusal::new(ErrorCode::Overloaded, message))
 }
 
 /// Those of `places` that are among `asked`.

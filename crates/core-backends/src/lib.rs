@@ -27,7 +27,7 @@ pub mod testing;
 mod wire;
 
 pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite};
-pub use reply::{decode_reply, encode_reply, is_no_answer, is_refusal, is_retryable_refusal};
+pub use reply::{decode_reply, encode_reply, is_redirect, is_refusal};
 pub use shard::fuzz_keys as fuzz_key_codec;
 pub use table::{
     about_of, apply, apply_once, is_sure, makes_unsure, memory_asked, memory_brought, query, refused_at_once,

@@ -27,7 +27,7 @@ use crate::reply::{encode_reply, is_refusal};
 use base_engine::EngineError;
 use base_types::action::BatchStep;
 use base_types::codec::Encode;
-use base_types::{ErrorKind, PartitionId, Refusal, COMMAND_BYTES_MAX, KEY_BYTES_MAX, SCAN_LIMIT_MAX, VALUE_BYTES_MAX};
+use base_types::{ErrorCode, PartitionId, Refusal, COMMAND_BYTES_MAX, KEY_BYTES_MAX, SCAN_LIMIT_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 
 const _: () = assert!(KEYSPACE_PARTITIONS_MAX < PARTITION_NUMBER_END);
@@ -165,7 +165,7 @@ fn memory_brought(command: &Bytes) -> Vec<Carried> {
 
 fn decode_checked(bytes: &Bytes) -> Result<Command, Refusal> {
     if bytes.len() > COMMAND_BYTES_MAX {
-        return Err(too_large("BodyTooLarge", "command", bytes.len(), COMMAND_BYTES_MAX));
+        return Err(too_large(ErrorCode::BodyTooLarge, "command", bytes.len(), COMMAND_BYTES_MAX));
     }
     let command = Command::from_bytes(bytes.clone()).map_err(|error| corrupt("command", &error))?;
     match &command {
@@ -207,14 +207,14 @@ fn decode_query(bytes: &Bytes) -> Result<Query, Refusal> {
 /// Refuses a key or value beyond its limit. Routers call it too, before they look for a cluster.
 pub fn check_pair(key: &Bytes, value: Option<&Bytes>) -> Result<(), Refusal> {
     if key.is_empty() {
-        return Err(Refusal::invalid("EmptyKey", "the key is empty; a key has at least one byte"));
+        return Err(Refusal::new(ErrorCode::EmptyKey, "the key is empty; a key has at least one byte"));
     }
     if key.len() > KEY_BYTES_MAX {
-        return Err(too_large("KeyTooLarge", "key", key.len(), KEY_BYTES_MAX));
+        return Err(too_large(ErrorCode::KeyTooLarge, "key", key.len(), KEY_BYTES_MAX));
     }
     match value {
         Some(value) if value.len() > VALUE_BYTES_MAX => {
-            Err(too_large("ValueTooLarge", "value", value.len(), VALUE_BYTES_MAX))
+            Err(too_large(ErrorCode::ValueTooLarge, "value", value.len(), VALUE_BYTES_MAX))
         }
         _ => Ok(()),
     }
@@ -222,15 +222,15 @@ pub fn check_pair(key: &Bytes, value: Option<&Bytes>) -> Result<(), Refusal> {
 
 fn check_limit(what: &str, value: u32, most: u32) -> Result<(), Refusal> {
     if value == 0 || value > most {
-        return Err(Refusal::invalid("LimitOutOfRange", format!("{what} is {value}; give 1 to {most}")));
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, format!("{what} is {value}; give 1 to {most}")));
     }
     Ok(())
 }
 
-fn too_large(code: &'static str, what: &str, bytes: usize, most: usize) -> Refusal {
-    Refusal::new(ErrorKind::TooLarge, code, format!("{what} is {bytes} bytes long; at most {most} are taken"))
+fn too_large(code: ErrorCode, what: &str, bytes: usize, most: usize) -> Refusal {
+    Refusal::new(code, format!("{what} is {bytes} bytes long; at most {most} are taken"))
 }
 
 fn corrupt(what: &str, error: &base_types::codec::DecodeError) -> Refusal {
-    Refusal::invalid("CorruptCommand", format!("metadata {what} does not decode: {error}"))
+    Refusal::new(ErrorCode::CorruptCommand, format!("metadata {what} does not decode: {error}"))
 }

@@ -39,7 +39,7 @@ use base_types::s3::document::DOCUMENT_BYTES_MAX;
 use base_types::s3::etag::{etag_matches, multipart_etag};
 use base_types::s3::S3ErrorCode;
 use base_types::s3::INLINE_BYTES_MAX;
-use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
+use base_types::{ErrorCode, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 
 /// The longest text that tells who began an upload.
@@ -143,12 +143,12 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
                 return Ok(());
             }
             let message = format!("prefix, delimiter and marker must be UTF-8 of at most {KEY_BYTES_MAX} bytes");
-            Err(Refusal::invalid("InvalidField", message))
+            Err(Refusal::new(ErrorCode::InvalidField, message))
         }
         Query::Names { key, locations, .. } => {
             if locations.len() > crate::shard::NAMES_MAX {
                 let message = format!("{} places; at most {} are taken", locations.len(), crate::shard::NAMES_MAX);
-                return Err(Refusal::invalid("LimitOutOfRange", message));
+                return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
             }
             check_key(key)
         }
@@ -159,7 +159,7 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
 fn check_size(what: &str, bytes: usize, most: usize) -> Result<(), Refusal> {
     if bytes > most {
         let message = format!("{what} is {bytes} bytes long; at most {most} are taken");
-        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+        return Err(Refusal::new(ErrorCode::BodyTooLarge, message));
     }
     Ok(())
 }
@@ -223,7 +223,7 @@ fn hold(space: &mut dyn SpaceWrite, before: u64, after: u64) -> Result<(), Engin
 fn admit_more(space: &dyn SpaceRead) -> Outcome {
     if space.get(&[keys::BARRED])?.is_some() {
         let message = "the bucket is being deleted; retry to see what came of it";
-        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message)));
+        return Ok(Err(Refusal::new(ErrorCode::BucketClosing, message)));
     }
     Ok(freed::admit(number(space, &[keys::FREED_COUNT])?).map(|()| Reply::Done))
 }
@@ -326,7 +326,7 @@ fn deletion(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcom
 fn abort_all(now_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
     if space.get(&[keys::BARRED])?.is_none() {
         let message = "the uploads of a bucket that is not being deleted are not ended all at once; close them first";
-        return Ok(Err(Refusal::new(ErrorKind::Conflict, "Conflict", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Conflict, message)));
     }
     let (open, _) = page(space, &[keys::AGE], Some(&[keys::AGE + 1]), Direction::Forward, limit)?;
     if open.is_empty() {
@@ -343,7 +343,7 @@ fn abort_all(now_ms: u64, space: &mut dyn SpaceWrite, limit: usize) -> Outcome {
 
 fn completing() -> Refusal {
     let message = "the upload is being completed; wait for the outcome";
-    Refusal::new(ErrorKind::Conflict, "Conflict", message)
+    Refusal::new(ErrorCode::Conflict, message)
 }
 
 fn create(space: &mut dyn SpaceWrite, key: Bytes, at_unix_ms: u64, document: Bytes, initiator: Bytes) -> Outcome {

@@ -28,7 +28,7 @@ use crate::contract::{decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
 use crate::reply::encode_reply;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{ErrorKind, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
+use base_types::{ErrorCode, Refusal, SCAN_PAGE_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use store::{Store, View};
 use table::Run;
@@ -82,7 +82,7 @@ pub fn unknown_command(argv: &[Bytes]) -> Refusal {
         let word: String = String::from_utf8_lossy(&word[..word.len().min(64)]).into_owned();
         text.push_str(&format!("'{word}' "));
     }
-    Refusal::invalid("UnknownCommand", text)
+    Refusal::new(ErrorCode::UnknownCommand, text)
 }
 
 /// The backend, as the table has it.
@@ -116,7 +116,7 @@ fn check_write(argv: &[Bytes]) -> Result<WriteRun, Refusal> {
     match check(argv)? {
         Run::Write(run) => Ok(run),
         Run::Read(_) => {
-            Err(Refusal::invalid("InvalidRequest", "ERR a command that only reads was sent as a write; query it"))
+            Err(Refusal::new(ErrorCode::InvalidRequest, "ERR a command that only reads was sent as a write; query it"))
         }
     }
 }
@@ -125,7 +125,7 @@ fn check_read(argv: &[Bytes]) -> Result<ReadRun, Refusal> {
     match check(argv)? {
         Run::Read(run) => Ok(run),
         Run::Write(_) => {
-            Err(Refusal::invalid("InvalidRequest", "ERR a command that writes was sent as a query; propose it"))
+            Err(Refusal::new(ErrorCode::InvalidRequest, "ERR a command that writes was sent as a query; propose it"))
         }
     }
 }
@@ -133,11 +133,11 @@ fn check_read(argv: &[Bytes]) -> Result<ReadRun, Refusal> {
 fn check(argv: &[Bytes]) -> Result<Run, Refusal> {
     let spec = argv.first().and_then(|name| table::find(name)).ok_or_else(|| unknown_command(argv))?;
     if !spec.takes(argv.len()) {
-        return Err(Refusal::invalid("Syntax", wrong_count(spec.name)));
+        return Err(Refusal::new(ErrorCode::Syntax, wrong_count(spec.name)));
     }
     if let Some(word) = argv.iter().find(|word| word.len() > VALUE_BYTES_MAX) {
         let message = format!("ERR a word is {} bytes long; at most {VALUE_BYTES_MAX} are taken", word.len());
-        return Err(Refusal::new(ErrorKind::TooLarge, "ValueTooLarge", message));
+        return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
     }
     Ok(spec.run)
 }

@@ -34,7 +34,7 @@ use base_engine::EngineError;
 use base_types::codec::{Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term,
+    ClusterId, ClusterName, DiskId, ErrorCode, Generation, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term,
     WriteConsistency, KEY_BYTES_MAX, VALUE_BYTES_MAX,
 };
 use bytes::Bytes;
@@ -263,7 +263,7 @@ fn check(command: &Command) -> Result<(), Refusal> {
 fn check_engine(name: &ClusterName, engine: &str) -> Result<(), Refusal> {
     if engine.is_empty() || engine.len() > ENGINE_BYTES_MAX {
         let message = format!("cluster '{name}' needs an engine's name of 1 to {ENGINE_BYTES_MAX} bytes");
-        return Err(Refusal::invalid("UnknownEngine", message));
+        return Err(Refusal::new(ErrorCode::UnknownEngine, message));
     }
     Ok(())
 }
@@ -272,14 +272,14 @@ fn check_members(name: &ClusterName, members: &[ClusterMember]) -> Result<(), Re
     if members.is_empty() || members.len() > MEMBERS_MAX {
         let message =
             format!("cluster '{name}' was given {} members; from 1 to {MEMBERS_MAX} are taken", members.len());
-        return Err(Refusal::invalid("TooManyMembers", message));
+        return Err(Refusal::new(ErrorCode::TooManyMembers, message));
     }
     let twice = |at: usize| members[..at].iter().any(|other| other.replica == members[at].replica);
     match (0..members.len()).find(|at| twice(*at)) {
         Some(at) => {
             let message =
                 format!("cluster '{name}' was given replica {} twice; replica ids are given once", members[at].replica);
-            Err(Refusal::invalid("InvalidRequest", message))
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
         }
         None => Ok(()),
     }
@@ -287,10 +287,10 @@ fn check_members(name: &ClusterName, members: &[ClusterMember]) -> Result<(), Re
 
 fn check_key(key: &Bytes) -> Result<(), Refusal> {
     match key.len() {
-        0 => Err(Refusal::invalid("EmptyKey", "a document's key is empty; name it")),
+        0 => Err(Refusal::new(ErrorCode::EmptyKey, "a document's key is empty; name it")),
         bytes if bytes > KEY_BYTES_MAX => {
             let message = format!("a document's key is {bytes} bytes long; at most {KEY_BYTES_MAX} are taken");
-            Err(Refusal::new(ErrorKind::TooLarge, "KeyTooLarge", message))
+            Err(Refusal::new(ErrorCode::KeyTooLarge, message))
         }
         _ => Ok(()),
     }
@@ -302,7 +302,7 @@ fn check_body(key: &Bytes, body: &Bytes) -> Result<(), Refusal> {
     }
     let name = String::from_utf8_lossy(key);
     let message = format!("document '{name}' is {} bytes long; at most {VALUE_BYTES_MAX} are taken", body.len());
-    Err(Refusal::new(ErrorKind::TooLarge, "ValueTooLarge", message))
+    Err(Refusal::new(ErrorCode::ValueTooLarge, message))
 }
 
 /// Applies a command; the reply is `encode_reply` of a [`Reply`] or refusal.
@@ -339,7 +339,7 @@ fn run(at: ApplyContext, space: &mut dyn SpaceWrite, command: Command) -> Outcom
                 // Who gives a creation up must not end what another has finished: that takes a `Delete`.
                 if record.state == ClusterState::Active && state == ClusterState::Deleting {
                     let message = format!("cluster '{}' serves; it is ended by Delete alone", record.name);
-                    return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+                    return Err(Refusal::new(ErrorCode::Conflict, message));
                 }
                 set_state(record, state)
             })
@@ -393,12 +393,12 @@ fn create(life: Generation, space: &mut dyn SpaceWrite, mut record: ClusterRecor
                 old.cluster
             ),
         };
-        return Ok(Err(Refusal::new(ErrorKind::Conflict, "ClusterExists", message)));
+        return Ok(Err(Refusal::new(ErrorCode::ClusterExists, message)));
     }
     let last = last_generation(space, &name)?;
     let Some(generation) = last.0.checked_add(1) else {
         let message = format!("cluster name '{name}' has been used up ({} lives); choose another name", last.0);
-        return Ok(Err(Refusal::invalid("InvalidClusterName", message)));
+        return Ok(Err(Refusal::new(ErrorCode::InvalidClusterName, message)));
     };
     let id = next_id(life, space)?;
     set_number(space, key(LAST_ID, &[]), id);
@@ -450,7 +450,7 @@ fn set_state(record: &mut ClusterRecord, state: ClusterState) -> Result<(), Refu
             "cluster '{}' is {:?}, which does not go back to {state:?}; read it again",
             record.name, record.state
         );
-        return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+        return Err(Refusal::new(ErrorCode::Conflict, message));
     }
     record.state = state;
     Ok(())
@@ -490,7 +490,7 @@ fn purge(space: &mut dyn SpaceWrite, name: &ClusterName, generation: Generation)
     }
     if old.state != ClusterState::Deleting {
         let message = format!("cluster '{name}' is {:?}; delete it before it is purged", old.state);
-        return Ok(Err(Refusal::new(ErrorKind::Conflict, "Conflict", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Conflict, message)));
     }
     let text = name.as_str().as_bytes();
     space.delete(key(NAME, &[text]));
@@ -526,12 +526,12 @@ fn last_generation(space: &dyn SpaceRead, name: &ClusterName) -> Result<Generati
 
 fn unknown(name: &ClusterName) -> Refusal {
     let message = format!("cluster '{name}' does not exist; create it or look at the list of clusters");
-    Refusal::new(ErrorKind::NotFound, "UnknownCluster", message)
+    Refusal::new(ErrorCode::UnknownCluster, message)
 }
 
 fn wrong_generation(name: &ClusterName, is: Generation, asked: Generation) -> Refusal {
     let message = format!("cluster '{name}' has generation {is}, not {asked}; resolve it again");
-    Refusal::new(ErrorKind::Conflict, "WrongGeneration", message)
+    Refusal::new(ErrorCode::WrongGeneration, message)
 }
 
 fn put_document(
@@ -572,7 +572,7 @@ fn condition_failed(name: &Bytes, is: u64, expected: u64) -> Refusal {
     let name = String::from_utf8_lossy(name);
     let message =
         format!("document '{name}' has version {is}, not {expected} (0: there is none); read it again and retry");
-    Refusal::new(ErrorKind::Precondition, "ConditionFailed", message)
+    Refusal::new(ErrorCode::ConditionFailed, message)
 }
 
 fn read_document(name: Bytes, row: Bytes) -> Result<Document, EngineError> {

@@ -4,13 +4,8 @@
 //! Not here: what backends reply (their own rooms).
 
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
-
-/// The partition is another cluster's, or is at another epoch.
-pub(crate) const WRONG_PARTITION: &str = "WrongPartition";
-/// The key is another shard's, or the shard is at another epoch.
-pub(crate) const WRONG_SHARD: &str = "WrongShard";
 
 /// A reply's byte form: 0 and the payload, or 1 and the refusal.
 pub fn encode_reply<T: Encode>(reply: &Result<T, Refusal>) -> Bytes {
@@ -27,22 +22,15 @@ pub fn is_refusal(reply: &[u8]) -> bool {
     reply.first() == Some(&1)
 }
 
-/// Whether a refusal is no answer to a request but a way on: what it is told is "later", or "not here (any more)". It is not
-/// remembered, for the retry with the same id must be able to succeed, here or where the key has gone.
-pub fn is_no_answer(reply: &[u8]) -> bool {
-    is_retryable_refusal(reply) || [WRONG_PARTITION, WRONG_SHARD].iter().any(|code| is_code(reply, code))
+/// Whether a reply is a refusal that is a way on and no answer ([`ErrorCode::is_redirect`]).
+pub fn is_redirect(reply: &Bytes) -> bool {
+    refusal_code(reply).is_some_and(ErrorCode::is_redirect)
 }
 
-/// Whether a reply is a refusal with this code: kind, then the code with its length before it.
-fn is_code(reply: &[u8], code: &str) -> bool {
-    let found = reply.get(3..3 + code.len());
-    is_refusal(reply) && reply.get(2) == Some(&(code.len() as u8)) && found == Some(code.as_bytes())
-}
-
-/// Whether a reply is a refusal that the same request may get past later: it changed nothing.
-pub fn is_retryable_refusal(reply: &[u8]) -> bool {
-    let kind = reply.get(1).copied().and_then(ErrorKind::from_byte);
-    is_refusal(reply) && kind.is_some_and(ErrorKind::retryable)
+/// Why a reply is a refusal; none where it is an answer, or does not decode.
+fn refusal_code(reply: &Bytes) -> Option<ErrorCode> {
+    // The message follows the code and stays unread.
+    is_refusal(reply).then(|| ErrorCode::decode(&mut Reader::new(reply.slice(1..))).ok()).flatten()
 }
 
 /// The counterpart of [`encode_reply`]; bytes that do not decode are an `Internal` refusal.
@@ -56,6 +44,6 @@ pub fn decode_reply<T: Encode>(reply: Bytes) -> Result<T, Refusal> {
         })
     })();
     decoded.unwrap_or_else(|error| {
-        Err(Refusal::new(ErrorKind::Internal, "Internal", format!("a backend's reply does not decode: {error}")))
+        Err(Refusal::new(ErrorCode::Internal, format!("a backend's reply does not decode: {error}")))
     })
 }

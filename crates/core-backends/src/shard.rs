@@ -40,7 +40,7 @@ use base_engine::EngineError;
 use base_types::codec::{Encode as _, Reader};
 use base_types::s3::document::{DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
 use base_types::s3::{check_key, decode_parts, field, Document, Version, INLINE_BYTES_MAX};
-use base_types::{ErrorKind, Refusal, KEY_BYTES_MAX};
+use base_types::{ErrorCode, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 use condition::{check_read, Found, Verdict};
 use history::AsOf;
@@ -216,7 +216,7 @@ fn check(command: &Command) -> Result<(), Refusal> {
                 return Ok(());
             }
             let message = format!("{} keys to delete have {} request ids; each needs one", steps.len(), ids.len());
-            Err(Refusal::invalid("CorruptCommand", message))
+            Err(Refusal::new(ErrorCode::CorruptCommand, message))
         }
         Command::Update { key, changes, .. } => {
             check_count("changed fields", changes.len(), DOCUMENT_FIELDS_MAX / 2)?;
@@ -267,14 +267,14 @@ fn check_document(document: &Bytes) -> Result<(), Refusal> {
 fn check_parts(parts: &Bytes) -> Result<(), Refusal> {
     let decoded = decode_parts(parts.clone());
     let message = |error| format!("the parts of the object's document do not decode: {error}");
-    decoded.map(|_| ()).map_err(|error| Refusal::invalid("CorruptCommand", message(error)))
+    decoded.map(|_| ()).map_err(|error| Refusal::new(ErrorCode::CorruptCommand, message(error)))
 }
 
 fn check_range(range: &Range) -> Result<(), Refusal> {
     let bounds = [Some(&range.start), range.end.as_ref()];
     bounds.into_iter().flatten().filter(|bound| !bound.is_empty()).try_for_each(|bound| check_bytes("bound", bound))?;
     if range.end.as_ref().is_some_and(|end| *end <= range.start) {
-        return Err(Refusal::invalid("Malformed", "the range of a shard is empty"));
+        return Err(Refusal::new(ErrorCode::Malformed, "the range of a shard is empty"));
     }
     Ok(())
 }
@@ -286,7 +286,7 @@ fn check_peers(peers: &[Peer]) -> Result<(), Refusal> {
 
 fn check_count(what: &str, count: usize, most: usize) -> Result<(), Refusal> {
     if count > most {
-        return Err(Refusal::invalid("LimitOutOfRange", format!("{count} {what}; at most {most} are taken")));
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, format!("{count} {what}; at most {most} are taken")));
     }
     Ok(())
 }
@@ -295,14 +295,14 @@ fn check_count(what: &str, count: usize, most: usize) -> Result<(), Refusal> {
 fn check_bytes(what: &str, bytes: &[u8]) -> Result<(), Refusal> {
     if bytes.len() > KEY_BYTES_MAX || std::str::from_utf8(bytes).is_err() {
         let message = format!("the {what} must be UTF-8 of at most {KEY_BYTES_MAX} bytes");
-        return Err(Refusal::invalid("InvalidField", message));
+        return Err(Refusal::new(ErrorCode::InvalidField, message));
     }
     Ok(())
 }
 
 fn too_large(what: &str, bytes: usize, most: usize) -> Refusal {
     let message = format!("{what} is {bytes} bytes long; at most {most} are taken");
-    Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message)
+    Refusal::new(ErrorCode::BodyTooLarge, message)
 }
 
 fn check_query(query: &Query) -> Result<(), Refusal> {
@@ -320,7 +320,7 @@ fn check_query(query: &Query) -> Result<(), Refusal> {
         }
         Query::Count { prefix, .. } => check_bytes("prefix", prefix),
         Query::CutPoints { parts, .. } | Query::LoadCuts { parts, .. } if *parts == 0 || *parts > CUT_PARTS_MAX => {
-            Err(Refusal::invalid("LimitOutOfRange", format!("parts is {parts}; give 1 to {CUT_PARTS_MAX}")))
+            Err(Refusal::new(ErrorCode::LimitOutOfRange, format!("parts is {parts}; give 1 to {CUT_PARTS_MAX}")))
         }
         Query::Export { range, .. } | Query::Feed { range, .. } => check_range(range),
         Query::Names { key, locations, .. } => {
@@ -527,7 +527,7 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
         }
         Query::Remembered { .. } => {
             let message = "what a cluster remembers is told by the cluster, not by its shard";
-            Ok(Err(Refusal::new(ErrorKind::Internal, "Internal", message)))
+            Ok(Err(Refusal::new(ErrorCode::Internal, message)))
         }
         Query::Feed { epoch, range, after, limit } => {
             admit!(shard.check(epoch, &[ShardState::Splitting]));

@@ -34,7 +34,7 @@ use crate::shard::{Peer, Range};
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use base_types::s3::check_key;
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
@@ -108,10 +108,10 @@ fn check(command: &Command) -> Result<(), Refusal> {
     let Command::Plan { sources, cuts } = command else { return Ok(()) };
     if sources.is_empty() || sources.len() > SOURCES_MAX || cuts.len() >= TARGETS_MAX {
         let message = format!("a flow has 1 to {SOURCES_MAX} sources and 1 to {TARGETS_MAX} targets");
-        return Err(Refusal::invalid("LimitOutOfRange", message));
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
     }
     if cuts.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Err(Refusal::invalid("Malformed", "the cuts are not in ascending order"));
+        return Err(Refusal::new(ErrorCode::Malformed, "the cuts are not in ascending order"));
     }
     cuts.iter().try_for_each(|cut| check_key(cut))
 }
@@ -130,15 +130,14 @@ fn load<T: Encode>(space: &dyn SpaceRead, key: &[u8], what: &'static str) -> Res
 }
 
 fn head(space: &dyn SpaceRead) -> Outcome<Head> {
-    Ok(load(space, &[HEAD], "the head of a bucket's map")?.ok_or_else(|| {
-        Refusal::new(ErrorKind::NotFound, "NotReady", "the bucket's map has not been made; initialize it")
-    }))
+    Ok(load(space, &[HEAD], "the head of a bucket's map")?
+        .ok_or_else(|| Refusal::new(ErrorCode::NoShardMap, "the bucket's map has not been made; initialize it")))
 }
 
 fn flow_of(space: &dyn SpaceRead, flow: u64) -> Outcome<Flow> {
     let found: Option<Flow> = load(space, &numbered(FLOW, flow), "a flow of a bucket's map")?;
     let message = || format!("flow {flow} is not there; it has ended");
-    Ok(found.ok_or_else(|| Refusal::new(ErrorKind::NotFound, "NotFound", message())))
+    Ok(found.ok_or_else(|| Refusal::new(ErrorCode::NotFound, message())))
 }
 
 fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Reply> {
@@ -177,7 +176,7 @@ fn set_closed(space: &mut dyn SpaceWrite, closed: bool) -> Outcome<Reply> {
     let mut head = admit!(head(space)?);
     if closed && head.flows > 0 {
         let message = format!("{} flows of the bucket's map are under way; retry when they have ended", head.flows);
-        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
+        return Ok(Err(Refusal::new(ErrorCode::NotReady, message)));
     }
     head.closed = closed;
     space.put(Bytes::from_static(&[HEAD]), head.to_bytes());
@@ -186,7 +185,7 @@ fn set_closed(space: &mut dyn SpaceWrite, closed: bool) -> Outcome<Reply> {
 
 fn wrong_phase(flow: &Flow, wanted: &str) -> Refusal {
     let message = format!("flow {} cannot {wanted}: it is {:?}; read it again", flow.flow, flow.phase);
-    Refusal::new(ErrorKind::Conflict, "Conflict", message)
+    Refusal::new(ErrorCode::Conflict, message)
 }
 
 /// A new bucket has one shard for all keys.
@@ -210,11 +209,11 @@ fn sources_of(space: &dyn SpaceRead, sources: &[(u64, u64)]) -> Outcome<Vec<Entr
     let same = found.iter().map(|entry| (entry.shard, entry.epoch)).eq(sources.iter().copied());
     if !same || wanted.is_empty() {
         let message = format!("shards {wanted:?} are not neighbours at the epochs named; read the map again");
-        return Ok(Err(Refusal::new(ErrorKind::Conflict, "Conflict", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Conflict, message)));
     }
     if let Some(busy) = found.iter().find(|entry| entry.flow.is_some()) {
         let message = format!("shard {} is in flow {:?} already; wait for its end", busy.shard, busy.flow);
-        return Ok(Err(Refusal::new(ErrorKind::Conflict, "ReshardRunning", message)));
+        return Ok(Err(Refusal::new(ErrorCode::ReshardRunning, message)));
     }
     Ok(Ok(found.to_vec()))
 }
@@ -239,12 +238,12 @@ fn may_begin(space: &dyn SpaceRead, sources: &[(u64, u64)]) -> Outcome<(Head, Ve
     let head = admit!(head(space)?);
     if head.closed {
         let message = "the bucket is being deleted; its shards stay as they are";
-        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message)));
+        return Ok(Err(Refusal::new(ErrorCode::BucketClosing, message)));
     }
     let sources = admit!(sources_of(space, sources)?);
     if head.flows >= FLOWS_MAX {
         let message = format!("the bucket has {FLOWS_MAX} flows already; wait for one to end");
-        return Ok(Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Overloaded, message)));
     }
     Ok(Ok((head, sources)))
 }
@@ -279,11 +278,11 @@ fn plan_narrow(now_ms: u64, space: &mut dyn SpaceWrite, source: (u64, u64)) -> O
 fn plan(now_ms: u64, space: &mut dyn SpaceWrite, sources: &[(u64, u64)], cuts: &[Bytes]) -> Outcome<Reply> {
     let (mut head, sources) = admit!(may_begin(space, sources)?);
     let (Some(first), Some(last)) = (sources.first(), sources.last()) else {
-        return Ok(Err(Refusal::invalid("Malformed", "a flow needs a source")));
+        return Ok(Err(Refusal::new(ErrorCode::Malformed, "a flow needs a source")));
     };
     let whole = Range { start: first.range.start.clone(), end: last.range.end.clone() };
     if cuts.iter().any(|cut| !whole.holds(cut) || *cut == whole.start) {
-        return Ok(Err(Refusal::invalid("Malformed", "a cut is not inside of the sources' range")));
+        return Ok(Err(Refusal::new(ErrorCode::Malformed, "a cut is not inside of the sources' range")));
     }
     head.last_flow += 1;
     head.flows += 1;
@@ -336,7 +335,7 @@ fn switch_narrow(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64, cut: Option
     };
     let whole = same.range.clone();
     if cut.as_ref().is_some_and(|cut| !whole.holds(cut) || *cut == whole.start) {
-        return Ok(Err(Refusal::invalid("Malformed", "the cut is not inside of the source's range")));
+        return Ok(Err(Refusal::new(ErrorCode::Malformed, "the cut is not inside of the source's range")));
     }
     let entry = |peer: &Peer, range| Entry { shard: peer.shard, epoch: peer.epoch, range, flow: None };
     match cut {

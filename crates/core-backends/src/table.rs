@@ -71,7 +71,7 @@ pub fn makes_unsure(kind: BackendKind, command: &Bytes) -> bool {
 }
 
 /// The refusal that a command is sure to earn for now, by what is applied here: a leader need not put it into the log
-/// to say so. Only refusals that are no answer ([`crate::is_no_answer`]): whoever hears one retries, or goes elsewhere.
+/// to say so. Only refusals that are no answer ([`crate::is_redirect`]): whoever hears one retries, or goes elsewhere.
 pub fn refused_at_once(
     kind: BackendKind,
     space: &dyn SpaceRead,

@@ -19,7 +19,7 @@ use crate::writes::Write;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{DiskId, ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
+use base_types::{DiskId, ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Tick, Ticket, WriteConsistency};
 use bytes::Bytes;
 use core_log::LogEntry;
 use core_placement::Rule;
@@ -193,7 +193,7 @@ impl Replica {
             }
             _ if self.admin.len() >= ADMIN_WAITS_MAX => {
                 let message = format!("cluster {} has {ADMIN_WAITS_MAX} changes waiting", self.spec.name);
-                Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+                Err(Refusal::new(ErrorCode::Overloaded, message))
             }
             command => return self.try_wish(shared, now, Asking { ticket, deadline, since: now, command }),
         };
@@ -205,7 +205,7 @@ impl Replica {
     fn try_wish(&mut self, shared: &mut Shared, now: Tick, asking: Asking) {
         let result = self.wish(shared, asking.since, &asking.command);
         let until = asking.deadline.min(asking.since + recently(shared));
-        let unheard = |refusal: &Refusal| refusal.code == "QuorumAtRisk" && refusal.kind == ErrorKind::Unavailable;
+        let unheard = |refusal: &Refusal| refusal.code == ErrorCode::QuorumAtRisk;
         if now < until && result.as_ref().is_err_and(unheard) {
             return self.admin.asking.push(asking);
         }
@@ -233,7 +233,7 @@ impl Replica {
             | AdminCommand::SetDefaultConsistency { .. }
             | AdminCommand::SkipEntry { .. }
             | AdminCommand::SetEngine { .. } => {
-                Err(Refusal::invalid("InvalidRequest", "the command changes no members"))
+                Err(Refusal::new(ErrorCode::InvalidRequest, "the command changes no members"))
             }
         }
     }
@@ -304,7 +304,7 @@ impl Replica {
     ) -> Result<(), Refusal> {
         if self.meta.members.len() >= MEMBERS_MAX {
             let message = format!("cluster {} has {MEMBERS_MAX} members already", self.spec.name);
-            return Err(Refusal::invalid("TooManyMembers", message));
+            return Err(Refusal::new(ErrorCode::TooManyMembers, message));
         }
         let replica = self.meta.next_replica;
         let mut changes = vec![(ChangeKind::AddLearner, replica)];
@@ -320,7 +320,7 @@ impl Replica {
         if self.meta.members.iter().filter(|member| !member.learner).count() == 1 && !member.learner {
             let message =
                 format!("node {node} holds the only voter of cluster {}; delete the cluster instead", self.spec.name);
-            return Err(Refusal::invalid("QuorumAtRisk", message));
+            return Err(Refusal::new(ErrorCode::LastVoter, message));
         }
         self.check_quorum_without(shared, since, member)?;
         if node == shared.config.node {
@@ -341,17 +341,17 @@ impl Replica {
     ) -> Result<(), Refusal> {
         let name = &self.spec.name;
         if from == node {
-            return Err(Refusal::invalid("InvalidRequest", format!("node {node} cannot take its own place")));
+            return Err(Refusal::new(ErrorCode::InvalidRequest, format!("node {node} cannot take its own place")));
         }
         let taken = self.meta.member_on(node).filter(|member| member.disk == disk);
         if self.meta.member_on(from).is_none() {
             let message = format!("node {from} is no member of cluster {name}, so nobody can take its place");
             // Done already, or it never was: then nobody is added.
-            return if taken.is_some() { Ok(()) } else { Err(Refusal::invalid("NotAMember", message)) };
+            return if taken.is_some() { Ok(()) } else { Err(Refusal::new(ErrorCode::NotAMember, message)) };
         }
         if let Some(other) = self.meta.members.iter().find(|member| member.learner && member.node != node) {
             let message = format!("node {} is joining cluster {name}; wait until it is done", other.node);
-            return Err(Refusal::new(ErrorKind::Conflict, "MembershipChangePending", message));
+            return Err(Refusal::new(ErrorCode::MembershipChangePending, message));
         }
         match taken {
             Some(member) if !member.learner => self.wish_absent(shared, since, from),
@@ -373,21 +373,21 @@ impl Replica {
         let name = &self.spec.name;
         let Some(member) = self.meta.member_on(node) else {
             let message = format!("node {node} is no member of cluster {name}; its replica cannot be made anew");
-            return Err(Refusal::invalid("NotAMember", message));
+            return Err(Refusal::new(ErrorCode::NotAMember, message));
         };
         if member.replica > replica {
             return Ok(());
         }
         if let Some(other) = self.meta.members.iter().find(|other| other.learner && other.replica != member.replica) {
             let message = format!("node {} is joining cluster {name}; wait until it is done", other.node);
-            return Err(Refusal::new(ErrorKind::Conflict, "MembershipChangePending", message));
+            return Err(Refusal::new(ErrorCode::MembershipChangePending, message));
         }
         let voters = self.meta.members.iter().filter(|member| !member.learner).count();
         if voters < RENEW_VOTERS_MIN {
             let message = format!(
                 "cluster {name} has {voters} voters; one of fewer than {RENEW_VOTERS_MIN} is replaced on another node only: add a node that offers the engine"
             );
-            return Err(Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message));
+            return Err(Refusal::new(ErrorCode::QuorumAtRisk, message));
         }
         if node == shared.config.node {
             self.check_quorum_without(shared, since, member)?;
@@ -439,7 +439,7 @@ impl Replica {
             .max_by_key(|follower| follower.matched);
         let best = best.ok_or_else(|| {
             let message = format!("cluster {} has no other voter to lead it just now", self.spec.name);
-            Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message)
+            Refusal::new(ErrorCode::QuorumAtRisk, message)
         })?;
         self.end_lease_for_transfer();
         self.group.as_mut().expect("a leader has a group").transfer_leader(best.replica);
@@ -448,8 +448,8 @@ impl Replica {
 
     fn wish_leader(&mut self, node: NodeId) -> Result<(), Refusal> {
         let member = self.meta.member_on(node).filter(|member| !member.learner).ok_or_else(|| {
-            Refusal::invalid(
-                "NotAMember",
+            Refusal::new(
+                ErrorCode::NotAMember,
                 format!(
                     "node {node} holds no voter of cluster {}; name one of its members, or add it first",
                     self.spec.name
@@ -483,7 +483,7 @@ impl Replica {
             voters.len(),
             self.spec.name
         );
-        Err(Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message))
+        Err(Refusal::new(ErrorCode::QuorumAtRisk, message))
     }
 
     fn propose_members(&mut self, context: ChangeContext) -> Result<(), Refusal> {
@@ -491,11 +491,10 @@ impl Replica {
         let group = self.group.as_mut().expect("a leader has a group");
         group.propose_change(&change, context.to_bytes()).map(drop).map_err(|error| match error {
             ChangeError::Pending => Refusal::new(
-                ErrorKind::Unavailable,
-                "MembershipChangePending",
+                ErrorCode::MembershipChangeRunning,
                 format!("cluster {} is changing its members already; retry when it is done", self.spec.name),
             ),
-            other => Refusal::new(ErrorKind::Unavailable, "NoLeader", format!("cluster {}: {other}", self.spec.name)),
+            other => Refusal::new(ErrorCode::NoLeader, format!("cluster {}: {other}", self.spec.name)),
         })
     }
 
@@ -609,7 +608,7 @@ impl Replica {
                 shared.complete(wait.ticket, self.not_leader());
             } else if self.failed_to_hand_over(shared, wait.goal) {
                 let message = format!("cluster {} could not hand leadership over just now; ask again", self.spec.name);
-                let refusal = Refusal::new(ErrorKind::Unavailable, "NoLeader", message);
+                let refusal = Refusal::new(ErrorCode::NoLeader, message);
                 shared.complete(wait.ticket, LocalOutcome::Refused(refusal));
             } else {
                 self.admin.list.push(wait);

@@ -18,7 +18,7 @@ use crate::writes::KEEP_LESS_MS_MAX;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, LogIndex, ReadConsistency, Refusal, Tick, WriteConsistency};
+use base_types::{BackendKind, ErrorCode, LogIndex, ReadConsistency, Refusal, Tick, WriteConsistency};
 use bytes::Bytes;
 use core_backends::memory::Carried;
 use core_backends::{encode_reply, ApplyContext};
@@ -230,7 +230,7 @@ impl Replica {
             let applied = Applied { index: entry.index, term: entry.term, position: position as u32, about, reply };
             self.take_memory(kinds, &mut row, &command, &applied);
             // "Come back later" is no answer to remember: the retry with this id must be able to succeed.
-            if !core_backends::is_no_answer(&applied.reply) {
+            if !core_backends::is_redirect(&applied.reply) {
                 row.remember(command.request_id, &applied, id_time.saturating_add(command.keep_ms));
             }
             answers[position] = applied;
@@ -300,7 +300,7 @@ impl Replica {
         }
         poison(&command.command)?;
         let Some(backend) = BackendKind::from_byte(command.backend) else {
-            let refusal = Refusal::invalid("UnknownBackend", "the command names no backend of this version");
+            let refusal = Refusal::new(ErrorCode::UnknownBackend, "the command names no backend of this version");
             return Ok(encode_reply::<Done>(&Err(refusal)));
         };
         let mut space = BackendSpace {
@@ -321,7 +321,7 @@ impl Replica {
                 self.meta.read_consistency = defaults.read_consistency.unwrap_or(self.meta.read_consistency);
                 encode_reply(&Ok(Done))
             }
-            Err(error) => encode_reply::<Done>(&Err(Refusal::invalid("CorruptCommand", error.to_string()))),
+            Err(error) => encode_reply::<Done>(&Err(Refusal::new(ErrorCode::CorruptCommand, error.to_string()))),
         }
     }
 
@@ -335,7 +335,7 @@ impl Replica {
                 self.meta.engine = Some(Rc::new(ChosenEngine { engine: set.engine, since: self.meta.next_replica }));
                 encode_reply(&Ok(Done))
             }
-            Err(error) => encode_reply::<Done>(&Err(Refusal::invalid("CorruptCommand", error.to_string()))),
+            Err(error) => encode_reply::<Done>(&Err(Refusal::new(ErrorCode::CorruptCommand, error.to_string()))),
         }
     }
 

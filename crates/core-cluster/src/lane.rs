@@ -30,7 +30,7 @@ use crate::writes::Write;
 use base_engine::EngineError;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterId, ErrorKind, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
+use base_types::{ClusterId, ErrorCode, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
 use bytes::Bytes;
 use core_log::{BatchNumber, LogAction, SegmentId};
 use core_raft::{HardState, MessageKind, Role, STATE_HARD};
@@ -87,31 +87,31 @@ impl Lane {
                 "node {} still drops {ENGINE_JOBS_MAX} removed replicas and makes no new ones until then; retry later",
                 self.shared.config.node
             );
-            return Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message));
+            return Err(Refusal::new(ErrorCode::Overloaded, message));
         }
         if !self.give_way(&spec) {
             let message = format!(
                 "the records of an earlier replica of cluster {} rotted on this node; replica {} cannot take its place",
                 spec.name, spec.replica
             );
-            return Err(Refusal::new(ErrorKind::Conflict, "ReplicaDamaged", message));
+            return Err(Refusal::new(ErrorCode::ReplicaRotted, message));
         }
         if let Some((_, replica)) = here {
             self.check_not_ended(&spec)?;
             if replica >= spec.replica {
                 let message = format!("node holds replica {replica} of cluster {} already", spec.name);
-                return Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message));
+                return Err(Refusal::new(ErrorCode::AlreadyAMember, message));
             }
             // A damaged or removed replica gives way to the new one that replaces it.
             self.remove(now, spec.cluster);
         } else if self.tombstones.holds(spec.cluster, spec.replica, spec.initial_members.is_empty()) {
             let message = format!("replica {} of cluster {} was destroyed on this node", spec.replica, spec.name);
-            return Err(Refusal::new(ErrorKind::Conflict, "WrongGeneration", message));
+            return Err(Refusal::new(ErrorCode::WrongGeneration, message));
         }
         let blank = spec.initial_members.is_empty();
         let record = ReplicaRecord::new(spec, self.shared.new_space(), blank);
         self.stage_new(&record);
-        let refused = |error: EngineError| Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", error.to_string());
+        let refused = |error: EngineError| Refusal::new(ErrorCode::ReplicaDamaged, error.to_string());
         let replica = Replica::open(&mut self.shared, record, now).map_err(refused)?;
         self.add(now, replica);
         Ok(true)
@@ -131,12 +131,12 @@ impl Lane {
                 spec.name,
                 spec.initial_members.len()
             );
-            return Err(Refusal::invalid("InvalidRequest", message));
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
         }
         if !self.shared.engines.contains_key(&*spec.engine) {
             let known: Vec<&str> = self.shared.engines.keys().map(String::as_str).collect();
             let message = format!("engine '{}' is not in this node; it has {}", spec.engine, known.join(", "));
-            return Err(Refusal::invalid("UnknownEngine", message));
+            return Err(Refusal::new(ErrorCode::UnknownEngine, message));
         }
         Ok(())
     }
@@ -229,7 +229,7 @@ impl Lane {
         if self.shared.storage_failed {
             let node = self.shared.config.node;
             let message = format!("node {node} has lost its log's disk and answers nothing more");
-            let refusal = Refusal::new(ErrorKind::Unavailable, "DiskFailed", message);
+            let refusal = Refusal::new(ErrorCode::DiskFailed, message);
             return self.shared.complete(ticket, LocalOutcome::Refused(refusal));
         }
         let here = self.replicas.get(&cluster).is_some_and(|replica| replica.is_of_life(generation));

@@ -23,7 +23,7 @@ use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency,
+    BackendKind, ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
 use core_log::LogEntry;
@@ -288,7 +288,7 @@ impl Replica {
             quarantine.why,
             self.remedy(quarantine.cause)
         );
-        Some(Refusal::new(ErrorKind::Corrupt, "Quarantined", message))
+        Some(Refusal::new(ErrorCode::Quarantined, message))
     }
 
     /// Answers whoever asks a quarantined replica: another member, if it leads, may serve.
@@ -415,7 +415,7 @@ impl Replica {
     /// An operator wants this entry to be skipped, on every member at this index.
     pub fn plan_skip(&mut self, shared: &mut Shared, now: Tick, index: LogIndex) -> Result<(), Refusal> {
         let name = &self.spec.name;
-        let conflict = |message| Err(Refusal::new(ErrorKind::Conflict, "NotQuarantined", message));
+        let conflict = |message| Err(Refusal::new(ErrorCode::NotQuarantined, message));
         let Some(quarantine) = self.quarantine.as_ref() else {
             return conflict(format!("cluster {name} is not quarantined; there is nothing to skip"));
         };
@@ -437,7 +437,7 @@ impl Replica {
                  bring the others up, or let this member be rebuilt from them",
                 voters.len()
             );
-            return Err(Refusal::new(ErrorKind::Unavailable, "QuorumAtRisk", message));
+            return Err(Refusal::new(ErrorCode::QuorumAtRisk, message));
         }
         self.propose_skip(shared, now, SkipEntry { index, term });
         Ok(())

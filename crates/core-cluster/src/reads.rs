@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::wire::Payload;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{BackendKind, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term, Tick, Ticket};
+use base_types::{BackendKind, ErrorCode, LogIndex, NodeId, ReadConsistency, Refusal, ReplicaId, Term, Tick, Ticket};
 use bytes::Bytes;
 use core_raft::Group;
 use std::time::Duration;
@@ -133,7 +133,7 @@ impl Replica {
         }
         if !self.spec.name.has(read.backend) {
             let message = format!("cluster {} has no backend {}", self.spec.name, read.backend);
-            let refusal = Refusal::invalid("UnknownBackend", message);
+            let refusal = Refusal::new(ErrorCode::UnknownBackend, message);
             return read.complete(shared, LocalOutcome::Refused(refusal));
         }
         let level = consistency.unwrap_or(self.meta.read_consistency);
@@ -171,7 +171,7 @@ impl Replica {
         if self.reads.count >= WAITING_READS_MAX {
             let message =
                 format!("cluster {} has {} reads waiting; back off and retry", self.spec.name, self.reads.count);
-            let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
+            let refusal = Refusal::new(ErrorCode::Overloaded, message);
             return read.complete(shared, LocalOutcome::Refused(refusal));
         }
         self.reads.count += 1;
@@ -309,7 +309,7 @@ impl Replica {
             Err(error) if self.will_be_mended(&error) => self.not_leader(),
             Err(error) => {
                 let message = format!("cluster {} on node {}: {error}", self.spec.name, shared.config.node);
-                LocalOutcome::Refused(Refusal::new(ErrorKind::Corrupt, "ReplicaDamaged", message))
+                LocalOutcome::Refused(Refusal::new(ErrorCode::ReplicaDamaged, message))
             }
         };
         read.complete(shared, outcome);
@@ -355,7 +355,7 @@ impl Replica {
         self.reads.count -= late.len();
         for read in late {
             let message = format!("cluster {} could not confirm its leader before the read's deadline", self.spec.name);
-            let refusal = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message);
+            let refusal = Refusal::new(ErrorCode::DeadlineExceeded, message);
             read.complete(shared, LocalOutcome::Refused(refusal));
         }
     }

@@ -20,7 +20,7 @@ use crate::wire::Payload;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    ClusterId, ErrorKind, FormerMember, Generation, LogIndex, NodeId, Refusal, ReplicaId, Survivor, SurvivorState,
+    ClusterId, ErrorCode, FormerMember, Generation, LogIndex, NodeId, Refusal, ReplicaId, Survivor, SurvivorState,
     Term, Tick,
 };
 use bytes::Bytes;
@@ -196,7 +196,7 @@ impl Lane {
         let NewLife { cluster, replica, from, to } = life;
         let Some(here) = self.replica(cluster).filter(|here| here.spec.replica == replica) else {
             let message = format!("replica {replica} of cluster {cluster} is not on this node");
-            return Err(Refusal::new(ErrorKind::Conflict, "SurvivorGone", message));
+            return Err(Refusal::new(ErrorCode::SurvivorGone, message));
         };
         if here.spec.generation == to && here.ended == Generation(0) {
             return Ok(false);
@@ -210,7 +210,7 @@ impl Lane {
                 here.spec.generation,
                 survivor.state.as_str()
             );
-            return Err(Refusal::new(ErrorKind::Conflict, "SurvivorUnfit", message));
+            return Err(Refusal::new(ErrorCode::SurvivorUnfit, message));
         }
         self.with_replica(cluster, |shared, replica| {
             begin(replica, shared, to);
@@ -284,6 +284,6 @@ impl Lane {
             "node {} keeps data of life {} of cluster {}, which has ended; run `hive ctl recover {} --discard {}` when nobody needs it",
             self.shared.config.node, kept.spec.generation, spec.name, spec.name, self.shared.config.node
         );
-        Err(Refusal::new(ErrorKind::Conflict, "EndedLifeKept", message))
+        Err(Refusal::new(ErrorCode::EndedLifeKept, message))
     }
 }

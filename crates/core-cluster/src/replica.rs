@@ -32,7 +32,7 @@ use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    ErrorKind, Generation, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, SpaceId, Term, Tick, WriteConsistency,
+    ErrorCode, Generation, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, SpaceId, Term, Tick, WriteConsistency,
 };
 use bytes::Bytes;
 use core_log::{BatchNumber, LogEntry};
@@ -728,7 +728,7 @@ impl Replica {
             for write in proposed.writes.into_iter().filter(|write| !write.answered) {
                 let message = format!("leadership of cluster {} moved before the write was committed", self.spec.name);
                 let outcome = if hidden {
-                    LocalOutcome::Refused(Refusal::new(ErrorKind::Unavailable, "NotLeader", message))
+                    LocalOutcome::Refused(Refusal::new(ErrorCode::NotLeader, message))
                 } else {
                     LocalOutcome::Unknown { message }
                 };

@@ -21,11 +21,10 @@
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::lookup::Lookup;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, ErrorKind, Generation, LogIndex, Refusal, RequestId, RequestIdKind, Term};
+use base_types::{ClusterId, ErrorCode, Generation, LogIndex, Refusal, RequestId, RequestIdKind, Term};
 use bytes::Bytes;
 use core_backends::memory::{About, Carried, MemoryAsked, MemoryPage, Part, CARRIED_MAX, PAGE_IDS_MAX};
 use std::collections::{BTreeMap, VecDeque};
@@ -190,7 +189,7 @@ impl RowBuilder {
 
 fn reply_gone() -> Bytes {
     let message = "the request was applied before; its reply was too large to be kept for a repetition";
-    core_backends::encode_reply::<Gone>(&Err(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message)))
+    core_backends::encode_reply::<Gone>(&Err(Refusal::new(ErrorCode::OutcomeUnknown, message)))
 }
 
 struct Gone;
@@ -417,7 +416,7 @@ impl RequestIds {
             return None;
         };
         let message = format!("{why}; read the key, and repeat the write under a new id if it is still wanted");
-        Some(Refusal::new(ErrorKind::Conflict, REQUEST_ID_EXPIRED, message))
+        Some(Refusal::new(ErrorCode::RequestIdExpired, message))
     }
 
     pub fn contains(&self, id: RequestId) -> bool {

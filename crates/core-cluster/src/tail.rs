@@ -27,7 +27,7 @@ use crate::wire::{Payload, TellOrder};
 use crate::writes::{AbsoluteWait, PENDING_WRITES_MAX};
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
-use base_types::{ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, Tick, WriteConsistency};
+use base_types::{ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, Tick, WriteConsistency};
 use core_log::BatchNumber;
 
 /// A tail that is awake tells what it holds this often, flushes or not: well within the time in which a router
@@ -121,13 +121,13 @@ impl Replica {
         if self.tails.as_ref().is_some_and(|tails| tails.waiting.len() >= PENDING_WRITES_MAX) {
             let message =
                 format!("{PENDING_WRITES_MAX} writes of cluster {name} wait for their bucket; back off and retry");
-            return Some(Refusal::new(ErrorKind::Overloaded, "Overloaded", message));
+            return Some(Refusal::new(ErrorCode::Overloaded, message));
         }
         self.kept(shared).is_none().then(|| {
             let message = format!(
                 "no member of cluster {name} that answers keeps it in a bucket, so nothing was written; add a node with engine.object.url (or start it), or ask for another level"
             );
-            Refusal::new(ErrorKind::Unavailable, "NoDurableTail", message)
+            Refusal::new(ErrorCode::NoArchiveReplicaYet, message)
         })
     }
 

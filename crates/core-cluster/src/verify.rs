@@ -26,7 +26,7 @@ use crate::writes::{StagedWrite, WaitingWrite};
 use base_engine::{Digest, EngineError, EngineSnapshot, KeyRange};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::sizes::Sizes;
-use base_types::{ErrorKind, LogIndex, NodeId, Refusal, ReplicaId, RequestId, SpaceId, Tick, Ticket, WriteConsistency};
+use base_types::{ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, RequestId, SpaceId, Tick, Ticket, WriteConsistency};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -138,8 +138,7 @@ impl Replica {
                 "cluster {} has no such verification: its leader has changed or another was begun; begin a new one",
                 self.spec.name
             );
-            return shared
-                .complete(ticket, LocalOutcome::Refused(Refusal::new(ErrorKind::NotFound, "NotFound", message)));
+            return shared.complete(ticket, LocalOutcome::Refused(Refusal::new(ErrorCode::NotFound, message)));
         }
         if run.is_none() && self.verification.as_ref().is_none_or(|known| known.done) {
             self.begin_verification(shared, now);
@@ -147,7 +146,7 @@ impl Replica {
         let Some(verification) = self.verification.as_mut() else { return };
         if verification.waits.len() >= WAITS_MAX {
             let message = format!("{WAITS_MAX} callers wait for the verification of cluster {}", self.spec.name);
-            let refusal = Refusal::new(ErrorKind::Overloaded, "Overloaded", message);
+            let refusal = Refusal::new(ErrorCode::Overloaded, message);
             return shared.complete(ticket, LocalOutcome::Refused(refusal));
         }
         verification.waits.push((ticket, deadline));

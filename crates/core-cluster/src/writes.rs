@@ -17,7 +17,7 @@ use crate::request_ids::REQUEST_IDS_MAX;
 use crate::shared::Shared;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ErrorKind, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, RequestIdKind, Term, Tick,
+    BackendKind, ErrorCode, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, RequestId, RequestIdKind, Term, Tick,
     Ticket, WriteConsistency, DEADLINE_MAX, REQUEST_ID_WINDOW,
 };
 use bytes::Bytes;
@@ -227,15 +227,13 @@ impl Replica {
     fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
         if shared.disk_full {
             return Some(Refusal::new(
-                ErrorKind::Full,
-                "DiskFull",
+                ErrorCode::DiskFull,
                 format!("node {} has no room on its disk; free space or add a node", shared.config.node),
             ));
         }
         if self.request_ids.is_full(write.request_id, shared.config.request_ids.held_max) {
             return Some(Refusal::new(
-                ErrorKind::Overloaded,
-                "Overloaded",
+                ErrorCode::Overloaded,
                 format!(
                     "cluster {} remembers {} request ids and forgets none early; back off and retry",
                     self.spec.name,
@@ -245,8 +243,7 @@ impl Replica {
         }
         if self.pending_writes >= PENDING_WRITES_MAX || shared.is_pressed(4) {
             return Some(Refusal::new(
-                ErrorKind::Overloaded,
-                "Overloaded",
+                ErrorCode::Overloaded,
                 format!(
                     "cluster {} takes no more writes just now ({} wait, {} bytes wait to be written out); back off and retry",
                     self.spec.name, self.pending_writes, shared.statistics.overlay_bytes
@@ -257,14 +254,14 @@ impl Replica {
         if write.command.len() > room {
             let message =
                 format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
-            return Some(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+            return Some(Refusal::new(ErrorCode::BodyTooLarge, message));
         }
         if write.backend == entry::BACKEND_CLUSTER {
             return None;
         }
         let Some(backend) = BackendKind::from_byte(write.backend).filter(|kind| self.spec.name.has(*kind)) else {
-            return Some(Refusal::invalid(
-                "UnknownBackend",
+            return Some(Refusal::new(
+                ErrorCode::UnknownBackend,
                 format!("cluster {} has no such backend; its name lists the ones it has", self.spec.name),
             ));
         };
@@ -395,8 +392,7 @@ impl Replica {
                         _ if leaves => self.not_leader(),
                         ProposeError::NotLeader => self.not_leader(),
                         ProposeError::Dropped => LocalOutcome::Refused(Refusal::new(
-                            ErrorKind::Overloaded,
-                            "Overloaded",
+                            ErrorCode::Overloaded,
                             format!("cluster {} takes no more writes just now; back off and retry", self.spec.name),
                         )),
                     };

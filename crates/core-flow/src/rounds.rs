@@ -5,7 +5,7 @@
 
 use crate::{Call, CallResult, PlanContext, Planner, Step};
 use base_types::action::{ActionResult, Answer, Failure, Response};
-use base_types::{ErrorKind, OrderedAt, Refusal};
+use base_types::{ErrorCode, OrderedAt, Refusal};
 use core::time::Duration;
 
 /// The first pause after a failed round; doubled for each further one up to the second.
@@ -108,12 +108,12 @@ pub fn respond(result: ActionResult, at: Option<OrderedAt>) -> Response {
 
 /// Whether asking again, unchanged, may help; `Conflict` is not, for it asks to read first.
 pub fn is_passing(failure: &Failure) -> bool {
-    failure.refusal.kind.retryable()
+    failure.refusal.kind().retryable()
 }
 
 /// The first answer of a round that asked one thing; a round without answers is a bug of the executor.
 pub fn only(answers: Vec<CallResult>) -> CallResult {
     answers.into_iter().next().unwrap_or_else(|| {
-        Err(Failure::from(Refusal::new(ErrorKind::Internal, "Internal", "a plan's round ended without an answer")))
+        Err(Failure::from(Refusal::new(ErrorCode::Internal, "a plan's round ended without an answer")))
     })
 }

@@ -9,7 +9,7 @@
 use crate::family::{KeyspaceNews, KeyspacePlanner, PlanContext};
 use crate::{plain_payload, planner_for, read_reply, store, KeyspaceMap, Payload};
 use base_types::action::{Action, Answer, Failure, KvTarget, Level, Response};
-use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick};
+use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, ReadConsistency, Refusal, Tick};
 use bytes::Bytes;
 use core_flow::{Call, CallReply, CallResult, Random, Step};
 use std::collections::VecDeque;
@@ -45,12 +45,12 @@ fn refused(action: &Action) -> Refusal {
         "{} is not answered here: this process only reads a bucket, and knows KvGet, KvScan, DescribeKeyspace and ListKeyspaces; ask a node of the world",
         action.name()
     );
-    Refusal::invalid("ReadOnly", message)
+    Refusal::new(ErrorCode::ReadOnly, message)
 }
 
 fn get(keyspace: &str, action: &Action, world: &mut dyn AtRest) -> Response {
     let Call::Read { cluster, backend, query, .. } = store::read_document(keyspace) else {
-        return Err(Refusal::new(ErrorKind::Internal, "Internal", "a document is read by a query").into());
+        return Err(Refusal::new(ErrorCode::Internal, "a document is read by a query").into());
     };
     let found = world.read(&cluster, backend, &query);
     let found = in_context(|context| store::document_read(context, keyspace, found))?;
@@ -62,7 +62,7 @@ fn get(keyspace: &str, action: &Action, world: &mut dyn AtRest) -> Response {
 
 fn read(cluster: &ClusterName, payload: Payload, world: &mut dyn AtRest) -> Response {
     let Payload::Read(query) = payload else {
-        return Err(Refusal::new(ErrorKind::Internal, "Internal", "a read became a command").into());
+        return Err(Refusal::new(ErrorCode::Internal, "a read became a command").into());
     };
     let (reply, at) = world.read(cluster, BackendKind::Metadata, &query)?.backend();
     let result = read_reply(reply).map_err(|refusal| Failure { refusal, at: Some(at), cluster: None })?;
@@ -88,7 +88,7 @@ fn run(mut planner: Box<KeyspacePlanner>, world: &mut dyn AtRest) -> Response {
     }
     let message =
         format!("the bucket's clusters do not fit each other just now ({}); retry in a moment", planner.name());
-    Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message).into())
+    Err(Refusal::new(ErrorCode::NotReady, message).into())
 }
 
 /// What a planner may know here: nothing.

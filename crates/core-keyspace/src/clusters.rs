@@ -6,7 +6,7 @@
 use crate::document::{cluster_name, Document};
 use crate::store;
 use base_types::action::Failure;
-use base_types::{ClusterName, Generation, Refusal};
+use base_types::{ClusterName, ErrorCode, Generation, Refusal};
 use core_flow::rounds::refuse;
 use core_flow::{Call, CallResult, Step};
 
@@ -16,7 +16,7 @@ pub(crate) const CLUSTERS_AT_A_TIME: u16 = 8;
 pub(crate) const TRIES_MAX: u32 = 30;
 
 /// The first answer that is neither well nor the expected refusal.
-pub(crate) fn first_failure(answers: Vec<CallResult>, as_good: &str) -> Option<Failure> {
+pub(crate) fn first_failure(answers: Vec<CallResult>, as_good: ErrorCode) -> Option<Failure> {
     answers.into_iter().filter_map(Result::err).find(|failure| failure.refusal.code != as_good)
 }
 

@@ -13,7 +13,7 @@ use crate::document::{cluster_name, Document, KeyspaceSpec, KeyspaceState, FIRST
 use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::store;
 use base_types::action::{ActionResult, Failure};
-use base_types::{ErrorKind, PartitionId, Refusal};
+use base_types::{ErrorCode, PartitionId, Refusal};
 use core_backends::metadata::{Command, Scope};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
 use core_flow::{CallResult, Step};
@@ -78,7 +78,7 @@ impl Rounds<KeyspaceNews> for Create {
         let Some(mut document) =
             self.document.take().map(Ok).or_else(|| self.spec.as_ref().map(|spec| first_document(spec, context)))
         else {
-            return refuse(Refusal::new(ErrorKind::Internal, "Internal", "a keyspace is to be made from nothing"));
+            return refuse(Refusal::new(ErrorCode::Internal, "a keyspace is to be made from nothing"));
         };
         let step = match &mut document {
             Err(refusal) => return refuse(refusal.clone()),
@@ -206,17 +206,16 @@ impl Create {
             // Neither there nor free: its name is given anew once the last cluster is gone.
             Ok(Some((_, found))) if found.state == KeyspaceState::Deleting => {
                 let message = format!("keyspace '{}' is being deleted; retry in a moment", found.name);
-                let refusal = Refusal::new(ErrorKind::Unavailable, "NotReady", message);
+                let refusal = Refusal::new(ErrorCode::NotReady, message);
                 self.retry_or(context, refusal.into(), Stage::Look, |_, failure| Step::Done(Err(failure)))
             }
             Ok(Some((_, found))) => {
                 let name = &found.name;
                 let message = format!("keyspace '{name}' exists already; delete it first or choose another name");
-                refuse(Refusal::new(ErrorKind::Conflict, "KeyspaceExists", message))
+                refuse(Refusal::new(ErrorCode::KeyspaceExists, message))
             }
             Ok(None) if self.spec.is_none() || self.version.is_some() => refuse(Refusal::new(
-                ErrorKind::Conflict,
-                "Conflict",
+                ErrorCode::Conflict,
                 format!("keyspace '{}' was deleted while it was made", document.name),
             )),
             Ok(None) => {
@@ -238,7 +237,7 @@ impl Create {
         first: u16,
         answers: Vec<CallResult>,
     ) -> Step {
-        match first_failure(answers, "ClusterExists") {
+        match first_failure(answers, ErrorCode::ClusterExists) {
             None => {
                 let next = first.saturating_add(CLUSTERS_AT_A_TIME);
                 let stage = if next < document.clusters { Stage::Clusters(next) } else { Stage::Adopt };

@@ -14,6 +14,7 @@ use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::map::unknown_keyspace;
 use crate::store;
 use base_types::action::{ActionResult, Failure};
+use base_types::ErrorCode;
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
 use core_flow::{CallResult, Step};
 
@@ -150,7 +151,7 @@ impl Rounds<KeyspaceNews> for Delete {
                     Err(failure) => self.again(context, failure),
                 }
             }
-            Stage::Clusters { first, version, document } => match first_failure(answers, "UnknownCluster") {
+            Stage::Clusters { first, version, document } => match first_failure(answers, ErrorCode::UnknownCluster) {
                 None => self.delete_clusters(first.saturating_add(CLUSTERS_AT_A_TIME), version, document),
                 Some(failure) => self.again(context, failure),
             },

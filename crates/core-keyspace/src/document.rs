@@ -7,7 +7,7 @@
 
 use base_types::action::{KeyspaceInfo, Partitioning, ReshardInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{ClusterName, ErrorKind, PartitionId, Refusal, KEY_BYTES_MAX};
+use base_types::{ClusterName, ErrorCode, PartitionId, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;
 
@@ -108,11 +108,7 @@ pub struct Document {
 /// The name of a keyspace's cluster number `number`.
 pub fn cluster_name(keyspace: &str, number: u16) -> Result<ClusterName, Refusal> {
     format!("metadata@ks-{keyspace}-{number}").parse().map_err(|error| {
-        Refusal::new(
-            ErrorKind::Internal,
-            "InvalidKeyspace",
-            format!("keyspace '{keyspace}' makes no cluster name: {error}"),
-        )
+        Refusal::new(ErrorCode::UnnamableCluster, format!("keyspace '{keyspace}' makes no cluster name: {error}"))
     })
 }
 
@@ -125,7 +121,7 @@ pub fn document_key(keyspace: &str) -> String {
 pub(crate) const DOCUMENT_PREFIX: &str = "keyspace/";
 
 fn invalid(message: String) -> Refusal {
-    Refusal::invalid("InvalidKeyspace", message)
+    Refusal::new(ErrorCode::InvalidKeyspace, message)
 }
 
 /// Refuses a name that is no good in cluster names, addresses and file names.
@@ -167,8 +163,8 @@ impl KeyspaceSpec {
         }
         if let Some(engine) = self.engine.as_deref() {
             if engine.is_empty() || !engine.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
-                return Err(Refusal::invalid(
-                    "UnknownEngine",
+                return Err(Refusal::new(
+                    ErrorCode::UnknownEngine,
                     format!("engine '{}' has no engine's name", engine.escape_default()),
                 ));
             }
@@ -306,8 +302,7 @@ impl Document {
     pub fn decode_body(body: Bytes) -> Result<Document, Refusal> {
         Document::from_bytes(body).map_err(|error| {
             Refusal::new(
-                ErrorKind::Corrupt,
-                "Internal",
+                ErrorCode::CorruptDocument,
                 format!("keyspace document does not decode: {error}; was it written by a newer hive?"),
             )
         })

@@ -15,7 +15,7 @@ use crate::map::unknown_keyspace;
 use crate::store;
 use base_types::action::{ActionResult, Failure, KvTarget};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
+use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Query, Reply};
 use core_backends::reference::{self, ClusterRecord};
 use core_cluster::api::{AdminCommand, ClusterDescription};
@@ -92,7 +92,7 @@ impl Set {
         self.tries += 1;
         self.stage = Stage::Read;
         // Somebody else changed the document, or a cluster was made anew, since they were read.
-        let overtaken = matches!(failure.refusal.code, "ConditionFailed" | "WrongGeneration");
+        let overtaken = matches!(failure.refusal.code, ErrorCode::ConditionFailed | ErrorCode::WrongGeneration);
         if self.tries > TRIES_MAX || !(is_passing(&failure) || overtaken) {
             return Step::Done(Err(failure));
         }
@@ -105,7 +105,7 @@ impl Set {
             let message = format!(
                 "keyspace '{keyspace}' is being made, removed or resharded; ask again when that is done (`hive ctl keyspace show {keyspace}`)"
             );
-            return refuse(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+            return refuse(Refusal::new(ErrorCode::Conflict, message));
         }
         for number in 0..document.clusters {
             match cluster_name(keyspace, number) {
@@ -148,7 +148,7 @@ impl Set {
     fn look_at(&mut self, described: &ClusterDescription) -> Result<bool, Refusal> {
         let name = &described.name;
         let rule: Rule = described.rule.parse().map_err(|error: RuleError| {
-            Refusal::invalid("InvalidRule", format!("the rule of cluster {name} cannot be read: {error}"))
+            Refusal::new(ErrorCode::InvalidRule, format!("the rule of cluster {name} cannot be read: {error}"))
         })?;
         if rule.engine.as_deref() == Some(&self.engine) {
             return Ok(true);
@@ -157,7 +157,7 @@ impl Set {
             let message = format!(
                 "node {node} keeps cluster {name} in a bucket, and a rule's engine is that of every member; remove it first (`hive ctl cluster members remove {name} {node}`)"
             );
-            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+            return Err(Refusal::new(ErrorCode::Conflict, message));
         }
         let rule = Rule { engine: Some(self.engine.clone()), ..rule }.to_string();
         let voters = described.members.iter().filter(|(member, _)| !member.learner);
@@ -191,14 +191,14 @@ impl Set {
     fn on_checked(&mut self, answers: Vec<CallResult>) -> Result<Step, Failure> {
         for (name, result) in self.checks.values().zip(answers) {
             if let Err(failure) = store::backend_reply::<Reply>(result) {
-                if failure.refusal.code != "PlacementRefused" {
+                if !failure.refusal.code.is_placement() {
                     return Err(failure);
                 }
                 let message = format!(
                     "cluster {name} cannot move to engine {}: {}; add nodes that offer it, or start these with a build that has it",
                     self.engine, failure.refusal.message
                 );
-                return Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into());
+                return Err(Refusal::new(ErrorCode::PlacementRefused, message).into());
             }
         }
         Ok(self.write())

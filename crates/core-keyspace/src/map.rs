@@ -10,7 +10,7 @@ use crate::document::{cluster_name, Document, KeyspaceState};
 use crate::scan_request::ScanRequest;
 use base_types::action::{Action, ActionResult, BatchStep, Partitioning};
 use base_types::codec::Encode;
-use base_types::{ClusterName, ErrorKind, PartitionId, Refusal, BATCH_OPERATIONS_MAX, COMMAND_BYTES_MAX};
+use base_types::{ClusterName, ErrorCode, PartitionId, Refusal, Routing, BATCH_OPERATIONS_MAX, COMMAND_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::metadata::{check_pair, Command, Query, Reply, ScanScopes, Scope, ScopedStep};
 use std::sync::Arc;
@@ -65,10 +65,11 @@ pub enum Retry {
 
 /// See [`Retry`]. All three are definite: nothing was applied.
 pub fn retry_of(refusal: &Refusal) -> Retry {
-    match refusal.code {
-        "PartitionMoving" => Retry::Later,
-        "WrongPartition" | "UnknownCluster" | "WrongGeneration" => Retry::Relocate,
-        _ => Retry::No,
+    match refusal.code.routing() {
+        Routing::PartitionSwitching => Retry::Later,
+        Routing::PartitionMoved | Routing::ClusterGone | Routing::ClusterReplaced => Retry::Relocate,
+        // A keyspace has no shards.
+        Routing::Answer | Routing::ShardSwitching | Routing::ShardMoved => Retry::No,
     }
 }
 
@@ -122,11 +123,9 @@ impl KeyspaceMap {
         let name = &self.inner.document.name;
         match self.inner.document.state {
             KeyspaceState::Ready => Ok(()),
-            KeyspaceState::Creating => Err(Refusal::new(
-                ErrorKind::Unavailable,
-                "NotReady",
-                format!("keyspace '{name}' is being created; retry in a moment"),
-            )),
+            KeyspaceState::Creating => {
+                Err(Refusal::new(ErrorCode::NotReady, format!("keyspace '{name}' is being created; retry in a moment")))
+            }
             KeyspaceState::Deleting => Err(unknown_keyspace(name)),
         }
     }
@@ -146,8 +145,7 @@ impl KeyspaceMap {
         let payload = payload(action, |key| self.locate(key).map(|(_, scope)| scope))?;
         cluster.map(|cluster| Routed { cluster, payload, crosses }).ok_or_else(|| {
             Refusal::new(
-                ErrorKind::Internal,
-                "Internal",
+                ErrorCode::Internal,
                 format!("keyspace '{}' has a partition without owner", self.document().name),
             )
         })
@@ -166,7 +164,7 @@ impl KeyspaceMap {
             let message = format!(
                 "keys '{first}' and '{other}' lie in different clusters; a batch is atomic in one cluster: send them apart"
             );
-            Refusal::invalid("BatchCrossesClusters", message)
+            Refusal::new(ErrorCode::BatchCrossesClusters, message)
         });
         Ok((first, crosses))
     }
@@ -212,8 +210,7 @@ fn payload(action: &Action, scope: impl Fn(&[u8]) -> Option<Scope>) -> Result<Pa
     let bytes = command.to_bytes();
     if bytes.len() > COMMAND_BYTES_MAX {
         return Err(Refusal::new(
-            ErrorKind::TooLarge,
-            "BodyTooLarge",
+            ErrorCode::BodyTooLarge,
             format!("the command is {} bytes long; at most {COMMAND_BYTES_MAX} are taken", bytes.len()),
         ));
     }
@@ -225,8 +222,8 @@ fn batch(steps: &[BatchStep], scope: impl Fn(&[u8]) -> Option<Scope>) -> Result<
         return Err(empty_batch());
     }
     if steps.len() > BATCH_OPERATIONS_MAX {
-        return Err(Refusal::invalid(
-            "LimitOutOfRange",
+        return Err(Refusal::new(
+            ErrorCode::LimitOutOfRange,
             format!("{} steps in one batch; give 1 to {BATCH_OPERATIONS_MAX}", steps.len()),
         ));
     }
@@ -248,17 +245,17 @@ fn batch(steps: &[BatchStep], scope: impl Fn(&[u8]) -> Option<Scope>) -> Result<
 }
 
 fn empty_batch() -> Refusal {
-    Refusal::invalid("InvalidRequest", "the batch has no steps; give at least one")
+    Refusal::new(ErrorCode::InvalidRequest, "the batch has no steps; give at least one")
 }
 
 fn no_key_value(action: &Action) -> Refusal {
-    Refusal::new(ErrorKind::Internal, "Internal", format!("{} is no action on keys", action.name()))
+    Refusal::new(ErrorCode::Internal, format!("{} is no action on keys", action.name()))
 }
 
 /// The refusal for a keyspace that is not there.
 pub(crate) fn unknown_keyspace(name: &str) -> Refusal {
     let message = format!("keyspace '{}' does not exist; create it first", name.escape_default());
-    Refusal::new(ErrorKind::NotFound, "UnknownKeyspace", message)
+    Refusal::new(ErrorCode::UnknownKeyspace, message)
 }
 
 /// What the `metadata` backend's reply to a routed action means to the client.

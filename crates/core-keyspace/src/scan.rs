@@ -15,7 +15,7 @@ use crate::scan_request::ScanRequest;
 use crate::store;
 use base_types::action::{ActionResult, Failure, Level, Partitioning};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterName, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_PAGE_BYTES_MAX};
+use base_types::{ClusterName, ErrorCode, OrderedAt, PartitionId, ReadConsistency, Refusal, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::metadata::{Reply, ScanScopes, Scope};
 use core_flow::rounds::{one, only, pause, refuse, respond, InRounds, Rounds};
@@ -223,7 +223,7 @@ impl Scan {
                 Reply::Page { entries, more, .. } => pages.push((entries, more)),
                 other => {
                     let message = format!("a scan was answered {other:?}");
-                    return Err(Failure::from(Refusal::new(base_types::ErrorKind::Internal, "Internal", message)));
+                    return Err(Failure::from(Refusal::new(ErrorCode::Internal, message)));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! Not here: pages of several clusters (`scan.rs`).
 
 use base_types::action::Action;
-use base_types::{Refusal, SCAN_LIMIT_MAX};
+use base_types::{ErrorCode, Refusal, SCAN_LIMIT_MAX};
 use bytes::Bytes;
 use core_backends::metadata::{Query, ScanScopes};
 
@@ -36,8 +36,8 @@ impl ScanRequest {
     /// Refuses a limit out of range.
     pub fn check(&self) -> Result<(), Refusal> {
         if self.limit == 0 || self.limit > SCAN_LIMIT_MAX {
-            return Err(Refusal::invalid(
-                "LimitOutOfRange",
+            return Err(Refusal::new(
+                ErrorCode::LimitOutOfRange,
                 format!("scan limit is {}; give 1 to {SCAN_LIMIT_MAX}", self.limit),
             ));
         }

@@ -8,7 +8,7 @@ use crate::document::{document_key, Document, DOCUMENT_PREFIX};
 use crate::family::{DocumentNews, PlanContext};
 use base_types::action::Failure;
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, ReadConsistency, Refusal, WriteConsistency};
+use base_types::{BackendKind, ClusterName, ErrorCode, ErrorKind, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core_backends::{decode_reply, metadata, reference};
 use core_flow::{Call, CallReply, CallResult};
@@ -66,7 +66,7 @@ pub(crate) fn backend_reply<T: Encode>(result: CallResult) -> Result<T, Failure>
 }
 
 fn unexpected(message: &str) -> Refusal {
-    Refusal::new(ErrorKind::Internal, "Internal", message)
+    Refusal::new(ErrorCode::Internal, message)
 }
 
 /// Asks for a document.
@@ -178,5 +178,5 @@ pub(crate) fn documents_listed(
 
 /// Whether a compare-and-set found another version.
 pub(crate) fn is_conflict(failure: &Failure) -> bool {
-    matches!(failure.refusal.kind, ErrorKind::Conflict | ErrorKind::Precondition | ErrorKind::NotFound)
+    matches!(failure.refusal.kind(), ErrorKind::Conflict | ErrorKind::Precondition | ErrorKind::NotFound)
 }

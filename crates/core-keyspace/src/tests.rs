@@ -8,7 +8,7 @@ use crate::reshard::plan_moves;
 use base_types::action::{Action, ActionResult, Failure, KvTarget, Level, Partitioning, Response};
 use base_types::codec::Encode;
 use base_types::{
-    BackendKind, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
+    BackendKind, ClusterName, DiskId, ErrorCode, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
     Refusal, ReplicaId, Tick, WriteConsistency,
 };
 use bytes::Bytes;
@@ -35,8 +35,8 @@ fn text(value: &str) -> Bytes {
     Bytes::copy_from_slice(value.as_bytes())
 }
 
-fn failure(kind: ErrorKind, code: &'static str) -> Failure {
-    Failure::from(Refusal::new(kind, code, "in the test"))
+fn failure(code: ErrorCode) -> Failure {
+    Failure::from(Refusal::new(code, "in the test"))
 }
 
 impl World {
@@ -58,13 +58,13 @@ impl World {
             position: 0,
             cluster_time_ms: self.now_ms,
         };
-        let space = self.clusters.get_mut(cluster).ok_or_else(|| failure(ErrorKind::NotFound, "UnknownCluster"))?;
+        let space = self.clusters.get_mut(cluster).ok_or_else(|| failure(ErrorCode::UnknownCluster))?;
         let reply = core_backends::apply(backend, at, space, command).expect("whole space");
         Ok(CallReply::Backend { reply, at: OrderedAt::default(), level: Level::Write(WriteConsistency::Strong) })
     }
 
     fn query(&self, cluster: &ClusterName, backend: BackendKind, query: &Bytes) -> CallResult {
-        let space = self.clusters.get(cluster).ok_or_else(|| failure(ErrorKind::NotFound, "UnknownCluster"))?;
+        let space = self.clusters.get(cluster).ok_or_else(|| failure(ErrorCode::UnknownCluster))?;
         if core_backends::memory_asked(backend, query).is_some() {
             // These clusters remember nothing; the simulator's do.
             let page = core_backends::memory::MemoryPage { ids: Vec::new(), reached: 0, more: false };
@@ -97,21 +97,21 @@ impl World {
                 );
                 if is_late {
                     self.underway.push((cluster, backend, command));
-                    return Err(failure(ErrorKind::Unknown, "OutcomeUnknown"));
+                    return Err(failure(ErrorCode::OutcomeUnknown));
                 }
                 self.apply(&cluster, backend, &command)
             }
             Call::Read { cluster, backend, query, .. } => self.query(&cluster, backend, &query),
             Call::CreateCluster { cluster, rule } => {
                 if rule.contains("nowhere") {
-                    Err(failure(ErrorKind::Invalid, "PlacementRefused"))
+                    Err(failure(ErrorCode::PlacementImpossible))
                 } else if let std::collections::btree_map::Entry::Vacant(place) = self.clusters.entry(cluster) {
                     let name = place.key().clone();
                     place.insert(MapSpace::default());
                     self.begin_life(name, rule);
                     Ok(CallReply::Done { at: None })
                 } else {
-                    Err(failure(ErrorKind::Conflict, "ClusterExists"))
+                    Err(failure(ErrorCode::ClusterExists))
                 }
             }
             Call::DeleteCluster { cluster, life } => {
@@ -121,13 +121,13 @@ impl World {
                         self.end_life(&cluster);
                         Ok(CallReply::Done { at: None })
                     }
-                    false => Err(failure(ErrorKind::NotFound, "UnknownCluster")),
+                    false => Err(failure(ErrorCode::UnknownCluster)),
                 }
             }
             other => panic!("unexpected {other:?}"),
         };
         if is_lost {
-            return Err(failure(ErrorKind::Unknown, "OutcomeUnknown"));
+            return Err(failure(ErrorCode::OutcomeUnknown));
         }
         result
     }
@@ -398,7 +398,7 @@ fn scan_all(world: &mut World, limit: u32, reverse: bool) -> Vec<(Bytes, Bytes)>
 }
 
 fn code(response: Response) -> &'static str {
-    response.expect_err("a refusal").refusal.code
+    response.expect_err("a refusal").refusal.code.as_str()
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn reshard_under_fire(
             });
             match ended {
                 Some(Ok(_)) => break,
-                Some(Err(failure)) => assert!(failure.refusal.kind.retryable(), "{}", failure.refusal),
+                Some(Err(failure)) => assert!(failure.refusal.kind().retryable(), "{}", failure.refusal),
                 None => {}
             }
         }
@@ -747,12 +747,12 @@ fn a_batch_stays_in_one_cluster() {
     let crossing = map.route(&crossing).unwrap();
     assert_eq!(crossing.cluster.as_str(), "metadata@ks-ks-0", "who may remember it");
     let refusal = crossing.crosses.unwrap();
-    assert_eq!(refusal.code, "BatchCrossesClusters");
+    assert_eq!(refusal.code.as_str(), "BatchCrossesClusters");
     assert!(refusal.message.contains("\\x01") && refusal.message.contains("\\xf0"), "{refusal}");
-    assert_eq!(map.route(&batch(vec![])).unwrap_err().code, "InvalidRequest");
-    assert_eq!(map.route(&batch(vec![put(b"")])).unwrap_err().code, "EmptyKey");
+    assert_eq!(map.route(&batch(vec![])).unwrap_err().code.as_str(), "InvalidRequest");
+    assert_eq!(map.route(&batch(vec![put(b"")])).unwrap_err().code.as_str(), "EmptyKey");
     let get = Action::KvGet { target: target(), key: Bytes::new() };
-    assert_eq!(map.route(&get).unwrap_err().code, "EmptyKey");
+    assert_eq!(map.route(&get).unwrap_err().code.as_str(), "EmptyKey");
 }
 
 #[test]

@@ -13,7 +13,7 @@
 use crate::document::{cluster_name, KeyspaceSpec};
 use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use base_types::action::{ActionResult, Failure, Partitioning};
-use base_types::{ClusterName, DiskId, NodeId, Refusal};
+use base_types::{ClusterName, DiskId, ErrorCode, NodeId, Refusal};
 use core_backends::metadata::KEYSPACE_PARTITIONS_MAX;
 use core_cluster::api::{AdminCommand, ClusterDescription};
 use core_flow::rounds::{answer, is_passing, pause, InRounds, Rounds};
@@ -177,7 +177,7 @@ fn answer_done() -> Step {
 }
 
 fn is_already(failure: &Failure) -> bool {
-    matches!(failure.refusal.code, "AlreadyAMember" | "NotAMember")
+    matches!(failure.refusal.code, ErrorCode::AlreadyAMember | ErrorCode::NotAMember | ErrorCode::NoSuchMember)
 }
 
 impl Shape {
@@ -206,11 +206,7 @@ impl Shape {
         if self.tries > SHAPE_TRIES_MAX {
             let message =
                 format!("cluster '{cluster}' does not get the members of the static topology; look at its members");
-            return Some(Step::Done(Err(Failure::from(Refusal::new(
-                base_types::ErrorKind::Unavailable,
-                "NotReady",
-                message,
-            )))));
+            return Some(Step::Done(Err(Failure::from(Refusal::new(ErrorCode::NotReady, message)))));
         }
         Some(Step::Calls(vec![Call::Admin { cluster: cluster.clone(), command }]))
     }

@@ -12,7 +12,7 @@ use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
 use crate::routing::operation::{Operation, Owner};
 use base_types::action::{Failure, Response};
-use base_types::{ClusterId, DiskId, ErrorKind, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
+use base_types::{ClusterId, DiskId, ErrorCode, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
 use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
 use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
@@ -326,14 +326,13 @@ impl Director {
         if turn.now >= plan.deadline {
             let failure = if plan.read_only {
                 Refusal::new(
-                    ErrorKind::Unavailable,
-                    "DeadlineExceeded",
+                    ErrorCode::DeadlineExceeded,
                     "the deadline came before all clusters had answered; retry, or allow a longer deadline_ms",
                 )
                 .into()
             } else {
                 let message = "the deadline came before the work was done; it may be finished in the background: look before you retry";
-                Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message).into()
+                Refusal::new(ErrorCode::OutcomeUnknown, message).into()
             };
             return self.end_plan(turn, number, Err(failure));
         }
@@ -428,7 +427,7 @@ impl Director {
         let Some(order) = self.orders.get_mut(&number) else { return };
         if turn.now >= order.deadline || !self.plans.contains_key(&order.plan) {
             let message = format!("node {} did not answer an order about a replica in time", order.node);
-            let failure = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message).into();
+            let failure = Refusal::new(ErrorCode::DeadlineExceeded, message).into();
             return self.end_order(number, Err(failure));
         }
         let old = core::mem::replace(&mut order.timer, order.deadline.min(turn.now + ORDER_RETRY));
@@ -540,14 +539,10 @@ impl Director {
                 "node {} has disk {}, not {disk}: it lost its disk since the order was given",
                 self.config.node, self.config.disk
             );
-            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message));
+            return Err(Refusal::new(ErrorCode::Conflict, message));
         }
         if self.replica_repair.is_gone(spec.cluster, spec.replica) {
-            return Err(Refusal::new(
-                ErrorKind::Conflict,
-                "Conflict",
-                "that replica was removed from this node before",
-            ));
+            return Err(Refusal::new(ErrorCode::Conflict, "that replica was removed from this node before"));
         }
         if let Some(view) = turn.lane.view(spec.cluster) {
             if view.replica >= spec.replica && view.generation == spec.generation && !view.damaged {

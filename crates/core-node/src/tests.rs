@@ -506,5 +506,5 @@ fn level(action: Action, level: WriteConsistency, id: u128) -> Request {
 }
 
 fn code(response: Response) -> &'static str {
-    response.unwrap_err().refusal.code
+    response.unwrap_err().refusal.code.as_str()
 }

@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, NodeId, Refusal};
+use base_types::{ErrorCode, NodeId, Refusal};
 use core::fmt;
 
 /// The most domain instances a refusal names.
@@ -104,8 +104,8 @@ impl core::error::Error for PlacementRefusal {}
 impl From<PlacementRefusal> for Refusal {
     /// Retryable only where waiting for nodes can help.
     fn from(refusal: PlacementRefusal) -> Refusal {
-        let kind = if refusal.met_when_up { ErrorKind::Unavailable } else { ErrorKind::Invalid };
-        Refusal::new(kind, "PlacementRefused", refusal.to_string())
+        let code = if refusal.met_when_up { ErrorCode::PlacementUnmet } else { ErrorCode::PlacementImpossible };
+        Refusal::new(code, refusal.to_string())
     }
 }
 

@@ -16,7 +16,7 @@
 use crate::labels::{check_word, FailureDomain, LabelError};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use base_types::{ReadConsistency, Refusal, WriteConsistency};
+use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency};
 use core::fmt;
 use core::str::FromStr;
 
@@ -195,7 +195,7 @@ pub enum RuleError {
 
 impl From<RuleError> for Refusal {
     fn from(error: RuleError) -> Refusal {
-        Refusal::invalid("InvalidRule", error.to_string())
+        Refusal::new(ErrorCode::InvalidRule, error.to_string())
     }
 }
 

@@ -106,6 +106,6 @@ mod tests {
     fn a_record_comes_back_and_rubbish_is_refused() {
         let record = BucketRecord { rule: "size=3 location=world".into(), token_secret: (1, 2), ..Default::default() };
         assert_eq!(BucketRecord::from_body(&record.to_body().unwrap()).unwrap(), record);
-        assert_eq!(BucketRecord::from_body(b"{").unwrap_err().code, "InternalError");
+        assert_eq!(BucketRecord::from_body(b"{").unwrap_err().code.as_str(), "InternalError");
     }
 }

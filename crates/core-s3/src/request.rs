@@ -22,7 +22,7 @@ pub struct Terms {
 
 /// The request ids of one call's writes: alike at every node that the client tries and wherever the key has gone
 /// meanwhile, for each is made of the client's id and the step. A refusal that a call goes on behind is none that
-/// clusters remember (`core_backends::is_no_answer`).
+/// clusters remember (`core_backends::is_redirect`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestIds {
     base: Option<RequestId>,

@@ -29,7 +29,7 @@ use base_types::s3::{
     PartUploaded, Parts, S3Action, S3Answer, S3ErrorCode, UploadCreated, UploadEntry, UploadPart, Uploads,
     KEY_BYTES_MAX, MAX_KEYS_MAX,
 };
-use base_types::{OrderedAt, Refusal};
+use base_types::{ErrorCode, OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::multipart::{Command, Part, Query, Reply, Upload, UploadItem};
 use core_flow::{CallResult, Step};
@@ -133,12 +133,16 @@ impl<C: UploadsCall> BucketWork for AtUploads<C> {
 
 /// What a failure of a bucket's uploads means.
 pub(crate) fn uploads_trouble(id: u128, failure: base_types::action::Failure) -> Trouble {
-    match (failure.refusal.code, clusters::bucket(id)) {
-        ("UnknownCluster", _) => Trouble::Bucket(failure),
-        // The record tells, once it is read again, what came of it.
-        ("BucketClosing", _) => Trouble::Again(failure),
-        (_, Ok(cluster)) => shard_trouble(Some(&cluster), failure),
-        (_, Err(refusal)) => refusal.into(),
+    if failure.refusal.code == ErrorCode::UnknownCluster {
+        return Trouble::Bucket(failure);
+    }
+    // The record, read again, shows what became of the bucket.
+    if failure.refusal.code == ErrorCode::BucketClosing {
+        return Trouble::Again(failure);
+    }
+    match clusters::bucket(id) {
+        Ok(cluster) => shard_trouble(Some(&cluster), failure),
+        Err(refusal) => refusal.into(),
     }
 }
 

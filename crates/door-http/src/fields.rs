@@ -5,7 +5,7 @@
 use crate::json::{clip, Value};
 use base64::engine::{general_purpose, DecodePaddingMode};
 use base64::Engine as _;
-use base_types::{ClusterName, NodeId, Refusal};
+use base_types::{ClusterName, ErrorCode, NodeId, Refusal};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -31,7 +31,9 @@ impl<'a> Fields<'a> {
         let what = what.into();
         match value {
             Value::Object(list) => Ok(Fields { body, what, list }),
-            other => Err(Refusal::invalid("InvalidField", format!("{what} must be an object, not {}", other.kind()))),
+            other => {
+                Err(Refusal::new(ErrorCode::InvalidField, format!("{what} must be an object, not {}", other.kind())))
+            }
         }
     }
 
@@ -56,11 +58,14 @@ impl<'a> Fields<'a> {
     }
 
     fn wrong(&self, name: &str, wanted: &str, got: &Value<'_>) -> Refusal {
-        Refusal::invalid("InvalidField", format!("{}: field '{name}' must be {wanted}, not {}", self.what, got.kind()))
+        Refusal::new(
+            ErrorCode::InvalidField,
+            format!("{}: field '{name}' must be {wanted}, not {}", self.what, got.kind()),
+        )
     }
 
     fn missing(&self, name: &str) -> Refusal {
-        Refusal::invalid("MissingField", format!("{} needs the field '{name}'", self.what))
+        Refusal::new(ErrorCode::MissingField, format!("{} needs the field '{name}'", self.what))
     }
 
     /// A text that may be absent.
@@ -78,15 +83,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A level or another word with its own parser.
-    pub fn word<T: FromStr>(&mut self, name: &str, code: &'static str) -> Result<Option<T>, Refusal>
+    pub fn word<T: FromStr>(&mut self, name: &str, code: ErrorCode) -> Result<Option<T>, Refusal>
     where
         T::Err: std::fmt::Display,
     {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let parsed = T::from_str(&text);
-        parsed
-            .map(Some)
-            .map_err(|error| Refusal::invalid(code, format!("field '{name}' is '{}': {error}", clip(&text))))
+        parsed.map(Some).map_err(|error| Refusal::new(code, format!("field '{name}' is '{}': {error}", clip(&text))))
     }
 
     /// A whole number in a range.
@@ -96,7 +99,7 @@ impl<'a> Fields<'a> {
             Some(Value::Unsigned(value)) if (least..=most).contains(&value) => Ok(Some(value)),
             Some(Value::Unsigned(value)) => {
                 let message = format!("{}: field '{name}' is {value}; it must be {least} to {most}", self.what);
-                Err(Refusal::invalid("LimitOutOfRange", message))
+                Err(Refusal::new(ErrorCode::LimitOutOfRange, message))
             }
             Some(other) => Err(self.wrong(name, &format!("a whole number from {least} to {most}"), &other)),
         }
@@ -125,7 +128,7 @@ impl<'a> Fields<'a> {
             (None, Some(text)) => self.decode(base64_name, &text).map(Some),
             (Some(_), Some(_)) => {
                 let message = format!("{} has both '{name}' and '{base64_name}'; give one", self.what);
-                Err(Refusal::invalid("InvalidField", message))
+                Err(Refusal::new(ErrorCode::InvalidField, message))
             }
         }
     }
@@ -165,7 +168,7 @@ impl<'a> Fields<'a> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         text.parse()
             .map(Some)
-            .map_err(|error: base_types::NameError| Refusal::invalid("InvalidClusterName", error.to_string()))
+            .map_err(|error: base_types::NameError| Refusal::new(ErrorCode::InvalidClusterName, error.to_string()))
     }
 
     /// A cluster's name that must be there.
@@ -192,7 +195,7 @@ impl<'a> Fields<'a> {
         let near = near(name, known.iter().copied());
         let hint = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
         let message = format!("{} has no field '{}'; it knows {}{hint}", self.what, clip(name), known.join(", "));
-        Err(Refusal::invalid("UnknownField", message))
+        Err(Refusal::new(ErrorCode::UnknownField, message))
     }
 
     /// Text as bytes: a slice of the body where it was borrowed from it.
@@ -209,7 +212,7 @@ impl<'a> Fields<'a> {
         decoded.map(Bytes::from).map_err(|error| {
             let reason = error.to_string().to_lowercase();
             let message = format!("{}: '{name}' is not base64: {}", self.what, reason.trim_end_matches('.'));
-            Refusal::invalid("InvalidField", message)
+            Refusal::new(ErrorCode::InvalidField, message)
         })
     }
 }

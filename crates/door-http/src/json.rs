@@ -3,7 +3,7 @@
 //! Always: strings without escapes are borrowed from the body; depth, values and fields are bounded;
 //! a key given twice is refused (`serde_json::Value` would keep the last and say nothing).
 
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -57,8 +57,8 @@ struct Parse {
 }
 
 impl Parse {
-    fn refuse<E: serde::de::Error>(&self, code: &'static str, message: String) -> E {
-        *self.refusal.borrow_mut() = Some(Refusal::invalid(code, message));
+    fn refuse<E: serde::de::Error>(&self, code: ErrorCode, message: String) -> E {
+        *self.refusal.borrow_mut() = Some(Refusal::new(code, message));
         E::custom("refused")
     }
 }
@@ -75,7 +75,7 @@ pub fn parse(body: &[u8]) -> Result<Value<'_>, Refusal> {
             Some(refusal) => {
                 Refusal { message: format!("{}, line {line} column {column}", refusal.message), ..refusal }
             }
-            None => Refusal::invalid("MalformedJson", format!("the body is not JSON: {error}")),
+            None => Refusal::new(ErrorCode::MalformedJson, format!("the body is not JSON: {error}")),
         }
     })
 }
@@ -90,7 +90,7 @@ impl<'p> ValueSeed<'p> {
     fn deeper<E: serde::de::Error>(self) -> Result<ValueSeed<'p>, E> {
         if self.depth >= DEPTH_MAX {
             let message = format!("the body nests deeper than {DEPTH_MAX} levels");
-            return Err(self.shared.refuse("MalformedJson", message));
+            return Err(self.shared.refuse(ErrorCode::MalformedJson, message));
         }
         Ok(ValueSeed { shared: self.shared, depth: self.depth + 1 })
     }
@@ -101,7 +101,7 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value<'de>, D::Error> {
         let Some(left) = self.shared.values_left.get().checked_sub(1) else {
             let message = format!("the body holds more than {VALUES_MAX} values; send several requests");
-            return Err(self.shared.refuse("InvalidRequest", message));
+            return Err(self.shared.refuse(ErrorCode::InvalidRequest, message));
         };
         self.shared.values_left.set(left);
         reader.deserialize_any(self)
@@ -150,12 +150,14 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         let mut out: Vec<(Cow<'de, str>, Value<'de>)> = Vec::with_capacity(room);
         while let Some(name) = map.next_key_seed(NameSeed)? {
             if out.iter().any(|(known, _)| *known == name) {
-                return Err(self.shared.refuse("DuplicateField", format!("field '{}' is given twice", clip(&name))));
+                return Err(self
+                    .shared
+                    .refuse(ErrorCode::DuplicateField, format!("field '{}' is given twice", clip(&name))));
             }
             if out.len() == FIELDS_MAX {
                 return Err(self
                     .shared
-                    .refuse("InvalidRequest", format!("an object has more than {FIELDS_MAX} fields")));
+                    .refuse(ErrorCode::InvalidRequest, format!("an object has more than {FIELDS_MAX} fields")));
             }
             out.push((name, map.next_value_seed(item)?));
         }
@@ -275,13 +277,13 @@ mod tests {
 
     #[test]
     fn refuses_hostile_bodies() {
-        assert_eq!(refusal(b"{\"a\":1,\"a\":2}").code, "DuplicateField");
-        assert_eq!(refusal(&vec![b'['; 1_000_000]).code, "MalformedJson");
-        assert_eq!(refusal(b"{\"a\":NaN}").code, "MalformedJson");
-        assert_eq!(refusal(b"{\"a\":\"\xff\"}").code, "MalformedJson");
-        assert_eq!(refusal(b"{} x").code, "MalformedJson");
-        assert_eq!(refusal(b"").code, "MalformedJson");
-        assert_eq!(refusal(format!("[{}1]", "1,".repeat(VALUES_MAX)).as_bytes()).code, "InvalidRequest");
+        assert_eq!(refusal(b"{\"a\":1,\"a\":2}").code.as_str(), "DuplicateField");
+        assert_eq!(refusal(&vec![b'['; 1_000_000]).code.as_str(), "MalformedJson");
+        assert_eq!(refusal(b"{\"a\":NaN}").code.as_str(), "MalformedJson");
+        assert_eq!(refusal(b"{\"a\":\"\xff\"}").code.as_str(), "MalformedJson");
+        assert_eq!(refusal(b"{} x").code.as_str(), "MalformedJson");
+        assert_eq!(refusal(b"").code.as_str(), "MalformedJson");
+        assert_eq!(refusal(format!("[{}1]", "1,".repeat(VALUES_MAX)).as_bytes()).code.as_str(), "InvalidRequest");
         assert!(refusal(b"{\n  \"a\": }").message.contains("line 2 column 8"), "{}", refusal(b"{\n  \"a\": }").message);
     }
 

@@ -8,7 +8,7 @@ use crate::error::{status_of, write_failure, HttpError};
 use crate::json::{clip, write_number, write_text};
 use crate::request::{check_key, check_value, request_id, KEYSPACE_DEFAULT};
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response};
-use base_types::{ErrorKind, ReadConsistency, Refusal, RequestId, WriteConsistency, DEADLINE_DEFAULT, DEADLINE_MAX};
+use base_types::{ErrorCode, ReadConsistency, Refusal, RequestId, WriteConsistency, DEADLINE_DEFAULT, DEADLINE_MAX};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -61,12 +61,12 @@ pub fn parse_plain(method: &str, path: &str, query: &str, body: Bytes) -> Result
                 "there is nothing at '{}'; try POST / with an action, /put, /get, /clean, /health, /metrics",
                 clip(other)
             );
-            return Err(Refusal::new(ErrorKind::NotFound, "NotFound", message).into());
+            return Err(Refusal::new(ErrorCode::NotFound, message).into());
         }
     };
     if method != "GET" && method != "POST" {
         let message = format!("{path} takes GET and POST, not {}", clip(method));
-        return Err(HttpError::with_status(405, Refusal::invalid("MethodNotAllowed", message)));
+        return Err(HttpError::new(Refusal::new(ErrorCode::MethodNotAllowed, message)));
     }
     let parsed = parse_query(query)?;
     let strict = parsed.strict;
@@ -76,14 +76,16 @@ pub fn parse_plain(method: &str, path: &str, query: &str, body: Bytes) -> Result
 fn request(route: PlainRoute, query: Query, posted: bool, body: Bytes) -> Result<Request, Refusal> {
     let keyspace = query.keyspace.unwrap_or_else(|| KEYSPACE_DEFAULT.to_owned());
     let key = |key: Option<Bytes>| {
-        check_key(key.ok_or_else(|| Refusal::invalid("MissingField", "the query needs key=, for example /get?key=k"))?)
+        check_key(
+            key.ok_or_else(|| Refusal::new(ErrorCode::MissingField, "the query needs key=, for example /get?key=k"))?,
+        )
     };
     let action = match route {
         PlainRoute::Put => {
             let posted = if posted { Some(body) } else { None };
             let value = query.value.or(posted).ok_or_else(|| {
-                Refusal::invalid(
-                    "MissingField",
+                Refusal::new(
+                    ErrorCode::MissingField,
                     "the query needs value=, for example /put?key=k&value=v; or POST the value",
                 )
             })?;
@@ -107,7 +109,7 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
     if query.len() > QUERY_BYTES_MAX {
         let message =
             format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are taken; POST the value instead", query.len());
-        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message));
+        return Err(Refusal::new(ErrorCode::BodyTooLarge, message));
     }
     let mut out = Query::default();
     let mut seen: Vec<Bytes> = Vec::new();
@@ -115,8 +117,8 @@ fn parse_query(query: &str) -> Result<Query, Refusal> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (decode(name)?, decode(value)?);
         if seen.contains(&name) {
-            return Err(Refusal::invalid(
-                "DuplicateField",
+            return Err(Refusal::new(
+                ErrorCode::DuplicateField,
                 format!("'{}' is given twice", clip(&String::from_utf8_lossy(&name))),
             ));
         }
@@ -141,14 +143,14 @@ fn set(out: &mut Query, name: &[u8], value: Bytes) -> Result<(), Refusal> {
                 "there is no parameter '{}'; known are key, value, keyspace, consistency, read_consistency, deadline_ms, request_id, strict",
                 clip(&String::from_utf8_lossy(other))
             );
-            return Err(Refusal::invalid("UnknownField", message));
+            return Err(Refusal::new(ErrorCode::UnknownField, message));
         }
     }
     Ok(())
 }
 
 fn text<'v>(name: &str, value: &'v Bytes) -> Result<&'v str, Refusal> {
-    core::str::from_utf8(value).map_err(|_| Refusal::invalid("InvalidField", format!("'{name}' is not UTF-8")))
+    core::str::from_utf8(value).map_err(|_| Refusal::new(ErrorCode::InvalidField, format!("'{name}' is not UTF-8")))
 }
 
 fn level<T: core::str::FromStr<Err = base_types::consistency::UnknownLevel>>(
@@ -156,15 +158,16 @@ fn level<T: core::str::FromStr<Err = base_types::consistency::UnknownLevel>>(
     value: &Bytes,
 ) -> Result<T, Refusal> {
     let word = text(name, value)?;
-    word.parse().map_err(|error| Refusal::invalid("UnknownLevel", format!("'{name}' is '{}': {error}", clip(word))))
+    word.parse()
+        .map_err(|error| Refusal::new(ErrorCode::UnknownLevel, format!("'{name}' is '{}': {error}", clip(word))))
 }
 
 fn deadline(word: &str) -> Result<Duration, Refusal> {
     let most = DEADLINE_MAX.as_millis() as u64;
     match word.parse::<u64>() {
         Ok(millis) if (1..=most).contains(&millis) => Ok(Duration::from_millis(millis)),
-        _ => Err(Refusal::invalid(
-            "LimitOutOfRange",
+        _ => Err(Refusal::new(
+            ErrorCode::LimitOutOfRange,
             format!("'deadline_ms' is '{}'; it must be 1 to {most}", clip(word)),
         )),
     }
@@ -174,7 +177,9 @@ fn flag(word: &str) -> Result<bool, Refusal> {
     match word {
         "1" | "true" => Ok(true),
         "" | "0" | "false" => Ok(false),
-        other => Err(Refusal::invalid("InvalidField", format!("'strict' is '{}'; it must be 0 or 1", clip(other)))),
+        other => {
+            Err(Refusal::new(ErrorCode::InvalidField, format!("'strict' is '{}'; it must be 0 or 1", clip(other))))
+        }
     }
 }
 
@@ -192,7 +197,7 @@ fn decode(text: &str) -> Result<Bytes, Refusal> {
                 (Some(high), Some(low)) => high << 4 | low,
                 _ => {
                     let message = format!("'{}' has a '%' without two hex digits; write %25 for '%'", clip(text));
-                    return Err(Refusal::invalid("InvalidRequest", message));
+                    return Err(Refusal::new(ErrorCode::InvalidRequest, message));
                 }
             },
             other => other,

@@ -10,7 +10,7 @@ use crate::Limits;
 use base_types::action::{Action, BatchStep, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
 use base_types::{
-    ClusterId, ErrorKind, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
+    ClusterId, ErrorCode, Generation, LogIndex, Refusal, RequestId, BATCH_OPERATIONS_MAX, DEADLINE_DEFAULT,
     DEADLINE_MAX, KEY_BYTES_MAX, SCAN_LIMIT_DEFAULT, SCAN_LIMIT_MAX, VALUE_BYTES_MAX,
 };
 use bytes::Bytes;
@@ -86,7 +86,7 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
 pub fn parse_request(body: Bytes, limits: &Limits) -> Result<Request, HttpError> {
     if body.len() > limits.body_bytes_max {
         let message = format!("the body has {} bytes; at most {} are taken", body.len(), limits.body_bytes_max);
-        return Err(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message).into());
+        return Err(Refusal::new(ErrorCode::BodyTooLarge, message).into());
     }
     Ok(parse(&body)?)
 }
@@ -96,7 +96,7 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
     if !matches!(value, Value::Object(_)) {
         let message =
             format!(r#"the body is {}; it must be an object such as {{"action":"KvGet","key":"k"}}"#, value.kind());
-        return Err(Refusal::invalid("InvalidRequest", message));
+        return Err(Refusal::new(ErrorCode::InvalidRequest, message));
     }
     let mut fields = Fields::new(body, "the request", value)?;
     let asked = fields.text_needed("action")?;
@@ -108,8 +108,8 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
             fields.only(known, COMMON)?;
         }
     }
-    let consistency = fields.word("consistency", "UnknownLevel")?;
-    let read_consistency = fields.word("read_consistency", "UnknownLevel")?;
+    let consistency = fields.word("consistency", ErrorCode::UnknownLevel)?;
+    let read_consistency = fields.word("read_consistency", ErrorCode::UnknownLevel)?;
     let deadline = fields.number("deadline_ms", 1, DEADLINE_MAX.as_millis() as u64)?;
     let request_id = fields.text("request_id")?.map(|text| request_id(&text)).transpose()?;
     let after = if own.is_some() { fields.text("after")?.map(|text| read_after(&text)).transpose()? } else { None };
@@ -138,7 +138,7 @@ fn action_named(name: &str) -> Result<(&'static str, &'static [&'static str]), R
             },
             |near| format!("; did you mean '{near}'?"),
         );
-        Refusal::invalid("UnknownAction", format!("there is no action '{}'{hint}", clip(name)))
+        Refusal::new(ErrorCode::UnknownAction, format!("there is no action '{}'{hint}", clip(name)))
     })
 }
 
@@ -159,7 +159,7 @@ const ISSUED: &str = "after:";
 pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
     if text.is_empty() || text.len() > REQUEST_ID_BYTES_MAX {
         let message = format!("request_id has {} bytes; it must have 1 to {REQUEST_ID_BYTES_MAX}", text.len());
-        return Err(Refusal::invalid("InvalidField", message));
+        return Err(Refusal::new(ErrorCode::InvalidField, message));
     }
     let hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let parsed = if hex { u128::from_str_radix(text, 16).ok() } else { None };
@@ -171,7 +171,7 @@ pub fn request_id(text: &str) -> Result<RequestId, Refusal> {
                 "request_id '{}' is not after:ID.GENERATION.INDEX:TEXT; take the three numbers from 'at' of an answer",
                 clip(text)
             );
-            Refusal::invalid("InvalidField", message)
+            Refusal::new(ErrorCode::InvalidField, message)
         }),
     }
 }
@@ -195,7 +195,7 @@ fn read_after(text: &str) -> Result<ReadAfter, Refusal> {
     position(text).ok_or_else(|| {
         let message =
             format!("after '{}' is not ID.GENERATION.INDEX; take the three numbers from 'at' of an answer", clip(text));
-        Refusal::invalid("InvalidField", message)
+        Refusal::new(ErrorCode::InvalidField, message)
     })
 }
 
@@ -240,7 +240,7 @@ fn keyspace_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action
         _ => Action::CreateKeyspace {
             keyspace,
             partitioning: fields
-                .word::<PartitioningWord>("partition", "InvalidKeyspace")?
+                .word::<PartitioningWord>("partition", ErrorCode::InvalidKeyspace)?
                 .map_or(Partitioning::Hash, |word| word.0),
             partitions: fields.number("partitions", 1, u64::from(u16::MAX))?.unwrap_or(PARTITIONS_DEFAULT) as u16,
             clusters: fields.number("clusters", 1, u64::from(u16::MAX))?.unwrap_or(1) as u16,
@@ -257,7 +257,7 @@ fn set_engine(fields: &mut Fields<'_>) -> Result<Action, Refusal> {
     let target = match keyspace {
         Some(_) if fields.text("name")?.is_some() => {
             let message = "SetEngine was given both name and keyspace; give one of them";
-            return Err(Refusal::invalid("InvalidField", message));
+            return Err(Refusal::new(ErrorCode::InvalidField, message));
         }
         Some(keyspace) => KvTarget::Keyspace(keyspace),
         None => KvTarget::Cluster(fields.cluster_needed("name")?),
@@ -299,13 +299,7 @@ fn cluster_action(name: &'static str, fields: &mut Fields<'_>) -> Result<Action,
             // The levels are the fields common to all actions; `parse` fills them in.
             Action::SetDefaultConsistency { name: cluster, consistency: None, read_consistency: None }
         }
-        other => {
-            return Err(Refusal::new(
-                ErrorKind::Internal,
-                "Internal",
-                format!("action {other} is listed but has no parser"),
-            ))
-        }
+        other => return Err(Refusal::new(ErrorCode::Internal, format!("action {other} is listed but has no parser"))),
     })
 }
 
@@ -315,7 +309,7 @@ fn run(fields: &mut Fields<'_>) -> Result<Option<u64>, Refusal> {
     let parsed = Some(&text).filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok());
     let invalid = || {
         let message = format!("run is '{}'; name one as an answer of VerifyCluster did, or leave it out", clip(&text));
-        Refusal::invalid("InvalidField", message)
+        Refusal::new(ErrorCode::InvalidField, message)
     };
     parsed.map(Some).ok_or_else(invalid)
 }
@@ -339,7 +333,7 @@ fn limit(fields: &mut Fields<'_>) -> Result<u32, Refusal> {
 fn target(fields: &mut Fields<'_>) -> Result<KvTarget, Refusal> {
     match (fields.text("keyspace")?, fields.cluster("cluster")?) {
         (Some(_), Some(_)) => {
-            Err(Refusal::invalid("InvalidField", "both 'keyspace' and 'cluster' are given; give one"))
+            Err(Refusal::new(ErrorCode::InvalidField, "both 'keyspace' and 'cluster' are given; give one"))
         }
         (None, Some(cluster)) => Ok(KvTarget::Cluster(cluster)),
         (Some(keyspace), None) => Ok(KvTarget::Keyspace(keyspace.into_owned())),
@@ -358,10 +352,10 @@ fn value_needed(fields: &mut Fields<'_>) -> Result<Bytes, Refusal> {
 /// Refuses a key no store takes.
 pub fn check_key(key: Bytes) -> Result<Bytes, Refusal> {
     match key.len() {
-        0 => Err(Refusal::invalid("EmptyKey", "the key is empty; it must have at least one byte")),
+        0 => Err(Refusal::new(ErrorCode::EmptyKey, "the key is empty; it must have at least one byte")),
         length if length > KEY_BYTES_MAX => {
             let message = format!("the key has {length} bytes; at most {KEY_BYTES_MAX} are taken");
-            Err(Refusal::invalid("KeyTooLarge", message))
+            Err(Refusal::new(ErrorCode::KeyTooLong, message))
         }
         _ => Ok(key),
     }
@@ -371,7 +365,7 @@ pub fn check_key(key: Bytes) -> Result<Bytes, Refusal> {
 pub fn check_value(value: Bytes) -> Result<Bytes, Refusal> {
     if value.len() > VALUE_BYTES_MAX {
         let message = format!("the value has {} bytes; at most {VALUE_BYTES_MAX} are taken", value.len());
-        return Err(Refusal::new(ErrorKind::TooLarge, "ValueTooLarge", message));
+        return Err(Refusal::new(ErrorCode::ValueTooLarge, message));
     }
     Ok(value)
 }
@@ -383,7 +377,7 @@ fn steps(body: &Bytes, fields: &mut Fields<'_>) -> Result<Vec<BatchStep>, Refusa
     let items = fields.list_of("steps")?.unwrap_or_default();
     if items.is_empty() || items.len() > BATCH_OPERATIONS_MAX {
         let message = format!("a batch has {} steps; it must have 1 to {BATCH_OPERATIONS_MAX}", items.len());
-        return Err(Refusal::invalid("LimitOutOfRange", message));
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
     }
     items.into_iter().enumerate().map(|(at, item)| step(body, at, item)).collect()
 }
@@ -397,7 +391,7 @@ fn step(body: &Bytes, at: usize, item: Value<'_>) -> Result<BatchStep, Refusal> 
         "delete" => Ok(BatchStep::Delete { key: key(&mut fields)? }),
         other => {
             let message = format!("step {at} has the op '{}'; known are put, delete", clip(other));
-            Err(Refusal::invalid("InvalidField", message))
+            Err(Refusal::new(ErrorCode::InvalidField, message))
         }
     }
 }
@@ -409,7 +403,7 @@ fn command(fields: &mut Fields<'_>) -> Result<Vec<Bytes>, Refusal> {
             r#"field 'command' has {} words; it must have 1 to {BATCH_OPERATIONS_MAX}, for example ["SET","k","v"]"#,
             words.len()
         );
-        return Err(Refusal::invalid("LimitOutOfRange", message));
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
     }
     Ok(words)
 }

@@ -6,7 +6,7 @@
 
 use crate::json::{clip, Value};
 use base_types::s3::{Data, S3Action, S3Answer, S3ErrorCode, INLINE_BYTES_MAX};
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use md5::Digest as _;
 use serde::de::{self, value::StrDeserializer, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
 use std::borrow::Cow;
@@ -94,10 +94,10 @@ pub(crate) fn names_owner_beside(name: &str) -> bool {
 /// Reads the call of this name from what is left of the body when the common fields are taken out.
 pub(crate) fn parse(name: &str, fields: Vec<(Cow<'_, str>, Value<'_>)>) -> Result<S3Action, Refusal> {
     let parsed = S3Action::read(name, Tree(Value::Object(grouped(name, fields))));
-    let parsed = parsed.unwrap_or_else(|| Err(Wrong::new("UnknownAction", "it is no S3 call".to_owned())));
+    let parsed = parsed.unwrap_or_else(|| Err(Wrong::new(ErrorCode::UnknownAction, "it is no S3 call".to_owned())));
     let mut call = parsed.map_err(|wrong| {
-        let flat = if wrong.code == "UnknownField" { flat_fields(name) } else { String::new() };
-        Refusal::invalid(wrong.code, format!("action {name}: {}{flat}", wrong.message))
+        let flat = if wrong.code == ErrorCode::UnknownField { flat_fields(name) } else { String::new() };
+        Refusal::new(wrong.code, format!("action {name}: {}{flat}", wrong.message))
     })?;
     match &mut call {
         S3Action::PutObject(put) => describe_bytes(name, &put.data, &mut put.size, &mut put.etag)?,
@@ -145,7 +145,7 @@ fn describe_bytes(call: &str, data: &Data, size: &mut u64, etag: &mut String) ->
     let Data::Inline(bytes) = data else {
         if etag.is_empty() {
             let message = format!("action {call}: needs the field 'etag' where the bytes are at a location");
-            return Err(Refusal::invalid("MissingField", message));
+            return Err(Refusal::new(ErrorCode::MissingField, message));
         }
         return Ok(());
     };
@@ -159,7 +159,7 @@ fn describe_bytes(call: &str, data: &Data, size: &mut u64, etag: &mut String) ->
     }
     if *size != 0 && *size != bytes.len() as u64 {
         let message = format!("action {call}: field 'size' is {size}, but body_base64 has {} bytes", bytes.len());
-        return Err(Refusal::invalid("InvalidField", message));
+        return Err(Refusal::new(ErrorCode::InvalidField, message));
     }
     *size = bytes.len() as u64;
     if etag.is_empty() {
@@ -190,21 +190,21 @@ pub(crate) fn write_answer(answer: &S3Answer, out: &mut Vec<u8>) {
 /// A refusal in the making.
 #[derive(Debug)]
 struct Wrong {
-    code: &'static str,
+    code: ErrorCode,
     message: String,
 }
 
 impl Wrong {
-    fn new(code: &'static str, message: String) -> Wrong {
+    fn new(code: ErrorCode, message: String) -> Wrong {
         Wrong { code, message }
     }
 
     fn inside(self, name: &str) -> Wrong {
         // Only wrong values tell where they are; the others name their field themselves.
-        match self.code {
-            "InvalidField" => Wrong { message: format!("field '{}': {}", clip(name), self.message), ..self },
-            _ => self,
+        if self.code != ErrorCode::InvalidField {
+            return self;
         }
+        Wrong { message: format!("field '{}': {}", clip(name), self.message), ..self }
     }
 }
 
@@ -218,24 +218,27 @@ impl std::error::Error for Wrong {}
 
 impl de::Error for Wrong {
     fn custom<T: fmt::Display>(message: T) -> Wrong {
-        Wrong::new("InvalidField", message.to_string())
+        Wrong::new(ErrorCode::InvalidField, message.to_string())
     }
     fn missing_field(field: &'static str) -> Wrong {
-        Wrong::new("MissingField", format!("needs the field '{field}'"))
+        Wrong::new(ErrorCode::MissingField, format!("needs the field '{field}'"))
     }
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Wrong {
         let message = format!("there is no field '{}'; known are {}", clip(field), expected.join(", "));
-        Wrong::new("UnknownField", message)
+        Wrong::new(ErrorCode::UnknownField, message)
     }
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Wrong {
-        Wrong::new("InvalidField", format!("'{}' is not known; known are {}", clip(variant), expected.join(", ")))
+        Wrong::new(
+            ErrorCode::InvalidField,
+            format!("'{}' is not known; known are {}", clip(variant), expected.join(", ")),
+        )
     }
     fn invalid_type(got: de::Unexpected<'_>, expected: &dyn de::Expected) -> Wrong {
         let got = match got {
             de::Unexpected::Str(text) => format!("the text '{}'", clip(text)),
             other => other.to_string(),
         };
-        Wrong::new("InvalidField", format!("must be {expected}, not {got}"))
+        Wrong::new(ErrorCode::InvalidField, format!("must be {expected}, not {got}"))
     }
 }
 
@@ -275,11 +278,11 @@ impl<'de> Deserializer<'de> for Tree<'de> {
             Value::Text(word) => visitor.visit_enum(Choice { word, content: None }),
             Value::Object(mut fields) if fields.len() == 1 => match fields.pop() {
                 Some((word, content)) => visitor.visit_enum(Choice { word, content: Some(content) }),
-                None => Err(Wrong::new("InvalidField", "is empty".to_owned())),
+                None => Err(Wrong::new(ErrorCode::InvalidField, "is empty".to_owned())),
             },
             other => {
                 let message = format!("must be one of {}, not {}", variants.join(", "), other.kind());
-                Err(Wrong::new("InvalidField", message))
+                Err(Wrong::new(ErrorCode::InvalidField, message))
             }
         }
     }
@@ -318,7 +321,7 @@ impl<'de> de::MapAccess<'de> for Members<'de> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
         match self.value.take() {
             Some((name, value)) => seed.deserialize(Tree(value)).map_err(|wrong| wrong.inside(&name)),
-            None => Err(Wrong::new("InvalidField", "a value without a name".to_owned())),
+            None => Err(Wrong::new(ErrorCode::InvalidField, "a value without a name".to_owned())),
         }
     }
 }
@@ -344,13 +347,15 @@ impl<'de> de::VariantAccess<'de> for Content<'de> {
     fn unit_variant(self) -> Result<(), Wrong> {
         match self.0 {
             None => Ok(()),
-            Some(value) => Err(Wrong::new("InvalidField", format!("must be a word alone, not {}", value.kind()))),
+            Some(value) => {
+                Err(Wrong::new(ErrorCode::InvalidField, format!("must be a word alone, not {}", value.kind())))
+            }
         }
     }
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Wrong> {
         match self.0 {
             Some(value) => seed.deserialize(Tree(value)),
-            None => Err(Wrong::new("InvalidField", "needs a value beside the word".to_owned())),
+            None => Err(Wrong::new(ErrorCode::InvalidField, "needs a value beside the word".to_owned())),
         }
     }
     fn tuple_variant<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, Wrong> {

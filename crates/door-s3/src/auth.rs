@@ -6,6 +6,7 @@
 use crate::error::to_s3;
 use crate::metadata::{ask, MetadataService};
 use base_types::s3::{AccessKey, GetAccessKey, S3ErrorCode};
+use base_types::ErrorCode;
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::S3Result;
 use std::collections::HashMap;
@@ -42,7 +43,7 @@ impl Keys {
         }
         let asked = GetAccessKey { access_key: access_key.to_owned() };
         let key: AccessKey = ask(&*self.metadata, asked).await.map_err(|refusal| {
-            let unknown = refusal.code == S3ErrorCode::NoSuchAccessKey.name();
+            let unknown = refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchAccessKey);
             to_s3(if unknown { S3ErrorCode::InvalidAccessKeyId.into() } else { refusal })
         })?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use s3s::{S3Error, S3ErrorCode as WireCode};
 /// The S3 error of a refusal. One that is no S3 code (the world's own: no leader, deadline passed)
 /// becomes the code a client library reacts to rightly: back off and retry, or report.
 pub fn to_s3(refusal: Refusal) -> S3Error {
-    let code = S3ErrorCode::from_name(refusal.code).unwrap_or(match refusal.kind {
+    let code = refusal.code.s3().unwrap_or(match refusal.kind() {
         ErrorKind::Overloaded => S3ErrorCode::SlowDown,
         ErrorKind::Unavailable => S3ErrorCode::ServiceUnavailable,
         // It may have happened: S3 clients retry on 500, and what they retry is safe to do twice.
@@ -41,6 +41,7 @@ pub fn because(code: S3ErrorCode, message: impl Into<String>) -> S3Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base_types::ErrorCode;
 
     #[test]
     fn every_code_keeps_its_spelling_and_status() {
@@ -53,9 +54,9 @@ mod tests {
 
     #[test]
     fn the_worlds_own_refusals_make_clients_back_off() {
-        let told = |kind| to_s3(Refusal::new(kind, "NoLeader", "m")).status_code().map(|status| status.as_u16());
-        assert_eq!(told(ErrorKind::Unavailable), Some(503));
-        assert_eq!(told(ErrorKind::Overloaded), Some(503));
-        assert_eq!(told(ErrorKind::Unknown), Some(500));
+        let status = |code| to_s3(Refusal::new(code, "m")).status_code().map(|status| status.as_u16());
+        assert_eq!(status(ErrorCode::NoLeader), Some(503));
+        assert_eq!(status(ErrorCode::Overloaded), Some(503));
+        assert_eq!(status(ErrorCode::OutcomeUnknown), Some(500));
     }
 }

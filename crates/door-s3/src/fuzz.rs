@@ -5,7 +5,6 @@
 use crate::access::{Caller, Context, Policy};
 use crate::form::Form;
 use crate::{signed, validate};
-use base_types::s3::S3ErrorCode;
 use base_types::Refusal;
 use futures::StreamExt as _;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -18,7 +17,7 @@ use std::pin::pin;
 use std::task::{Poll, Waker};
 
 fn of_s3<T>(answer: Result<T, Refusal>) -> Option<T> {
-    answer.map_err(|refusal| assert!(S3ErrorCode::from_name(refusal.code).is_some(), "{refusal:?}")).ok()
+    answer.map_err(|refusal| assert!(refusal.code.s3().is_some(), "{refusal:?}")).ok()
 }
 
 /// A policy, a zero byte, and what a request says of itself.

@@ -208,7 +208,7 @@ impl Gateway {
                 Ok(found)
             }
             Err(refusal) => {
-                let absent = [S3ErrorCode::NoSuchKey.name(), S3ErrorCode::NoSuchVersion.name()].contains(&refusal.code);
+                let absent = matches!(refusal.code.s3(), Some(S3ErrorCode::NoSuchKey | S3ErrorCode::NoSuchVersion));
                 if absent {
                     let object = who.authorize(bucket, action, Some(key), None);
                     let list = who.authorize(bucket, "s3:ListBucket", None, None);
@@ -236,7 +236,7 @@ impl Gateway {
             // What fails here, the sweep does again.
             let _ = match &asked {
                 Ok(_) => self.data.settle(location).await,
-                Err(refusal) if refusal.outcome() == Outcome::NotApplied && !refusal.kind.retryable() => {
+                Err(refusal) if refusal.outcome() == Outcome::NotApplied && !refusal.kind().retryable() => {
                     self.data.remove(location).await
                 }
                 Err(_) => Ok(()),

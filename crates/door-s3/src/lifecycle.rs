@@ -171,7 +171,7 @@ impl Walk<'_> {
         };
         match ask::<ObjectVersion>(self.metadata, call).await {
             Ok(version) => Ok(version.tags),
-            Err(refusal) if refusal.kind == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(refusal) if refusal.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(refusal) => Err(refusal),
         }
     }
@@ -197,7 +197,7 @@ impl Walk<'_> {
         match tell(self.metadata, call).await {
             Ok(()) => *counter += 1,
             // Locked, or changed since it was seen.
-            Err(refusal) if !refusal.kind.retryable() && refusal.kind != ErrorKind::Internal => done.refused += 1,
+            Err(refusal) if !refusal.kind().retryable() && refusal.kind() != ErrorKind::Internal => done.refused += 1,
             Err(refusal) => return Err(refusal),
         }
         Ok(())
@@ -216,7 +216,7 @@ impl Walk<'_> {
                 };
                 match tell(self.metadata, abort).await {
                     Ok(()) => done.uploads += 1,
-                    Err(refusal) if !refusal.kind.retryable() && refusal.kind != ErrorKind::Internal => {
+                    Err(refusal) if !refusal.kind().retryable() && refusal.kind() != ErrorKind::Internal => {
                         done.refused += 1
                     }
                     Err(refusal) => return Err(refusal),

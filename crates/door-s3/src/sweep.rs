@@ -9,7 +9,7 @@
 use crate::metadata::{ask, tell, MetadataService};
 use crate::store::{DataStore, StoreError};
 use base_types::s3::{ForgetFreedData, ListFreedData, Locations, LookupData, S3ErrorCode};
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 
 /// How much later than its expiry an intent's bytes are removed.
 pub const SLACK_MS: u64 = 15 * 60 * 1000;
@@ -72,7 +72,7 @@ async fn is_named(metadata: &dyn MetadataService, bucket: &str, key: &str, locat
     let lookup = LookupData { bucket: bucket.to_owned(), key: key.to_owned(), locations: vec![location.to_owned()] };
     match ask::<Locations>(metadata, lookup).await {
         Ok(named) => Ok(named.locations.iter().any(|named| named == location)),
-        Err(refusal) if refusal.code == S3ErrorCode::NoSuchBucket.name() => Ok(false),
+        Err(refusal) if refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchBucket) => Ok(false),
         Err(refusal) => Err(refusal),
     }
 }

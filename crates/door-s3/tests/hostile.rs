@@ -26,7 +26,7 @@ proptest! {
     #[test]
     fn policies(text in prop_oneof![".{0,300}", nearly_a_policy()]) {
         if let Err(refusal) = Policy::parse(&text, "b") {
-            prop_assert_eq!(refusal.code, "MalformedPolicy");
+            prop_assert_eq!(refusal.code.as_str(), "MalformedPolicy");
         }
     }
 

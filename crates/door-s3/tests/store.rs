@@ -230,9 +230,9 @@ async fn a_name_that_comes_behind_its_intent_is_refused() {
     let store = LocalStore::open(folder.path()).unwrap();
     let location = killed_put(&store, &metadata, Killed::AfterWriting).await;
     metadata.set_now_ms(EXPIRES_MS + 1);
-    assert_eq!(tell(&metadata, named(&location)).await.unwrap_err().code, "RequestTimeout");
+    assert_eq!(tell(&metadata, named(&location)).await.unwrap_err().code.as_str(), "RequestTimeout");
     let part = UploadPart { bucket: "bucket".into(), data_expires_ms: Some(EXPIRES_MS), ..UploadPart::default() };
-    assert_eq!(tell(&metadata, part).await.unwrap_err().code, "RequestTimeout");
+    assert_eq!(tell(&metadata, part).await.unwrap_err().code.as_str(), "RequestTimeout");
     assert_eq!(sweep(&metadata, &store, LATER_MS).await.unwrap().orphans, 1);
 }
 

@@ -13,7 +13,7 @@ mod s3;
 
 use crate::arguments::DevArguments;
 use crate::failure::Failure;
-use hive_client::Client;
+use hive_client::{Client, ErrorCode};
 use layout::Plan;
 use process::Node;
 use s3::Keys;
@@ -159,7 +159,7 @@ async fn create_keyspace(client: &Client, plan: &Plan) -> Result<(), Failure> {
     });
     match client.action(body).await {
         Ok(_) => Ok(()),
-        Err(hive_client::ClientError::Refused { code, .. }) if code == "KeyspaceExists" => Ok(()),
+        Err(error) if error.code() == Some(ErrorCode::KeyspaceExists) => Ok(()),
         Err(error) => {
             let failure = Failure::from(error);
             Err(Failure {

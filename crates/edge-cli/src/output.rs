@@ -3,7 +3,7 @@
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
 use comfy_table::{ContentArrangement, Table, TableStyle};
-use hive_client::{Client, ClientError, Options};
+use hive_client::{Client, ClientError, ErrorCode, Options};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub fn failed(json: bool, error: ClientError) -> Failure {
             ClientError::Refused { answer, .. } => println!("{answer}"),
             other => {
                 let outcome = if other.exit_code() == 4 { "unknown" } else { "not_applied" };
-                let code = if other.exit_code() == 4 { "OutcomeUnknown" } else { "Unavailable" };
+                let code = if other.exit_code() == 4 { ErrorCode::OutcomeUnknown.as_str() } else { "Unavailable" };
                 let error = serde_json::json!({"code": code, "message": other.to_string(), "retryable": true, "outcome": outcome});
                 println!("{}", serde_json::json!({"ok": false, "error": error}));
             }

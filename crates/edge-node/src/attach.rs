@@ -14,7 +14,7 @@ pub use crate::http::attached::serve;
 use crate::rebirth::{choose, look, Which};
 use base_engine::{EngineError, EngineRead};
 use base_types::action::{Action, ActionResult, Answer, Response, StatusInfo};
-use base_types::{BackendKind, ClusterName, ErrorKind, Refusal, SpaceId};
+use base_types::{BackendKind, ClusterName, ErrorCode, Refusal, SpaceId};
 use bytes::Bytes;
 use core_cluster::reborn::{Found, Home, Reborn};
 use core_flow::CallResult;
@@ -162,7 +162,7 @@ impl Attached {
 
 impl AtRest for Attached {
     fn read(&mut self, cluster: &ClusterName, backend: BackendKind, query: &Bytes) -> CallResult {
-        let damaged = |error: EngineError| Refusal::new(ErrorKind::Unavailable, "ReplicaDamaged", error.to_string());
+        let damaged = |error: EngineError| Refusal::new(ErrorCode::ReplicaUnreadable, error.to_string());
         for _ in 0..LOOKS_MAX {
             if let Some((reply, at)) = self.ask(cluster, backend, query).map_err(damaged)? {
                 return Ok(at_rest(reply, at));
@@ -173,6 +173,6 @@ impl AtRest for Attached {
             "{} holds no cluster {cluster}: the node that keeps it is no member of it; add it to the cluster, or ask a node of the world",
             self.from
         );
-        Err(Refusal::new(ErrorKind::NotFound, "UnknownCluster", message).into())
+        Err(Refusal::new(ErrorCode::UnknownCluster, message).into())
     }
 }

@@ -14,7 +14,7 @@
 use crate::config::TopologyShard;
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, ClusterInfo, Request, Response};
-use base_types::{ClusterName, NodeId, DEADLINE_MAX};
+use base_types::{ClusterName, ErrorCode, NodeId, DEADLINE_MAX};
 use core_keyspace::{cluster_name, from_static_topology, StaticPlan};
 use core_node::api::Event;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ async fn establish(door: &Rc<LaneDoor>, shards: &[TopologyShard]) -> Result<Stri
     let made = until(|| async {
         match ask(door, create.clone()).await {
             Ok(_) => Ok(true),
-            Err(failure) if failure.refusal.code == "KeyspaceExists" => Ok(false),
+            Err(failure) if failure.refusal.code == ErrorCode::KeyspaceExists => Ok(false),
             Err(failure) => Err(failure.refusal.to_string()),
         }
     });

@@ -15,6 +15,7 @@ mod transport;
 #[cfg(feature = "embedded")]
 pub use edge_embedded as embedded;
 
+pub use base_types::{ErrorCode, ErrorKind, Outcome};
 pub use calls::{base64_text, bytes_field, position, put_bytes, BatchStep, Entry, Page, Scan};
 pub use client::{Client, Options};
 pub use transport::Endpoint;
@@ -32,7 +33,7 @@ pub enum ClientError {
     Refused {
         /// The HTTP status.
         status: u16,
-        /// The stable code.
+        /// The stable code, as the node wrote it; [`ClientError::code`] is what programs compare.
         code: String,
         /// For people.
         message: String,
@@ -68,6 +69,15 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Why the node refused. None where it is no refusal, or the node is newer and gave a code that this client does not
+    /// have: then `retryable` and the answer's `outcome` still say what to do.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            ClientError::Refused { status, code, .. } => ErrorCode::of_answer(*status, code),
+            _ => None,
+        }
+    }
+
     /// What a command-line tool exits with: 1 refused, 3 unavailable, 4 outcome unknown.
     pub fn exit_code(&self) -> u8 {
         match self {

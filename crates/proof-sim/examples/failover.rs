@@ -11,7 +11,7 @@
 //! retries are what is measured, `hive bench failover` measures processes.
 
 use base_types::action::{Action, ActionResult, KvTarget, Request};
-use base_types::{ClusterName, RequestId, Ticket, WriteConsistency};
+use base_types::{ClusterName, ErrorCode, RequestId, Ticket, WriteConsistency};
 use bytes::Bytes;
 use proof_sim::campaign::opener;
 use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
@@ -169,7 +169,7 @@ impl Measure {
                             ActionResult::Status(status) => status.ready,
                             _ => true,
                         },
-                        Err(failure) => failure.refusal.code == "ClusterExists",
+                        Err(failure) => failure.refusal.code == ErrorCode::ClusterExists,
                     }
                 }
                 Answered::Lost => false,

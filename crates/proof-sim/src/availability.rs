@@ -18,7 +18,7 @@ use crate::random::Random;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, ActionResult, KvTarget, Partitioning, Request};
 use base_types::error::Outcome as Applied;
-use base_types::{LogIndex, ReadConsistency, RequestId, Ticket, WriteConsistency};
+use base_types::{ErrorCode, LogIndex, ReadConsistency, RequestId, Ticket, WriteConsistency};
 use bytes::Bytes;
 use core_cluster::api::ReplicaView;
 use proof_check::availability::schedule::{
@@ -396,7 +396,7 @@ impl Run {
             Err(failure) => {
                 let unknown = failure.refusal.outcome() == Applied::Unknown;
                 let committed = failure.at.is_some();
-                match failure.refusal.kind.retryable() && !committed {
+                match failure.refusal.kind().retryable() && !committed {
                     true => self.go_on(id, unknown),
                     false => self.end(id, if unknown || committed { Outcome::Unknown } else { Outcome::Refused }),
                 }
@@ -621,7 +621,7 @@ impl Run {
 fn is_done(response: &base_types::action::Response) -> bool {
     match response {
         Ok(_) => true,
-        Err(failure) => failure.refusal.code == "KeyspaceExists",
+        Err(failure) => failure.refusal.code == ErrorCode::KeyspaceExists,
     }
 }
 

@@ -15,7 +15,7 @@ use base64::Engine;
 use base_types::action::{
     Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response,
 };
-use base_types::{ErrorKind, Generation, LogIndex, OrderedAt, Outcome, Refusal, Term};
+use base_types::{Generation, LogIndex, OrderedAt, Outcome, Refusal, Term};
 use bytes::Bytes;
 use door_http::Limits;
 use serde_json::{json, Map, Value};
@@ -213,23 +213,19 @@ fn read_at(body: &Value) -> Result<Option<OrderedAt>, String> {
 /// What a client may conclude: that nothing happened, only where nothing did; that it may ask again.
 fn read_failure(failure: &Failure, error: &Value) -> Result<Failure, String> {
     let refusal = &failure.refusal;
-    same("code", &error["code"].as_str(), &Some(refusal.code))?;
+    same("code", &error["code"].as_str(), &Some(refusal.code.as_str()))?;
     let happened = match (error["outcome"].as_str(), error["committed"].as_bool()) {
         (Some("unknown"), _) => true,
         (Some("not_applied"), None) => false,
         other => return Err(format!("outcome and committed are {other:?}")),
     };
-    if !happened && (refusal.outcome() == Outcome::Unknown || refusal.code.starts_with("Committed")) {
+    if !happened && (refusal.outcome() == Outcome::Unknown || refusal.code.is_committed()) {
         return Err("it may have happened".to_string());
     }
-    let kind = match (happened, error["retryable"].as_bool().ok_or("retryable is missing")?) {
-        (true, _) => ErrorKind::Unknown,
-        (false, true) => ErrorKind::Unavailable,
-        (false, false) if refusal.kind.retryable() => return Err("it may be asked again".to_string()),
-        (false, false) => refusal.kind,
-    };
+    same("outcome", &happened, &(refusal.outcome() == Outcome::Unknown))?;
+    same("retryable", &error["retryable"].as_bool(), &Some(refusal.code.retryable()))?;
     let message = error["message"].as_str().ok_or("message is missing")?.to_string();
-    Ok(Failure { refusal: Refusal::new(kind, refusal.code, message), ..failure.clone() })
+    Ok(Failure { refusal: Refusal::new(refusal.code, message), ..failure.clone() })
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, read: &T, told: &T) -> Result<(), String> {
@@ -295,8 +291,11 @@ mod tests {
             let answer = Answer { result: ActionResult::Value { value }, at: None, cluster: None, level: None };
             assert_eq!(heard(&get, &Ok(answer.clone())), Ok(Ok(answer)));
         }
-        let refusal = Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "lost");
+        let refusal = Refusal::new(base_types::ErrorCode::OutcomeUnknown, "lost");
         let told = heard(&get, &Err(Failure::from(refusal))).unwrap().unwrap_err();
-        assert_eq!((told.refusal.code, told.refusal.outcome()), ("OutcomeUnknown", Outcome::Unknown));
+        assert_eq!(
+            (told.refusal.code, told.refusal.outcome()),
+            (base_types::ErrorCode::OutcomeUnknown, Outcome::Unknown)
+        );
     }
 }

@@ -15,7 +15,7 @@ use base_types::action::{
 use base_types::codec::{Encode, Reader, Writer};
 use base_types::sizes::Sizes;
 use base_types::{
-    lane_of, BackendKind, ClusterId, ClusterName, ErrorKind, Generation, LogIndex, NodeId, ReadConsistency, Refusal,
+    lane_of, BackendKind, ClusterId, ClusterName, ErrorCode, Generation, LogIndex, NodeId, ReadConsistency, Refusal,
     ReplicaId, RequestId, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
@@ -247,15 +247,16 @@ impl LaneMachine {
     fn ask(&mut self, now: Tick, ticket: Ticket, (asked, request): (Tick, Request), effects: &mut Effects) {
         let deadline = asked + request.deadline;
         if now >= deadline {
-            let refusal = Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", "expired before it was looked at");
+            let refusal = Refusal::new(ErrorCode::DeadlineExceeded, "expired before it was looked at");
             effects.list.push(Effect::Reply { ticket, response: Err(refusal.into()) });
             return;
         }
         let asked = match &request.action {
             Action::Status => Err(Ok(self.status())),
             Action::CreateCluster { .. } => Err(Ok(done(ActionResult::Done))),
-            _ => kind_of(&request, self.cluster_time(&request))
-                .ok_or_else(|| Err(Failure::from(Refusal::invalid("InvalidRequest", "a lane knows no such action")))),
+            _ => kind_of(&request, self.cluster_time(&request)).ok_or_else(|| {
+                Err(Failure::from(Refusal::new(ErrorCode::InvalidRequest, "a lane knows no such action")))
+            }),
         };
         match asked {
             Err(response) => effects.list.push(Effect::Reply { ticket, response }),
@@ -359,7 +360,7 @@ fn kind_of(request: &Request, cluster_time_ms: u64) -> Option<(ClusterId, LocalK
 }
 
 fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
-    let unavailable = |code, text: String| Err(Failure::from(Refusal::new(ErrorKind::Unavailable, code, text)));
+    let unavailable = |code, text: String| Err(Failure::from(Refusal::new(code, text)));
     match outcome {
         LocalOutcome::Written { reply, at, level, .. } => {
             let applied = level >= WriteConsistency::Strong;
@@ -371,22 +372,19 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
         }
         LocalOutcome::CommittedNotAbsolute { reply, at, .. } => {
             decode(action, reply)?;
-            let refusal =
-                Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", "committed, but not on every member");
+            let refusal = Refusal::new(ErrorCode::CommittedNotAbsolute, "committed, but not on every member");
             Err(Failure { refusal, at: Some(at), cluster: None })
         }
         LocalOutcome::CommittedNotKept { reply, at, .. } => {
             decode(action, reply)?;
-            let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotInBucket", "committed, but in no bucket");
+            let refusal = Refusal::new(ErrorCode::CommittedNotInBucket, "committed, but in no bucket");
             Err(Failure { refusal, at: Some(at), cluster: None })
         }
-        LocalOutcome::NotLeader { .. } => unavailable("NotLeader", "ask another member".to_string()),
-        LocalOutcome::NoSuchCluster => unavailable("NoLeader", "not here".to_string()),
-        LocalOutcome::StaleRoute { .. } => unavailable("StaleRoute", "ask again".to_string()),
+        LocalOutcome::NotLeader { .. } => unavailable(ErrorCode::NotLeader, "ask another member".to_string()),
+        LocalOutcome::NoSuchCluster => unavailable(ErrorCode::NoLeader, "not here".to_string()),
+        LocalOutcome::StaleRoute { .. } => unavailable(ErrorCode::StaleRoute, "ask again".to_string()),
         LocalOutcome::Refused(refusal) => Err(Failure::from(refusal)),
-        LocalOutcome::Unknown { message } => {
-            Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", message)))
-        }
+        LocalOutcome::Unknown { message } => Err(Failure::from(Refusal::new(ErrorCode::OutcomeUnknown, message))),
         LocalOutcome::Described(_) | LocalOutcome::Verified(_) | LocalOutcome::AdminDone { .. } => {
             Ok(done(ActionResult::Done))
         }

@@ -18,7 +18,7 @@ use crate::world::lost_majority::{forgive_lost, unfenced};
 use crate::world::{Answered, Due, World};
 use crate::{s3_groups, s3_load, s3_quota};
 use base_types::action::{Action, ActionResult, KvTarget, Level, Partitioning, Request, Response};
-use base_types::{ClusterId, NodeId, ReadConsistency, RequestId, Ticket};
+use base_types::{ClusterId, ErrorCode, NodeId, ReadConsistency, RequestId, Ticket};
 use bytes::Bytes;
 use core_cluster::api::ReplicaView;
 use proof_check::invariants::named_twice;
@@ -303,7 +303,7 @@ impl Run {
             };
             let made = self.insist(action, None, MAKE_US, |response| match response {
                 Ok(_) => true,
-                Err(failure) => failure.refusal.code == "KeyspaceExists",
+                Err(failure) => failure.refusal.code == ErrorCode::KeyspaceExists,
             });
             if let Err(last) = made {
                 return self.violate("set-up", format!("keyspace {keyspace} is not made in time: {last}"));

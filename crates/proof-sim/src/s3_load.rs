@@ -12,9 +12,9 @@ use crate::s3_upload::value_of_parts;
 use base_types::action::{Action, Level};
 use base_types::s3::{
     Data, DeleteObject, DeleteObjects, GetObject, ListObjectsV2, ObjectToDelete, PutObject, S3Action, S3Answer,
-    WriteConditions,
+    S3ErrorCode, WriteConditions,
 };
-use base_types::{ReadConsistency, WriteConsistency};
+use base_types::{ErrorCode, ReadConsistency, WriteConsistency};
 use bytes::Bytes;
 use proof_check::{Ending, History, Observed, Operation, Place, Record, Violation};
 use std::collections::BTreeMap;
@@ -171,17 +171,19 @@ pub fn is_partly_done(answer: &S3Answer) -> bool {
 }
 
 /// What a refusal that is an answer tells: of an object that is not there, of a condition that does not hold.
-pub fn observe_refusal(operation: &Operation, code: &str) -> Option<Observed> {
-    match (operation, code) {
-        (Operation::Get { .. }, "NoSuchKey") => Some(Observed::Value(None)),
-        (Operation::CompareAndSet { .. }, "PreconditionFailed") => Some(Observed::ConditionFailed),
+pub fn observe_refusal(operation: &Operation, code: ErrorCode) -> Option<Observed> {
+    match (operation, code.s3()) {
+        (Operation::Get { .. }, Some(S3ErrorCode::NoSuchKey)) => Some(Observed::Value(None)),
+        (Operation::CompareAndSet { .. }, Some(S3ErrorCode::PreconditionFailed)) => Some(Observed::ConditionFailed),
         _ => None,
     }
 }
 
 /// Whether a refusal shows that something is broken, whoever asked.
-pub fn is_broken(code: &str) -> bool {
-    matches!(code, "NoSuchBucket" | "InternalError" | "Internal" | "CorruptCommand" | "Malformed")
+pub fn is_broken(code: ErrorCode) -> bool {
+    let own = matches!(code, ErrorCode::Internal | ErrorCode::CorruptDocument | ErrorCode::Other(_));
+    let command = matches!(code, ErrorCode::CorruptCommand | ErrorCode::Malformed);
+    own || command || matches!(code.s3(), Some(S3ErrorCode::NoSuchBucket | S3ErrorCode::InternalError))
 }
 
 /// Every snapshot shows one instant: no value it shows was begun behind the end of a write that it does not show.

@@ -15,7 +15,8 @@
 
 use crate::random::Random;
 use crate::s3_load;
-use base_types::s3::{CreateBucket, DeleteBucket, HeadBucket, S3Action, S3Answer};
+use base_types::s3::{CreateBucket, DeleteBucket, HeadBucket, S3Action, S3Answer, S3ErrorCode};
+use base_types::ErrorCode;
 use bytes::Bytes;
 use proof_check::{Ending, Observed, Operation, Place, Violation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +127,7 @@ pub enum Next {
 /// How a call of an owner ended.
 pub enum Told<'a> {
     Answer(Option<&'a S3Answer>),
-    Refused(&'static str),
+    Refused(ErrorCode),
     Nothing,
 }
 
@@ -246,12 +247,13 @@ impl Owner {
                 self.alive_at = if self.surely_made { asked_at } else { 0 };
                 return self.begin_life(register, random, client, true);
             }
-            (Stage::Without, _, Told::Refused("BucketAlreadyOwnedByYou")) => {
+            (Stage::Without, _, Told::Refused(ErrorCode::S3(S3ErrorCode::BucketAlreadyOwnedByYou))) => {
                 (self.surely_made, self.alive_at) = (false, asked_at);
                 return self.begin_life(register, random, client, false);
             }
             (Stage::Without, _, _) => self.insists = ending == Ending::Unknown,
-            (Stage::Leaving, Ending::Ok, _) | (Stage::Leaving, Ending::Failed, Told::Refused("NoSuchBucket")) => {
+            (Stage::Leaving, Ending::Ok, _)
+            | (Stage::Leaving, Ending::Failed, Told::Refused(ErrorCode::S3(S3ErrorCode::NoSuchBucket))) => {
                 register.certain(client, &self.name);
                 self.stage = if self.surely_made { Stage::Gone } else { Stage::Without };
             }
@@ -259,7 +261,7 @@ impl Owner {
                 self.stage = Stage::Without;
                 return self.still_told(client, &told);
             }
-            (Stage::Leaving, _, Told::Refused("BucketNotEmpty")) => {
+            (Stage::Leaving, _, Told::Refused(ErrorCode::S3(S3ErrorCode::BucketNotEmpty))) => {
                 if ending == Ending::Failed {
                     register.certain(client, &self.name);
                 }
@@ -275,7 +277,9 @@ impl Owner {
             (Stage::Doubtful, Ending::Ok, Told::Answer(Some(S3Answer::BucketInfo(info)))) => {
                 self.stage = if info.owner.id == self.account { Stage::Leaving } else { Stage::Without };
             }
-            (Stage::Doubtful, _, Told::Refused("NoSuchBucket")) => self.stage = Stage::Without,
+            (Stage::Doubtful, _, Told::Refused(ErrorCode::S3(S3ErrorCode::NoSuchBucket))) => {
+                self.stage = Stage::Without
+            }
             (Stage::Doubtful | Stage::Has, _, _) => {}
         }
         None

@@ -10,7 +10,7 @@ use base_types::action::{
     Action, ActionResult, Answer, BatchStep, Failure, KvTarget, Level, RedisReply, Request, Response, StatusInfo,
 };
 use base_types::{
-    ClusterId, ErrorKind, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal, Term, Tick,
+    ClusterId, ErrorCode, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal, Term, Tick,
     WriteConsistency,
 };
 use bytes::Bytes;
@@ -151,7 +151,7 @@ fn perform(
         }
         Action::KvCompareAndSet { target, key, expected, value } => {
             if space(store, target).get(key) != expected.as_ref() {
-                return Err(Failure::from(Refusal::new(ErrorKind::Precondition, "ConditionFailed", "no")));
+                return Err(Failure::from(Refusal::new(ErrorCode::ConditionFailed, "no")));
             }
             match value {
                 Some(value) => drop(space(store, target).insert(key.clone(), value.clone())),

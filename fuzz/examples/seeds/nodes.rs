@@ -4,7 +4,7 @@ use crate::Seeds;
 use base_engine::Chunk;
 use base_types::codec::{Encode, Writer};
 use base_types::{
-    BackendKind, BootId, ClusterId, ClusterName, DiskId, ErrorKind, Generation, LaneId, LogIndex, NodeId, OrderedAt,
+    BackendKind, BootId, ClusterId, ClusterName, DiskId, ErrorCode, Generation, LaneId, LogIndex, NodeId, OrderedAt,
     ReadConsistency, Refusal, ReplicaId, RequestId, Term, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
@@ -76,7 +76,7 @@ fn add_small(seeds: &mut Seeds) {
     let at =
         OrderedAt { cluster: ClusterId(1), generation: Generation(2), term: Term(3), index: LogIndex(4), position: 5 };
     seeds.add("base_codec", at.to_bytes());
-    seeds.add("base_codec", Refusal::new(ErrorKind::Full, "DiskFull", "disk of node 1 is full").to_bytes());
+    seeds.add("base_codec", Refusal::new(ErrorCode::DiskFull, "disk of node 1 is full").to_bytes());
     let pair = |key: &'static str, value: &'static str| {
         (Bytes::from_static(key.as_bytes()), Bytes::from_static(value.as_bytes()))
     };
@@ -177,12 +177,12 @@ fn items() -> Vec<Item> {
         reply(LocalOutcome::NotLeader { leader: Some(NodeId(1)), term: Term(2), members: vec![member(1)] }),
         reply(LocalOutcome::NoSuchCluster),
         reply(LocalOutcome::StaleRoute { cluster_time_ms: 8 }),
-        reply(LocalOutcome::Refused(Refusal::new(ErrorKind::Full, "DiskFull", "full"))),
+        reply(LocalOutcome::Refused(Refusal::new(ErrorCode::DiskFull, "full"))),
         reply(LocalOutcome::Unknown { message: "leadership lost".into() }),
         Item::CreateReplica { ticket, disk: DiskId(2), spec: Box::new(spec) },
         Item::DestroyReplica { ticket, cluster, generation, replica: ReplicaId(4) },
         Item::ReplicaDone { ticket, boot, result: Ok(true) },
-        Item::ReplicaDone { ticket, boot, result: Err(Refusal::invalid("UnknownEngine", "no")) },
+        Item::ReplicaDone { ticket, boot, result: Err(Refusal::new(ErrorCode::UnknownEngine, "no")) },
         Item::Heartbeat { record: Box::new(record(1)), wanted: MapVersion { epoch: 3, number: 4 } },
         Item::HeartbeatReply { leader: Some(NodeId(1)), delta: Some(Box::new(delta())) },
         Item::FormationProbe { cluster: ClusterId(1), nonce: 5 },

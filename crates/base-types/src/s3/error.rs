@@ -1,9 +1,9 @@
 //! The S3 API's error codes: code → HTTP status → what the caller should do.
 //!
-//! Always: a code is spelled as in the S3 API reference; a [`Refusal`] made of one carries that spelling,
-//! so that every door finds the status again by [`S3ErrorCode::from_name`].
+//! Always: a code is spelled as in the S3 API reference; a [`Refusal`] made of one carries that spelling, so
+//! every door finds the status again ([`ErrorCode::s3`]).
 
-use crate::{ErrorKind, Refusal};
+use crate::{ErrorCode, ErrorKind, Refusal};
 use alloc::string::String;
 
 macro_rules! codes {
@@ -132,7 +132,7 @@ impl S3ErrorCode {
 
     /// A refusal with this code and more to say than its own words.
     pub fn because(self, message: impl Into<String>) -> Refusal {
-        Refusal::new(self.kind(), self.name(), message)
+        Refusal::new(ErrorCode::from(self), message)
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::error::code_from_str;
-use crate::Refusal;
+use crate::codec::Encode;
+use crate::{ErrorCode, Refusal};
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -8,7 +8,11 @@ use alloc::vec;
 fn every_code_is_found_again_by_its_spelling() {
     for code in S3ErrorCode::ALL {
         assert_eq!(S3ErrorCode::from_name(code.name()), Some(*code));
-        assert_eq!(code_from_str(code.name()), code.name(), "a peer's refusal keeps its S3 code");
+        let refusal = Refusal::from(*code);
+        assert_eq!(refusal.code.s3(), Some(*code));
+        assert_eq!((refusal.code.as_str(), refusal.code.status()), (code.name(), code.status()));
+        assert_eq!((refusal.kind(), ErrorCode::from(*code)), (code.kind(), refusal.code));
+        assert_eq!(Refusal::from_bytes(refusal.to_bytes()), Ok(refusal), "a peer's refusal keeps its S3 code");
         assert!((300..600).contains(&code.status()), "{}", code.name());
         assert!(!code.message().ends_with('.'));
     }

@@ -68,7 +68,7 @@ fn nodes_register_report_and_are_told_since_a_version() {
     run(&mut space, Command::Report { updates: vec![update, unknown, update] }).unwrap();
     assert_eq!(changes(&space, 5), (vec![2], vec![], 6));
     run(&mut space, Command::Forget { node: NodeId(4) }).unwrap();
-    assert_eq!(run(&mut space, Command::Forget { node: NodeId(4) }).unwrap_err().code, "UnknownNode");
+    assert_eq!(run(&mut space, Command::Forget { node: NodeId(4) }).unwrap_err().code.as_str(), "UnknownNode");
     assert_eq!(changes(&space, 0), (vec![1, 3, 5, 2], vec![4], 7));
     run(&mut space, Command::Register { record: node(4) }).unwrap();
     assert_eq!(changes(&space, 0), (vec![1, 3, 5, 2, 4], vec![], 8));
@@ -88,7 +88,7 @@ fn a_live_double_is_refused_and_a_lost_disk_is_not() {
     double.disk = DiskId(10);
     double.peer_address = "10.9.9.9:1".into();
     let refusal = run(&mut space, Command::Register { record: double.clone() }).unwrap_err();
-    assert_eq!((refusal.code, refusal.kind), ("DuplicateNode", ErrorKind::Conflict));
+    assert_eq!((refusal.code.as_str(), refusal.kind()), ("DuplicateNode", base_types::ErrorKind::Conflict));
     let down = Report { node: NodeId(1), up: false, score: 0, clusters: 0, leaders: 0 };
     run(&mut space, Command::Report { updates: vec![down] }).unwrap();
     run(&mut space, Command::Register { record: double }).unwrap();
@@ -115,8 +115,8 @@ fn elections_follow_the_replicated_state() {
     };
     assert_eq!(elect("size=3 failure_domain=az", &[]), Ok(vec![2, 3, 4]));
     assert_eq!(elect("size=3 failure_domain=az", &[3]), Ok(vec![2, 4, 1]));
-    assert_eq!(elect("size=5 failure_domain=az", &[]).unwrap_err().code, "PlacementRefused");
-    assert_eq!(elect("size=many", &[]).unwrap_err().code, "InvalidRule");
+    assert_eq!(elect("size=5 failure_domain=az", &[]).unwrap_err().code.as_str(), "PlacementRefused");
+    assert_eq!(elect("size=many", &[]).unwrap_err().code.as_str(), "InvalidRule");
     let query = Query::ElectReplacement {
         rule: "size=3 failure_domain=az".into(),
         members: vec![NodeId(1), NodeId(2), NodeId(3)],
@@ -140,7 +140,7 @@ fn bad_records_are_refused() {
     ] {
         let mut record = node(1);
         spoil(&mut record);
-        assert_eq!(run(&mut space, Command::Register { record }).unwrap_err().code, "InvalidRequest");
+        assert_eq!(run(&mut space, Command::Register { record }).unwrap_err().code.as_str(), "InvalidRequest");
     }
     assert_eq!(space, MapSpace::default());
 }
@@ -169,5 +169,5 @@ fn a_node_being_decommissioned_stays_so_until_it_is_taken_back() {
     run(&mut space, Command::Forget { node: NodeId(3) }).unwrap();
     assert_eq!(ask(&space, Query::Draining), Ok(Reply::Draining { nodes: vec![] }));
     let refusal = run(&mut space, Command::Drain { node: NodeId(9), draining: true }).unwrap_err();
-    assert_eq!(refusal.code, "UnknownNode");
+    assert_eq!(refusal.code.as_str(), "UnknownNode");
 }

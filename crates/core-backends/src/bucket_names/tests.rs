@@ -220,7 +220,7 @@ fn who_comes_second_hears_whose_it_is() {
     let claim = |id, account: &str| Claim { bucket: "b".into(), id, account: account.into(), region: "r".into() };
     let (mine, other) = (claim(1, "ann"), claim(2, "bob"));
     let code = |name: Name| match create_next(&mine, true, &name, None, false) {
-        Step::Done(Err(refusal)) => refusal.code,
+        Step::Done(Err(refusal)) => refusal.code.as_str(),
         other => panic!("{other:?}"),
     };
     assert_eq!(code(Name::Owned(other.clone())), "BucketAlreadyExists");

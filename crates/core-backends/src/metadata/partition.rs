@@ -15,11 +15,10 @@
 use super::command::{ImportCursor, PartitionInfo, PartitionState, Scope, FREEZE_LEASE_MS_MAX};
 use super::keys;
 use crate::contract::SpaceRead;
-use crate::reply::WRONG_PARTITION;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, PartitionId, Refusal};
+use base_types::{ErrorCode, PartitionId, Refusal};
 
 /// The form of the record below.
 const RECORD_VERSION: u8 = 1;
@@ -100,8 +99,7 @@ pub(super) fn wrong_partition(scope: Scope, record: Option<&Record>) -> Refusal 
         Some(record) => format!("is {} at epoch {} here", record.state.name(), record.epoch),
     };
     Refusal::new(
-        ErrorKind::Conflict,
-        WRONG_PARTITION,
+        ErrorCode::WrongPartition,
         format!(
             "partition {} at epoch {} is not served: it {here}; read the keyspace again and retry",
             scope.partition, scope.epoch
@@ -125,8 +123,7 @@ pub(super) fn check_takes_writes(scope: Scope, now_ms: u64, record: Option<&mut 
     if record.state == PartitionState::Frozen {
         if now_ms < record.frozen_until_ms {
             return Err(Refusal::new(
-                ErrorKind::Unavailable,
-                "PartitionMoving",
+                ErrorCode::PartitionMoving,
                 format!("partition {} is about to switch to another cluster; retry in a moment", scope.partition),
             ));
         }
@@ -137,8 +134,7 @@ pub(super) fn check_takes_writes(scope: Scope, now_ms: u64, record: Option<&mut 
 
 fn conflict(scope: Scope, record: &Record, wanted: &str) -> Refusal {
     Refusal::new(
-        ErrorKind::Conflict,
-        "Conflict",
+        ErrorCode::Conflict,
         format!(
             "partition {} cannot {wanted} at epoch {}: it is {} at epoch {} with dirty sequence {}",
             scope.partition,

@@ -12,7 +12,7 @@ use super::partition::{self, Record};
 use crate::contract::SpaceRead;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, PartitionId, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
+use base_types::{ErrorCode, PartitionId, Refusal, SCAN_LIMIT_MAX, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub(super) fn query(space: &dyn SpaceRead, query: Query) -> Answered {
         Query::Partitions => Ok(Ok(Reply::Partitions(partitions(space)?))),
         Query::Remembered { .. } => {
             let message = "what a cluster remembers is told by the cluster, not by its metadata";
-            Ok(Err(Refusal::new(ErrorKind::Internal, "Internal", message)))
+            Ok(Err(Refusal::new(ErrorCode::Internal, message)))
         }
         Query::Partition { partition } => {
             let record = Record::load(space, partition)?;

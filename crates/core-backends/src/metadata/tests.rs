@@ -75,7 +75,7 @@ fn put(scope: Scope, key: &str, value: &str) -> Command {
 }
 
 fn code(result: Result<Reply, Refusal>) -> &'static str {
-    result.expect_err("a refusal").code
+    result.expect_err("a refusal").code.as_str()
 }
 
 #[test]
@@ -110,13 +110,13 @@ fn limits_and_bad_bytes_are_refused() {
         validate(&Command::Put { scope: None, key: vec![1; key].into(), value: vec![1; value].into() }.to_bytes())
     };
     assert_eq!(put(KEY_BYTES_MAX, VALUE_BYTES_MAX), Ok(()));
-    assert_eq!(put(0, 1).unwrap_err().code, "EmptyKey");
-    assert_eq!(put(KEY_BYTES_MAX + 1, 1).unwrap_err().code, "KeyTooLarge");
-    assert_eq!(put(1, VALUE_BYTES_MAX + 1).unwrap_err().code, "ValueTooLarge");
-    assert_eq!(validate(&vec![0; COMMAND_BYTES_MAX + 1].into()).unwrap_err().code, "BodyTooLarge");
+    assert_eq!(put(0, 1).unwrap_err().code.as_str(), "EmptyKey");
+    assert_eq!(put(KEY_BYTES_MAX + 1, 1).unwrap_err().code.as_str(), "KeyTooLarge");
+    assert_eq!(put(1, VALUE_BYTES_MAX + 1).unwrap_err().code.as_str(), "ValueTooLarge");
+    assert_eq!(validate(&vec![0; COMMAND_BYTES_MAX + 1].into()).unwrap_err().code.as_str(), "BodyTooLarge");
     let step = ScopedStep { scope: None, step: BatchStep::Delete { key: text("k") } };
     let batch = Command::Batch { steps: vec![step; base_types::BATCH_OPERATIONS_MAX + 1] };
-    assert_eq!(validate(&batch.to_bytes()).unwrap_err().code, "CorruptCommand");
+    assert_eq!(validate(&batch.to_bytes()).unwrap_err().code.as_str(), "CorruptCommand");
     let whole = put_bytes_of_every_command();
     let mut space = Space::default();
     for bytes in whole {
@@ -247,7 +247,7 @@ fn a_freeze_holds_until_its_lease_and_a_write_then_bars_the_handover() {
     assert_eq!(code(space.run(0, Command::Handover { scope: s, dirty: 0 })), "Conflict");
     space.run(1_000, Command::Freeze { scope: s, lease_ms: 100 }).unwrap();
     let refused = space.run(1_099, put(s, "a", "1")).unwrap_err();
-    assert_eq!((refused.code, refused.kind.retryable()), ("PartitionMoving", true));
+    assert_eq!((refused.code.as_str(), refused.kind().retryable()), ("PartitionMoving", true));
     space.run(1_100, put(s, "a", "1")).unwrap();
     assert_eq!(space.info(0).unwrap().state, PartitionState::Moving);
     space.run(1_200, Command::Freeze { scope: s, lease_ms: 100 }).unwrap();

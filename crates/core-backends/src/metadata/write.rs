@@ -13,7 +13,7 @@ use crate::rows::successor;
 use base_engine::{Direction, EngineError, KeyRange};
 use base_types::action::BatchStep;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, PartitionId, Refusal};
+use base_types::{ErrorCode, PartitionId, Refusal};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
@@ -208,8 +208,7 @@ impl Work<'_> {
         if current != expected {
             let found = if current.is_some() { "has another value" } else { "does not exist" };
             return Ok(Err(Refusal::new(
-                ErrorKind::Precondition,
-                "ConditionFailed",
+                ErrorCode::ConditionFailed,
                 format!("the key {found}; read it again before comparing"),
             )));
         }

@@ -10,7 +10,7 @@
 
 use super::*;
 use base_types::codec::DecodeError;
-use base_types::Survivor;
+use base_types::{ErrorCode, Survivor};
 
 const RECOVERY: u8 = b'r';
 /// Recoveries kept of one cluster; the oldest of which no data is kept makes room.
@@ -89,7 +89,7 @@ pub(super) fn check(recovery: &Recovery) -> Result<(), Refusal> {
             "the recovery of cluster '{}' names {members} members, or its survivor among those that are not; at most {MEMBERS_MAX} are taken",
             recovery.name
         );
-        return Err(Refusal::invalid("TooManyMembers", message));
+        return Err(Refusal::new(ErrorCode::TooManyMembers, message));
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ pub(super) fn recover(space: &mut dyn SpaceWrite, recovery: Recovery) -> Outcome
     }
     if record.state != ClusterState::Active {
         let message = format!("cluster '{name}' is {:?}; only one that served is recovered", record.state);
-        return Ok(Err(Refusal::new(ErrorKind::Conflict, "NotReady", message)));
+        return Ok(Err(Refusal::new(ErrorCode::NotInState, message)));
     }
     if let Err(refusal) = make_room(space, &name)? {
         return Ok(Err(refusal));
@@ -153,7 +153,7 @@ fn make_room(space: &mut dyn SpaceWrite, name: &ClusterName) -> Result<Result<()
     let message = format!(
         "cluster '{name}' was recovered {RECOVERIES_MAX} times and data of all its ended lives is kept; `hive ctl recover` lists it: discard some"
     );
-    Ok(Err(Refusal::new(ErrorKind::Conflict, "TooManyRecoveries", message)))
+    Ok(Err(Refusal::new(ErrorCode::TooManyRecoveries, message)))
 }
 
 /// Data of an ended life was discarded on a node, or the cluster has its members again.
@@ -168,7 +168,7 @@ pub(super) fn settle(
     let Some(bytes) = space.get(&at)? else {
         let message =
             format!("life {ended} of cluster '{name}' was not recovered; `hive ctl recover` lists those that were");
-        return Ok(Err(Refusal::new(ErrorKind::NotFound, "UnknownRecovery", message)));
+        return Ok(Err(Refusal::new(ErrorCode::UnknownRecovery, message)));
     };
     let mut recovery = read_recovery(bytes)?;
     recovery.held.retain(|member| Some(member.node) != discarded);

@@ -135,14 +135,15 @@ mod tests {
         let since = Condition { if_modified_since: Some(5_000), ..Condition::default() };
         assert_eq!(check_read(&since, &found()).unwrap(), Verdict::NotModified);
         let unmodified = Condition { if_unmodified_since: Some(4_999), ..Condition::default() };
-        assert_eq!(check_read(&unmodified, &found()).unwrap_err().code, "PreconditionFailed");
+        assert_eq!(check_read(&unmodified, &found()).unwrap_err().code.as_str(), "PreconditionFailed");
     }
 
     #[test]
     fn writes_tell_what_is_missing_from_what_is_other() {
         let key = Bytes::from_static(b"k");
-        let code =
-            |condition: &Condition, found: Option<&Found>| check_write(condition, found, &key).map_err(|r| r.code);
+        let code = |condition: &Condition, found: Option<&Found>| {
+            check_write(condition, found, &key).map_err(|r| r.code.as_str())
+        };
         let wants = Condition { if_match: one("\"abc\""), ..Condition::default() };
         assert_eq!(code(&wants, Some(&found())), Ok(()));
         assert_eq!(code(&wants, None), Err("NoSuchKey"));

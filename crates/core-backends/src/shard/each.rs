@@ -13,11 +13,11 @@ use super::command::DELETE_EACH;
 use super::{Command, Deleted, Reply};
 use crate::contract::{decode, ApplyContext, SpaceWrite};
 use crate::memory::{About, Carried};
-use crate::reply::{decode_reply, encode_reply, is_no_answer};
+use crate::reply::{decode_reply, encode_reply, is_redirect};
 use base_engine::EngineError;
 use base_types::codec::Encode as _;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, Refusal, RequestId};
+use base_types::{ErrorCode, Refusal, RequestId};
 use bytes::Bytes;
 
 /// What became of one key.
@@ -55,7 +55,7 @@ pub(crate) fn remembered(command: &Bytes, reply: &Bytes, keep_ms: u64) -> Vec<Ca
     let Some((Command::DeleteEach { steps, .. }, ids)) = read(command) else { return Vec::new() };
     let Ok(Reply::DeletedMany { outcomes }) = decode_reply(reply.clone()) else { return Vec::new() };
     let replies = outcomes.into_iter().map(|outcome| encode_reply(&outcome.map(|deleted| Reply::Deleted { deleted })));
-    let each = ids.into_iter().zip(steps).zip(replies).filter(|(_, reply)| !is_no_answer(reply));
+    let each = ids.into_iter().zip(steps).zip(replies).filter(|(_, reply)| !is_redirect(reply));
     each.map(|((id, step), reply)| Carried { id, keep_ms, about: About::object(&step.key), reply }).collect()
 }
 
@@ -83,6 +83,6 @@ fn only(command: Command, places: &[usize]) -> Command {
 fn outcome_of(reply: Bytes) -> Outcome {
     match decode_reply(reply)? {
         Reply::Deleted { deleted } => Ok(deleted),
-        _ => Err(Refusal::new(ErrorKind::Internal, "Internal", "what is remembered of a delete is no delete's answer")),
+        _ => Err(Refusal::new(ErrorCode::Internal, "what is remembered of a delete is no delete's answer")),
     }
 }

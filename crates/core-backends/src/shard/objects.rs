@@ -22,7 +22,7 @@ use base_types::mutant::{planted, Mutant};
 use base_types::s3::document::{list_fields_bytes, DOCUMENT_BYTES_MAX, DOCUMENT_FIELDS_MAX};
 use base_types::s3::S3ErrorCode;
 use base_types::s3::{field, locations_of, Document, Version, VersionStamp};
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 use core::ops::ControlFlow;
 
@@ -186,7 +186,7 @@ pub(super) fn put(work: &mut Work<'_>, step: PutStep, bounds: &Bounds) -> Outcom
             let row = [&stamp.0.to_be_bytes()[..], &[u8::from(null)], &modified_ms.to_be_bytes()].concat();
             work.put(once, row.into(), Before::Absent)?;
         }
-        Err(refusal) if !refusal.kind.retryable() => {
+        Err(refusal) if !refusal.kind().retryable() => {
             let row = [&[REFUSED][..], &refusal.to_bytes()].concat();
             work.put(once, row.into(), Before::Absent)?;
             return Ok(Ok(Reply::PutRefused { refusal }));
@@ -249,8 +249,9 @@ fn check_bounds(work: &Work<'_>, bounds: &Bounds, key: &Key, size: u64) -> Resul
 }
 
 pub(super) fn decode_document(bytes: &Bytes) -> Result<Document, Refusal> {
-    Document::decode(bytes.clone())
-        .map_err(|error| Refusal::invalid("CorruptCommand", format!("the object's document does not decode: {error}")))
+    Document::decode(bytes.clone()).map_err(|error| {
+        Refusal::new(ErrorCode::CorruptCommand, format!("the object's document does not decode: {error}"))
+    })
 }
 
 /// A null version is about to be put over the one there is, which must not be locked.

@@ -25,13 +25,9 @@ use base_engine::{Direction, EngineError, KeyRange};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::S3ErrorCode;
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 use core::ops::ControlFlow;
-
-fn conflict(code: &'static str, message: String) -> Refusal {
-    Refusal::new(ErrorKind::Conflict, code, message)
-}
 
 fn done(work: &Work<'_>) -> Outcome<Reply> {
     Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms, work.space.keep()) }))
@@ -66,18 +62,18 @@ pub(super) fn begin_split(work: &mut Work<'_>, epoch: u64, targets: Vec<Peer>) -
             return done(work);
         }
         let message = "the shard is being split otherwise; end that split first".to_string();
-        return Ok(Err(conflict("ReshardRunning", message)));
+        return Ok(Err(Refusal::new(ErrorCode::ReshardRunning, message)));
     }
     if work.shard.feed > 0 {
         let message = "the feed of an earlier split is still being removed; sweep and retry".to_string();
-        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
+        return Ok(Err(Refusal::new(ErrorCode::NotReady, message)));
     }
     // Together the targets take over exactly this shard's range, and perhaps more around it (a merge).
     let mut next = Some(work.shard.range.start.clone());
     for peer in &targets {
         let begins = next.as_ref().is_some_and(|next| peer.range.start <= *next);
         if !begins {
-            return Ok(Err(Refusal::invalid("Malformed", "the targets leave a gap in the shard's range")));
+            return Ok(Err(Refusal::new(ErrorCode::Malformed, "the targets leave a gap in the shard's range")));
         }
         next = peer.range.end.clone();
     }
@@ -87,7 +83,7 @@ pub(super) fn begin_split(work: &mut Work<'_>, epoch: u64, targets: Vec<Peer>) -
         (Some(next), Some(end)) => next >= end,
     };
     if targets.is_empty() || !reaches {
-        return Ok(Err(Refusal::invalid("Malformed", "the targets do not reach the end of the shard's range")));
+        return Ok(Err(Refusal::new(ErrorCode::Malformed, "the targets do not reach the end of the shard's range")));
     }
     work.shard.digest = Some(digests_of(&targets, &work.shard.range));
     work.shard.peers = targets;
@@ -148,18 +144,18 @@ pub(super) fn cut_over(work: &mut Work<'_>, epoch: u64, feed: u64, digests: &[Ra
     admit!(work.shard.check(epoch, &[ShardState::Splitting]));
     if work.shard.frozen_until_ms <= work.at.cluster_time_ms {
         let message = "the shard does not stand still, so it cannot be cut over; freeze it again".to_string();
-        return Ok(Err(conflict("Conflict", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Conflict, message)));
     }
     let early = planted(Mutant::CutOverBeforeEqual);
     if work.shard.feed != feed && !early {
         let message =
             format!("the shard has doubled {} writes, the targets have {feed}; go on with the feed", work.shard.feed);
-        return Ok(Err(conflict("Conflict", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Conflict, message)));
     }
     let own = work.shard.digest.as_ref().filter(|digest| digest.done).map(|digest| &digest.sums[..]);
     if own != Some(digests) && !early {
         let message = format!("the shard holds {own:?}, the targets {digests:?}; they differ: give the split up");
-        return Ok(Err(conflict("NotEqual", message)));
+        return Ok(Err(Refusal::new(ErrorCode::NotEqual, message)));
     }
     work.shard.state = ShardState::Retired;
     work.shard.frozen_until_ms = 0;
@@ -204,7 +200,7 @@ pub(super) fn import(
 /// What comes from another shard must be a row that could be here.
 /// The key it belongs to.
 fn check_row(key: &Bytes, value: Option<&Bytes>, within: Option<&Range>) -> Outcome<Bytes> {
-    let bad = |what: &str| Ok(Err(Refusal::invalid("Malformed", format!("an imported row {what}"))));
+    let bad = |what: &str| Ok(Err(Refusal::new(ErrorCode::Malformed, format!("an imported row {what}"))));
     let table = key.first().copied().unwrap_or_default();
     if !KEY_TABLES.contains(&table) {
         return bad("belongs to no table of keys");
@@ -300,11 +296,11 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
         admit!(work.shard.check(epoch, &[ShardState::Retired, ShardState::Importing]));
         if work.shard.pins.iter().any(|pin| pin.expires_ms > now) {
             let message = "snapshots still read the shard; come back when they have ended".to_string();
-            return Ok(Err(conflict("NotReady", message)));
+            return Ok(Err(Refusal::new(ErrorCode::NotInState, message)));
         }
         if work.shard.freed_rows > 0 && !planted(Mutant::FreedDroppedWithShard) {
             let message = format!("{} rows of freed data are not collected yet; collect first", work.shard.freed_rows);
-            return Ok(Err(conflict("NotReady", message)));
+            return Ok(Err(Refusal::new(ErrorCode::NotInState, message)));
         }
     } else if work.shard.epoch != epoch {
         return Ok(Err(wrong_shard(epoch, Some(&work.shard))));
@@ -343,7 +339,7 @@ pub(super) fn drop_rows(work: &mut Work<'_>, epoch: u64, limit: u32, force: bool
 pub(super) fn close(work: &mut Work<'_>, epoch: u64) -> Outcome<Reply> {
     if work.shard.epoch == epoch && work.shard.state == ShardState::Splitting {
         let message = "the shard is being split; retry when that has ended".to_string();
-        return Ok(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
+        return Ok(Err(Refusal::new(ErrorCode::NotReady, message)));
     }
     admit!(work.shard.check(epoch, &[ShardState::Serving, ShardState::Closed]));
     let seen = if planted(Mutant::CloseIgnoresVersions) { work.shard.totals.keys } else { work.shard.totals.rows() };
@@ -382,7 +378,7 @@ pub(super) fn pin_prepare(work: &mut Work<'_>, epoch: u64, pin: u128, freeze_ms:
     work.shard.drop_pins(|pin| pin.expires_ms > now && (pin.stands() || pin.frozen_until_ms > now));
     if work.shard.pins.len() >= PINS_MAX {
         let message = format!("the shard has {PINS_MAX} snapshots already; wait until one ends");
-        return Ok(Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message)));
+        return Ok(Err(Refusal::new(ErrorCode::Overloaded, message)));
     }
     let frozen_until_ms = now.saturating_add(u64::from(freeze_ms).clamp(1, FREEZE_MS_MAX));
     let ordinal = work.shard.next_pin;
@@ -409,7 +405,7 @@ pub(super) fn unpin(work: &mut Work<'_>, pin: u128) -> Outcome<Reply> {
 
 pub(super) fn snapshot_expired() -> Refusal {
     let message = "the snapshot is not held here any more; begin the walk again";
-    Refusal::new(ErrorKind::Conflict, "SnapshotExpired", message)
+    S3ErrorCode::SnapshotExpired.because(message)
 }
 
 /// Rows of the key tables behind `after`, of keys in a range.

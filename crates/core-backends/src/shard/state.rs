@@ -20,12 +20,11 @@ use super::growth::Growth;
 use super::keys;
 use crate::contract::{corrupt_row, Keep, SpaceRead};
 use crate::freed::Queue;
-use crate::reply::WRONG_SHARD;
 use crate::wire::wire_struct;
 use base_engine::EngineError;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 
 wire_struct! {
@@ -196,7 +195,7 @@ impl Shard {
         let stale = self.epoch != epoch && !planted(Mutant::ShardStaleEpochAccepted);
         if !stale && self.state == ShardState::Closed && !states.contains(&self.state) {
             let message = "the bucket is being deleted; retry to see what came of it";
-            return Err(Refusal::new(ErrorKind::Unavailable, "BucketClosing", message));
+            return Err(Refusal::new(ErrorCode::BucketClosing, message));
         }
         if stale || !self.is_in(states) {
             return Err(wrong_shard(epoch, Some(self)));
@@ -246,7 +245,7 @@ impl Shard {
         let until = self.stands_still_until();
         if until > now_ms {
             let message = format!("the shard stands still for {} ms at most; retry", until - now_ms);
-            return Err(Refusal::new(ErrorKind::Unavailable, "ShardFrozen", message));
+            return Err(Refusal::new(ErrorCode::ShardFrozen, message));
         }
         Ok(until)
     }
@@ -305,7 +304,7 @@ pub fn wrong_shard(epoch: u64, shard: Option<&Shard>) -> Refusal {
         Some(shard) => format!("it is {:?} at epoch {} here", shard.state, shard.epoch),
     };
     let message = format!("the shard does not serve epoch {epoch}: {here}; read the bucket's map again and retry");
-    Refusal::new(ErrorKind::Conflict, WRONG_SHARD, message)
+    Refusal::new(ErrorCode::WrongShard, message)
 }
 
 fn out_of_range(epoch: u64, range: &Range) -> Refusal {
@@ -314,5 +313,5 @@ fn out_of_range(epoch: u64, range: &Range) -> Refusal {
         "the key is outside of the shard at epoch {epoch}, {:?} to {end}; read the bucket's map again and retry",
         range.start
     );
-    Refusal::new(ErrorKind::Conflict, WRONG_SHARD, message)
+    Refusal::new(ErrorCode::WrongShard, message)
 }

@@ -545,7 +545,7 @@ fn writers_of_one_source_do_not_wait_for_rows_of_another() {
 #[test]
 fn plans_that_do_not_fit_are_refused() {
     let mut bucket = Bucket::new();
-    let code = |result: Result<Reply, Refusal>| result.err().map(|refusal| refusal.code);
+    let code = |result: Result<Reply, Refusal>| result.err().map(|refusal| refusal.code.as_str());
     let plan = |sources: &[(u64, u64)], cuts: &[&'static str]| Command::Plan {
         sources: sources.to_vec(),
         cuts: cuts.iter().map(|cut| Bytes::from_static(cut.as_bytes())).collect(),
@@ -568,8 +568,8 @@ fn a_bucket_that_goes_begins_no_flow() {
     let mut bucket = Bucket::new();
     let plan = || Command::Plan { sources: vec![(1, 1)], cuts: vec!["m".into()] };
     bucket.tell(Command::Close).unwrap();
-    assert_eq!(bucket.tell(plan()).unwrap_err().code, "BucketClosing");
+    assert_eq!(bucket.tell(plan()).unwrap_err().code.as_str(), "BucketClosing");
     bucket.tell(Command::Reopen).unwrap();
     bucket.tell(plan()).unwrap();
-    assert_eq!(bucket.tell(Command::Close).unwrap_err().code, "NotReady");
+    assert_eq!(bucket.tell(Command::Close).unwrap_err().code.as_str(), "NotReady");
 }

@@ -130,7 +130,8 @@ impl Story {
             LocalOutcome::Written { at, level, reply, .. } => {
                 let refused = core_backends::decode_reply::<core_backends::metadata::Reply>(reply.clone());
                 let refused = refused.err().filter(|_| !reply.is_empty());
-                let refused = refused.map_or(String::new(), |refusal| format!(", which said {}", refusal.code));
+                let refused =
+                    refused.map_or(String::new(), |refusal| format!(", which said {}", refusal.code.as_str()));
                 format!("written, {level}, at {}:t{}{refused}", at.index.0, at.term.0)
             }
             LocalOutcome::Read { reply, level, .. } => match value_of(reply.clone()) {
@@ -148,7 +149,9 @@ impl Story {
             },
             LocalOutcome::NoSuchCluster => "no such cluster here".to_string(),
             LocalOutcome::StaleRoute { .. } => "stale route".to_string(),
-            LocalOutcome::Refused(refusal) => format!("refused, {} ({})", refusal.code, refusal.outcome().name()),
+            LocalOutcome::Refused(refusal) => {
+                format!("refused, {} ({})", refusal.code.as_str(), refusal.outcome().name())
+            }
             LocalOutcome::Unknown { .. } => "outcome unknown".to_string(),
             LocalOutcome::Described(_) => "described".to_string(),
             LocalOutcome::Verified(_) => "verified".to_string(),
@@ -277,7 +280,7 @@ impl Story {
                 let (now, spec) = (self.world.now, ReplicaSpec { replica: ReplicaId(replica), ..spec(on, 0) });
                 match self.world.lane(on).create_replica(now, spec) {
                     Ok(_) => self.look(),
-                    Err(refusal) => self.say(format!("refused, {}", refusal.code)),
+                    Err(refusal) => self.say(format!("refused, {}", refusal.code.as_str())),
                 }
             }
             "status" => self.status(),

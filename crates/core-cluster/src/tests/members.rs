@@ -24,7 +24,7 @@ pub(crate) fn a_removal_beside_a_silent_death_is_refused() {
     // Nobody is told that its connection is gone.
     world.cut.insert(NodeId(silent));
     match remove(&mut world, leader, leaving) {
-        LocalOutcome::Refused(refusal) => assert_eq!(refusal.code, "QuorumAtRisk"),
+        LocalOutcome::Refused(refusal) => assert_eq!(refusal.code.as_str(), "QuorumAtRisk"),
         other => panic!("granted: {other:?}"),
     }
     world.put("k", "still written");

@@ -155,7 +155,7 @@ fn what_is_damaged_everywhere_is_refused_and_a_write_mends_it() {
     let _asked = world.call(leader, read(&key(7), ReadConsistency::Strong));
     world.run(3_000);
     match world.call(leader, read(&key(7), ReadConsistency::Strong)) {
-        LocalOutcome::Refused(refusal) => assert_eq!(refusal.code, "ReplicaDamaged"),
+        LocalOutcome::Refused(refusal) => assert_eq!(refusal.code.as_str(), "ReplicaDamaged"),
         other => panic!("{other:?}"),
     }
     assert_eq!(counted(&mut world, leader).pairs_lost, 1);

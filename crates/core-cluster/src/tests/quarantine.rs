@@ -59,7 +59,7 @@ fn quarantined(world: &World) -> Vec<u64> {
 fn refused(world: &mut World, node: u64, level: ReadConsistency) -> bool {
     match world.call(node, read("before", level)) {
         LocalOutcome::Refused(refusal) => {
-            refusal.code == "Quarantined" && refusal.message.contains("hive ctl cluster skip")
+            refusal.code.as_str() == "Quarantined" && refusal.message.contains("hive ctl cluster skip")
         }
         LocalOutcome::NotLeader { leader, .. } => leader.is_some(),
         _ => false,
@@ -88,7 +88,10 @@ pub fn a_poisoned_entry_stops_its_own_group_only() {
         }
         let leader = world.leader();
         let outcome = world.call(leader, write(100, &put("after", "1"), WriteConsistency::Hopeful, 0));
-        assert!(matches!(&outcome, LocalOutcome::Refused(refusal) if refusal.code == "Quarantined"), "{outcome:?}");
+        assert!(
+            matches!(&outcome, LocalOutcome::Refused(refusal) if refusal.code.as_str() == "Quarantined"),
+            "{outcome:?}"
+        );
         other_takes_a_write(&mut world, 1);
     }
 }
@@ -145,13 +148,16 @@ fn nobody_skips_an_entry_without_a_majority_that_waits_at_it() {
     let mut world = two_clusters();
     let leader = world.leader();
     assert!(
-        matches!(skip(&mut world, LogIndex(5)), LocalOutcome::Refused(refusal) if refusal.code == "NotQuarantined")
+        matches!(skip(&mut world, LogIndex(5)), LocalOutcome::Refused(refusal) if refusal.code.as_str() == "NotQuarantined")
     );
     let index = poison(&mut world, "poison: panic");
     // The others are not heard of for longer than a report counts.
     world.lost = |payload| matches!(payload, crate::wire::Payload::Stuck { .. });
     world.run(6_000);
     let outcome = skip(&mut world, index);
-    assert!(matches!(&outcome, LocalOutcome::Refused(refusal) if refusal.code == "QuorumAtRisk"), "{outcome:?}");
+    assert!(
+        matches!(&outcome, LocalOutcome::Refused(refusal) if refusal.code.as_str() == "QuorumAtRisk"),
+        "{outcome:?}"
+    );
     assert!(quarantined(&world).contains(&leader));
 }

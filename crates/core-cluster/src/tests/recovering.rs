@@ -90,7 +90,7 @@ pub(crate) fn ended_data_is_kept_until_it_is_discarded() {
             ReplicaSpec { generation: Generation(2), replica, initial_members: Default::default(), ..spec(node, 3) };
         world.lane(node).create_replica(now, spec)
     };
-    assert_eq!(joins(&mut world, gone[0]).map_err(|refusal| refusal.code), Err("EndedLifeKept"));
+    assert_eq!(joins(&mut world, gone[0]).map_err(|refusal| refusal.code.as_str()), Err("EndedLifeKept"));
     world.run(1_000);
     assert_eq!(survivor(&mut world, gone[0]), before, "nothing of it has changed");
     let now = world.now;
@@ -249,7 +249,8 @@ fn a_replica_that_is_not_whole_begins_nothing() {
     let (mut world, alone, _) = bereft();
     let (now, replica) = (world.now, survivor(&mut world, alone).replica);
     let life = NewLife { cluster: CLUSTER, replica, from: Generation(1), to: Generation(2) };
-    let refused = |world: &mut World, life| world.lane(alone).begin_life(now, life).map_err(|refusal| refusal.code);
+    let refused =
+        |world: &mut World, life| world.lane(alone).begin_life(now, life).map_err(|refusal| refusal.code.as_str());
     assert_eq!(refused(&mut world, NewLife { replica: ReplicaId(9), ..life }), Err("SurvivorGone"));
     assert_eq!(refused(&mut world, NewLife { from: Generation(2), to: Generation(3), ..life }), Err("SurvivorUnfit"));
     world.lane(alone).damage_for_test(CLUSTER);

@@ -2,7 +2,6 @@
 
 use super::harness::*;
 use crate::api::*;
-use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::{ClusterId, Generation, LogIndex, OrderedAt, Outcome, ReadConsistency, RequestId, WriteConsistency};
 use core_backends::metadata::Reply;
 
@@ -26,18 +25,18 @@ fn ask(world: &mut World, id: RequestId, key: &str) -> Told {
     match world.write(leader, id.0, create(key, "v"), WriteConsistency::Strong) {
         LocalOutcome::Written { reply, at, .. } => match core_backends::decode_reply::<Reply>(reply) {
             Ok(_) => Told::Done(at),
-            Err(refusal) if refusal.code == REQUEST_ID_EXPIRED => Told::Expired,
+            Err(refusal) if refusal.code == base_types::ErrorCode::RequestIdExpired => Told::Expired,
             Err(refusal) => {
-                assert_eq!(refusal.code, "ConditionFailed");
+                assert_eq!(refusal.code.as_str(), "ConditionFailed");
                 Told::Twice
             }
         },
-        LocalOutcome::Refused(refusal) if refusal.code == REQUEST_ID_EXPIRED => {
+        LocalOutcome::Refused(refusal) if refusal.code == base_types::ErrorCode::RequestIdExpired => {
             assert_eq!(refusal.outcome(), Outcome::Unknown, "its first try may have been applied");
-            assert!(!refusal.kind.retryable(), "it stays expired");
+            assert!(!refusal.kind().retryable(), "it stays expired");
             Told::Expired
         }
-        LocalOutcome::Refused(refusal) if refusal.code == "Overloaded" => Told::Overloaded,
+        LocalOutcome::Refused(refusal) if refusal.code.as_str() == "Overloaded" => Told::Overloaded,
         other => panic!("{other:?}"),
     }
 }

@@ -16,7 +16,7 @@ fn insist(world: &mut World, request: u128, key: &str, bytes: usize) -> u64 {
         match outcome {
             LocalOutcome::Written { .. } => return leader,
             LocalOutcome::NotLeader { .. } | LocalOutcome::Unknown { .. } => world.run(20),
-            LocalOutcome::Refused(refusal) if refusal.kind.retryable() => world.run(20),
+            LocalOutcome::Refused(refusal) if refusal.kind().retryable() => world.run(20),
             other => panic!("{other:?}"),
         }
     }
@@ -47,7 +47,7 @@ fn a_leader_refuses_where_nobody_has_room() {
     world.run(2_000);
     let leader = world.leader();
     let refused = world.write(leader, 2, put("k", "w"), WriteConsistency::Strong);
-    assert!(matches!(&refused, LocalOutcome::Refused(refusal) if refusal.code == "DiskFull"), "{refused:?}");
+    assert!(matches!(&refused, LocalOutcome::Refused(refusal) if refusal.code.as_str() == "DiskFull"), "{refused:?}");
     assert_eq!(world.get(leader, "k", ReadConsistency::Strong).as_deref(), Some("v"));
 }
 
@@ -97,7 +97,7 @@ fn a_replica_whose_record_rotted_is_noticed_and_replaced() {
     assert!(notes.iter().any(|note| note.contains(&format!("its replica {lost} rotted"))), "{notes:?}");
     let now = world.now;
     let again = world.lane(lost).create_replica(now, spec(lost, 3)).unwrap_err();
-    assert_eq!(again.code, "ReplicaDamaged");
+    assert_eq!(again.code.as_str(), "ReplicaDamaged");
     let blank = |replica| ReplicaSpec { replica, initial_members: Default::default(), ..spec(lost, 3) };
     assert!(world.lane(lost).create_replica(now, blank(ReplicaId(lost))).is_err());
     world.put("k9", "v");

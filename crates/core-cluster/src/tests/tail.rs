@@ -6,7 +6,7 @@ use crate::meta::LABEL_KEY;
 use crate::wire::Payload;
 use base_engine::{EngineRead, KeyRange};
 use base_types::codec::Encode;
-use base_types::{DiskId, ErrorKind, LogIndex, NodeId, ReadConsistency, ReplicaId, SpaceId, WriteConsistency};
+use base_types::{DiskId, LogIndex, NodeId, ReadConsistency, ReplicaId, SpaceId, WriteConsistency};
 use bytes::Bytes;
 
 const S3: WriteConsistency = WriteConsistency::S3;
@@ -77,7 +77,7 @@ fn without_a_tail_it_is_refused_and_nothing_is_written() {
     let leader = world.leader();
     match world.write(leader, 1, put("k", "v"), S3) {
         LocalOutcome::Refused(refusal) => {
-            assert_eq!((refusal.code, refusal.kind), ("NoDurableTail", ErrorKind::Unavailable));
+            assert_eq!(refusal.code, base_types::ErrorCode::NoArchiveReplicaYet);
             assert!(refusal.message.contains("engine.object.url"), "{refusal}");
         }
         other => panic!("{other:?}"),

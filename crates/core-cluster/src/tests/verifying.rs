@@ -134,7 +134,7 @@ fn a_deadline_tells_how_far_it_is_and_the_run_can_be_asked_for_again() {
     let ticket = world.submit(leader, 2_000, LocalKind::Admin(AdminCommand::Verify { run: Some(1) }));
     world.run(10);
     match world.completions.remove(&ticket) {
-        Some(LocalOutcome::Refused(refusal)) => assert_eq!(refusal.code, "NotFound"),
+        Some(LocalOutcome::Refused(refusal)) => assert_eq!(refusal.code.as_str(), "NotFound"),
         other => panic!("{other:?}"),
     }
 }

@@ -26,7 +26,7 @@ use crate::map::unknown_keyspace;
 use crate::store;
 use base_types::action::{ActionResult, Failure};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, ReadConsistency, Refusal};
+use base_types::{ErrorCode, ReadConsistency, Refusal};
 use bytes::Bytes;
 use core_backends::memory::{in_commands, MemoryPage};
 use core_backends::metadata::{
@@ -239,12 +239,12 @@ impl Run {
                 None => Ok(refuse(unknown_keyspace(&self.keyspace))),
                 Some((version, document)) => self.begin(version, document),
             },
-            Asked::Create(first) => match first_failure(answers, "ClusterExists") {
+            Asked::Create(first) => match first_failure(answers, ErrorCode::ClusterExists) {
                 None => self.prepare(first.saturating_add(CLUSTERS_AT_A_TIME)),
                 Some(failure) if is_passing(&failure) => Err(failure),
                 Some(failure) => self.give_up(failure),
             },
-            Asked::Remove(first) => match first_failure(answers, "UnknownCluster") {
+            Asked::Remove(first) => match first_failure(answers, ErrorCode::UnknownCluster) {
                 None => self.finish(first.saturating_add(CLUSTERS_AT_A_TIME)),
                 Some(failure) => Err(failure),
             },
@@ -344,11 +344,7 @@ impl Run {
 
     fn known(&self) -> Result<&Document, Failure> {
         self.document.as_ref().ok_or_else(|| {
-            Failure::from(Refusal::new(
-                ErrorKind::Unavailable,
-                "NotReady",
-                "the keyspace's document is to be read again",
-            ))
+            Failure::from(Refusal::new(ErrorCode::NotReady, "the keyspace's document is to be read again"))
         })
     }
 
@@ -406,9 +402,7 @@ impl Run {
 
     fn first_move(&self) -> Result<Move, Failure> {
         let first = self.known()?.reshard.as_ref().and_then(|reshard| reshard.moves.first().copied());
-        first.ok_or_else(|| {
-            Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", "no partition is moving any more"))
-        })
+        first.ok_or_else(|| Failure::from(Refusal::new(ErrorCode::NotReady, "no partition is moving any more")))
     }
 
     /// The next step of the move under way.
@@ -458,7 +452,7 @@ impl Run {
             }
             Next::Unclear(why) => {
                 let message = format!("partition {} of keyspace '{}': {why}", step.partition, self.keyspace);
-                return Err(Failure::from(Refusal::new(ErrorKind::Unavailable, "NotReady", message)));
+                return Err(Failure::from(Refusal::new(ErrorCode::NotReady, message)));
             }
             Next::Switch { keys } => return self.write(|document| switch_first(document, keys)),
             Next::Impossible(why) => {
@@ -466,7 +460,7 @@ impl Run {
                     "partition {} of keyspace '{}' cannot move from {from} to {to} at epoch {}: {why}; call the operator",
                     step.partition, self.keyspace, step.epoch
                 );
-                return Err(Failure::from(Refusal::new(ErrorKind::Corrupt, "Internal", message)));
+                return Err(Failure::from(Refusal::new(ErrorCode::CorruptDocument, message)));
             }
         })
     }
@@ -571,7 +565,7 @@ impl Run {
 }
 
 fn odd(reply: &Reply) -> Failure {
-    Failure::from(Refusal::new(ErrorKind::Internal, "Internal", format!("a mover was answered {reply:?}")))
+    Failure::from(Refusal::new(ErrorCode::Internal, format!("a mover was answered {reply:?}")))
 }
 
 fn partition_reply(result: CallResult) -> Result<PartitionInfo, Failure> {

@@ -10,7 +10,7 @@ use crate::family::{planner_in_rounds, KeyspaceNews, PlanContext};
 use crate::map::{unknown_keyspace, KeyspaceMap};
 use crate::store;
 use base_types::action::{ActionResult, Failure};
-use base_types::{ErrorKind, PartitionId, Refusal};
+use base_types::{ErrorCode, PartitionId, Refusal};
 use core_flow::rounds::{answer, is_passing, one, only, pause, refuse, InRounds, Rounds};
 use core_flow::{CallResult, Step};
 
@@ -82,7 +82,7 @@ impl Start {
                 "keyspace '{}' is being spread over {} clusters, {} of {} moves done; wait until it is through",
                 self.keyspace, running.target, running.done, running.total
             );
-            return refuse(Refusal::new(ErrorKind::Conflict, "ReshardRunning", message));
+            return refuse(Refusal::new(ErrorCode::ReshardRunning, message));
         }
         let moves = plan_moves(&document, self.clusters);
         let total_moves = moves.len();

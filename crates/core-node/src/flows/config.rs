@@ -9,7 +9,9 @@ use super::confused;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{BackendKind, ClusterName, DiskId, ErrorKind, Generation, NodeId, ReadConsistency, Refusal};
+use base_types::{
+    BackendKind, ClusterName, DiskId, ErrorCode, ErrorKind, Generation, NodeId, ReadConsistency, Refusal,
+};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::{metadata, reference};
@@ -23,8 +25,6 @@ const PAGE_BYTES: u32 = 1 << 20;
 const ENTRIES_MAX: usize = 1 << 20;
 /// How often the flow asks again while the cluster is being made by an earlier attempt.
 const CREATING_WAIT: Duration = Duration::from_millis(500);
-/// How the flow ends where all but the cluster itself answered; no client sees it.
-pub const SILENT: &str = "ConfigClusterSilent";
 
 enum Stage {
     Resolve,
@@ -131,7 +131,7 @@ impl ConfigFlow {
 
     fn create(&mut self) -> Step {
         let Some(rule) = self.rule.clone() else {
-            let refusal = Refusal::new(ErrorKind::Conflict, "PlacementRefused", "no other chassis in the region");
+            let refusal = Refusal::new(ErrorCode::PlacementRefused, "no other chassis in the region");
             return Step::Done(Err(refusal.into()));
         };
         self.stage = Stage::Create;
@@ -208,14 +208,14 @@ impl ConfigFlow {
         };
         match self.found.take().filter(can_go) {
             Some(record) => self.drop_it(record.generation),
-            None => Step::Done(Err(Refusal::new(refusal.kind, SILENT, refusal.message).into())),
+            None => Step::Done(Err(Refusal::new(ErrorCode::ConfigClusterSilent, refusal.message).into())),
         }
     }
 }
 
 /// Whether a question was left without an answer by the cluster itself. A pair that is damaged for good is no better than none.
 pub fn is_silence(refusal: &Refusal) -> bool {
-    matches!(refusal.kind, ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Corrupt)
+    matches!(refusal.kind(), ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Corrupt)
 }
 
 impl Planner for ConfigFlow {
@@ -231,17 +231,17 @@ impl Planner for ConfigFlow {
         match self.stage {
             Stage::Resolve => self.on_resolved(result),
             Stage::Drop => match result {
-                Err(failure) if failure.refusal.code != "UnknownCluster" => Step::Done(Err(failure)),
+                Err(failure) if failure.refusal.code != ErrorCode::UnknownCluster => Step::Done(Err(failure)),
                 _ => self.resolve(),
             },
             Stage::Create => match result {
                 Ok(_) => self.refer(),
-                Err(failure) if failure.refusal.code == "ClusterExists" => self.resolve(),
+                Err(failure) if failure.refusal.code == ErrorCode::ClusterExists => self.resolve(),
                 Err(failure) => Step::Done(Err(failure)),
             },
             // A reference that is there already is as good as a new one.
             Stage::Refer => match decode_call::<reference::Reply>(result) {
-                Err(failure) if failure.refusal.kind.retryable() => Step::Done(Err(failure)),
+                Err(failure) if failure.refusal.kind().retryable() => Step::Done(Err(failure)),
                 _ => self.read(None),
             },
             Stage::Read => self.on_page(result),

@@ -12,7 +12,7 @@
 use super::{cluster_answer, confused};
 use base_types::action::Failure;
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, ReadConsistency, Refusal, ReplicaId, Tick};
+use base_types::{BackendKind, ClusterName, ErrorCode, ReadConsistency, Refusal, ReplicaId, Tick};
 use core::time::Duration;
 use core_backends::{allocator, reference};
 use core_cluster::api::ReplicaSpec;
@@ -88,7 +88,7 @@ impl CreateFlow {
             Ok(rule) => rule,
             Err(error) => {
                 let error: core_placement::RuleError = error;
-                return Step::Done(Err(Refusal::invalid("InvalidRule", error.to_string()).into()));
+                return Step::Done(Err(Refusal::new(ErrorCode::InvalidRule, error.to_string()).into()));
             }
         };
         // Spread only among equal scores: clusters made at the same time should not all meet on the same nodes.
@@ -158,8 +158,7 @@ impl CreateFlow {
         }
         let failure = result.err().unwrap_or_else(|| {
             Refusal::new(
-                ErrorKind::Unavailable,
-                "NotReady",
+                ErrorCode::NotReady,
                 format!("only {acknowledged} of {total} members of {} made their replica", self.name),
             )
             .into()
@@ -191,8 +190,7 @@ impl CreateFlow {
             state: ClusterState::Deleting,
         };
         let refusal = Refusal::new(
-            ErrorKind::Unavailable,
-            "NotReady",
+            ErrorCode::NotReady,
             format!("cluster {} was not made: {}", self.name, failure.refusal.message),
         );
         self.stage = Stage::GiveUp(refusal.into());
@@ -228,7 +226,7 @@ fn why_taken(name: &ClusterName, taken: Failure, result: CallResult) -> Failure 
         Ok(_) => return failures::internal("create cluster: a backend answered another question than was asked"),
         Err(failure) => return failure,
     };
-    Refusal::new(ErrorKind::Unavailable, "NotReady", format!("cluster {name} {what}; retry in a moment")).into()
+    Refusal::new(ErrorCode::NotReady, format!("cluster {name} {what}; retry in a moment")).into()
 }
 
 impl Planner for CreateFlow {
@@ -256,7 +254,7 @@ impl Planner for CreateFlow {
                     self.order()
                 }
                 Ok(_) => Step::Done(confused("create cluster")),
-                Err(failure) if failure.refusal.code == "ClusterExists" => self.look(failure),
+                Err(failure) if failure.refusal.code == ErrorCode::ClusterExists => self.look(failure),
                 Err(failure) => Step::Done(Err(failure)),
             },
             Stage::Look(taken) => Step::Done(Err(why_taken(&self.name, taken.clone(), result))),

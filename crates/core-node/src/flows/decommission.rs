@@ -13,7 +13,7 @@ use super::members::level_zero_rule;
 use crate::membership::config_cluster::is_config_cluster;
 use base_types::action::{ActionResult, Answer, DecommissionInfo};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
+use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterRecord, LIST_PAGE_MAX};
 use core_cluster::api::{AdminCommand, Member};
@@ -87,7 +87,7 @@ impl DecommissionFlow {
             }
             Ok((Reply::Node { record: None }, _)) => {
                 let message = format!("node {} is not known; `hive ctl nodes` lists those that are", self.node);
-                Step::Done(Err(Refusal::new(ErrorKind::NotFound, "UnknownNode", message).into()))
+                Step::Done(Err(Refusal::new(ErrorCode::UnknownNode, message).into()))
             }
             Ok(_) => Step::Done(confused("decommission")),
             Err(failure) => Step::Done(Err(failure)),
@@ -119,7 +119,7 @@ impl DecommissionFlow {
                 self.next_level_zero()
             }
             // A region need not have a cluster.
-            Err(failure) if failure.refusal.code == "UnknownCluster" => self.next_level_zero(),
+            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => self.next_level_zero(),
             Err(failure) => Step::Done(Err(failure)),
             Ok(_) => Step::Done(confused(name.as_ref().map_or("decommission", ClusterName::as_str))),
         }
@@ -188,7 +188,7 @@ impl DecommissionFlow {
         let name = self.checking.take();
         match decode_call::<Reply>(result) {
             Ok(_) => self.next_check(),
-            Err(failure) if failure.refusal.code == "PlacementRefused" => {
+            Err(failure) if failure.refusal.code.is_placement() => {
                 if name.as_ref().is_some_and(is_config_cluster) {
                     // It holds nothing that is not known elsewhere: it shrinks, its node makes it anew, or goes without. Until
                     // then it is left like any other.
@@ -205,7 +205,7 @@ impl DecommissionFlow {
 
     fn refuse(&self) -> Step {
         let message = format!("node {} cannot be decommissioned: {}", self.node, self.obstacles.join("; "));
-        Step::Done(Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into()))
+        Step::Done(Err(Refusal::new(ErrorCode::PlacementRefused, message).into()))
     }
 
     fn mark(&mut self) -> Step {

@@ -9,7 +9,7 @@
 use super::confused;
 use base_types::action::{ActionResult, Answer};
 use base_types::codec::Encode;
-use base_types::{BackendKind, ClusterName, ErrorKind, NodeId, OrderedAt, ReadConsistency, Refusal};
+use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, ReadConsistency, Refusal};
 use core_backends::allocator::{Command, Query, Reply};
 use core_backends::reference::{self, ClusterState, LIST_PAGE_MAX};
 use core_cluster::api::AdminCommand;
@@ -41,7 +41,7 @@ impl ForgetFlow {
 
     fn refuse(&self, why: String) -> Step {
         let message = format!("node {} cannot be forgotten: {why}", self.node);
-        Step::Done(Err(Refusal::new(ErrorKind::Conflict, "Conflict", message).into()))
+        Step::Done(Err(Refusal::new(ErrorCode::Conflict, message).into()))
     }
 
     fn on_node(&mut self, result: CallResult) -> Step {
@@ -57,7 +57,7 @@ impl ForgetFlow {
             }
             Ok((Reply::Node { record: None }, _)) => {
                 let message = format!("node {} is not known; `hive ctl nodes` lists those that are", self.node);
-                Step::Done(Err(Refusal::new(ErrorKind::NotFound, "UnknownNode", message).into()))
+                Step::Done(Err(Refusal::new(ErrorCode::UnknownNode, message).into()))
             }
             Ok(_) => Step::Done(confused("forget")),
             Err(failure) => Step::Done(Err(failure)),
@@ -82,7 +82,7 @@ impl ForgetFlow {
                 }
             }
             // A region need not have a cluster.
-            Err(failure) if failure.refusal.code == "UnknownCluster" => self.next_level_zero(),
+            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => self.next_level_zero(),
             Err(failure) => Step::Done(Err(failure)),
             Ok(_) => Step::Done(confused("forget")),
         }

@@ -10,7 +10,7 @@
 
 use super::confused;
 use base_types::action::{ActionResult, Answer};
-use base_types::{ClusterName, DiskId, ErrorKind, NodeId, OrderedAt, Refusal};
+use base_types::{ClusterName, DiskId, ErrorCode, NodeId, OrderedAt, Refusal};
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, ClusterDescription, Member};
 use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, Step};
@@ -67,7 +67,7 @@ impl MembersFlow {
         let joining = members.iter().find(|member| member.learner && self.name.is_level_zero());
         if let Some(joining) = joining.filter(|joining| Some(joining.node) != self.joins()) {
             let message = format!("node {} is joining {}; wait until it is done, then retry", joining.node, self.name);
-            return Err(Refusal::new(ErrorKind::Conflict, "MembershipChangePending", message));
+            return Err(Refusal::new(ErrorCode::MembershipChangePending, message));
         }
         match self.change {
             Change::Add(node) => match is_member(node) {
@@ -93,7 +93,7 @@ impl MembersFlow {
                         "node {to} is a member of {} already; name another node, or remove node {from}",
                         self.name
                     );
-                    Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message))
+                    Err(Refusal::new(ErrorCode::AlreadyAMember, message))
                 }
                 (Some(_), None) => {
                     let disk = self.eligible(to, Some(from), members)?;
@@ -113,7 +113,7 @@ impl MembersFlow {
     fn no_member(&self, node: NodeId) -> Refusal {
         let message =
             format!("node {node} is no member of {}; `hive ctl cluster show {}` lists them", self.name, self.name);
-        Refusal::new(ErrorKind::NotFound, "NotAMember", message)
+        Refusal::new(ErrorCode::NoSuchMember, message)
     }
 
     /// The disk of a node that may become a member (in the place of `from`).
@@ -123,7 +123,7 @@ impl MembersFlow {
         };
         let refuse = |why: String| {
             let message = format!("node {node} cannot become a member of {}: {why}", self.name);
-            Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message))
+            Err(Refusal::new(ErrorCode::PlacementRefused, message))
         };
         if !record.up {
             return refuse("it is down; start it first".into());
@@ -171,8 +171,8 @@ impl Planner for MembersFlow {
             }
             Ok(_) => Step::Done(confused("members")),
             // A leader that hands over, a change that settles, one call's time: the plan's deadline ends that.
-            Err(failure) if failure.refusal.code == "QuorumAtRisk" => Step::Done(Err(failure)),
-            Err(failure) if failure.refusal.kind.retryable() => Step::Wait(AGAIN),
+            Err(failure) if failure.refusal.code == ErrorCode::QuorumAtRisk => Step::Done(Err(failure)),
+            Err(failure) if failure.refusal.kind().retryable() => Step::Wait(AGAIN),
             Err(failure) => Step::Done(Err(failure)),
         }
     }

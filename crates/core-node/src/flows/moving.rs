@@ -19,7 +19,8 @@ use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ClusterName, DiskId, ErrorKind, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, ReplicaId,
+    BackendKind, ClusterName, DiskId, ErrorCode, ErrorKind, Generation, NodeId, OrderedAt, ReadConsistency, Refusal,
+    ReplicaId,
 };
 use core::time::Duration;
 use core_backends::allocator::{Query, Reply};
@@ -179,7 +180,7 @@ impl MoveFlow {
                 "node {to} keeps data of an ended life of cluster {0}; run `hive ctl recover {0} --discard {to}` when nobody needs it",
                 self.name
             );
-            return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "EndedLifeKept", message).into()));
+            return Step::Done(Err(Refusal::new(ErrorCode::EndedLifeKept, message).into()));
         }
         let Some(to) = self.to else {
             self.stage = Stage::Elect;
@@ -199,7 +200,7 @@ impl MoveFlow {
                 return self.replace((to, member.disk));
             }
             let message = format!("node {to} is a member of cluster {} already; name another node", self.name);
-            return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "AlreadyAMember", message).into()));
+            return Step::Done(Err(Refusal::new(ErrorCode::AlreadyAMember, message).into()));
         }
         let concerned = self.nodes.iter().filter(|record| record.node == to || nodes.contains(&record.node));
         match elect_replacement(rule, &nodes, self.from, concerned, 0) {
@@ -209,7 +210,7 @@ impl MoveFlow {
             },
             Err(refusal) => {
                 let message = format!("node {to} cannot take the place of node {}: {refusal}", self.from);
-                Step::Done(Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into()))
+                Step::Done(Err(Refusal::new(ErrorCode::PlacementRefused, message).into()))
             }
         }
     }
@@ -230,7 +231,7 @@ impl MoveFlow {
             "node {} is down or does not offer engine {engine}, and no other can take its place ({}); start it with a build that has the engine, or add a node",
             self.from, refused.refusal.message
         );
-        Step::Done(Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into()))
+        Step::Done(Err(Refusal::new(ErrorCode::PlacementRefused, message).into()))
     }
 
     fn done(&self) -> Step {
@@ -244,10 +245,10 @@ impl MoveFlow {
 
     /// What may be otherwise a moment later is decided anew; the plan's deadline ends that.
     fn again_or(&self, failure: Failure) -> Step {
-        let passing = failure.refusal.kind.retryable()
-            || failure.refusal.kind == ErrorKind::Unknown
-            || failure.refusal.code == "MembershipChangePending";
-        let refused = matches!(failure.refusal.code, "PlacementRefused" | "QuorumAtRisk");
+        let passing = failure.refusal.kind().retryable()
+            || failure.refusal.kind() == ErrorKind::Unknown
+            || failure.refusal.code == ErrorCode::MembershipChangePending;
+        let refused = failure.refusal.code.is_placement() || failure.refusal.code == ErrorCode::QuorumAtRisk;
         if passing && !refused {
             Step::Wait(AGAIN)
         } else {
@@ -261,7 +262,7 @@ fn rule_of(described: &ClusterDescription, members: &[Member]) -> Result<Rule, R
         return Ok(level_zero_rule(&described.name, members));
     }
     described.rule.parse().map_err(|error: core_placement::RuleError| {
-        Refusal::invalid("InvalidRule", format!("the rule of cluster {} cannot be read: {error}", described.name))
+        Refusal::new(ErrorCode::InvalidRule, format!("the rule of cluster {} cannot be read: {error}", described.name))
     })
 }
 
@@ -285,7 +286,7 @@ impl Planner for MoveFlow {
                     None => Step::Done(confused("move member")),
                 },
                 Ok(_) => Step::Done(confused("move member")),
-                Err(failure) if failure.refusal.code == "PlacementRefused" => self.renew(failure),
+                Err(failure) if failure.refusal.code.is_placement() => self.renew(failure),
                 Err(failure) => self.again_or(failure),
             },
             (Stage::Change, Ok(CallReply::Done { at })) => {

@@ -17,8 +17,8 @@ use base_types::action::{ActionResult, Answer, RecoveryInfo, RecoveryState, Resp
 use base_types::{
     best_survivor,
     mutant::{planted, Mutant},
-    ClusterId, ClusterName, ErrorKind, FormerMember, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
-    ReplicaId, Survivor, SurvivorState, Term, Tick, WriteConsistency,
+    ClusterId, ClusterName, ErrorCode, ErrorKind, FormerMember, Generation, LogIndex, NodeId, OrderedAt,
+    ReadConsistency, Refusal, ReplicaId, Survivor, SurvivorState, Term, Tick, WriteConsistency,
 };
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, ClusterRecord, ClusterState, Command, Query, Recovery, Reply};
@@ -121,7 +121,7 @@ impl RecoverFlow {
     ) -> Result<RecoverFlow, Refusal> {
         if let Some(said) = confirm.filter(|said| *said != name.as_str()) {
             let message = format!("the confirmation says '{said}' and the cluster is '{name}'; nothing was changed");
-            return Err(Refusal::invalid("NotConfirmed", message));
+            return Err(Refusal::new(ErrorCode::NotConfirmed, message));
         }
         let confirmed = confirm.is_some();
         let (survey, recovery, at) = (None, None, None);
@@ -138,7 +138,7 @@ impl RecoverFlow {
                 if record.state != ClusterState::Active {
                     let message =
                         format!("cluster {} is {:?}; only one that served is recovered", record.name, record.state);
-                    return Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NotReady", message).into()));
+                    return Step::Done(Err(Refusal::new(ErrorCode::NotInState, message).into()));
                 }
                 self.at = Some(at);
                 self.ask_all(record, index + 1)
@@ -146,7 +146,7 @@ impl RecoverFlow {
             Ok((Reply::Resolved { .. }, _)) => {
                 let message =
                     format!("cluster '{}' does not exist; `hive ctl clusters` lists those that do", self.name);
-                Step::Done(Err(Refusal::new(ErrorKind::NotFound, "UnknownCluster", message).into()))
+                Step::Done(Err(Refusal::new(ErrorCode::UnknownCluster, message).into()))
             }
             Ok(_) => Step::Done(confused("recover")),
             Err(failure) => Step::Done(Err(failure)),
@@ -299,7 +299,7 @@ impl Planner for RecoverFlow {
             Stage::Begin => match result {
                 Ok(_) if self.zero.is_some() => self.note(),
                 Ok(_) => self.on_begun(),
-                Err(failure) if failure.refusal.kind.retryable() => Step::Wait(AGAIN),
+                Err(failure) if failure.refusal.kind().retryable() => Step::Wait(AGAIN),
                 Err(failure) => Step::Done(Err(failure)),
             },
             Stage::Note => match decode_call::<Reply>(result) {
@@ -308,7 +308,7 @@ impl Planner for RecoverFlow {
                     self.on_begun()
                 }
                 Ok(_) => Step::Done(confused("recover")),
-                Err(failure) if failure.refusal.kind.retryable() || failure.refusal.kind == ErrorKind::Unknown => {
+                Err(failure) if failure.refusal.kind().retryable() || failure.refusal.kind() == ErrorKind::Unknown => {
                     self.stage = Stage::Note;
                     Step::Wait(AGAIN)
                 }

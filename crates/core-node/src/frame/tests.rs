@@ -1,7 +1,7 @@
 //! Every item goes through bytes and back; damaged bytes are refused and never panic.
 
 use super::*;
-use base_types::{BackendKind, ErrorKind, LogIndex, OrderedAt, ReadConsistency, RequestId, Term, WriteConsistency};
+use base_types::{BackendKind, ErrorCode, LogIndex, OrderedAt, ReadConsistency, RequestId, Term, WriteConsistency};
 use core_cluster::api::{AdminCommand, ClusterDescription};
 use core_flow::Random;
 
@@ -109,7 +109,7 @@ fn cluster_items() -> Vec<Item> {
         reply(LocalOutcome::NotLeader { leader: Some(NodeId(1)), term: Term(2), members: vec![member(1)] }),
         reply(LocalOutcome::NoSuchCluster),
         reply(LocalOutcome::StaleRoute { cluster_time_ms: 8 }),
-        reply(LocalOutcome::Refused(Refusal::new(ErrorKind::Full, "DiskFull", "disk of node 1 is full"))),
+        reply(LocalOutcome::Refused(Refusal::new(ErrorCode::DiskFull, "disk of node 1 is full"))),
         reply(LocalOutcome::Unknown { message: "leadership lost".into() }),
         Item::CreateReplica { ticket: Ticket(1), disk: DiskId(2), spec: Box::new(spec()) },
         Item::DestroyReplica {
@@ -130,7 +130,11 @@ fn cluster_items() -> Vec<Item> {
                 to: Generation(5),
             },
         },
-        Item::ReplicaDone { ticket: Ticket(1), boot: BootId(2), result: Err(Refusal::invalid("UnknownEngine", "no")) },
+        Item::ReplicaDone {
+            ticket: Ticket(1),
+            boot: BootId(2),
+            result: Err(Refusal::new(ErrorCode::UnknownEngine, "no")),
+        },
     ]
 }
 

@@ -11,12 +11,12 @@
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
 
 use crate::director::{Director, TimerKey, Turn};
-use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost, SILENT};
+use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use base_types::action::{ActionResult, BatchStep, Response, StatusInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{BackendKind, ClusterId, ClusterName, Generation, NodeId, ReplicaId, Tick};
+use base_types::{BackendKind, ClusterId, ClusterName, ErrorCode, Generation, NodeId, ReplicaId, Tick};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::metadata::{Command, Reply, ScopedStep};
@@ -294,12 +294,12 @@ impl Director {
                 self.config_cluster.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
                 self.keep_config(turn);
             }
-            Err(failure) if failure.refusal.code == "PlacementRefused" => {
+            Err(failure) if failure.refusal.code.is_placement() => {
                 self.config_cluster.state = State::Impossible;
                 self.config_cluster.retry_at = turn.now + IMPOSSIBLE_RETRY;
             }
             Err(failure) => {
-                if failure.refusal.code == SILENT {
+                if failure.refusal.code == ErrorCode::ConfigClusterSilent {
                     self.config_cluster.heard(turn.now, false);
                 }
                 self.config_cluster.state = State::Waiting;
@@ -374,7 +374,9 @@ impl Director {
                 }
             }
             // Deleted and made anew, or by hand: it is sought again.
-            Err(failure) if failure.refusal.code == "UnknownCluster" => self.config_cluster.state = State::Waiting,
+            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => {
+                self.config_cluster.state = State::Waiting
+            }
             Err(failure) => {
                 if is_silence(&failure.refusal) {
                     self.config_cluster.heard(turn.now, false);
@@ -430,7 +432,7 @@ impl Director {
             }
             Ok(_) => {}
             Err(failure) => {
-                over = failure.refusal.code == "UnknownCluster";
+                over = failure.refusal.code == ErrorCode::UnknownCluster;
                 self.config_cluster.unanswered.insert((**name).clone());
             }
         }

@@ -14,7 +14,7 @@ use crate::api::{Effect, NoteLevel};
 use crate::director::{Director, Turn};
 use crate::frame::{Item, Sender};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorKind, NodeId, Refusal};
+use base_types::{ErrorCode, NodeId, Refusal};
 
 impl Director {
     /// Why this node serves nothing, if a later life of its world has been heard of.
@@ -25,7 +25,7 @@ impl Director {
                 "world {} was restored or recovered as incarnation {later}, and the data of node {} is of incarnation {}: it serves nothing; stop it, move its data directory away and start it, and it joins the world as it is now",
                 self.config.world, self.config.node, self.config.incarnation
             );
-            Refusal::new(ErrorKind::Unavailable, "Superseded", message)
+            Refusal::new(ErrorCode::Superseded, message)
         })
     }
 

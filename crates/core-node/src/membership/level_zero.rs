@@ -17,7 +17,9 @@ use crate::frame::Item;
 use crate::wire::{read_members, write_members};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, ReplicaId, Term, LANE_ZERO};
+use base_types::{
+    ClusterId, ClusterName, ErrorCode, Generation, LogIndex, NodeId, Refusal, ReplicaId, Term, LANE_ZERO,
+};
 use core_backends::reference::ClusterMember;
 use core_cluster::api::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,7 +192,7 @@ impl Director {
     pub fn known_zero(&self, name: &ClusterName) -> Result<(KnownZero, Vec<(NodeId, bool)>), Refusal> {
         let Some(zero) = self.level_zero.iter().find(|zero| *zero.name == *name) else {
             let message = format!("node {} is of another region than {name}: ask a node of that one", self.config.node);
-            return Err(Refusal::invalid("LevelZero", message));
+            return Err(Refusal::new(ErrorCode::LevelZero, message));
         };
         let announced = self.level_zero_members.of(zero.cluster);
         let heard = announced.map_or(Generation(1), |known| known.generation);

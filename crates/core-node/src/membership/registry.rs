@@ -211,7 +211,7 @@ impl Director {
                 authority.registering.remove(&node);
                 match reply {
                     Ok(_) => {}
-                    Err(failure) if failure.refusal.kind.retryable() => {
+                    Err(failure) if failure.refusal.kind().retryable() => {
                         authority.to_register.insert(node);
                     }
                     Err(failure) => {

@@ -625,7 +625,7 @@ impl Director {
         let outdated = self.replica_repair.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
         let reply = core_flow::decode_call::<core_backends::reference::Reply>(result);
         match reply {
-            Err(failure) if failure.refusal.kind.retryable() => {
+            Err(failure) if failure.refusal.kind().retryable() => {
                 self.replica_repair.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
                 self.wake_recruits(turn.now);
             }

@@ -24,7 +24,8 @@ use base_types::action::{
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ClusterName, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, Term, Tick, Ticket, DEADLINE_MAX,
+    BackendKind, ClusterName, ErrorCode, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, Term, Tick, Ticket,
+    DEADLINE_MAX,
 };
 use bytes::Bytes;
 use core_backends::redis;
@@ -99,7 +100,7 @@ impl Director {
             Action::SetEngine { target: KvTarget::Cluster(name), .. } if name.is_level_zero() => {
                 let message =
                     format!("the replicas of {name} are in each node's default engine (engine.default in node.toml)");
-                Err(Refusal::new(ErrorKind::Conflict, "PlacementRefused", message).into())
+                Err(Refusal::new(ErrorCode::PlacementRefused, message).into())
             }
             Action::SetEngine { engine, .. } => {
                 self.refuse_unknown_engine("", Some(engine))?;
@@ -235,7 +236,9 @@ impl Director {
         }
         let Some(read) = redis::is_read(argv) else {
             let word = argv.first().map_or(String::new(), |word| word.escape_ascii().to_string());
-            return Err(Refusal::invalid("UnknownCommand", format!("redis command '{word}' is not known here")).into());
+            return Err(
+                Refusal::new(ErrorCode::UnknownCommand, format!("redis command '{word}' is not known here")).into()
+            );
         };
         let bytes = redis::Command(argv.to_vec()).to_bytes();
         if !read {
@@ -262,7 +265,7 @@ impl Director {
         }
         let offered: Vec<&str> = offered.into_iter().collect();
         let message = format!("no node offers engine '{wanted}'; choose one of {}", offered.join(", "));
-        Err(Refusal::invalid("UnknownEngine", message))
+        Err(Refusal::new(ErrorCode::UnknownEngine, message))
     }
 
     fn on_cluster_action(
@@ -465,7 +468,7 @@ impl Director {
         self.clients.remove(&ticket);
         if let Err(failure) = &response {
             self.statistics.requests_failed += 1;
-            self.statistics.requests_unknown += u64::from(failure.refusal.kind == ErrorKind::Unknown);
+            self.statistics.requests_unknown += u64::from(failure.refusal.kind() == ErrorKind::Unknown);
         }
         turn.effects.list.push(Effect::Reply { ticket, response });
     }
@@ -505,8 +508,7 @@ impl Director {
                 cluster: None,
             }),
             (Reply::Resolved { .. }, _) => Err(Refusal::new(
-                ErrorKind::NotFound,
-                "UnknownCluster",
+                ErrorCode::UnknownCluster,
                 "the cluster does not exist; `hive ctl clusters` (ListClusters) lists those that do",
             )
             .into()),
@@ -676,7 +678,7 @@ fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
     let own = tail == "world" || tail.starts_with("region-") || tail.starts_with("config-");
     if own || is_keyspace_cluster(name) || core_s3::is_reserved(name) {
         let message = format!("cluster {name} is Hive's own (names behind '@' that begin with world, region-, config-, ks-, bucket-, account- or s3-, and shards of buckets); take another name");
-        return Err(Refusal::invalid("InvalidClusterName", message).into());
+        return Err(Refusal::new(ErrorCode::InvalidClusterName, message).into());
     }
     Ok(())
 }
@@ -687,7 +689,7 @@ fn refuse_s3_cluster(name: &ClusterName) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("cluster {name} holds S3 metadata; use the S3 actions (docs/guides/s3.md)");
-    Err(Refusal::invalid("InvalidClusterName", message).into())
+    Err(Refusal::new(ErrorCode::InvalidClusterName, message).into())
 }
 
 fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Response {

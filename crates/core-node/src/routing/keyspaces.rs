@@ -9,10 +9,10 @@ use crate::director::{ClientWork, Director, TimerKey, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
 use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
-use crate::routing::operation::{KeyspaceWork, Operation, Owner, Phase, Shape};
+use crate::routing::operation::{KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use base_types::action::{Action, Failure, Request};
-use base_types::{BackendKind, ErrorKind, Refusal, RequestId, Tick, Ticket};
+use base_types::{BackendKind, ErrorCode, ErrorKind, Refusal, RequestId, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{Query, Reply};
@@ -99,8 +99,8 @@ impl Director {
             // A document that does not serve may be out of date.
             Err(refusal)
                 if work.avoid.is_none()
-                    && refusal.kind != ErrorKind::Invalid
-                    && refusal.kind != ErrorKind::TooLarge =>
+                    && refusal.kind() != ErrorKind::Invalid
+                    && refusal.kind() != ErrorKind::TooLarge =>
             {
                 work.avoid = Some(map.version.saturating_sub(1));
                 self.keyspaces.maps.remove(&work.keyspace);
@@ -123,8 +123,9 @@ impl Director {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
         operation.phase = Phase::Resolving;
-        operation.last =
-            "nobody has told where its keys are yet; if the world's cluster has no leader, start its members";
+        operation.last = LastSeen::Event(
+            "nobody has told where its keys are yet; if the world's cluster has no leader, start its members",
+        );
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(TimerKey::Operation(number), old, at);
@@ -165,7 +166,7 @@ impl Director {
                 }
                 for number in waiting {
                     let message = format!("keyspace '{}' does not exist; create it first", keyspace.escape_default());
-                    let refusal = Refusal::new(ErrorKind::NotFound, "UnknownKeyspace", message);
+                    let refusal = Refusal::new(ErrorCode::UnknownKeyspace, message);
                     self.end_waiting(turn, number, refusal);
                 }
             }
@@ -284,7 +285,9 @@ impl Director {
         let Some(work) = operation.keyspace.as_mut() else { return Some((operation, result)) };
         let (refusal, at) = match &result {
             Err(failure) => (Some(failure.refusal.clone()), failure.at),
-            Ok(CallReply::Backend { reply, at, .. }) if reply.first() == Some(&1) => (refusal_in(reply), Some(*at)),
+            Ok(CallReply::Backend { reply, at, .. }) if core_backends::is_refusal(reply) => {
+                (refusal_in(reply), Some(*at))
+            }
             Ok(_) => (None, None),
         };
         let retry = refusal.as_ref().map_or(Retry::No, retry_of);
@@ -297,7 +300,7 @@ impl Director {
             work.avoid = None;
         }
         operation.maybe_applied = false;
-        operation.last = refusal.code;
+        operation.last = LastSeen::Code(refusal.code);
         self.resume_operation(turn, operation, retry == Retry::Later);
         None
     }

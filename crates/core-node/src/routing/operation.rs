@@ -11,7 +11,7 @@
 use base_types::action::{Action, ReadAfter};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    ClusterId, ClusterName, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, RequestId, Tick, Ticket,
+    ClusterId, ClusterName, ErrorCode, Generation, NodeId, OrderedAt, ReadConsistency, Refusal, RequestId, Tick, Ticket,
 };
 use core_cluster::api::LocalKind;
 use std::sync::Arc;
@@ -118,6 +118,15 @@ pub struct KeyspaceWork {
     pub crosses: Option<Refusal>,
 }
 
+/// What was last seen of an operation, for the message when it fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LastSeen {
+    /// Something happened to the attempt.
+    Event(&'static str),
+    /// It was refused, not for good.
+    Code(ErrorCode),
+}
+
 /// One operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operation {
@@ -143,7 +152,7 @@ pub struct Operation {
     pub tried: Vec<NodeId>,
     pub maybe_applied: bool,
     /// For the message when it fails.
-    pub last: &'static str,
+    pub last: LastSeen,
     /// The last refusal that was not taken for an answer.
     pub refused: Option<Refusal>,
     pub keyspace: Option<Box<KeyspaceWork>>,
@@ -170,7 +179,7 @@ impl Operation {
             refuted: Vec::new(),
             tried: Vec::new(),
             maybe_applied: false,
-            last: "nothing yet",
+            last: LastSeen::Event("nothing yet"),
             refused: None,
             keyspace: None,
             after: None,

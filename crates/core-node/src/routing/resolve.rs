@@ -7,7 +7,7 @@
 use crate::director::{Director, Turn};
 use crate::flows::region::{region_key, RegionDocument};
 use crate::routing::cache::Route;
-use crate::routing::operation::{Operation, Owner, Phase};
+use crate::routing::operation::{LastSeen, Operation, Owner, Phase};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Term, WriteConsistency};
@@ -62,7 +62,8 @@ impl Director {
         }
         let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.phase = Phase::Resolving;
-        operation.last = "nobody has told where it is yet; if the world's cluster has no leader, start its members";
+        operation.last =
+            LastSeen::Event("nobody has told where it is yet; if the world's cluster has no leader, start its members");
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(crate::director::TimerKey::Operation(number), old, at);
@@ -152,7 +153,7 @@ impl Director {
                 continue;
             }
             if let Some(operation) = self.operations.get_mut(number) {
-                operation.last = last;
+                operation.last = LastSeen::Event(last);
             }
             self.back_off(turn, *number);
         }

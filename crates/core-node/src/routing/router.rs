@@ -8,11 +8,10 @@
 use crate::director::{Director, TimerKey, Turn};
 use crate::frame::Item;
 use crate::routing::cache::Route;
-use crate::routing::operation::{Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
+use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use base_types::action::{Failure, Level};
-use base_types::error::REQUEST_ID_EXPIRED;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterName, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
+use base_types::{ClusterName, ErrorCode, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
 use core::time::Duration;
 use core_cluster::api::{AdminCommand, Completion, LocalKind, LocalOperation, LocalOutcome, Member};
 use core_flow::{failures, CallReply, CallResult};
@@ -217,7 +216,7 @@ impl Director {
             Phase::Backoff => self.attempt(turn, number),
             Phase::Remote { node } => {
                 operation.timeouts += 1;
-                operation.last = "no answer in time";
+                operation.last = LastSeen::Event("no answer in time");
                 operation.maybe_applied |= operation.is_write();
                 self.statistics.attempt_timeouts += 1;
                 self.give_up_on(turn, number, node);
@@ -249,7 +248,7 @@ impl Director {
             .collect();
         for number in lost {
             if let Some(operation) = self.operations.get_mut(&number) {
-                operation.last = "connection lost";
+                operation.last = LastSeen::Event("connection lost");
                 operation.maybe_applied |= operation.is_write();
             }
             self.give_up_on(turn, number, node);
@@ -351,12 +350,12 @@ impl Director {
             LocalOutcome::CommittedNotAbsolute { at, missing, .. } => {
                 let names: Vec<String> = missing.iter().map(|node| node.to_string()).collect();
                 let message = format!("the write is committed at index {} of cluster {name}, but not on every member; missing: node {}; it will not be undone", at.index, names.join(", node "));
-                let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotAbsolute", message);
+                let refusal = Refusal::new(ErrorCode::CommittedNotAbsolute, message);
                 self.end(turn, number, Err(Failure { refusal, at: Some(at), cluster: None }));
             }
             LocalOutcome::CommittedNotKept { at, kept, .. } => {
                 let message = format!("the write is committed at index {} of cluster {name}, but not yet in the bucket, which holds it up to index {kept}; it will not be undone", at.index);
-                let refusal = Refusal::new(ErrorKind::Unknown, "CommittedNotInBucket", message);
+                let refusal = Refusal::new(ErrorCode::CommittedNotInBucket, message);
                 self.end(turn, number, Err(Failure { refusal, at: Some(at), cluster: None }));
             }
             LocalOutcome::NotLeader { leader, term, members } => {
@@ -373,7 +372,7 @@ impl Director {
             LocalOutcome::Unknown { .. } => {
                 if let Some(operation) = self.operations.get_mut(&number) {
                     operation.maybe_applied |= operation.is_write();
-                    operation.last = "the leader lost sight of it";
+                    operation.last = LastSeen::Event("the leader lost sight of it");
                 }
                 self.give_up_on(turn, number, node);
             }
@@ -384,7 +383,7 @@ impl Director {
     /// Tries again at once, unless that has happened too often.
     fn redirect(&mut self, turn: &mut Turn<'_>, number: u64, last: &'static str) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.last = last;
+        operation.last = LastSeen::Event(last);
         operation.redirects += 1;
         self.statistics.redirects += 1;
         if operation.redirects > REDIRECTS_AT_ONCE {
@@ -427,11 +426,11 @@ impl Director {
         let Some(route) = self.routes.get(name) else { return self.redirect(turn, number, "cluster being looked up") };
         let (cluster, generation, pinned) = (route.cluster, route.generation, route.pinned);
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.last = if pinned {
+        operation.last = LastSeen::Event(if pinned {
             "a configured member does not hold it (the world is not formed yet, or its disk was lost)"
         } else {
             "a member does not hold it"
-        };
+        });
         operation.refute(cluster, generation, node);
         if pinned || operation.refreshed > operation.rounds {
             return self.give_up_on(turn, number, node);
@@ -454,27 +453,25 @@ impl Director {
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
         let final_for_admin =
-            matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == "QuorumAtRisk" && settled;
-        let refusal = match refusal.code {
-            // Nobody has a bucket: that is the request's to mend.
-            "NoDurableTail" if settled => Refusal { kind: ErrorKind::Invalid, ..refusal },
-            _ => refusal,
-        };
-        if refusal.kind == ErrorKind::Unavailable && !final_for_admin {
-            operation.last = refusal.code;
+            matches!(operation.kind, LocalKind::Admin(_)) && refusal.code == ErrorCode::QuorumAtRisk && settled;
+        // Nobody has a bucket: that is the request's to mend.
+        let no_archive = refusal.code == ErrorCode::NoArchiveReplicaYet && settled;
+        let refusal = if no_archive { Refusal::new(ErrorCode::NoArchiveReplica, refusal.message) } else { refusal };
+        if refusal.kind() == ErrorKind::Unavailable && !final_for_admin {
+            operation.last = LastSeen::Code(refusal.code);
             operation.refused = Some(refusal);
             return self.give_up_on(turn, number, node);
         }
-        if operation.maybe_applied && refusal.kind == ErrorKind::Overloaded {
-            operation.last = refusal.code;
+        if operation.maybe_applied && refusal.kind() == ErrorKind::Overloaded {
+            operation.last = LastSeen::Code(refusal.code);
             return self.back_off(turn, number);
         }
         // It says itself that the outcome is unknown, and that asking again is in vain.
-        if refusal.code == REQUEST_ID_EXPIRED {
+        if refusal.code == ErrorCode::RequestIdExpired {
             return self.end(turn, number, Err(refusal.into()));
         }
         if operation.maybe_applied && !planted(Mutant::UnknownAsRefused) {
-            let failure = failures::unknown(&operation.name.clone(), refusal.code);
+            let failure = failures::unknown(&operation.name.clone(), refusal.code.as_str());
             return self.end(turn, number, Err(failure));
         }
         self.end(turn, number, Err(refusal.into()));
@@ -554,9 +551,10 @@ impl Director {
 
 /// What was last seen of an operation, for people.
 fn last_of(operation: &Operation) -> &str {
-    match &operation.refused {
-        Some(refusal) if refusal.code == operation.last => &refusal.message,
-        _ => operation.last,
+    match (operation.last, &operation.refused) {
+        (LastSeen::Event(what), _) => what,
+        (LastSeen::Code(code), Some(refusal)) if refusal.code == code => &refusal.message,
+        (LastSeen::Code(code), _) => code.as_str(),
     }
 }
 

@@ -73,7 +73,7 @@ fn collect(world: &mut World, out: &mut BTreeMap<Ticket, Tick>, tally: &mut Tall
         }
         match response {
             Ok(_) => tally.acknowledged += 1,
-            Err(failure) if failure.refusal.kind == ErrorKind::Unknown => tally.unknown += 1,
+            Err(failure) if failure.refusal.kind() == ErrorKind::Unknown => tally.unknown += 1,
             Err(_) => tally.refused += 1,
         }
     }

@@ -215,7 +215,7 @@ fn a_batch_asked_again_after_its_keys_have_parted_is_found_done() {
     for node in 1..=3 {
         assert_eq!(world.request(node, batch("1", 7)).unwrap().result, first.result);
         let refused = world.request(node, batch("3", 8)).unwrap_err();
-        assert_eq!(refused.refusal.code, "BatchCrossesClusters");
+        assert_eq!(refused.refusal.code.as_str(), "BatchCrossesClusters");
     }
     assert_eq!(world.get(2, &target, "k000").as_deref(), Some("2"), "it was not carried out once more");
 }

@@ -12,7 +12,7 @@ fn progress(world: &mut World, asked: u64, node: u64) -> Option<DecommissionInfo
         Ok(Answer { result: ActionResult::Decommission(info), .. }) => Some(info),
         Ok(other) => panic!("{other:?}"),
         Err(failure) => {
-            assert!(failure.refusal.kind.retryable(), "{failure:?}");
+            assert!(failure.refusal.kind().retryable(), "{failure:?}");
             None
         }
     }

@@ -95,7 +95,10 @@ fn an_only_replica_moves_to_a_node_to_spare_or_is_refused() {
     alone.ready();
     let name = alone.create(1, "metadata@one", "size=1");
     let refusal = alone.act(1, set(KvTarget::Cluster(name.clone()))).unwrap_err().refusal;
-    assert!(refusal.code == "PlacementRefused" && refusal.message.contains("add nodes that offer it"), "{refusal}");
+    assert!(
+        refusal.code.as_str() == "PlacementRefused" && refusal.message.contains("add nodes that offer it"),
+        "{refusal}"
+    );
     assert_eq!(rule_told(&mut alone, 1, &name), "size=1", "nothing was changed");
 }
 
@@ -153,7 +156,7 @@ fn what_cannot_be_is_refused_with_what_to_do_and_nothing_is_changed() {
     let name = world.create(1, "metadata@c", "size=3");
     let target = KvTarget::Cluster(name.clone());
     let refusal = world.act(1, Action::SetEngine { target, engine: "btrieve".into() }).unwrap_err().refusal;
-    assert!(refusal.code == "UnknownEngine" && refusal.message.contains("choose one of memory"), "{refusal}");
+    assert!(refusal.code.as_str() == "UnknownEngine" && refusal.message.contains("choose one of memory"), "{refusal}");
     let refusal = world.act(1, set(KvTarget::Cluster(ClusterName::world()))).unwrap_err().refusal;
     assert!(refusal.message.contains("node.toml"), "{refusal}");
     assert_eq!(code(world.act(1, set(KvTarget::Cluster("metadata@none".parse().unwrap())))), "UnknownCluster");

@@ -325,7 +325,7 @@ fn a_flow_whose_runner_died_is_finished_by_another() {
     world.until("made or unmade", 60_000, |world| {
         match world.act(1, Action::ResolveCluster { name: name.clone() }) {
             Ok(answer) => matches!(answer.result, ActionResult::Cluster(info) if !info.warnings.iter().any(|warning| warning.contains("not active"))),
-            Err(failure) => failure.refusal.code == "UnknownCluster",
+            Err(failure) => failure.refusal.code.as_str() == "UnknownCluster",
         }
     });
 }

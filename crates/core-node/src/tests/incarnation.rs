@@ -7,7 +7,7 @@ const LATER: u64 = 5;
 fn refused(world: &mut World, node: u64, target: &KvTarget) -> Option<&'static str> {
     let mut put = request(Action::KvPut { target: target.clone(), key: bytes("k"), value: bytes("old") });
     put.deadline = Duration::from_secs(1);
-    world.request(node, put).err().map(|failure| failure.refusal.code)
+    world.request(node, put).err().map(|failure| failure.refusal.code.as_str())
 }
 
 #[test]

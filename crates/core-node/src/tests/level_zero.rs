@@ -24,7 +24,7 @@ fn change(world: &mut World, asked: u64, action: Action) -> Result<(), (&'static
     let mut request = request(action);
     request.deadline = Duration::from_secs(20);
     let answer = world.request(asked, request);
-    answer.map(|_| ()).map_err(|failure| (failure.refusal.code, failure.refusal.message))
+    answer.map(|_| ()).map_err(|failure| (failure.refusal.code.as_str(), failure.refusal.message))
 }
 
 fn replace(world: &mut World, asked: u64, name: ClusterName, from: u64, to: u64) -> Result<(), (&'static str, String)> {

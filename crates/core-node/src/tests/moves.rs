@@ -161,7 +161,7 @@ fn a_move_that_breaks_the_rule_is_refused() {
     let other = (1..=3).find(|id| !holders.contains(id)).unwrap();
     let mut moved = |from: u64, to: u64| {
         let action = Action::MoveMember { name: name.clone(), from: NodeId(from), to: Some(NodeId(to)) };
-        world.act(1, action).map(|_| ()).map_err(|failure| (failure.refusal.code, failure.refusal.message))
+        world.act(1, action).map(|_| ()).map_err(|failure| (failure.refusal.code.as_str(), failure.refusal.message))
     };
     let (code, message) = moved(holders[0], 4).unwrap_err();
     assert!(code == "PlacementRefused" && message.contains("node 4 cannot take the place"), "{message}");
@@ -183,7 +183,7 @@ fn configured_members_move_where_another_node_is() {
     for name in [ClusterName::world(), ClusterName::regional("fr-par").unwrap()] {
         let action = Action::MoveMember { name, from: NodeId(1), to: None };
         let refusal = world.act(1, action).unwrap_err().refusal;
-        assert_eq!(refusal.code, "PlacementRefused", "{refusal:?}");
+        assert_eq!(refusal.code.as_str(), "PlacementRefused", "{refusal:?}");
     }
     let message = decommission(&mut world, 2, 1).unwrap_err();
     assert!(message.contains("cluster allocator/reference@world: rule wants 1 chassis in world"), "{message}");

@@ -23,7 +23,7 @@ pub(super) fn recover(
     match world.request(1, asked) {
         Ok(Answer { result: ActionResult::Recovery(info), .. }) => Ok(info),
         Ok(other) => panic!("{other:?}"),
-        Err(failure) => Err(failure.refusal.code),
+        Err(failure) => Err(failure.refusal.code.as_str()),
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn members_that_are_cut_off_are_not_overruled() {
     let confirmed = |world: &mut World| {
         let action = Action::RecoverCluster { name: name.clone(), confirm: Some(name.to_string()), survivor: None };
         let asked_for = Request { deadline: Duration::from_secs(20), ..request(action) };
-        world.request(asked, asked_for).map(|_| ()).map_err(|failure| failure.refusal.code)
+        world.request(asked, asked_for).map(|_| ()).map_err(|failure| failure.refusal.code.as_str())
     };
     let (alone, others) = (holders[0], [holders[1], holders[2]]);
     let cut = |world: &mut World, one: u64| {

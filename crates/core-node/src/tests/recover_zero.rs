@@ -197,7 +197,7 @@ fn beside_a_silent_later_life_none_is_begun() {
     let confirm = Some(world_name().to_string());
     let action = Action::RecoverCluster { name: world_name(), confirm, survivor: None };
     let refused = world.request(3, Request { deadline: Duration::from_secs(20), ..request(action) }).unwrap_err();
-    assert_eq!(refused.refusal.code, "NoSurvivor");
+    assert_eq!(refused.refusal.code.as_str(), "NoSurvivor");
     assert!(refused.refusal.message.contains("a later life began on another node"), "{}", refused.refusal.message);
 }
 

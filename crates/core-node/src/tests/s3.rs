@@ -9,7 +9,7 @@ fn s3(world: &mut World, node: u64, call: impl Into<S3Action>) -> Result<S3Answe
             ActionResult::S3(answer) => Ok(answer),
             other => panic!("{other:?}"),
         },
-        Err(failure) => Err(failure.refusal.code),
+        Err(failure) => Err(failure.refusal.code.as_str()),
     }
 }
 

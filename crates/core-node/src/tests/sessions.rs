@@ -79,7 +79,7 @@ pub(crate) fn a_position_that_is_not_committed_yet_is_waited_for() {
     // What was lost before it was committed is never reached: that is said, and nothing older.
     let never = ReadAfter { index: base_types::LogIndex(u64::MAX >> 1), ..last };
     let refused = world.request(2, get(never)).unwrap_err();
-    assert_eq!(refused.refusal.code, "DeadlineExceeded");
+    assert_eq!(refused.refusal.code.as_str(), "DeadlineExceeded");
     assert!(refused.refusal.message.contains("what the session has seen"), "{refused:?}");
 }
 

@@ -79,7 +79,7 @@ fn a_refusal_says_what_is_missing() {
     assert!(message.contains("offers engine redb (nodes passed over: 1 down, 4 without the engine)"), "{message}");
     let refusal = elect(&"size=4 failure_domain=az".parse().unwrap(), &nodes, &ids(&[1])).unwrap_err();
     assert_eq!((refusal.excluded, refusal.down, refusal.met_when_up), (1, 1, true));
-    assert_eq!(Refusal::from(refusal).kind, ErrorKind::Unavailable);
+    assert_eq!(Refusal::from(refusal).code, base_types::ErrorCode::PlacementUnmet);
 }
 
 #[test]

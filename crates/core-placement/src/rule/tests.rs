@@ -77,5 +77,5 @@ fn bad_rules_are_refused_and_name_the_word() {
     }
     assert!(matches!(parse(&"x".repeat(RULE_BYTES_MAX + 1)), Err(RuleError::TooLong(_))));
     let refusal = Refusal::from(parse("sise=3").unwrap_err());
-    assert_eq!((refusal.code, refusal.kind), ("InvalidRule", base_types::ErrorKind::Invalid));
+    assert_eq!((refusal.code.as_str(), refusal.kind()), ("InvalidRule", base_types::ErrorKind::Invalid));
 }

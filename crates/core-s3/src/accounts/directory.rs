@@ -17,7 +17,7 @@ use crate::request::reply;
 use base_types::action::{BatchStep, Failure};
 use base_types::codec::Encode;
 use base_types::s3::{Owner, S3ErrorCode};
-use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency, SCAN_PAGE_BYTES_MAX};
+use base_types::{BackendKind, ErrorCode, ReadConsistency, Refusal, WriteConsistency, SCAN_PAGE_BYTES_MAX};
 use bytes::Bytes;
 use core_backends::bucket_names::Claim;
 use core_backends::metadata::{Command, Query, Reply, ScanScopes, ScopedStep};
@@ -243,7 +243,7 @@ pub(crate) fn got<T: DeserializeOwned>(result: CallResult) -> Result<Option<(T, 
         Ok((Reply::Value { value: Some(value) }, _)) => Ok(Some((row(&value)?, value))),
         Ok((Reply::Value { value: None }, _)) => Ok(None),
         Ok(_) => Err(confused()),
-        Err(failure) if failure.refusal.code == "UnknownCluster" => Ok(None),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -253,7 +253,7 @@ pub(crate) fn scanned(result: CallResult) -> Result<(Vec<(Bytes, Bytes)>, bool),
     match reply::<Reply>(result) {
         Ok((Reply::Page { entries, more, .. }, _)) => Ok((entries, more)),
         Ok(_) => Err(confused()),
-        Err(failure) if failure.refusal.code == "UnknownCluster" => Ok((Vec::new(), false)),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => Ok((Vec::new(), false)),
         Err(failure) => Err(failure),
     }
 }
@@ -262,7 +262,7 @@ pub(crate) fn scanned(result: CallResult) -> Result<(Vec<(Bytes, Bytes)>, bool),
 pub(crate) fn changed(result: CallResult) -> Result<bool, Failure> {
     match reply::<Reply>(result) {
         Ok(_) => Ok(true),
-        Err(failure) if failure.refusal.code == "ConditionFailed" => Ok(false),
+        Err(failure) if failure.refusal.code == ErrorCode::ConditionFailed => Ok(false),
         Err(failure) => Err(failure),
     }
 }
@@ -270,7 +270,7 @@ pub(crate) fn changed(result: CallResult) -> Result<bool, Failure> {
 /// Whether a cluster that was to be made is there.
 pub(crate) fn made(result: CallResult) -> Result<(), Failure> {
     match result {
-        Err(failure) if failure.refusal.code != "ClusterExists" => Err(failure),
+        Err(failure) if failure.refusal.code != ErrorCode::ClusterExists => Err(failure),
         _ => Ok(()),
     }
 }

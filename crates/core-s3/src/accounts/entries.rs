@@ -9,7 +9,7 @@ use crate::request::reply;
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
-use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency};
+use base_types::{BackendKind, ErrorCode, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core_backends::bucket_names::{Entry, EntryState};
 use core_backends::reference::{Command, Query, Reply};
@@ -153,7 +153,7 @@ pub(crate) fn got(result: CallResult) -> Result<Option<(u64, EntryDocument)>, Fa
         Ok((Reply::Document { document: Some(found) }, _)) => Ok(Some((found.version, parse(&found.body)?))),
         Ok((Reply::Document { document: None }, _)) => Ok(None),
         Ok(_) => Err(confused()),
-        Err(failure) if failure.refusal.code == "UnknownCluster" => Ok(None),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -164,7 +164,7 @@ pub(crate) fn written(result: CallResult) -> Result<Option<u64>, Failure> {
         Ok((Reply::Version { version }, _)) => Ok(Some(version)),
         Ok((Reply::Deleted { .. }, _)) => Ok(Some(0)),
         Ok(_) => Err(confused()),
-        Err(failure) if failure.refusal.code == "ConditionFailed" => Ok(None),
+        Err(failure) if failure.refusal.code == ErrorCode::ConditionFailed => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -174,7 +174,7 @@ pub(crate) fn listed(result: CallResult) -> Result<(Vec<(String, EntryDocument)>
     let (documents, more) = match reply::<Reply>(result) {
         Ok((Reply::Documents { documents, more }, _)) => (documents, more),
         Ok(_) => return Err(confused()),
-        Err(failure) if failure.refusal.code == "UnknownCluster" => return Ok((Vec::new(), false)),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => return Ok((Vec::new(), false)),
         Err(failure) => return Err(failure),
     };
     let mut entries = Vec::with_capacity(documents.len());

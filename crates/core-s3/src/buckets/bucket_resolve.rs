@@ -17,7 +17,7 @@ use crate::state::PlanContext;
 use base_types::action::Failure;
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
-use base_types::{BackendKind, ClusterName, Generation, ReadConsistency, Refusal};
+use base_types::{BackendKind, ClusterName, ErrorCode, Generation, ReadConsistency, Refusal};
 use core_backends::bucket_names::{sweep_next, Claim, EntryState, Name, Step as Commit};
 use core_backends::multipart;
 use core_backends::reference::{ClusterState, Query, Reply};
@@ -126,7 +126,7 @@ impl Ending {
         match core::mem::replace(&mut self.at, At::Act) {
             At::View => self.viewed(context, answers),
             At::Act => {
-                let gone = |failure: &Failure| failure.refusal.code == "UnknownCluster";
+                let gone = |failure: &Failure| failure.refusal.code == ErrorCode::UnknownCluster;
                 match answers.into_iter().find_map(|answer| answer.err().filter(|failure| !gone(failure))) {
                     Some(failure) => Err(failure),
                     None => Ok(Progress::Calls(self.view()?)),
@@ -135,7 +135,7 @@ impl Ending {
             At::HandOn(hand_on, cluster) => self.hand_on(context, hand_on, cluster, answers),
             At::Uploads => match reply::<multipart::Reply>(only(answers)) {
                 Ok((multipart::Reply::Removed { more: true }, _)) => self.end_uploads(context),
-                Err(failure) if failure.refusal.code != "UnknownCluster" => Err(failure),
+                Err(failure) if failure.refusal.code != ErrorCode::UnknownCluster => Err(failure),
                 _ => {
                     self.uploads_ended = true;
                     Ok(Progress::Calls(self.view()?))
@@ -167,7 +167,7 @@ impl Ending {
                 return Ok(Progress::Calls(calls));
             }
             // Dropped by another runner, who has done this; or never filled.
-            Err(failure) if matches!(failure.refusal.code, "UnknownCluster" | "WrongShard") => {}
+            Err(failure) if matches!(failure.refusal.code, ErrorCode::UnknownCluster | ErrorCode::WrongShard) => {}
             Err(failure) => return Err(failure),
             Ok(None) => {}
         }

@@ -27,7 +27,7 @@ use base_types::s3::{
     check_bucket_name, Acl, BucketInfo, CreateBucket, Grant, Grantee, ObjectLockConfiguration, Owner, Permission,
     PublicAccessBlock, S3Answer, S3ErrorCode, Versioning,
 };
-use base_types::{BackendKind, ClusterName, ReadConsistency, Refusal};
+use base_types::{BackendKind, ClusterName, ErrorCode, ReadConsistency, Refusal};
 use core_backends::bucket_names::{create_next, Claim, EntryState, Name, Step as Commit};
 use core_backends::{allocator, metadata, shard, shard_reference};
 use core_flow::rounds::{is_passing, one, only};
@@ -122,7 +122,7 @@ impl Work for Create {
             Stage::View => self.viewed(answers),
             // Whether its condition held is seen.
             Stage::Acted => match only(answers) {
-                Err(failure) if failure.refusal.code == "UnknownCluster" => {
+                Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => {
                     Err(directory::no_such_account(&self.call.account).into())
                 }
                 Err(failure) => Err(failure),
@@ -370,7 +370,7 @@ impl Create {
             match result {
                 Ok(()) => {}
                 // Only this attempt writes this record: it is ours.
-                Err(failure) if failure.refusal.code == "ConditionFailed" => {}
+                Err(failure) if failure.refusal.code == ErrorCode::ConditionFailed => {}
                 Err(failure) => return self.not_built(failure),
             }
         }
@@ -439,7 +439,7 @@ impl Create {
 /// A bucket is its account's already only while it serves: not while it is being made or (perhaps) removed.
 fn settled(refusal: Refusal, entry: Option<&EntryDocument>) -> Refusal {
     let serves = entry.is_some_and(|entry| entry.state() == EntryState::Active && entry.closing == 0);
-    if refusal.code != S3ErrorCode::BucketAlreadyOwnedByYou.name() || serves {
+    if refusal.code != ErrorCode::S3(S3ErrorCode::BucketAlreadyOwnedByYou) || serves {
         return refusal;
     }
     S3ErrorCode::OperationAborted.because("your bucket of this name is being created or removed; try again")
@@ -493,11 +493,11 @@ fn elect(rule: &str) -> Call {
 /// Refuses a region that is none, or that cannot hold a bucket.
 fn can_be_in(region: &str, whole: CallResult, any: CallResult) -> Result<(), Failure> {
     let elected = |result: CallResult| reply::<allocator::Reply>(result).map(drop);
-    let refuse = |failure: Failure, code: S3ErrorCode, what: &str| match failure.refusal.code {
-        "PlacementRefused" | "InvalidRule" => {
-            code.because(format!("region '{region}' {what}: {}", failure.refusal.message)).into()
+    let refuse = |failure: Failure, code: S3ErrorCode, what: &str| {
+        if failure.refusal.code.is_placement() || failure.refusal.code == ErrorCode::InvalidRule {
+            return code.because(format!("region '{region}' {what}: {}", failure.refusal.message)).into();
         }
-        _ => failure,
+        failure
     };
     elected(any).map_err(|failure| refuse(failure, S3ErrorCode::InvalidLocationConstraint, "is not there"))?;
     elected(whole)

@@ -28,7 +28,7 @@ use crate::state::{PlanContext, S3Planner};
 use crate::work::{planner, Work};
 use base_types::action::Failure;
 use base_types::s3::{DeleteBucket, S3Answer, S3ErrorCode};
-use base_types::{ErrorKind, ReadConsistency, Refusal, WriteConsistency};
+use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::bucket_names::{Claim, EntryState, Name};
@@ -164,7 +164,7 @@ fn record_of(result: CallResult) -> Result<Option<(BucketRecord, Bytes)>, Failur
         Ok((metadata::Reply::Value { value: Some(body) }, _)) => Ok(Some((BucketRecord::from_body(&body)?, body))),
         Ok((metadata::Reply::Value { value: None }, _)) => Ok(None),
         Ok(_) => Err(confused()),
-        Err(failure) if failure.refusal.code == "UnknownCluster" => Ok(None),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -240,7 +240,7 @@ impl Delete {
         }
         if context.deadline.since(context.now) < TIME_MIN && self.claim.is_none() {
             let message = format!("DeleteBucket needs time; allow a deadline_ms of {} or more", TIME_MIN.as_millis());
-            return Err(Refusal::new(ErrorKind::Invalid, "InvalidRequest", message).into());
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message).into());
         }
         self.stage = Stage::Name;
         Ok(one(names::ask(&self.bucket)?))
@@ -276,7 +276,7 @@ impl Delete {
                 step
             }
             Ok(false) => self.count(known),
-            Err(failure) if failure.refusal.code == "UnknownCluster" => self.note(),
+            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => self.note(),
             Err(failure) => Err(failure),
         }
     }
@@ -302,7 +302,11 @@ impl Delete {
                 Ok((shard::Reply::Count { totals }, _)) if totals.rows() > 0 => return Err(not_empty(&self.bucket)),
                 Ok(_) => {}
                 // Closed, or split since: what counts is found out below.
-                Err(failure) if matches!(failure.refusal.code, "BucketClosing" | "WrongShard" | "UnknownCluster") => {}
+                Err(failure)
+                    if matches!(
+                        failure.refusal.code,
+                        ErrorCode::BucketClosing | ErrorCode::WrongShard | ErrorCode::UnknownCluster
+                    ) => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -368,7 +372,7 @@ impl Delete {
         match reply::<metadata::Reply>(result) {
             Ok(_) => self.wait(context),
             // A setting was changed meanwhile.
-            Err(failure) if failure.refusal.code == "ConditionFailed" => self.record(context),
+            Err(failure) if failure.refusal.code == ErrorCode::ConditionFailed => self.record(context),
             Err(failure) => Err(failure),
         }
     }
@@ -436,7 +440,7 @@ impl Delete {
         for answer in answers {
             match reply::<shard::Reply>(answer) {
                 Ok(_) => {}
-                Err(failure) if failure.refusal.code == "BucketNotEmpty" => {
+                Err(failure) if failure.refusal.code == ErrorCode::S3(S3ErrorCode::BucketNotEmpty) => {
                     return self.reopen(context, not_empty(&self.bucket));
                 }
                 Err(failure) => return Err(failure),
@@ -551,7 +555,7 @@ impl Reopening {
                     context.state.cache.forget_record(&self.claim.bucket);
                     self.release()
                 }
-                Err(failure) if failure.refusal.code == "ConditionFailed" => {
+                Err(failure) if failure.refusal.code == ErrorCode::ConditionFailed => {
                     self.stage = Reopen::Record;
                     Ok(Some(one(read_record(id)?)))
                 }

@@ -18,7 +18,7 @@ use crate::Offered;
 use base_types::action::{BatchStep, Failure};
 use base_types::codec::Encode;
 use base_types::s3::{Locations, LookupData, S3Action, S3Answer, S3ErrorCode, VersionStamp};
-use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency, BATCH_OPERATIONS_MAX};
+use base_types::{BackendKind, ErrorCode, ReadConsistency, Refusal, WriteConsistency, BATCH_OPERATIONS_MAX};
 use bytes::Bytes;
 use core_backends::freed::{Freed, FREED_PAGE_MAX};
 use core_backends::metadata::{self, ScanScopes, ScopedStep};
@@ -110,7 +110,7 @@ impl HandOn {
             Handing::Nothing | Handing::Forgotten | Handing::Made => {
                 for answer in answers {
                     match answer {
-                        Err(failure) if failure.refusal.code != "ClusterExists" => return Err(failure),
+                        Err(failure) if failure.refusal.code != ErrorCode::ClusterExists => return Err(failure),
                         _ => {}
                     }
                 }
@@ -120,7 +120,7 @@ impl HandOn {
             Handing::Handed(until) => {
                 for answer in answers {
                     match reply::<metadata::Reply>(answer) {
-                        Err(failure) if failure.refusal.code == "UnknownCluster" => {
+                        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => {
                             return self.make(context).map(Some)
                         }
                         told => drop(told?),
@@ -209,7 +209,7 @@ impl Rounds<S3State> for List {
                 done(Locations { locations: places.collect() }, Some(at))
             }
             Ok(_) => Step::Done(Err(odd("the accounts' cluster"))),
-            Err(failure) if failure.refusal.code == "UnknownCluster" => done(Locations::default(), None),
+            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => done(Locations::default(), None),
             Err(failure) => again(context, &mut self.tries, failure),
         }
     }
@@ -258,7 +258,7 @@ impl Rounds<S3State> for Forget {
         for answer in answers {
             match reply::<metadata::Reply>(answer) {
                 Ok((_, ordered)) => at = Some(ordered),
-                Err(failure) if failure.refusal.code == "UnknownCluster" => {}
+                Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => {}
                 Err(failure) => return again(context, &mut self.tries, failure),
             }
         }
@@ -280,7 +280,7 @@ impl Forget {
 
 fn again(context: &mut PlanContext<'_>, tries: &mut u32, failure: Failure) -> Step {
     *tries += 1;
-    if !failure.refusal.kind.retryable() || *tries > TRIES_MAX {
+    if !failure.refusal.kind().retryable() || *tries > TRIES_MAX {
         return Step::Done(Err(failure));
     }
     pause(context, *tries)

@@ -6,7 +6,7 @@ use crate::request::reply;
 use base_types::action::{Failure, RedisReply};
 use base_types::codec::Encode;
 use base_types::s3::S3ErrorCode;
-use base_types::{BackendKind, ReadConsistency, Refusal, WriteConsistency};
+use base_types::{BackendKind, ErrorCode, ReadConsistency, Refusal, WriteConsistency};
 use core_backends::bucket_names::{self, Name};
 use core_backends::redis;
 use core_flow::{Call, CallResult};
@@ -50,7 +50,7 @@ pub(crate) fn tell(command: &redis::Command) -> Result<Call, Refusal> {
 pub(crate) fn told(bucket: &str, result: CallResult) -> Result<Option<Name>, Failure> {
     let found = match reply::<RedisReply>(result) {
         Ok((found, _)) => found,
-        Err(failure) if failure.refusal.code == "UnknownCluster" => return Ok(None),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => return Ok(None),
         Err(failure) => return Err(failure),
     };
     let value = match &found {

@@ -20,7 +20,7 @@ use crate::state::PlanContext;
 use crate::Offered;
 use base_types::s3::policy::PolicyShape;
 use base_types::s3::*;
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 use core_backends::metadata::Reply;
 use core_flow::rounds::{is_passing, one, only, pause};
@@ -263,7 +263,7 @@ impl Put {
             Ok(_) => return Ok(self.changed(context)),
             Err(failure) => failure,
         };
-        let conflict = failure.refusal.code == "ConditionFailed";
+        let conflict = failure.refusal.code == ErrorCode::ConditionFailed;
         self.tries += 1;
         if !(conflict || is_passing(&failure)) || self.tries > TRIES_MAX {
             return Err(failure.into());

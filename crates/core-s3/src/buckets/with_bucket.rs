@@ -23,7 +23,7 @@ use crate::state::cutover_gate::HELD_MAX;
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use base_types::s3::S3ErrorCode;
-use base_types::{Refusal, Tick};
+use base_types::{ErrorCode, Refusal, Routing, Tick};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::bucket_names::Name;
@@ -69,12 +69,14 @@ pub(crate) enum Trouble {
 impl From<Failure> for Trouble {
     /// What a failure of a call to a shard, map or upload means.
     fn from(failure: Failure) -> Trouble {
-        match failure.refusal.code {
-            "WrongShard" => Trouble::Map(failure),
-            "UnknownCluster" => Trouble::Bucket(failure),
-            "ShardFrozen" | "NotReady" | "BucketClosing" => Trouble::Again(failure),
+        match failure.refusal.code.routing() {
+            Routing::ShardMoved => Trouble::Map(failure),
+            Routing::ClusterGone => Trouble::Bucket(failure),
+            Routing::ShardSwitching => Trouble::Again(failure),
             // The router has retried what it may; the deadline is the bound.
-            _ => Trouble::Failed(failure),
+            Routing::Answer | Routing::ClusterReplaced => Trouble::Failed(failure),
+            // A bucket has no partitions.
+            Routing::PartitionSwitching | Routing::PartitionMoved => Trouble::Failed(failure),
         }
     }
 }
@@ -111,7 +113,7 @@ pub(crate) fn with_bucket<W: BucketWork + 'static>(work: W) -> Box<S3Planner> {
         asked: Asked::Nothing,
         place: None,
         tries: 0,
-        refused: ("", 0),
+        refused: None,
         waits_for: None,
         held: 0,
         asked_nearby: false,
@@ -139,7 +141,7 @@ struct WithBucket<W> {
     place: Option<Place>,
     tries: u32,
     /// How often on end it was refused with this code.
-    refused: (&'static str, u32),
+    refused: Option<(ErrorCode, u32)>,
     /// The bucket some shard of which refused it last, for a moment, as it seems.
     waits_for: Option<u128>,
     /// Pauses on end since it asked something.
@@ -339,7 +341,7 @@ impl<W: BucketWork> WithBucket<W> {
                         context.state.cache.id_of(name).into_iter().for_each(|id| context.state.cache.forget_map(id))
                     }
                 }
-                if failure.refusal.code == "UnknownCluster" {
+                if failure.refusal.code == ErrorCode::UnknownCluster {
                     // The whole bucket may be gone: its record tells.
                     context.state.cache.forget_record(name);
                 }
@@ -359,13 +361,13 @@ impl<W: BucketWork> WithBucket<W> {
             return Step::Done(Err(failure));
         }
         let code = failure.refusal.code;
-        let times = if self.refused.0 == code { self.refused.1 + 1 } else { 1 };
-        self.refused = (code, times);
+        let times = self.refused.filter(|(last, _)| *last == code).map_or(1, |(_, times)| times + 1);
+        self.refused = Some((code, times));
         // Another refusal than the last one is news: a shard that stood still sends elsewhere now.
-        if times == 1 && code != "ShardFrozen" {
+        if times == 1 && code != ErrorCode::ShardFrozen {
             return self.go(context).unwrap_or_else(|trouble| self.trouble(context, trouble));
         }
-        let Some(place) = place.filter(|_| matches!(code, "ShardFrozen" | "WrongShard")) else {
+        let Some(place) = place.filter(|_| matches!(code, ErrorCode::ShardFrozen | ErrorCode::WrongShard)) else {
             self.on_news(context);
             return brief_pause(context, times);
         };

@@ -30,8 +30,8 @@ use crate::state::cache::{ShardMap, Snapshot};
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::s3::S3Answer;
-use base_types::{BackendKind, ErrorKind, ReadConsistency, Refusal, Tick, WriteConsistency, VALUE_BYTES_MAX};
+use base_types::s3::{S3Answer, S3ErrorCode};
+use base_types::{BackendKind, ErrorCode, ReadConsistency, Refusal, Tick, WriteConsistency, VALUE_BYTES_MAX};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::metadata::{Command, Query, Reply, ScanScopes};
@@ -73,16 +73,13 @@ pub(crate) enum Progress {
 
 /// The snapshot of a token is no more.
 pub(crate) fn expired() -> Refusal {
-    let message = "the snapshot that this listing reads has ended; begin the listing again";
-    Refusal::new(ErrorKind::Conflict, "SnapshotExpired", message)
+    S3ErrorCode::SnapshotExpired.because("the snapshot that this listing reads has ended; begin the listing again")
 }
 
 /// What a failure of a shard that is asked for a pin means: a shard that is no longer there had it last.
 pub(crate) fn pinned_trouble(failure: Failure) -> Trouble {
-    match failure.refusal.code {
-        "WrongShard" | "UnknownCluster" => Trouble::Failed(expired().into()),
-        _ => Trouble::Failed(failure),
-    }
+    let gone = matches!(failure.refusal.code, ErrorCode::WrongShard | ErrorCode::UnknownCluster);
+    Trouble::Failed(if gone { expired().into() } else { failure })
 }
 
 /// Takes the pins of a snapshot back that nobody will read (any more): those that its row names first, so many.
@@ -96,7 +93,7 @@ pub(crate) fn unpin(id: u128, pin: u128, map: &ShardMap) -> Result<Vec<Call>, Re
 /// did not answer, so it stays, for maintenance to try again.
 pub(crate) fn unpinned(id: u128, pin: u128, map: &ShardMap, answers: &[CallResult]) -> Result<Option<Call>, Refusal> {
     // A shard that is gone took its pin along.
-    let gone = |failure: &Failure| matches!(failure.refusal.code, "WrongShard" | "UnknownCluster");
+    let gone = |failure: &Failure| matches!(failure.refusal.code, ErrorCode::WrongShard | ErrorCode::UnknownCluster);
     if answers.iter().any(|answer| answer.as_ref().err().is_some_and(|failure| !gone(failure))) {
         return Ok(None);
     }
@@ -273,7 +270,7 @@ impl Instant {
         let Some(body) = value else { return Err(expired().into()) };
         let (_, map) = decode(body).map_err(|error| {
             let message = format!("a snapshot's row does not decode (a newer Hive's?): {error}");
-            Refusal::new(ErrorKind::Internal, "Internal", message)
+            Refusal::new(ErrorCode::Internal, message)
         })?;
         (self.pin, self.map) = (pin, Arc::new(map));
         Ok(Progress::Ready(self.ready(context, id)))
@@ -291,7 +288,7 @@ impl Instant {
         self.pin = context.random.request_id().0.max(1);
         if encode(0, &self.map).len() > VALUE_BYTES_MAX {
             let message = format!("the bucket's map of {} shards is too large for a snapshot", self.map.entries.len());
-            return Err(Refusal::new(ErrorKind::TooLarge, "SnapshotTooLarge", message).into());
+            return Err(S3ErrorCode::SnapshotTooLarge.because(message).into());
         }
         self.state = State::Noting;
         (self.noted_at, self.left) = (context.now, Left::Row);
@@ -315,7 +312,7 @@ impl Instant {
             needed.as_millis(),
             left.as_millis()
         );
-        Err(Refusal::new(ErrorKind::Unavailable, "DeadlineExceeded", message))
+        Err(Refusal::new(ErrorCode::DeadlineExceeded, message))
     }
 
     fn tell(&self, id: u128, from: usize, command: impl Fn(&Entry) -> shard::Command) -> Result<Progress, Trouble> {
@@ -397,11 +394,11 @@ impl Instant {
         }
         self.tries += 1;
         // The map it began with is of no use; the bucket's wrapper reads it again.
-        let stale = matches!(why.refusal.code, "WrongShard" | "UnknownCluster");
+        let stale = matches!(why.refusal.code, ErrorCode::WrongShard | ErrorCode::UnknownCluster);
         if stale && self.tries <= TRIES_MAX {
             return Err(Trouble::Map(why));
         }
-        let passing = why.refusal.code == "SnapshotExpired" || why.refusal.kind.retryable();
+        let passing = why.refusal.code == ErrorCode::S3(S3ErrorCode::SnapshotExpired) || why.refusal.kind().retryable();
         if passing && self.tries <= TRIES_MAX {
             return Ok(Progress::Step(pause(context, self.tries.min(5))));
         }
@@ -529,14 +526,14 @@ mod tests {
     fn a_row_goes_when_every_shard_has_answered_and_names_those_that_were_not_told() {
         let entry = |shard| Entry { shard, epoch: 1, range: Range { start: Bytes::new(), end: None }, flow: None };
         let map = |count: u64| ShardMap { version: 1, entries: (0..count).map(entry).collect() };
-        let failed = |code| Err(Refusal::new(ErrorKind::Unavailable, code, "").into());
+        let failed = |code| Err(Refusal::new(code, "").into());
         let told = |call: Option<Call>| match call {
             Some(Call::Write { command, .. }) => Some(Command::from_bytes(command).unwrap()),
             _ => None,
         };
-        let gone = || failed("UnknownCluster");
+        let gone = || failed(ErrorCode::UnknownCluster);
         let answers = |count: usize| -> Vec<CallResult> { (0..count).map(|_| gone()).collect() };
-        assert!(unpinned(1, 2, &map(2), &[gone(), failed("DeadlineExceeded")]).unwrap().is_none());
+        assert!(unpinned(1, 2, &map(2), &[gone(), failed(ErrorCode::DeadlineExceeded)]).unwrap().is_none());
         let deleted = told(unpinned(1, 2, &map(2), &answers(2)).unwrap());
         assert_eq!(deleted, Some(Command::Delete { scope: None, key: row(2) }));
         assert_eq!(unpin(1, 2, &map(CALLS_AT_ONCE as u64 + 3)).unwrap().len(), CALLS_AT_ONCE);

@@ -172,7 +172,7 @@ mod tests {
             (own.clone(), Bound { prefix: "a", delimiter: "//", ..BOUND }),
         ];
         for (bucket, bound) in others {
-            assert_eq!(read(&bucket, &bound, &text).unwrap_err().code, "InvalidArgument");
+            assert_eq!(read(&bucket, &bound, &text).unwrap_err().code.as_str(), "InvalidArgument");
         }
     }
 

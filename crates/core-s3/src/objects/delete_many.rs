@@ -175,7 +175,7 @@ fn result_of(object: &ObjectToDelete, outcome: Result<Deleted, Refusal>) -> Dele
 
 /// Clients of S3 know its codes only.
 fn refused(object: &ObjectToDelete, refusal: &Refusal) -> DeleteResult {
-    let code = match (S3ErrorCode::from_name(refusal.code), refusal.kind) {
+    let code = match (refusal.code.s3(), refusal.kind()) {
         (Some(code), _) => code,
         (None, ErrorKind::Unavailable | ErrorKind::Overloaded) => S3ErrorCode::ServiceUnavailable,
         (None, ErrorKind::Invalid) => S3ErrorCode::InvalidArgument,

@@ -27,7 +27,7 @@ use crate::state::leave::{Adds, Leave, USAGE_AGE_MAX};
 use crate::state::PlanContext;
 use base_types::mutant::{planted, Mutant};
 use base_types::s3::{Quota, S3ErrorCode, Version};
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use bytes::Bytes;
 use core_backends::multipart as uploads;
 use core_backends::shard::{Bounds, Command, Condition, PutStep, Query, Range, Reply};
@@ -163,7 +163,7 @@ fn is_there(result: CallResult) -> Result<(), Trouble> {
     match reply::<Reply>(result) {
         Ok((Reply::Object { .. }, _)) => Ok(()),
         Ok(_) => Err(too_many_keys().into()),
-        Err(failure) if failure.refusal.code == S3ErrorCode::NoSuchKey.name() => Err(too_many_keys().into()),
+        Err(failure) if failure.refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchKey) => Err(too_many_keys().into()),
         Err(failure) => Err(read_trouble(failure)),
     }
 }

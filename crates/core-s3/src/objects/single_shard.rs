@@ -14,7 +14,7 @@ use crate::state::leave::Adds;
 use crate::state::{PlanContext, S3Planner};
 use base_types::action::Failure;
 use base_types::s3::{S3Answer, S3ErrorCode};
-use base_types::{ClusterName, Refusal};
+use base_types::{ClusterName, ErrorCode, Refusal};
 use core_backends::shard::{Command, Query, Reply};
 use core_backends::shard_reference::Entry;
 use core_flow::rounds::{one, only};
@@ -119,11 +119,11 @@ pub(crate) fn shard_trouble(cluster: Option<&ClusterName>, mut failure: Failure)
     if failure.at.is_some() {
         failure.cluster = cluster.cloned().map(Arc::new);
     }
-    match failure.refusal.code {
-        // It was split, merged or dropped with its bucket: the map, and the record, tell.
-        "UnknownCluster" => Trouble::Map(failure),
-        _ => Trouble::from(failure),
+    // It was split, merged or dropped with its bucket: the map, and the record, say which.
+    if failure.refusal.code == ErrorCode::UnknownCluster {
+        return Trouble::Map(failure);
     }
+    Trouble::from(failure)
 }
 
 /// As [`shard_trouble`], where nobody is told the cluster.

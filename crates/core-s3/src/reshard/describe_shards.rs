@@ -12,7 +12,7 @@ use crate::state::PlanContext;
 use crate::Offered;
 use base_types::action::Failure;
 use base_types::s3::{DescribeShards, S3Action, ShardEntry, Shards};
-use base_types::{ErrorKind, OrderedAt, Refusal};
+use base_types::{ErrorCode, OrderedAt, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{Query, Range, Reply, ShardInfo, ShardState};
 use core_backends::shard_reference::Entry;
@@ -101,7 +101,7 @@ fn has_changed(entry: &Entry, info: &ShardInfo) -> bool {
 /// The map must be read anew.
 fn changed(entry: &Entry) -> Failure {
     let message = format!("shard {} no longer serves epoch {}", entry.shard, entry.epoch);
-    Refusal::new(ErrorKind::Conflict, "WrongShard", message).into()
+    Refusal::new(ErrorCode::WrongShard, message).into()
 }
 
 fn told(id: u128, entry: &Entry, info: &ShardInfo) -> Result<ShardEntry, Refusal> {

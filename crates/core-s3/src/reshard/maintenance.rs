@@ -14,7 +14,7 @@ use crate::reshard::runner::seen;
 use crate::state::cache::ShardMap;
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, ErrorKind, Refusal};
 use bytes::Bytes;
 use core_backends::shard::{self, Cut, ShardInfo, ShardState};
 use core_backends::shard_reference::flow::Seen;
@@ -72,7 +72,7 @@ fn end(watch: bool) -> Step {
         return ended();
     }
     let message = "something here is not ready yet and is looked at again";
-    Step::Done(Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message).into()))
+    Step::Done(Err(Refusal::new(ErrorCode::NotReady, message).into()))
 }
 
 enum OfShard {
@@ -127,7 +127,7 @@ impl ShardLook {
             OfShard::Undoubled => reply::<shard::Reply>(only(answers)).map(|_| end(true)),
             OfShard::Planned => match reply::<Reply>(only(answers)) {
                 // Another look was first, or the map has changed.
-                Err(failure) if failure.refusal.kind == ErrorKind::Conflict => Ok(end(self.watch)),
+                Err(failure) if failure.refusal.kind() == ErrorKind::Conflict => Ok(end(self.watch)),
                 told => told.map(|_| end(self.watch)),
             },
         }
@@ -305,6 +305,11 @@ struct BucketLook {
     uploads: bool,
 }
 
+/// Whether a bucket's map is just being made, or is gone.
+fn is_absent(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::NotReady | ErrorCode::NoShardMap | ErrorCode::UnknownCluster)
+}
+
 impl Rounds<S3State> for BucketLook {
     fn name(&self) -> &'static str {
         "upkeep of a bucket"
@@ -355,8 +360,7 @@ impl BucketLook {
         let flows = match reply(answer()) {
             Ok((Reply::Flows { flows }, _)) => flows,
             Ok(_) => return Err(odd("a bucket's map")),
-            // It is just being made, or is gone.
-            Err(failure) if matches!(failure.refusal.code, "NotReady" | "UnknownCluster") => return Ok(end(false)),
+            Err(failure) if is_absent(failure.refusal.code) => return Ok(end(false)),
             Err(failure) => return Err(failure),
         };
         let (Reply::Retired { shards: retired, .. }, _) = reply(answer())? else { return Err(odd("a bucket's map")) };

@@ -15,6 +15,7 @@ use crate::request::{ended, map_read, map_write, odd, reply, shard_ask, shard_te
 use crate::reshard::runner::seen;
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
+use base_types::ErrorCode;
 use core_backends::shard;
 use core_backends::shard_reference::flow::Seen;
 use core_backends::shard_reference::{Command, Query, Reply, Retired};
@@ -87,7 +88,7 @@ impl Tidy {
             State::Drain(retired, hand_on) => self.drain(context, retired, hand_on, answers),
             State::Drop(retired) => self.dropped(retired, only(answers)),
             State::Delete(retired) => match only(answers) {
-                Err(failure) if failure.refusal.code != "UnknownCluster" => Err(failure),
+                Err(failure) if failure.refusal.code != ErrorCode::UnknownCluster => Err(failure),
                 _ => {
                     self.state = State::Forget;
                     Ok(one(map_write(self.id, &Command::Forget { shard: retired.peer.shard })?))
@@ -157,7 +158,9 @@ impl Tidy {
             Ok((shard::Reply::Dropped { more: true }, _)) => self.drop_rows(retired),
             Ok(_) => self.delete(retired),
             // Snapshots still read it, or freed data in it is too young.
-            Err(failure) if failure.refusal.code == "NotReady" => self.next_retired(),
+            Err(failure) if matches!(failure.refusal.code, ErrorCode::NotReady | ErrorCode::NotInState) => {
+                self.next_retired()
+            }
             Err(failure) => Err(failure),
         }
     }

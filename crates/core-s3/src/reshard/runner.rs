@@ -22,7 +22,7 @@ use crate::reshard::dedup_transfer::DedupTransfer;
 use crate::reshard::pacing::{CopyPacer, FreezeGate};
 use crate::state::{PlanContext, S3Planner, S3State};
 use base_types::action::Failure;
-use base_types::{ErrorKind, Refusal, Tick};
+use base_types::{ErrorCode, ErrorKind, Refusal, Tick};
 use core::time::Duration;
 use core_backends::metadata;
 use core_backends::shard::{self, ImportCursor, ShardInfo, ShardState, FREEZE_MS_MAX};
@@ -73,8 +73,8 @@ pub(crate) fn seen(result: CallResult) -> Result<Seen, Failure> {
     match reply(result) {
         Ok((shard::Reply::Shard { info }, _)) => Ok(Seen::Shard(Box::new(info))),
         Ok(_) => Err(odd("a shard")),
-        Err(failure) if failure.refusal.code == "UnknownCluster" => Ok(Seen::NoCluster),
-        Err(failure) if failure.refusal.code == "WrongShard" => Ok(Seen::Empty),
+        Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => Ok(Seen::NoCluster),
+        Err(failure) if failure.refusal.code == ErrorCode::WrongShard => Ok(Seen::Empty),
         Err(failure) => Err(failure),
     }
 }
@@ -208,13 +208,14 @@ impl FlowRun {
         self.ahead.clear();
         self.troubles += 1;
         // What was refused as too late tells of a freeze that was too short, anything else does not.
-        self.stood &= failure.refusal.kind == ErrorKind::Conflict;
-        match failure.refusal.code {
-            // Of the bucket's own cluster: the bucket is gone. (A shard's is seen as `NoCluster`.)
-            "UnknownCluster" if self.rule.is_none() => return ended(),
-            "NotEqual" => return PlanStep::Done(Err(failure)),
-            _ if self.troubles > TROUBLES_MAX => return PlanStep::Done(Err(failure)),
-            _ => {}
+        self.stood &= failure.refusal.kind() == ErrorKind::Conflict;
+        let code = failure.refusal.code;
+        // Of the bucket's own cluster: the bucket is gone. (A shard's is seen as `NoCluster`.)
+        if code == ErrorCode::UnknownCluster && self.rule.is_none() {
+            return ended();
+        }
+        if code == ErrorCode::NotEqual || self.troubles > TROUBLES_MAX {
+            return PlanStep::Done(Err(failure));
         }
         pause(context, self.troubles.min(4))
     }
@@ -231,7 +232,7 @@ impl FlowRun {
             Ok((Reply::Flow { flow }, _)) => flow,
             Ok(_) => return Err(odd("a bucket's map")),
             // The flow has ended, or the bucket is gone.
-            Err(failure) if failure.refusal.kind == ErrorKind::NotFound => return Ok(self.end(context)),
+            Err(failure) if failure.refusal.kind() == ErrorKind::NotFound => return Ok(self.end(context)),
             Err(failure) => return Err(failure),
         };
         let calls = self.describe_all(&flow)?;
@@ -338,7 +339,7 @@ impl FlowRun {
             match step {
                 Step::Stuck { why } => {
                     let message = format!("flow {} of bucket {:032x} is stuck: {why}", self.flow, self.id);
-                    return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message).into());
+                    return Err(Refusal::new(ErrorCode::Conflict, message).into());
                 }
                 Step::Done => return Ok(self.end(context)),
                 step => calls.push(self.call_of(view, step, share)?),
@@ -467,7 +468,7 @@ impl FlowRun {
         if copied.is_empty() && fed {
             // No target lacks any of it: another runner was here, or the split was ended. A pause, and all is read again.
             let message = "what the source's feed told was known already; another runner is at work, so look again";
-            return Err(Refusal::new(ErrorKind::Conflict, "Conflict", message).into());
+            return Err(Refusal::new(ErrorCode::Conflict, message).into());
         }
         if copied.is_empty() {
             self.view = Some(view);
@@ -627,7 +628,7 @@ fn freeze_ms(last: u64, feed_round: Option<Duration>, left: u64, again: bool) ->
 fn made(answer: CallResult) -> Result<(), Failure> {
     match answer {
         Ok(_) => Ok(()),
-        Err(failure) if failure.refusal.code == "ClusterExists" => Ok(()),
+        Err(failure) if failure.refusal.code == ErrorCode::ClusterExists => Ok(()),
         Err(failure) => Err(failure),
     }
 }

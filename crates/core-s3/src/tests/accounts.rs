@@ -14,7 +14,7 @@ fn get(access_key: &str) -> GetAccessKey {
 }
 
 fn code<T>(result: Result<T, base_types::Refusal>) -> &'static str {
-    result.err().map_or("", |refusal| refusal.code)
+    result.err().map_or("", |refusal| refusal.code.as_str())
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn delete(name: &str) -> DeleteBucket {
 }
 
 fn code<T>(result: Result<T, base_types::Refusal>) -> &'static str {
-    result.err().map_or("", |refusal| refusal.code)
+    result.err().map_or("", |refusal| refusal.code.as_str())
 }
 
 /// Who owns a name.
@@ -66,7 +66,7 @@ fn put(world: &mut World, id: u128, key: &'static str) -> &'static str {
     let shard = clusters::shard(id, 1).unwrap();
     match world.write(&shard, BackendKind::Shard, &command, None) {
         Ok(reply) => code(core_backends::decode_reply::<Reply>(reply.backend().0)),
-        Err(failure) => failure.refusal.code,
+        Err(failure) => failure.refusal.code.as_str(),
     }
 }
 

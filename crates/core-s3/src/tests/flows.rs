@@ -168,7 +168,7 @@ fn a_put_asked_again_after_splits_and_merges_is_found_done() {
         assert_eq!(tended.map().len(), 1);
         assert_eq!(put_once(&mut tended.world, 2, id).map(drop), Ok(()), "seed {seed}, merged");
         let other = tended.world.random.request_id();
-        assert_eq!(put_once(&mut tended.world, 2, other).unwrap_err().code, "PreconditionFailed");
+        assert_eq!(put_once(&mut tended.world, 2, other).unwrap_err().code.as_str(), "PreconditionFailed");
     }
 }
 

@@ -67,7 +67,7 @@ fn who_surely_has_no_time_for_a_snapshot_is_refused_before_it_pins_anything() {
         match instant.next(&mut context, &place, answers) {
             Ok(Progress::Step(Step::Calls(calls))) if !refused => assert_eq!(calls.len(), place.map.entries.len()),
             Err(Trouble::Failed(failure)) if refused => {
-                assert_eq!(failure.refusal.code, "DeadlineExceeded");
+                assert_eq!(failure.refusal.code.as_str(), "DeadlineExceeded");
                 let says = |words: &str| failure.refusal.message.contains(words);
                 let least = format!("takes {} ms more at least", 2 * row_ms.min(500));
                 assert!(says(&least) && says(&format!("leaves {left_ms} ms")), "{}", failure.refusal.message);

@@ -31,7 +31,7 @@ fn a_large_shard_of_a_busy_machine_is_looked_at_until_it_is_split() {
     };
     for _ in 0..5 {
         // It asks to come back, for nothing else would bring a look to a shard that nobody writes to.
-        assert_eq!(look(&mut bucket).unwrap_err().refusal.code, "NotReady");
+        assert_eq!(look(&mut bucket).unwrap_err().refusal.code.as_str(), "NotReady");
         assert_eq!(bucket.map().len(), 1);
     }
     bucket.world.machine_load = 0;

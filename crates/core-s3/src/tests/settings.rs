@@ -20,7 +20,7 @@ fn tag(key: &str) -> Tag {
 }
 
 fn refused(world: &mut World, call: impl Into<S3Action>) -> &'static str {
-    world.call(call).unwrap_err().code
+    world.call(call).unwrap_err().code.as_str()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use base_types::action::{ActionResult, Failure, Level, Response};
 use base_types::codec::Encode;
 use base_types::s3::{S3Action, S3Answer};
 use base_types::{
-    BackendKind, BootId, ClusterName, DiskId, ErrorKind, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
+    BackendKind, BootId, ClusterName, DiskId, ErrorCode, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
     ReplicaId, RequestId, Tick, WriteConsistency,
 };
 use bytes::Bytes;
@@ -75,12 +75,12 @@ pub(crate) struct Running {
     pub response: Option<Response>,
 }
 
-pub(crate) fn failure(kind: ErrorKind, code: &'static str) -> Failure {
-    Failure::from(Refusal::new(kind, code, "in the test"))
+pub(crate) fn failure(code: ErrorCode) -> Failure {
+    Failure::from(Refusal::new(code, "in the test"))
 }
 
 fn unknown_cluster() -> Failure {
-    failure(ErrorKind::NotFound, "UnknownCluster")
+    failure(ErrorCode::UnknownCluster)
 }
 
 impl World {
@@ -254,12 +254,12 @@ impl World {
         let (is_late, is_lost) = (self.chance(self.late), self.chance(self.lost));
         let result = match call {
             Call::Write { cluster, .. } | Call::Read { cluster, .. } if self.dead.contains(&cluster) => {
-                Err(failure(ErrorKind::Unavailable, "DeadlineExceeded"))
+                Err(failure(ErrorCode::DeadlineExceeded))
             }
             Call::Write { cluster, backend, command, request_id, .. } => {
                 if is_late {
                     self.underway.push((cluster, backend, command, request_id));
-                    return Err(failure(ErrorKind::Unknown, "OutcomeUnknown"));
+                    return Err(failure(ErrorCode::OutcomeUnknown));
                 }
                 self.write(&cluster, backend, &command, request_id)
             }
@@ -272,7 +272,7 @@ impl World {
             other => panic!("unexpected {other:?}"),
         };
         if is_lost {
-            return Err(failure(ErrorKind::Unknown, "OutcomeUnknown"));
+            return Err(failure(ErrorCode::OutcomeUnknown));
         }
         result
     }
@@ -328,7 +328,7 @@ impl World {
             self.applied.entry((cluster.clone(), brought.id)).or_insert(applied);
         }
         // As a cluster does: what is no answer is not remembered.
-        if let Some(id) = request_id.filter(|_| !core_backends::is_no_answer(&reply)) {
+        if let Some(id) = request_id.filter(|_| !core_backends::is_redirect(&reply)) {
             let applied =
                 Applied { index: self.index, about: core_backends::about_of(backend, command), reply: reply.clone() };
             self.applied.entry((cluster.clone(), id)).or_insert(applied);
@@ -466,7 +466,7 @@ impl Running {
     pub fn code(&self) -> &'static str {
         match &self.response {
             Some(Ok(_)) => "",
-            Some(Err(failure)) => failure.refusal.code,
+            Some(Err(failure)) => failure.refusal.code.as_str(),
             None => "(not ended)",
         }
     }

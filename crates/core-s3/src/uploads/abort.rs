@@ -20,7 +20,7 @@ use crate::state::{PlanContext, S3Planner};
 use crate::uploads::complete::{never, put, step_of};
 use crate::uploads::{upload_of, uploads_trouble};
 use base_types::s3::{AbortMultipartUpload, Document, S3Answer, S3ErrorCode};
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use core_backends::multipart::{Command, Completed, Query, Reply, Upload, UploadState};
 use core_backends::shard;
 use core_flow::rounds::{one, only};
@@ -110,7 +110,7 @@ impl Abort {
         let (told, ordered) = match reply::<Reply>(result) {
             Ok(told) => told,
             // Somebody began to complete it.
-            Err(failure) if failure.refusal.code == "Conflict" && matches!(self.stage, Stage::Abort) => {
+            Err(failure) if failure.refusal.code == ErrorCode::Conflict && matches!(self.stage, Stage::Abort) => {
                 (self.stage, self.step) = (Stage::Look, self.step + 1);
                 return Err(Trouble::Again(failure));
             }

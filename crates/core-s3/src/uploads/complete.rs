@@ -26,7 +26,7 @@ use crate::uploads::{upload_of, uploads_trouble};
 use base_types::s3::{
     ChecksumAlgorithm, Checksums, CompleteMultipartUpload, Document, PutObjectAnswer, S3ErrorCode, VersionStamp,
 };
-use base_types::{Refusal, RequestId};
+use base_types::{ErrorCode, Refusal, RequestId};
 use bytes::Bytes;
 use core_backends::multipart::{token, Command, Completed, Part, PartName, Reply, Upload};
 use core_backends::shard::{self, Condition, EtagTest, PutStep};
@@ -100,7 +100,7 @@ impl BucketWork for Complete {
                 Ok(Some(step)) => return Ok(step),
                 Ok(None) => {}
                 // Final, as any refusal of a put: the attempt must end by it.
-                Err(Trouble::Failed(failure)) if failure.refusal.code == S3ErrorCode::QuotaExceeded.name() => {
+                Err(Trouble::Failed(failure)) if failure.refusal.code == ErrorCode::S3(S3ErrorCode::QuotaExceeded) => {
                     *refusal = Some(failure.refusal);
                 }
                 Err(trouble) => return Err(trouble),
@@ -194,7 +194,7 @@ impl Complete {
 
     /// A condition that this call did not make: an abort's. What became of the upload, it is told anew.
     fn is_foreign(&self, refusal: &Refusal) -> bool {
-        let conditional = ["PreconditionFailed", "NoSuchKey"].contains(&refusal.code);
+        let conditional = matches!(refusal.code.s3(), Some(S3ErrorCode::PreconditionFailed | S3ErrorCode::NoSuchKey));
         conditional && self.call.conditions.is_none() && self.round < ROUNDS_MAX
     }
 

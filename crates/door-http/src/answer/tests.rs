@@ -4,7 +4,7 @@
 use super::*;
 use base_types::action::{DecommissionInfo, Failure, MemberVerified, ReshardInfo, VerificationInfo};
 use base_types::{
-    ClusterId, ClusterName, DiskId, ErrorKind, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal,
+    ClusterId, ClusterName, DiskId, ErrorCode, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal,
     ReplicaId, Term, WriteConsistency,
 };
 use std::sync::Arc;
@@ -143,8 +143,7 @@ fn samples() -> Vec<(&'static str, Response)> {
         (Bytes::from_static(b"a"), Bytes::from_static(b"1")),
         (Bytes::from_static(b"\xff"), Bytes::from_static(b"\xfe")),
     ];
-    let not_absolute =
-        Refusal::new(ErrorKind::Unavailable, "CommittedNotAbsolute", "committed, not absolute: node 3 lacks it");
+    let not_absolute = Refusal::new(ErrorCode::CommittedNotAbsolute, "committed, not absolute: node 3 lacks it");
     vec![
         ("KvPut", answer(ActionResult::Done, write)),
         ("KvGet", answer(ActionResult::Value { value: Some(Bytes::from_static(b"v\"\n")) }, read)),
@@ -177,7 +176,7 @@ fn samples() -> Vec<(&'static str, Response)> {
         ("VerifyCluster", answer(ActionResult::Verification(verification()), None)),
         ("Status", answer(ActionResult::Status(status()), None)),
         ("KvPut", Err(Failure { refusal: not_absolute, at: Some(AT), cluster: Some(name()) })),
-        ("KvGet", Err(Refusal::new(ErrorKind::Unavailable, "NoLeader", "cluster 7 has no leader").into())),
+        ("KvGet", Err(Refusal::new(ErrorCode::NoLeader, "cluster 7 has no leader").into())),
     ]
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use base_types::action::Failure;
+use base_types::ErrorCode;
 
 fn parse(method: &str, path: &str, query: &str, body: &'static [u8]) -> Result<Plain, HttpError> {
     parse_plain(method, path, query, Bytes::from_static(body))
@@ -48,7 +49,7 @@ fn refusals_name_the_thing() {
     ];
     for (method, path, query, status, code) in cases {
         let error = parse(method, path, query, b"").expect_err(query);
-        assert_eq!((error.status, error.refusal.code), (status, code), "{path}?{query}: {error}");
+        assert_eq!((error.status, error.refusal.code.as_str()), (status, code), "{path}?{query}: {error}");
     }
     let long = "k".repeat(QUERY_BYTES_MAX + 1);
     assert_eq!(parse("GET", "/get", &long, b"").unwrap_err().status, 413);
@@ -70,8 +71,7 @@ fn answers() {
     assert_eq!((status, kind, &body[..]), (200, "application/octet-stream", &b"\xff"[..]));
     assert_eq!(write_plain(PlainRoute::Get, false, &value(None)).0, 200);
     assert_eq!(write_plain(PlainRoute::Get, true, &value(None)).0, 404);
-    let refused: Response =
-        Err(Failure::from(Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "the leader went away")));
+    let refused: Response = Err(Failure::from(Refusal::new(ErrorCode::OutcomeUnknown, "the leader went away")));
     let (status, kind, body) = write_plain(PlainRoute::Put, false, &refused);
     assert_eq!((status, kind), (504, "application/json"));
     let told: serde_json::Value = serde_json::from_slice(&body).unwrap();

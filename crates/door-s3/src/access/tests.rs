@@ -151,14 +151,14 @@ fn canned_acls_and_grant_headers() {
     let public = acl::canned("public-read", owner("ann"), "ann").unwrap();
     assert!(acl::is_public(&public) && !acl::is_owner_only(&public, "ann"));
     assert!(acl::is_owner_only(&acl::canned("bucket-owner-full-control", owner("ann"), "ann").unwrap(), "ann"));
-    assert_eq!(acl::canned("open", owner("ann"), "ann").unwrap_err().code, "InvalidArgument");
+    assert_eq!(acl::canned("open", owner("ann"), "ann").unwrap_err().code.as_str(), "InvalidArgument");
     let header = r#"id="bob", uri="http://acs.amazonaws.com/groups/global/AllUsers""#;
     let grants = acl::grants(header, Permission::Read).unwrap();
     assert_eq!(grants[0].grantee, Grantee::CanonicalUser("bob".into()));
     assert_eq!(grants[1].grantee, Grantee::AllUsers);
     assert_eq!(
-        acl::grants(r#"emailAddress="a@b""#, Permission::Read).unwrap_err().code,
+        acl::grants(r#"emailAddress="a@b""#, Permission::Read).unwrap_err().code.as_str(),
         "UnresolvableGrantByEmailAddress"
     );
-    assert_eq!(acl::grants("bob", Permission::Read).unwrap_err().code, "InvalidArgument");
+    assert_eq!(acl::grants("bob", Permission::Read).unwrap_err().code.as_str(), "InvalidArgument");
 }

@@ -29,7 +29,7 @@ fn presigned(signed: &str, expires: &str) -> String {
 }
 
 fn code(uri: &str, pairs: &[(&str, &str)]) -> Result<(), &'static str> {
-    check(&uri.parse().expect("uri"), &headers(pairs)).map_err(|refusal| refusal.code)
+    check(&uri.parse().expect("uri"), &headers(pairs)).map_err(|refusal| refusal.code.as_str())
 }
 
 #[test]

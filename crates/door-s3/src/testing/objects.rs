@@ -138,9 +138,9 @@ impl State {
             let mut result = DeleteResult { key: object.key, version_id: object.version_id, ..DeleteResult::default() };
             match self.delete_object(one) {
                 Ok(deleted) => result.deleted = Some(deleted),
-                Err(refusal) if refusal.code == S3ErrorCode::NoSuchBucket.name() => return Err(refusal),
+                Err(refusal) if refusal.code == S3ErrorCode::NoSuchBucket.into() => return Err(refusal),
                 Err(refusal) => {
-                    (result.code, result.message) = (Some(refusal.code.to_owned()), Some(refusal.message));
+                    (result.code, result.message) = (Some(refusal.code.to_string()), Some(refusal.message));
                 }
             }
             results.push(result);

@@ -4,7 +4,8 @@
 
 use super::write_whole;
 use crate::failure::Failure;
-use hive_client::{Client, ClientError};
+use base_types::s3::S3ErrorCode;
+use hive_client::{Client, ClientError, ErrorCode};
 use serde_json::{json, Value};
 use std::io::Read;
 use std::path::Path;
@@ -62,8 +63,8 @@ impl Keys {
             match client.action(body).await {
                 // There already, from an earlier start.
                 Ok(_) | Err(ClientError::Refused { status: 409, .. }) => {}
-                Err(ClientError::Refused { code, message, .. }) if code == "NotImplemented" => {
-                    eprintln!("no S3 account is made: {message}");
+                Err(error) if error.code() == Some(ErrorCode::S3(S3ErrorCode::NotImplemented)) => {
+                    eprintln!("no S3 account is made: {error}");
                 }
                 Err(error) => {
                     let failure = Failure::from(error);

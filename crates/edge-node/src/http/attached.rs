@@ -9,7 +9,7 @@ use super::{body, routes, HEADERS_MAX, HEAD_BYTES_MAX};
 use crate::attach::Attached;
 use crate::clients::{Bytes as Unfinished, ClientStream, Head, HeldBytes};
 use base_types::action::Action;
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use door_http::{HttpError, Limits};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -97,7 +97,7 @@ async fn answer(
             let path: String = path.chars().take(100).collect();
             let message =
                 format!("there is nothing at {path}; this process reads along: POST / takes KvGet and KvScan");
-            let refusal = Refusal::new(ErrorKind::NotFound, "NotFound", message);
+            let refusal = Refusal::new(ErrorCode::NotFound, message);
             return Ok(routes::closing(routes::refused(&HttpError::new(refusal))));
         }
     };
@@ -105,9 +105,9 @@ async fn answer(
     let answered = tokio::task::spawn_blocking(move || {
         attached.lock().unwrap_or_else(PoisonError::into_inner).answer(&action) // It holds no half-made state.
     });
-    let response = answered.await.unwrap_or_else(|error| {
-        Err(Refusal::new(ErrorKind::Internal, "Internal", format!("answering failed: {error}")).into())
-    });
+    let response = answered
+        .await
+        .unwrap_or_else(|error| Err(Refusal::new(ErrorCode::Internal, format!("answering failed: {error}")).into()));
     let (status, body) = door_http::write_response(name, &response);
     Ok(routes::respond(status, routes::JSON, body))
 }

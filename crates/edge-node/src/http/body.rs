@@ -6,7 +6,7 @@
 //! refused before a byte of it is read.
 
 use crate::clients::HeldBytes;
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, Refusal};
 use bytes::{Bytes, BytesMut};
 use door_http::HttpError;
 use http_body_util::BodyExt;
@@ -42,7 +42,7 @@ pub async fn read(
         Ok(result) => result,
         Err(_) => {
             let message = format!("the body did not come within {} ms", time.as_millis());
-            Err(HttpError::with_status(408, Refusal::invalid("Malformed", message)))
+            Err(HttpError::with_status(408, Refusal::new(ErrorCode::Malformed, message)))
         }
     }
 }
@@ -52,7 +52,7 @@ async fn collect(mut body: Incoming, bytes_max: usize, mut held: Option<HeldByte
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            HttpError::new(Refusal::invalid("Malformed", format!("the body cannot be read: {error}")))
+            HttpError::new(Refusal::new(ErrorCode::Malformed, format!("the body cannot be read: {error}")))
         })?;
         let Ok(data) = frame.into_data() else { continue };
         let so_far = first.as_ref().map_or(whole.len(), Bytes::len);
@@ -104,10 +104,10 @@ async fn drop_rest(body: &mut Incoming) {
 
 fn no_room() -> HttpError {
     let message = "unfinished requests take all of limits.unfinished_bytes_max, or one address its three quarters; retry later, or raise it";
-    HttpError::new(Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+    HttpError::new(Refusal::new(ErrorCode::Overloaded, message))
 }
 
 fn too_large(bytes_max: usize) -> HttpError {
     let message = format!("the body is longer than {bytes_max} bytes; send less, or raise limits.body_bytes_max");
-    HttpError::new(Refusal::new(ErrorKind::TooLarge, "BodyTooLarge", message))
+    HttpError::new(Refusal::new(ErrorCode::BodyTooLarge, message))
 }

@@ -12,7 +12,7 @@
 //! Why these: docs/decisions/0050. Not here: who may do what (a later issue). The S3 gateway is not asked: it wants a signature, or a policy that lets everybody in,
 //! and answers other origins by a bucket's own CORS rules.
 
-use base_types::Refusal;
+use base_types::{ErrorCode, Refusal};
 use door_http::HttpError;
 use hyper::header::{HeaderName, HOST, ORIGIN, USER_AGENT};
 use hyper::http::request::Parts;
@@ -101,7 +101,7 @@ fn check_host<'h>(head: &'h Parts, hosts: &Hosts) -> Result<Option<&'h str>, Htt
     let mut named = head.headers.get_all(HOST).iter();
     let host = named.next().map(|host| host.to_str().unwrap_or(""));
     if named.next().is_some() {
-        return Err(HttpError::new(Refusal::invalid("Malformed", "a request has one Host, not several")));
+        return Err(HttpError::new(Refusal::new(ErrorCode::Malformed, "a request has one Host, not several")));
     }
     let target = head.uri.authority().map(|authority| authority.as_str());
     for name in host.into_iter().chain(target) {
@@ -110,7 +110,7 @@ fn check_host<'h>(head: &'h Parts, hosts: &Hosts) -> Result<Option<&'h str>, Htt
                 "this node does not go by the name {}: a page of another site may have led a browser here; use an IP address or localhost, or add the name to http.names in node.toml",
                 shown(host_of(name).as_bytes())
             );
-            return Err(HttpError::with_status(403, Refusal::invalid("UnknownHost", message)));
+            return Err(HttpError::new(Refusal::new(ErrorCode::UnknownHost, message)));
         }
     }
     Ok(host)
@@ -120,7 +120,7 @@ fn foreign(why: String) -> HttpError {
     let message = format!(
         "a page of another site may have caused this request ({why}); send it from a program such as curl, without Origin and Sec-Fetch-Site, or from a page of this node"
     );
-    HttpError::with_status(403, Refusal::invalid("ForeignPage", message))
+    HttpError::new(Refusal::new(ErrorCode::ForeignPage, message))
 }
 
 /// The host in `host:port`, without brackets and the dot of the root.
@@ -151,7 +151,7 @@ mod tests {
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
         let hosts = Hosts::new(["node3.example:7101", "Hive.Example"]);
-        check(&head, asked, &hosts).map_err(|error| (error.status, error.refusal.code))
+        check(&head, asked, &hosts).map_err(|error| (error.status, error.refusal.code.as_str()))
     }
 
     #[test]

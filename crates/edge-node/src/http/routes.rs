@@ -7,7 +7,7 @@ use crate::lane::door::LaneDoor;
 use crate::metrics;
 use base_types::action::{Action, ActionResult, Request};
 use base_types::s3::S3Action;
-use base_types::{ErrorKind, Refusal};
+use base_types::{ErrorCode, ErrorKind, Refusal};
 use bytes::Bytes;
 use door_http::HttpError;
 use http_body_util::Full;
@@ -54,7 +54,8 @@ pub async fn answer(
     let (head, incoming) = request.into_parts();
     // Two lengths: a front and we might cut the stream differently (request smuggling).
     if head.headers.contains_key(TRANSFER_ENCODING) && head.headers.contains_key(CONTENT_LENGTH) {
-        let refusal = Refusal::invalid("Malformed", "a request has a content-length or a transfer-encoding, not both");
+        let refusal =
+            Refusal::new(ErrorCode::Malformed, "a request has a content-length or a transfer-encoding, not both");
         return Ok(closing(refused(&HttpError::new(refusal))));
     }
     let path = head.uri.path();
@@ -84,8 +85,8 @@ pub async fn answer(
     }
     if head.method != Method::GET && head.method != Method::HEAD {
         let message = format!("{path} takes GET; actions go to POST /");
-        let refusal = Refusal::invalid("MethodNotAllowed", message);
-        return Ok(closing(refused(&HttpError::with_status(405, refusal))));
+        let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
+        return Ok(closing(refused(&HttpError::new(refusal))));
     }
     Ok(match path {
         "/" => respond(200, TEXT, HELP.as_bytes().to_vec()),
@@ -103,7 +104,7 @@ pub async fn answer(
         _ => {
             let path: String = path.chars().take(100).collect();
             let message = format!("there is nothing at {path}; GET / lists the routes");
-            refused(&HttpError::new(Refusal::new(ErrorKind::NotFound, "NotFound", message)))
+            refused(&HttpError::new(Refusal::new(ErrorCode::NotFound, message)))
         }
     })
 }
@@ -172,7 +173,7 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
             "the core does not answer within {} ms; restart the node if that lasts",
             READY_DEADLINE.as_millis()
         );
-        Err(Refusal::new(ErrorKind::Unavailable, "NotReady", message).into())
+        Err(Refusal::new(ErrorCode::NotReady, message).into())
     })
 }
 
@@ -209,13 +210,13 @@ fn is_administration(action: &Action) -> bool {
 
 fn crowded() -> HttpError {
     let message = "more connections than limits.connections_max, or than one address may have of them; only /health, /ready, /metrics and administration are answered now; close connections, or retry later";
-    HttpError::with_status(503, Refusal::new(ErrorKind::Overloaded, "Overloaded", message))
+    HttpError::with_status(503, Refusal::new(ErrorCode::Overloaded, message))
 }
 
 pub(super) fn refused(error: &HttpError) -> Answered {
     let (status, body) = door_http::write_error(error);
     let mut answer = respond(status, JSON, body);
-    if error.refusal.kind == ErrorKind::Overloaded {
+    if error.refusal.kind() == ErrorKind::Overloaded {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     answer

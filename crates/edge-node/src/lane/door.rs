@@ -9,7 +9,7 @@ use super::latency::Latency;
 use super::tickets::{Tickets, REQUESTS_MAX};
 use crate::clock::Clock;
 use base_types::action::{Request, Response};
-use base_types::{ErrorKind, LaneId, Refusal, Ticket};
+use base_types::{ErrorCode, LaneId, Refusal, Ticket};
 use core_node::api::Event;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -127,7 +127,7 @@ impl LaneDoor {
         }
         if self.closed.get() {
             let message = "this node is stopping; ask another";
-            return Err(Refusal::new(ErrorKind::Unavailable, "ShuttingDown", message).into());
+            return Err(Refusal::new(ErrorCode::ShuttingDown, message).into());
         }
         // Places of clients that went away are counted with the others, until their turn comes.
         let ticket = self.tickets.take().filter(|ticket| {
@@ -139,7 +139,7 @@ impl LaneDoor {
         });
         let Some(ticket) = ticket else {
             let message = format!("{REQUESTS_MAX} requests are under way on this core; back off and retry");
-            return Err(Refusal::new(ErrorKind::Overloaded, "Overloaded", message).into());
+            return Err(Refusal::new(ErrorCode::Overloaded, message).into());
         };
         let (action, begun) = (request.action.name(), Instant::now());
         let number = self.requests.borrow_mut().push(Event::Request { ticket, asked, request });
@@ -321,7 +321,7 @@ mod tests {
         }
         assert_eq!(door.requests.borrow().events.len(), REQUESTS_MAX);
         match Box::pin(door.clone().ask(status())).as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Err(failure)) => assert_eq!(failure.refusal.code, "Overloaded"),
+            Poll::Ready(Err(failure)) => assert_eq!(failure.refusal.code.as_str(), "Overloaded"),
             other => panic!("{other:?}"),
         }
         assert_eq!(door.tickets.in_use(), 1, "a refusal gives its ticket back");

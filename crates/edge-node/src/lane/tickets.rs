@@ -89,10 +89,10 @@ impl Tickets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base_types::Refusal;
+    use base_types::{ErrorCode, Refusal};
 
-    fn response(code: &'static str) -> Response {
-        Err(Refusal::invalid(code, "").into())
+    fn response(code: ErrorCode) -> Response {
+        Err(Refusal::new(code, "").into())
     }
 
     #[test]
@@ -104,12 +104,12 @@ mod tests {
         tickets.give_back(first);
         let second = tickets.take().unwrap();
         assert_eq!(first.0 as u32, second.0 as u32);
-        tickets.answer(first, response("late"));
+        tickets.answer(first, response(ErrorCode::DeadlineExceeded));
         assert!(tickets.poll(second, &mut context).is_pending());
-        tickets.answer(second, response("right"));
-        tickets.answer(second, response("twice"));
-        tickets.answer(Ticket(u64::MAX), response("nobody"));
-        assert_eq!(tickets.poll(second, &mut context), Poll::Ready(response("right")));
+        tickets.answer(second, response(ErrorCode::NotFound));
+        tickets.answer(second, response(ErrorCode::Conflict));
+        tickets.answer(Ticket(u64::MAX), response(ErrorCode::Internal));
+        assert_eq!(tickets.poll(second, &mut context), Poll::Ready(response(ErrorCode::NotFound)));
         tickets.give_back(second);
         assert_eq!(tickets.in_use(), 0);
     }

@@ -140,7 +140,10 @@ fn lonely(home: &Path, id: u64, data: &str) -> Config {
 fn run_once(config: &Config) {
     let node = NodeHandle::start(config.clone(), Box::new(CoreFactory)).unwrap();
     let create = r#"{"action":"CreateKeyspace","keyspace":"default","partition":"hash","partitions":4,"clusters":2,"rule":"size=1"}"#;
-    until(|| post(&node, create), |answer| answer.starts_with("HTTP/1.1 200") || answer.contains("KeyspaceExists"));
+    until(
+        || post(&node, create),
+        |answer| answer.starts_with("HTTP/1.1 200") || answer.contains(base_types::ErrorCode::KeyspaceExists.as_str()),
+    );
     until_ok(&node, PUT);
     node.stop().unwrap();
 }

@@ -11,7 +11,7 @@ use crate::lane::door::LaneDoor;
 use crate::mailbox::Sender;
 use crate::quiet::Quiet;
 use crate::tls::{expired, Identities};
-use base_types::{LaneId, NodeId};
+use base_types::{ErrorCode, LaneId, NodeId, Refusal};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
 use std::cell::{Cell, RefCell};
@@ -107,11 +107,9 @@ async fn turn_http_away(mut stream: TcpStream) -> Result<TcpStream, String> {
     if seen == 0 || !first[0].is_ascii_uppercase() {
         return Ok(stream);
     }
-    let body = concat!(
-        r#"{"ok":false,"error":{"code":"InvalidRequest","message":"this is the peer port, for other nodes only; ask the HTTP port "#,
-        r#"([http] in node.toml)","retryable":false,"outcome":"not_applied"}}"#,
-        "\n"
-    );
+    let message = "this is the peer port, for other nodes only; ask the HTTP port ([http] in node.toml)";
+    let (_, body) = door_http::write_error(&Refusal::new(ErrorCode::InvalidRequest, message).into());
+    let body = String::from_utf8_lossy(&body) + "\n";
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()

@@ -56,7 +56,7 @@ async fn bucket(metadata: &NodeMetadata, name: &str, now_ms: u64) -> Result<Done
     let rules = match ask::<BucketLifecycle>(metadata, asked).await {
         Ok(lifecycle) => lifecycle.rules,
         // No rules, or no bucket any more.
-        Err(refusal) if refusal.kind == ErrorKind::NotFound => return Ok(Done::default()),
+        Err(refusal) if refusal.kind() == ErrorKind::NotFound => return Ok(Done::default()),
         Err(refusal) => return Err(refusal),
     };
     Walk { metadata, bucket: name, rules: &rules, now_ms, pace: PACE }.run().await
@@ -87,7 +87,7 @@ async fn names(metadata: &NodeMetadata, cursor: &str) -> Result<(String, Vec<Str
     let command = words.iter().map(|word| Bytes::copy_from_slice(word.as_bytes())).collect();
     let answer = match metadata.ask(Action::Redis { cluster, command }, false, None).await {
         Ok(answer) => answer,
-        Err(failure) if failure.refusal.kind == ErrorKind::NotFound => return Ok(("0".into(), Vec::new())),
+        Err(failure) if failure.refusal.kind() == ErrorKind::NotFound => return Ok(("0".into(), Vec::new())),
         Err(failure) => return Err(failure.refusal),
     };
     let ActionResult::Redis { reply: RedisReply::Array(parts) } = answer.result else {

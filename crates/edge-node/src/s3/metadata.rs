@@ -8,7 +8,7 @@
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, Request, Response};
 use base_types::s3::{S3Action, S3Answer, S3ErrorCode};
-use base_types::{ErrorKind, ReadConsistency, Refusal, WriteConsistency};
+use base_types::{ErrorCode, ReadConsistency, Refusal, WriteConsistency};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl NodeMetadata {
         let (answer, answered) = oneshot::channel();
         let letter = Letter { request, answer, _place: place };
         let core = self.next.fetch_add(1, Ordering::Relaxed) % self.cores.len();
-        let stopping = || Refusal::new(ErrorKind::Unavailable, "ShuttingDown", "this node is stopping; ask another");
+        let stopping = || Refusal::new(ErrorCode::ShuttingDown, "this node is stopping; ask another");
         match self.cores[core].try_send(letter) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(_)) => return Err(overloaded().into()),
@@ -70,9 +70,7 @@ impl NodeMetadata {
         }
         // The core's thread ended with the call in hand: a write may have been ordered before.
         let lost = |write: bool| match write {
-            true => {
-                Refusal::new(ErrorKind::Unknown, "OutcomeUnknown", "this node stopped while the call was under way")
-            }
+            true => Refusal::new(ErrorCode::OutcomeUnknown, "this node stopped while the call was under way"),
             false => stopping(),
         };
         answered.await.unwrap_or_else(|_| Err(lost(write).into()))

@@ -11,10 +11,8 @@ use crate::s3_owner::Told;
 use crate::s3_upload::{self, Fate};
 use crate::world::{Due, World};
 use base_types::action::{Action, ActionResult, Answer, Failure, Level, RedisReply};
-use base_types::error::REQUEST_ID_EXPIRED;
-use base_types::s3::NULL_VERSION;
-use base_types::s3::{S3Action, S3Answer};
-use base_types::{ErrorKind, OrderedAt, Outcome, WriteConsistency};
+use base_types::s3::{S3Action, S3Answer, S3ErrorCode, NULL_VERSION};
+use base_types::{ErrorCode, ErrorKind, OrderedAt, Outcome, WriteConsistency};
 use proof_check::{Ending, Observed, Operation, Record, Violation};
 
 impl Load {
@@ -94,7 +92,7 @@ impl Load {
         if of_bucket {
             let this = &self.clients[client];
             let Some(open) = this.open.as_ref() else { return };
-            if refusal.code == "NoSuchBucket" && this.owner.is_some() {
+            if refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchBucket) && this.owner.is_some() {
                 self.miss_bucket(world, client);
             } else if s3_load::is_broken(refusal.code) {
                 let message = format!("client {client}, {:?}: {refusal}", open.action);
@@ -108,7 +106,7 @@ impl Load {
             }
         }
         let Some(open) = self.clients[client].open.as_mut() else { return };
-        if let Some(repeat) = open.repeat.clone().filter(|_| !refusal.kind.retryable()) {
+        if let Some(repeat) = open.repeat.clone().filter(|_| !refusal.kind().retryable()) {
             self.on_repeat_refused(world, &repeat, refusal);
             return self.finish_as(world, client, Ending::Failed, Told::Refused(refusal.code));
         }
@@ -116,34 +114,34 @@ impl Load {
         let is_swap = matches!(open.action, Action::KvCompareAndSet { .. });
         let is_delete_cluster = matches!(open.action, Action::DeleteCluster { .. });
         match refusal.code {
-            "ConditionFailed" if is_swap => {
+            ErrorCode::ConditionFailed if is_swap => {
                 return self.finish(world, client, Ending::Ok, Some(Observed::ConditionFailed), failure.at, None);
             }
-            "CommittedNotAbsolute" | "CommittedNotInBucket" if !is_swap => {
+            code if code.is_committed() && !is_swap => {
                 // Said aloud, so no silent downgrade: it counts as the strong write it is.
                 if let Some(record) = self.history.records.get_mut(open.record) {
                     record.level = STRONG_WRITE;
                 }
                 return self.finish(world, client, Ending::Ok, Some(Observed::Done), failure.at, None);
             }
-            "UnknownCluster" if is_delete_cluster && open.unknown => {
+            ErrorCode::UnknownCluster if is_delete_cluster && open.unknown => {
                 return self.finish(world, client, Ending::Ok, Some(Observed::Done), None, None);
             }
-            "ClusterExists" if lifecycle && open.record == usize::MAX => {
+            ErrorCode::ClusterExists if lifecycle && open.record == usize::MAX => {
                 return self.finish(world, client, Ending::Ok, None, None, None);
             }
             _ => {}
         }
-        if refusal.code == "QuotaExceeded" {
+        if refusal.code == ErrorCode::S3(S3ErrorCode::QuotaExceeded) {
             return self.on_quota(world, client);
         }
         // Of a first try an expired id is definite: it was made long before.
-        let first = refusal.code == REQUEST_ID_EXPIRED && !open.unknown;
+        let first = refusal.code == ErrorCode::RequestIdExpired && !open.unknown;
         self.expired.extend(first.then_some(open.record));
         let unknown = refusal.outcome() == Outcome::Unknown && !first;
-        let may_have_happened = unknown || refusal.code.starts_with("Committed");
+        let may_have_happened = unknown || refusal.code.is_committed();
         open.unknown |= may_have_happened;
-        if refusal.kind.retryable() || refusal.kind == ErrorKind::Full {
+        if refusal.kind().retryable() || refusal.kind() == ErrorKind::Full {
             return self.back_off(world, client);
         }
         world.probe("refused_for_good");
@@ -161,7 +159,7 @@ impl Load {
         }
         self.quota.refused.insert(open.record, world.now);
         let ending = if open.unknown { Ending::Unknown } else { Ending::Failed };
-        self.finish_as(world, client, ending, Told::Refused("QuotaExceeded"));
+        self.finish_as(world, client, ending, Told::Refused(ErrorCode::S3(S3ErrorCode::QuotaExceeded)));
     }
 
     /// A write that was to be in a bucket failed, and no member of its cluster has one: nothing is wrong. Who asked in haste
@@ -209,7 +207,7 @@ impl Load {
     fn after_upload_step(&mut self, world: &mut World, client: usize, ending: Ending, told: Told<'_>) {
         let this = &mut self.clients[client];
         let Some(mut upload) = this.upload.take() else { return };
-        if matches!((ending, &told), (Ending::Failed, Told::Refused("NoSuchUpload"))) {
+        if matches!((ending, &told), (Ending::Failed, Told::Refused(ErrorCode::S3(S3ErrorCode::NoSuchUpload)))) {
             let message = format!("upload {:?} of client {client} is gone, and nobody has ended it", upload.id);
             world.violate(Violation::new("uploads", message, vec![]));
         }

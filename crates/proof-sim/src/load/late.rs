@@ -10,8 +10,7 @@ use super::{Kind, Load};
 use crate::random::Random;
 use crate::world::World;
 use base_types::action::{Action, Level};
-use base_types::error::REQUEST_ID_EXPIRED;
-use base_types::{OrderedAt, Refusal, RequestId, RequestIdKind};
+use base_types::{ErrorCode, OrderedAt, Refusal, RequestId, RequestIdKind};
 use proof_check::{Ending, Observed, Place, Violation};
 use std::collections::BTreeMap;
 
@@ -117,8 +116,10 @@ impl Load {
     /// A repetition was refused for good.
     pub(super) fn on_repeat_refused(&mut self, world: &mut World, repeat: &Repeat, refusal: &Refusal) {
         match refusal.code {
-            REQUEST_ID_EXPIRED if repeat.is_issued() => world.probe("issued_id_expired"),
-            REQUEST_ID_EXPIRED | "ConditionFailed" => world.violate(repeat.wrong(refusal.to_string())),
+            ErrorCode::RequestIdExpired if repeat.is_issued() => world.probe("issued_id_expired"),
+            ErrorCode::RequestIdExpired | ErrorCode::ConditionFailed => {
+                world.violate(repeat.wrong(refusal.to_string()))
+            }
             _ => {}
         }
     }

@@ -11,10 +11,10 @@ use crate::{s3_load, s3_owner, s3_quota, s3_rest, s3_upload, s3_versions};
 use base_types::action::{Action, ActionResult, Response};
 use base_types::s3::{
     CountObjects, CreateAccount, CreateBucket, DeleteBucket, DeleteObject, DescribeShards, GetObject, ListFreedData,
-    ListObjectsV2, LookupData, ObjectCount, ObjectEntry, ObjectPage, PutBucketVersioning, S3Action, S3Answer, Shards,
-    Uploads, VersionPage, Versioning, NULL_VERSION,
+    ListObjectsV2, LookupData, ObjectCount, ObjectEntry, ObjectPage, PutBucketVersioning, S3Action, S3Answer,
+    S3ErrorCode, Shards, Uploads, VersionPage, Versioning, NULL_VERSION,
 };
-use base_types::ReadConsistency;
+use base_types::{ErrorCode, ReadConsistency};
 use bytes::Bytes;
 use proof_check::{Operation, Place};
 use std::collections::BTreeSet;
@@ -61,9 +61,7 @@ impl Run {
             let name = call.name();
             let made = self.insist(Action::S3(call), None, MAKE_BUCKET_US, |response| match response {
                 Ok(_) => true,
-                Err(failure) => {
-                    matches!(failure.refusal.code, "BucketAlreadyOwnedByYou" | "AccountAlreadyExists")
-                }
+                Err(failure) => failure.refusal.code == ErrorCode::S3(S3ErrorCode::BucketAlreadyOwnedByYou),
             });
             if let Err(last) = made {
                 return self.violate("set-up", format!("{name} is not done in time: {last}"));
@@ -285,14 +283,14 @@ impl Run {
         let strong = read.then_some(ReadConsistency::Strong);
         let final_word = |told: &Response| match told {
             Ok(_) => true,
-            Err(failure) => failure.refusal.code == "NoSuchKey",
+            Err(failure) => failure.refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchKey),
         };
         match self.insist(Action::S3(call.clone()), strong, AUDIT_US, final_word) {
             Ok(Ok(answer)) => match answer.result {
                 ActionResult::S3(answer) => Some(answer),
                 _ => None,
             },
-            Ok(Err(failure)) if failure.refusal.code == "NoSuchKey" => None,
+            Ok(Err(failure)) if failure.refusal.code == ErrorCode::S3(S3ErrorCode::NoSuchKey) => None,
             other => {
                 self.violate("liveness", format!("the audit cannot {what}: {call:?}: {other:?}"));
                 None
@@ -418,8 +416,14 @@ impl Run {
                 let make = CreateBucket { bucket: bucket.clone(), account, ..CreateBucket::default() };
                 let last = match self.call(0, Action::S3(make.into()), None, 20_000_000) {
                     Some(Ok(_)) => break,
-                    Some(Err(failure)) if failure.refusal.code == "BucketAlreadyOwnedByYou" => break,
-                    Some(Err(failure)) if failure.refusal.code == "BucketAlreadyExists" => self.remove_bucket(&bucket),
+                    Some(Err(failure))
+                        if failure.refusal.code == ErrorCode::S3(S3ErrorCode::BucketAlreadyOwnedByYou) =>
+                    {
+                        break
+                    }
+                    Some(Err(failure)) if failure.refusal.code == ErrorCode::S3(S3ErrorCode::BucketAlreadyExists) => {
+                        self.remove_bucket(&bucket)
+                    }
                     other => format!("{other:?}"),
                 };
                 if self.world.now >= until && self.world.violations.is_empty() {

@@ -44,7 +44,7 @@ impl Bed {
         if let Some(refusal) = at_once {
             // A leader says what applying would, and the client comes again.
             assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err(), refusal);
-            assert!(crate::is_no_answer(&reply), "{refusal:?}");
+            assert!(crate::is_redirect(&reply), "{refusal:?}");
         }
         if self.index.is_multiple_of(64) {
             assert!(self.space.rows.keys().all(|key| key.last() != Some(&1)), "a row ends in \\x01");

@@ -55,7 +55,7 @@ pub fn compare(random: &mut Random, bed: &Bed, plain_s3: &Plain, pin: Option<u12
 fn compare_read(bed: &Bed, plain_s3: &Plain, key: &str) {
     let reply = bed.get(key, Version::Current);
     match plain_s3.keys.get(key).map(|versions| &versions[0]) {
-        None => assert_eq!(reply.unwrap_err().code, "NoSuchKey"),
+        None => assert_eq!(reply.unwrap_err().code.as_str(), "NoSuchKey"),
         Some(newest) => match reply.unwrap() {
             Reply::Marker { stamp, .. } => assert!(newest.marker && newest.stamp == stamp),
             Reply::Object { stamp, null, latest, inline, .. } => {

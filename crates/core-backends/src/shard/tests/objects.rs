@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 
 fn code<T>(result: Result<T, Refusal>) -> &'static str {
-    result.err().map_or("done", |refusal| refusal.code)
+    result.err().map_or("done", |refusal| refusal.code.as_str())
 }
 
 fn one_of(etag: &str) -> Option<EtagTest> {
@@ -75,7 +75,7 @@ pub fn a_refusal_under_a_token_is_for_good() {
     let late = PutStep { once: Some(7), ..bed.put_step("k", Versioning::Enabled, 2) };
     let first = bed.tell(Command::Put { step: refused }).unwrap();
     let Reply::PutRefused { refusal } = &first else { panic!("{first:?}") };
-    assert_eq!(refusal.code, "PreconditionFailed");
+    assert_eq!(refusal.code.as_str(), "PreconditionFailed");
     assert_eq!(bed.tell(Command::Put { step: late.clone() }).unwrap(), first);
     let next = PutStep { once: Some(8), ..late };
     assert!(matches!(bed.tell(Command::Put { step: next }), Ok(Reply::Put { .. })));
@@ -146,7 +146,8 @@ pub fn many_deletes_have_an_outcome_each() {
     let steps = vec![step("a", one_of("wrong")), step("a", None), step("b", None)];
     let terms = bed.terms(Versioning::Unversioned);
     let Ok(Reply::DeletedMany { outcomes }) = bed.tell(Command::DeleteMany { terms, steps }) else { panic!() };
-    let codes: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|refusal| refusal.code)).collect();
+    let codes: Vec<_> =
+        outcomes.iter().map(|outcome| outcome.as_ref().err().map(|refusal| refusal.code.as_str())).collect();
     assert_eq!(codes, [Some("PreconditionFailed"), None, None]);
     assert!(matches!(outcomes[1..], [Ok(Deleted::Removed { .. }), Ok(Deleted::Nothing)]));
 }
@@ -220,10 +221,10 @@ pub fn deletes_of_another_epoch_are_refused_whatever_is_remembered_of_some() {
         cluster_time_ms: bed.now_ms,
     };
     let reply = crate::apply_once(BackendKind::Shard, at, &mut bed.space, &command, &known).unwrap();
-    assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err().code, "WrongShard");
+    assert_eq!(decode_reply::<Reply>(reply.clone()).unwrap_err().code.as_str(), "WrongShard");
     assert!(crate::memory_brought(BackendKind::Shard, &command, &reply, 1).is_empty());
     let odd = Command::DeleteEach { terms: bed.terms(Versioning::Enabled), steps: vec![step("k1")], ids: vec![] };
-    assert_eq!(validate(&odd.to_bytes()).unwrap_err().code, "CorruptCommand");
+    assert_eq!(validate(&odd.to_bytes()).unwrap_err().code.as_str(), "CorruptCommand");
 }
 
 fn set(bed: &mut Bed, changes: &[(u16, Option<&'static str>)], until: Option<u64>, bypass: bool) -> &'static str {
@@ -323,7 +324,7 @@ pub fn bad_input_is_refused_before_the_log() {
         assert_eq!(code(bed.tell(Command::Put { step })), wanted);
     }
     let refusal = Bed::blank().put("k", Versioning::Enabled, 1).unwrap_err();
-    assert_eq!((refusal.code, refusal.kind), ("WrongShard", ErrorKind::Conflict));
+    assert_eq!((refusal.code.as_str(), refusal.kind()), ("WrongShard", ErrorKind::Conflict));
     let listing = Listing { prefix: Bytes::from_static(&[0xc0]), ..bed.listing("", "") };
     assert_eq!(code(bed.page(listing, false)), "InvalidField");
 }
@@ -485,12 +486,12 @@ pub fn only_an_empty_shard_closes_and_it_can_open_again() {
     for _ in 0..2 {
         assert_eq!(code(bed.tell(close.clone())), "done");
     }
-    assert_eq!(bed.put("k", Versioning::Enabled, 1).unwrap_err().code, "BucketClosing");
+    assert_eq!(bed.put("k", Versioning::Enabled, 1).unwrap_err().code.as_str(), "BucketClosing");
     assert_eq!(code(bed.get("k", Version::Current)), "BucketClosing");
     let targets = vec![Peer { shard: 2, epoch: 2, range: Range::default() }];
     assert!(bed.tell(Command::BeginSplit { epoch: 1, targets }).is_err());
     bed.epoch = 2;
-    assert_eq!(bed.put("k", Versioning::Enabled, 1).unwrap_err().code, "WrongShard");
+    assert_eq!(bed.put("k", Versioning::Enabled, 1).unwrap_err().code.as_str(), "WrongShard");
     bed.epoch = 1;
     for _ in 0..2 {
         assert_eq!(code(bed.tell(Command::Reopen { epoch: 1 })), "done");
@@ -528,7 +529,7 @@ pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
     let refused = Command::PutWithin { step, bounds: keys(3) };
     for _ in 0..2 {
         assert!(
-            matches!(bed.tell(refused.clone()), Ok(Reply::PutRefused { refusal }) if refusal.code == "QuotaExceeded")
+            matches!(bed.tell(refused.clone()), Ok(Reply::PutRefused { refusal }) if refusal.code.as_str() == "QuotaExceeded")
         );
     }
     let other_epoch = PutStep { epoch: 9, ..bed.put_step("e", Enabled, 1) };

@@ -53,7 +53,7 @@ pub fn history_is_removed_when_no_snapshot_needs_it() {
     assert!(bed.info().history_rows > 60);
     bed.now_ms += HOUR_MS;
     let listing = Listing { pin: Some(1), ..bed.listing("", "") };
-    assert_eq!(bed.page(listing, false).unwrap_err().code, "SnapshotExpired");
+    assert_eq!(bed.page(listing, false).unwrap_err().code.as_str(), "SnapshotExpired");
     for _ in 0..200 {
         bed.put("x", Versioning::Unversioned, 1).unwrap();
     }
@@ -79,12 +79,16 @@ pub fn writes_wait_between_the_halves_and_a_late_one_ends_the_snapshot() {
     bed.put("a", Versioning::Unversioned, 1).unwrap();
     bed.tell(Command::PinPrepare { epoch: 1, pin: 9, freeze_ms: 100, keep_ms: HOUR_MS }).unwrap();
     let listing = Listing { pin: Some(9), ..bed.listing("", "") };
-    assert_eq!(bed.page(listing.clone(), false).unwrap_err().code, "SnapshotExpired", "half a snapshot is none");
+    assert_eq!(
+        bed.page(listing.clone(), false).unwrap_err().code.as_str(),
+        "SnapshotExpired",
+        "half a snapshot is none"
+    );
     let waits = bed.put("b", Versioning::Unversioned, 1).unwrap_err();
-    assert!(waits.code == "ShardFrozen" && waits.kind.retryable());
+    assert!(waits.code.as_str() == "ShardFrozen" && waits.kind().retryable());
     bed.now_ms += 100;
     bed.put("b", Versioning::Unversioned, 1).unwrap();
-    assert_eq!(bed.tell(Command::PinCommit { pin: 9 }).unwrap_err().code, "SnapshotExpired");
+    assert_eq!(bed.tell(Command::PinCommit { pin: 9 }).unwrap_err().code.as_str(), "SnapshotExpired");
     pin(&mut bed, 10);
     bed.put("c", Versioning::Unversioned, 1).unwrap();
     let listing = Listing { pin: Some(10), ..listing };
@@ -98,13 +102,13 @@ pub fn a_pin_that_is_late_for_its_release_never_stands() {
     let mut bed = Bed::serving();
     bed.tell(prepare(1)).unwrap();
     bed.tell(Command::Unpin { pin: 1 }).unwrap();
-    assert_eq!(bed.tell(Command::PinCommit { pin: 1 }).unwrap_err().code, "SnapshotExpired");
+    assert_eq!(bed.tell(Command::PinCommit { pin: 1 }).unwrap_err().code.as_str(), "SnapshotExpired");
     bed.put("a", Versioning::Unversioned, 1).unwrap();
     bed.tell(Command::Unpin { pin: 2 }).unwrap();
     bed.tell(prepare(2)).unwrap();
     bed.now_ms += 100;
     bed.put("a", Versioning::Unversioned, 2).unwrap();
-    assert_eq!(bed.tell(Command::PinCommit { pin: 2 }).unwrap_err().code, "SnapshotExpired");
+    assert_eq!(bed.tell(Command::PinCommit { pin: 2 }).unwrap_err().code.as_str(), "SnapshotExpired");
     for pin in 3..PINS_MAX as u128 * 2 {
         bed.tell(Command::Unpin { pin }).unwrap();
         bed.tell(prepare(pin)).unwrap();
@@ -119,11 +123,11 @@ pub fn snapshots_are_bounded_in_number() {
         pin(&mut bed, at);
     }
     let one_more = Command::PinPrepare { epoch: 1, pin: 999, freeze_ms: 1, keep_ms: 1 };
-    assert_eq!(bed.tell(one_more.clone()).unwrap_err().code, "Overloaded");
+    assert_eq!(bed.tell(one_more.clone()).unwrap_err().code.as_str(), "Overloaded");
     bed.tell(Command::Unpin { pin: 0 }).unwrap();
     // One that its maker leaves half made holds its place until its freeze is over, though nobody writes.
     bed.tell(Command::PinPrepare { epoch: 1, pin: 998, freeze_ms: 100, keep_ms: HOUR_MS }).unwrap();
-    assert_eq!(bed.tell(one_more.clone()).unwrap_err().code, "Overloaded");
+    assert_eq!(bed.tell(one_more.clone()).unwrap_err().code.as_str(), "Overloaded");
     bed.now_ms += 100;
     bed.tell(one_more).unwrap();
 }

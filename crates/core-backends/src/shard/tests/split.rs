@@ -109,7 +109,7 @@ pub fn split_in_three(seed: u64, versioning: Versioning) {
         }
     }
     cut_over(&mut source, &mut targets).unwrap();
-    assert_eq!(source.put("a", versioning, 1).unwrap_err().code, "WrongShard");
+    assert_eq!(source.put("a", versioning, 1).unwrap_err().code.as_str(), "WrongShard");
     let mut all = std::collections::BTreeMap::new();
     targets.iter().for_each(|target| all.extend(target.content()));
     assert_eq!(all, source.content());
@@ -122,7 +122,7 @@ pub fn split_in_three(seed: u64, versioning: Versioning) {
         own.keys.retain(|key, _| range.holds(key.as_bytes()));
         for _ in 0..60 {
             let key = random.key();
-            let refused = target.put(&key, versioning, 3).err().map(|refusal| refusal.code);
+            let refused = target.put(&key, versioning, 3).err().map(|refusal| refusal.code.as_str());
             assert_eq!(refused, (!range.holds(key.as_bytes())).then_some("WrongShard"));
             if refused.is_none() {
                 let newest = target.get(&key, Version::Current).unwrap();
@@ -206,16 +206,16 @@ pub fn a_cut_over_before_all_is_equal_is_refused() {
     let (mut source, targets) = splitting();
     let digests: Vec<_> = targets.iter().flat_map(|target| target.info().digests.unwrap()).collect();
     let over = |feed, digests: &[RangeDigest]| Command::CutOver { epoch: 1, feed, digests: digests.to_vec() };
-    assert_eq!(source.tell(over(0, &digests)).unwrap_err().code, "Conflict", "it was not frozen");
+    assert_eq!(source.tell(over(0, &digests)).unwrap_err().code.as_str(), "Conflict", "it was not frozen");
     source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
     let mut wrong = digests.clone();
     wrong[1].sum ^= 1;
-    assert_eq!(source.tell(over(0, &wrong)).unwrap_err().code, "NotEqual");
+    assert_eq!(source.tell(over(0, &wrong)).unwrap_err().code.as_str(), "NotEqual");
     // The freeze runs out, a write comes: the targets lack it.
     source.now_ms += 11;
     source.put("k05", Versioning::Unversioned, 5).unwrap();
     source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
-    assert_eq!(source.tell(over(0, &digests)).unwrap_err().code, "Conflict");
+    assert_eq!(source.tell(over(0, &digests)).unwrap_err().code.as_str(), "Conflict");
 }
 
 /// Requests that change no row are remembered all the same: who carried over what was remembered while the shard stood
@@ -234,13 +234,13 @@ pub fn a_cut_over_knows_whether_the_shard_stood_still_all_the_time() {
             true => drop(source.tell(Command::Unfreeze { epoch: 1 }).unwrap()),
             false => source.now_ms += 10,
         }
-        assert_eq!(source.tell(over(0)).unwrap_err().code, "Conflict", "it stands still no more");
+        assert_eq!(source.tell(over(0)).unwrap_err().code.as_str(), "Conflict", "it stands still no more");
         if writes {
             // Nothing is there to be removed: no row changes.
             source.delete("none", Versioning::Unversioned, Version::Current).unwrap();
         }
         source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
-        assert_eq!(source.tell(over(0)).unwrap_err().code, "Conflict", "somebody may have been served");
+        assert_eq!(source.tell(over(0)).unwrap_err().code.as_str(), "Conflict", "somebody may have been served");
         assert_eq!(source.info().feed, 1);
         source.tell(over(1)).unwrap();
     }
@@ -252,7 +252,7 @@ pub fn writes_are_refused_at_once_while_a_shard_stands_still_or_has_given_its_ke
     let (mut source, mut targets) = splitting();
     let at_once = |bed: &Bed, key: &str| {
         let command = Command::Put { step: bed.put_step(key, Versioning::Unversioned, 3) }.to_bytes();
-        crate::shard::refused_at_once(&bed.space, bed.now_ms, &command).unwrap().map(|refusal| refusal.code)
+        crate::shard::refused_at_once(&bed.space, bed.now_ms, &command).unwrap().map(|refusal| refusal.code.as_str())
     };
     assert_eq!(at_once(&source, "k05"), None);
     source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
@@ -320,7 +320,7 @@ pub fn a_split_given_up_leaves_nothing_behind() {
     }
     source.tell(Command::AbortSplit { epoch: 1 }).unwrap();
     let again = Command::BeginSplit { epoch: 1, targets: peers(&ranges(&["x"]), 3) };
-    assert_eq!(source.tell(again.clone()).unwrap_err().code, "NotReady");
+    assert_eq!(source.tell(again.clone()).unwrap_err().code.as_str(), "NotReady");
     let mut swept = 0;
     while let Reply::Dropped { more: true } = source.tell(Command::Sweep { limit: 20 }).unwrap() {
         let info = source.info();
@@ -342,10 +342,14 @@ pub fn stale_epochs_and_foreign_keys_are_redirected() {
         [(4, "c", None), (3, "c", Some("WrongShard")), (4, "d", Some("WrongShard")), (4, "a", Some("WrongShard"))]
     {
         bed.epoch = epoch;
-        assert_eq!(bed.put(key, Versioning::Unversioned, 1).err().map(|refusal| refusal.code), code, "{epoch} {key}");
-        let read = bed.get(key, Version::Current).err().map(|refusal| refusal.code);
+        assert_eq!(
+            bed.put(key, Versioning::Unversioned, 1).err().map(|refusal| refusal.code.as_str()),
+            code,
+            "{epoch} {key}"
+        );
+        let read = bed.get(key, Version::Current).err().map(|refusal| refusal.code.as_str());
         assert_eq!(read, code, "{epoch} {key}");
-        let listed = bed.page(bed.listing("", ""), false).err().map(|refusal| refusal.code);
+        let listed = bed.page(bed.listing("", ""), false).err().map(|refusal| refusal.code.as_str());
         assert_eq!(listed.is_some(), epoch == 3);
     }
 }
@@ -359,9 +363,9 @@ pub fn a_retired_shard_answers_its_snapshots_until_they_end_and_is_then_dropped(
     targets[0].put("k00", Versioning::Unversioned, 900).unwrap();
     let listing = Listing { pin: Some(6), ..source.listing("", "") };
     assert_eq!(source.page(listing, false).unwrap().0.len(), 30);
-    assert_eq!(source.page(source.listing("", ""), false).unwrap_err().code, "WrongShard");
+    assert_eq!(source.page(source.listing("", ""), false).unwrap_err().code.as_str(), "WrongShard");
     let drop_it = Command::Drop { epoch: 1, limit: 9, force: false };
-    assert_eq!(source.tell(drop_it.clone()).unwrap_err().code, "NotReady");
+    assert_eq!(source.tell(drop_it.clone()).unwrap_err().code.as_str(), "NotReady");
     source.now_ms += 1000;
     let mut behind = bytes::Bytes::new();
     while let Reply::Dropped { more: true } = source.tell(drop_it.clone()).unwrap() {
@@ -375,7 +379,7 @@ pub fn a_retired_shard_answers_its_snapshots_until_they_end_and_is_then_dropped(
     assert_eq!(source.tell(drop_it).unwrap(), Reply::Dropped { more: false });
     let again = Command::Create { epoch: 1, range: Range::default() };
     source.tell(again).unwrap();
-    assert_eq!(source.put("a", Versioning::Unversioned, 1).unwrap_err().code, "WrongShard");
+    assert_eq!(source.put("a", Versioning::Unversioned, 1).unwrap_err().code.as_str(), "WrongShard");
 }
 
 #[test]
@@ -397,7 +401,7 @@ pub fn rows_that_could_not_be_here_are_not_imported() {
         let rows = vec![(Bytes::copy_from_slice(key), Some(value))];
         let (expected, cursor) = Default::default();
         let import = Command::Import { epoch: 2, source: 0, expected, cursor, rows };
-        assert_eq!(bed.tell(import).unwrap_err().code, "Malformed", "{key:?}");
+        assert_eq!(bed.tell(import).unwrap_err().code.as_str(), "Malformed", "{key:?}");
     }
 }
 
@@ -435,7 +439,7 @@ pub fn tokens_stamps_and_freed_data_outlive_a_split() {
     let listed = targets[1].walk(targets[1].listing("k1", ""), false, 3);
     assert_eq!(listed.len(), 10, "the first key of the shard is listed");
     let drop_it = Command::Drop { epoch: 1, limit: 9, force: false };
-    assert_eq!(source.tell(drop_it).unwrap_err().code, "NotReady", "freed data is not collected yet");
+    assert_eq!(source.tell(drop_it).unwrap_err().code.as_str(), "NotReady", "freed data is not collected yet");
     let Ok(Reply::Freed { rows, .. }) = source.ask(Query::Freed { after: 0, limit: 9, aged_ms: 0 }) else { panic!() };
     assert_eq!(rows[0].locations, ["place"]);
 }

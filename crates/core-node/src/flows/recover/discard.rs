@@ -8,6 +8,7 @@
 //! by itself (recover.rs).
 
 use super::*;
+use base_types::ErrorCode;
 
 enum Discard {
     List,
@@ -50,7 +51,7 @@ impl DiscardFlow {
             "node {} keeps nothing of an ended life of cluster {}; `hive ctl recover` lists what is kept",
             self.node, self.name
         );
-        Step::Done(Err(Refusal::new(ErrorKind::NotFound, "NothingKept", message).into()))
+        Step::Done(Err(Refusal::new(ErrorCode::NothingKept, message).into()))
     }
 
     fn on_described(&mut self, recovery: Option<Recovery>, result: CallResult) -> Step {
@@ -80,7 +81,7 @@ impl DiscardFlow {
                     "node {0} is down and may come back with what it keeps: start it, or remove it for good with `hive ctl forget {0}`",
                     self.node
                 );
-                Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NodeDown", message).into()))
+                Step::Done(Err(Refusal::new(ErrorCode::NodeDown, message).into()))
             }
             (Some(_), None) => self.nothing(),
         }
@@ -91,7 +92,7 @@ impl DiscardFlow {
             "the new life of cluster {} does not serve, so what node {} keeps may be all there is: {why}; retry when `hive ctl cluster show {}` shows a leader",
             self.name, self.node, self.name
         );
-        Step::Done(Err(Refusal::new(ErrorKind::Conflict, "NewLifeSilent", message).into()))
+        Step::Done(Err(Refusal::new(ErrorCode::NewLifeSilent, message).into()))
     }
 
     /// What is there has ended, and the life that serves is a later one.

@@ -4,6 +4,7 @@
 //! Not here: asking the nodes, and what follows (recover.rs); which survivor is best (base-types).
 
 use super::*;
+use base_types::ErrorCode;
 
 /// How the survivors stand: what a report says, and what a recovery is decided by.
 pub(super) struct Survey {
@@ -83,7 +84,7 @@ impl Survey {
                 "{alive} of the {} voters of cluster {name} answer with whole logs, which is a majority: it elects a leader by itself and loses nothing; look at `hive ctl cluster show {name}`",
                 voters.len()
             );
-            return Some(Refusal::new(ErrorKind::Conflict, "MajorityLives", message));
+            return Some(Refusal::new(ErrorCode::MajorityLives, message));
         }
         if self.best().is_none() {
             let held: Vec<NodeId> = self.record.members.iter().map(|member| member.node).collect();
@@ -98,7 +99,7 @@ impl Survey {
                 "no node that answers holds a whole log of life {} of cluster {name}: {start}, or restore it from a backup",
                 self.record.generation
             );
-            return Some(Refusal::new(ErrorKind::Conflict, "NoSurvivor", message));
+            return Some(Refusal::new(ErrorCode::NoSurvivor, message));
         }
         None
     }
@@ -112,7 +113,7 @@ impl Survey {
                 "cluster {name} has a leader, node {leader}, as node {} knows: it serves, and nothing is lost; look at `hive ctl cluster show {name}`, and retry if node {leader} dies",
                 one.node
             );
-            return Some(Refusal::new(ErrorKind::Conflict, "LeaderLives", message));
+            return Some(Refusal::new(ErrorCode::LeaderLives, message));
         }
         let up: Vec<NodeId> = self.silent().into_iter().filter(|node| self.up.contains(node)).collect();
         if up.is_empty() {
@@ -123,7 +124,7 @@ impl Survey {
             named(&up),
             if up.len() == 1 { "it" } else { "them" }
         );
-        Some(Refusal::new(ErrorKind::Conflict, "MemberUp", message))
+        Some(Refusal::new(ErrorCode::MemberUp, message))
     }
 
     /// What an operator must know before the word is given.
@@ -204,7 +205,7 @@ impl Survey {
             "node {best} is the best survivor of cluster {} now, not node {seen}; nothing was changed: look again at what may be lost",
             self.record.name
         );
-        (seen != best).then(|| Refusal::new(ErrorKind::Conflict, "SurvivorChanged", message))
+        (seen != best).then(|| Refusal::new(ErrorCode::SurvivorChanged, message))
     }
 
     pub(super) fn info(&self) -> RecoveryInfo {
