@@ -2,7 +2,7 @@
 //! events of one turn, calls `Core::step` for each, then `Core::finish_turn` once, then carries out
 //! the effects in order.
 
-pub use crate::membership::level_zero::Announcement;
+pub use crate::frame::Announcement;
 use base_types::action::{Request, Response};
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;

@@ -10,11 +10,12 @@
 //! frame of another magic or version or with an unknown item as a whole.
 //! Not here: the cluster layer's types (`wire.rs`); whether `from` may say what it says (`core.rs`).
 
-use crate::membership::health::{read_lane_health, write_lane_health, LaneHealth};
-use crate::membership::level_zero::Announcement;
-use crate::membership::nodes::LaneGauges;
-use crate::membership::status;
-use crate::routing::location::Told;
+mod announcement;
+mod news;
+
+pub use announcement::Announcement;
+pub use news::{LaneGauges, LaneHealth, Told};
+
 use crate::wire;
 use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -421,7 +422,7 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
         }
         Item::LaneNews { gauges } => {
             out.u32(gauges.replicas).u32(gauges.leaders).u32(gauges.quiesced).bool(gauges.formed);
-            status::write_texts(out, &gauges.warnings);
+            news::write_texts(out, &gauges.warnings);
             kind::LANE_NEWS
         }
         Item::StatusAsked { ticket } => {
@@ -429,7 +430,7 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             kind::STATUS_ASKED
         }
         Item::StatusTold { ticket, status } => {
-            status::write_status(out.u64(ticket.0), status);
+            news::write_status(out.u64(ticket.0), status);
             kind::STATUS_TOLD
         }
         Item::WhereIs { name, led } => {
@@ -463,7 +464,7 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             kind::HEALTH_ASKED
         }
         Item::HealthTold { ticket, health } => {
-            write_lane_health(out.u64(ticket.0), health);
+            news::write_lane_health(out.u64(ticket.0), health);
             kind::HEALTH_TOLD
         }
         _ => unreachable!("write_item has written the others"),
@@ -657,12 +658,12 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
                 leaders: input.u32("leaders")?,
                 quiesced: input.u32("quiesced")?,
                 formed: input.bool("formed")?,
-                warnings: status::read_texts(input)?,
+                warnings: news::read_texts(input)?,
             }),
         },
         kind::STATUS_ASKED => Item::StatusAsked { ticket: Ticket(input.u64("ticket")?) },
         kind::STATUS_TOLD => {
-            Item::StatusTold { ticket: Ticket(input.u64("ticket")?), status: Box::new(status::read_status(input)?) }
+            Item::StatusTold { ticket: Ticket(input.u64("ticket")?), status: Box::new(news::read_status(input)?) }
         }
         kind::WHERE_IS => Item::WhereIs { name: wire::read_name(input)?, led: input.bool("led")? },
         kind::WHEREABOUTS => Item::Whereabouts {
@@ -689,7 +690,7 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
         }
         kind::HEALTH_ASKED => Item::HealthAsked { ticket: Ticket(input.u64("ticket")?) },
         kind::HEALTH_TOLD => {
-            Item::HealthTold { ticket: Ticket(input.u64("ticket")?), health: Box::new(read_lane_health(input)?) }
+            Item::HealthTold { ticket: Ticket(input.u64("ticket")?), health: Box::new(news::read_lane_health(input)?) }
         }
         _ => return Err(DecodeError::Unknown("item kind")),
     })

@@ -252,3 +252,8 @@ impl Planner for ConfigFlow {
         self.resolve()
     }
 }
+
+/// Whether a cluster is some node's configuration cluster.
+pub fn is_config_cluster(name: &ClusterName) -> bool {
+    name.tail().starts_with("config-")
+}

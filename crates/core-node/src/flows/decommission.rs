@@ -10,7 +10,7 @@
 
 use super::confused;
 use super::members::level_zero_rule;
-use crate::membership::config_cluster::is_config_cluster;
+use crate::flows::config::is_config_cluster;
 use base_types::action::{ActionResult, Answer, DecommissionInfo};
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterName, ErrorCode, NodeId, OrderedAt, ReadConsistency, Refusal};

@@ -14,7 +14,7 @@
 
 use super::members::level_zero_rule;
 use super::{confused, recover};
-use crate::membership::config_cluster::is_config_cluster;
+use crate::flows::config::is_config_cluster;
 use base_types::action::{ActionResult, Answer, Failure};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};

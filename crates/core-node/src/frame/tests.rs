@@ -174,7 +174,7 @@ fn node_items() -> Vec<Item> {
         Item::UnknownCluster { cluster: ClusterId(1), generation: Generation(2), disk: DiskId(3) },
         Item::DiskForgot { boot: BootId(1), disk: DiskId(2), batch: 3 },
         Item::Announce {
-            announcement: Box::new(crate::membership::level_zero::Announcement {
+            announcement: Box::new(crate::frame::Announcement {
                 cluster: ClusterId(1),
                 generation: Generation(1),
                 index: base_types::LogIndex(9),
@@ -191,7 +191,7 @@ fn node_items() -> Vec<Item> {
         },
         Item::ReplicaGone { cluster: ClusterId(1), name: name() },
         Item::LaneNews {
-            gauges: Box::new(crate::membership::nodes::LaneGauges {
+            gauges: Box::new(crate::frame::LaneGauges {
                 replicas: 1,
                 leaders: 2,
                 quiesced: 3,
@@ -212,7 +212,7 @@ fn node_items() -> Vec<Item> {
         Item::HealthAsked { ticket: Ticket(8) },
         Item::HealthTold {
             ticket: Ticket(8),
-            health: Box::new(crate::membership::health::LaneHealth {
+            health: Box::new(crate::frame::LaneHealth {
                 held: 3,
                 served: 2,
                 unserved: vec!["metadata@users".into()],

@@ -453,8 +453,3 @@ fn read_entry((key, value): (Bytes, Bytes)) -> Option<(ClusterName, Joined)> {
     let name = core::str::from_utf8(&key).ok()?.parse().ok()?;
     Some((name, Joined::from_bytes(value).ok()?))
 }
-
-/// Whether a cluster is some node's configuration cluster.
-pub fn is_config_cluster(name: &ClusterName) -> bool {
-    name.tail().starts_with("config-")
-}

@@ -11,12 +11,11 @@
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
 use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
-use crate::frame::{Item, Sender};
+use crate::frame::{Item, LaneHealth, Sender};
 use crate::membership::status::ASKED_MAX;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::reference_read;
 use base_types::action::{ActionResult, Answer, Failure, QuorumInfo, StatusInfo};
-use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, ClusterName, LaneId, NodeId, Tick, Ticket};
 use core::time::Duration;
@@ -53,19 +52,6 @@ struct Round {
     answers: BTreeMap<ClusterId, bool>,
     /// What each lane told.
     lanes: BTreeMap<LaneId, LaneHealth>,
-}
-
-/// What a lane tells of itself in a round.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LaneHealth {
-    /// Clients' clusters with a replica here, and those among them whose leader can be reached.
-    pub held: u32,
-    pub served: u32,
-    /// Some of the others.
-    pub unserved: Vec<String>,
-    /// How long its log write has been under way, or took.
-    pub log_write_ms: u32,
-    pub degraded: Vec<String>,
 }
 
 /// How long the log's writes take.
@@ -122,24 +108,6 @@ impl Health {
             round.askers.retain(|asker| *asker != Asker::Client(ticket));
         }
     }
-}
-
-/// A lane's health between lanes.
-pub fn write_lane_health(out: &mut Writer, health: &LaneHealth) {
-    out.u32(health.held).u32(health.served).u32(health.log_write_ms);
-    crate::membership::status::write_texts(out, &health.unserved);
-    crate::membership::status::write_texts(out, &health.degraded);
-}
-
-/// The counterpart of [`write_lane_health`].
-pub fn read_lane_health(input: &mut Reader) -> Result<LaneHealth, DecodeError> {
-    Ok(LaneHealth {
-        held: input.u32("clusters held")?,
-        served: input.u32("clusters served")?,
-        log_write_ms: input.u32("log write")?,
-        unserved: crate::membership::status::read_texts(input)?,
-        degraded: crate::membership::status::read_texts(input)?,
-    })
 }
 
 impl Director {

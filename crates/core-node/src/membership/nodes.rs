@@ -11,7 +11,7 @@
 
 use crate::api::Effect;
 use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
-use crate::frame::{Item, Sender};
+use crate::frame::{Item, LaneGauges, Sender};
 use crate::membership::registry::Authority;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
@@ -34,18 +34,6 @@ pub struct ReplicaKnown {
     pub generation: Generation,
     pub replica: ReplicaId,
     pub leader: Option<NodeId>,
-}
-
-/// What a lane tells lane zero of itself.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct LaneGauges {
-    pub replicas: u32,
-    pub leaders: u32,
-    pub quiesced: u32,
-    /// Every level 0 cluster that belongs on the lane is there.
-    pub formed: bool,
-    /// For the status; at most `LANE_WARNINGS_MAX`.
-    pub warnings: Vec<String>,
 }
 
 /// The host looks once a second: the busiest of so many looks says whether there is CPU to spare.

@@ -11,8 +11,8 @@
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (replica_repair.rs).
 
 use crate::director::{is_level_zero, Director, TimerKey, Turn};
+use crate::flows::config::is_config_cluster;
 use crate::flows::moving::MoveFlow;
-use crate::membership::config_cluster::is_config_cluster;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use base_types::action::Response;
 use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};

@@ -6,12 +6,9 @@
 //! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
 use crate::director::{Director, LevelZero, Turn, WORLD_CLUSTER};
-use crate::frame::Item;
-use crate::membership::level_zero::Announcement;
-use crate::membership::nodes::LaneGauges;
-use base_types::action::{ActionResult, Answer, Failure, NodeInfo, QuorumInfo, StatusInfo};
-use base_types::codec::{DecodeError, Reader, Writer};
-use base_types::{NodeId, Tick, Ticket};
+use crate::frame::{Announcement, Item, LaneGauges};
+use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
+use base_types::{Tick, Ticket};
 use core_flow::failures;
 use core_placement::NodeRecord;
 use std::collections::BTreeMap;
@@ -37,55 +34,6 @@ impl StatusAsked {
     pub fn forget(&mut self, ticket: Ticket) {
         self.waiting.retain(|_, asked| *asked != ticket);
     }
-}
-
-/// A status between lanes.
-pub fn write_status(out: &mut Writer, status: &StatusInfo) {
-    out.string(&status.world).u64(status.node.0).bool(status.ready).u32(status.nodes_up).u32(status.nodes_total);
-    out.u32(status.clusters).u32(status.leaders).u32(status.quiesced);
-    out.u32(status.log_write_ms).u64(status.certificate_expires_ms);
-    out.option(status.config_cluster.as_ref(), |out, name| {
-        out.string(name.as_str());
-    });
-    write_texts(out, &status.warnings);
-    write_texts(out, &status.not_ready);
-    write_texts(out, &status.degraded);
-    out.varint(status.quorum.len() as u64);
-    for quorum in &status.quorum {
-        crate::wire::write_name(out, &quorum.cluster);
-        out.bool(quorum.answers);
-    }
-}
-
-/// The counterpart of [`write_status`].
-pub fn read_status(input: &mut Reader) -> Result<StatusInfo, DecodeError> {
-    Ok(StatusInfo {
-        world: input.string("world")?,
-        node: NodeId(input.u64("node")?),
-        ready: input.bool("ready")?,
-        nodes_up: input.u32("nodes up")?,
-        nodes_total: input.u32("nodes")?,
-        clusters: input.u32("clusters")?,
-        leaders: input.u32("leaders")?,
-        quiesced: input.u32("quiesced")?,
-        log_write_ms: input.u32("log write")?,
-        certificate_expires_ms: input.u64("certificate expires")?,
-        config_cluster: input.option("configuration cluster", crate::wire::read_name)?,
-        warnings: read_texts(input)?,
-        not_ready: read_texts(input)?,
-        degraded: read_texts(input)?,
-        quorum: read_quorum(input)?,
-    })
-}
-
-fn read_quorum(input: &mut Reader) -> Result<Vec<QuorumInfo>, DecodeError> {
-    let count = input.count("clusters that answer")?;
-    if count > crate::frame::LIST_MAX {
-        return Err(DecodeError::TooLarge("clusters that answer"));
-    }
-    (0..count)
-        .map(|_| Ok(QuorumInfo { cluster: crate::wire::read_name(input)?, answers: input.bool("answers")? }))
-        .collect()
 }
 
 impl Director {
@@ -216,23 +164,6 @@ pub fn two_members(zero: &LevelZero, known: Option<&Announcement>) -> Option<Str
             if zero.cluster == WORLD_CLUSTER { "world" } else { "region" }
         ),
     })
-}
-
-/// Texts of a frame, bounded.
-pub fn write_texts(out: &mut Writer, texts: &[String]) {
-    out.varint(texts.len() as u64);
-    texts.iter().for_each(|text| {
-        out.string(text);
-    });
-}
-
-/// The counterpart of [`write_texts`].
-pub fn read_texts(input: &mut Reader) -> Result<Vec<String>, DecodeError> {
-    let count = input.count("texts")?;
-    if count > crate::frame::LIST_MAX {
-        return Err(DecodeError::TooLarge("texts"));
-    }
-    (0..count).map(|_| input.string("text")).collect()
 }
 
 fn draining_warning(record: &NodeRecord) -> String {

@@ -9,16 +9,14 @@
 
 use crate::director::{Director, TimerKey, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
-use crate::frame::{Item, Sender};
+use crate::frame::{Item, Sender, Told};
 use crate::membership::nodes::ReplicaKnown;
 use crate::routing::cache::Route;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{question_for, route_of};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{
-    BackendKind, ClusterId, ClusterName, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Term, Tick, LANE_ZERO,
-};
+use base_types::{BackendKind, ClusterName, DiskId, NodeId, ReadConsistency, ReplicaId, Term, Tick, LANE_ZERO};
 use bytes::Bytes;
 use core::time::Duration;
 use core_backends::reference::{ClusterState, Query, Reply, MEMBERS_MAX};
@@ -53,14 +51,6 @@ pub struct Locations {
     sought: BTreeMap<u64, Sought>,
     /// The world's cluster did not answer when it was last asked: others are asked at once.
     pub world_silent: bool,
-}
-
-/// A replica as its node tells it to who asks.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
-    pub cluster: ClusterId,
-    pub generation: Generation,
-    pub leader: Option<NodeId>,
 }
 
 impl Director {
