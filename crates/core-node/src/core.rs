@@ -277,7 +277,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
         Event::Frame { from, frame } => on_frame(director, turn, Some(from), frame),
         Event::Mail { mail, .. } => on_frame(director, turn, None, mail.frame),
         Event::PeerUp { node } => {
-            director.unreachable.remove(&node);
+            director.peers.on_up(node);
             director.health.connected.insert(node);
             // Whoever has dialled this node wants answers: without a connection back they would be dropped.
             director.want_address(turn, node);
@@ -288,7 +288,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
             director.on_formation_peer(turn, node);
         }
         Event::PeerDown { node } => {
-            director.unreachable.insert(node);
+            director.peers.on_down(node);
             director.health.connected.remove(&node);
             turn.lane.on_peer_down(turn.now, node);
             director.lane_dirty = true;
@@ -356,7 +356,7 @@ pub(crate) fn finish(director: &mut Director, turn: &mut Turn<'_>) -> bool {
             let output = turn.lane.finish_turn(turn.now);
             take_output(director, turn, output);
         }
-        left = director.lane_dirty || !director.plan_results.is_empty() || director.outbox.has_own();
+        left = director.lane_dirty || director.plans.has_results() || director.outbox.has_own();
         if !left {
             break;
         }
@@ -413,12 +413,12 @@ fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, 
         return;
     }
     // The news that an old connection is gone may come behind the news of the next: whoever speaks is there.
-    if from.is_some() && director.unreachable.remove(&frame.from.node) {
+    if from.is_some() && director.peers.on_up(frame.from.node) {
         turn.lane.on_peer_up(turn.now, frame.from.node);
         director.lane_dirty = true;
     }
     if frame.from.node != director.config.node {
-        director.lanes.insert(frame.from.node, frame.from.lanes.max(1));
+        director.peers.note_lanes(frame.from.node, frame.from.lanes);
         if from.is_some() && director.refuses_memory(turn, &frame.from) {
             return;
         }

@@ -17,13 +17,14 @@ use crate::membership::formation::Formations;
 use crate::membership::health::Health;
 use crate::membership::level_zero::LevelZeroMembers;
 use crate::membership::nodes::Nodes;
+use crate::membership::peers::Peers;
 use crate::membership::rebalance::Rebalance;
 use crate::membership::replica_repair::ReplicaRepair;
 use crate::membership::stale_generations::StaleGenerations;
 use crate::membership::status::StatusAsked;
 use crate::membership::untold::Untold;
 use crate::outbox::Outbox;
-use crate::plan_runner::{Order, Plan};
+use crate::plan_runner::PlanTable;
 use crate::routing::cache::{Route, RouteCache};
 use crate::routing::keyspaces::KeyspaceTable;
 use crate::routing::location::{Locations, Search};
@@ -35,9 +36,9 @@ use base_types::{
 };
 use core::time::Duration;
 use core_cluster::api::Member;
-use core_flow::{CallResult, Random};
+use core_flow::Random;
 use core_s3::S3State;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most operations of other nodes that this core serves at a time.
@@ -137,17 +138,13 @@ pub struct Director {
     pub routes: RouteCache,
     pub resolving: BTreeMap<Arc<ClusterName>, Search>,
     pub locations: Locations,
-    pub plans: BTreeMap<u64, Plan>,
-    pub orders: BTreeMap<u64, Order>,
-    /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
-    pub plan_results: VecDeque<(u64, usize, CallResult)>,
+    pub plans: PlanTable,
     pub durable: DurableQueue,
     pub health: Health,
     pub keyspaces: KeyspaceTable,
     pub outbox: Outbox,
     pub disk_rollback: DiskRollback,
-    pub lanes: BTreeMap<NodeId, u16>,
-    pub unreachable: BTreeSet<NodeId>,
+    pub peers: Peers,
     pub level_zero: Vec<LevelZero>,
     pub level_zero_members: LevelZeroMembers,
     pub world: Arc<ClusterName>,
@@ -195,16 +192,13 @@ impl Director {
             routes: RouteCache::default(),
             resolving: BTreeMap::new(),
             locations: Locations::default(),
-            plans: BTreeMap::new(),
-            orders: BTreeMap::new(),
-            plan_results: VecDeque::new(),
+            plans: PlanTable::default(),
             durable: DurableQueue::default(),
             health: Health::default(),
             keyspaces: KeyspaceTable::default(),
             outbox: Outbox::new(sender),
             disk_rollback: DiskRollback::default(),
-            lanes: BTreeMap::new(),
-            unreachable: BTreeSet::new(),
+            peers: Peers::default(),
             world: Arc::new(ClusterName::world()),
             formations: Formations::default(),
             nodes: Nodes::default(),
@@ -278,7 +272,7 @@ impl Director {
     /// On which lane of a node a cluster lives. A node never heard of counts as having as many lanes as this one: it
     /// passes on what meets the wrong lane.
     pub fn lane_on(&self, node: NodeId, cluster: ClusterId) -> LaneId {
-        let count = if node == self.config.node { None } else { self.lanes.get(&node).copied() };
+        let count = if node == self.config.node { None } else { self.peers.lanes_of(node) };
         lane_of(cluster, count.unwrap_or(self.config.lane_count))
     }
 
@@ -295,7 +289,7 @@ impl Director {
     /// Whether a node can be expected to answer.
     pub fn is_up(&self, node: NodeId) -> bool {
         node == self.config.node
-            || !self.unreachable.contains(&node) && self.nodes.map.get(node).is_none_or(|record| record.up)
+            || !self.peers.is_unreachable(node) && self.nodes.map.get(node).is_none_or(|record| record.up)
     }
 
     /// Says something to the lane of a cluster on a node.

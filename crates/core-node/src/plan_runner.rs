@@ -12,6 +12,7 @@ use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
 use crate::routing::operation::{Operation, Owner};
 use base_types::action::{Failure, Response};
+use base_types::sizes::Sizes;
 use base_types::{ClusterId, DiskId, ErrorCode, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
 use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
@@ -19,11 +20,13 @@ use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, Rep
 use core_keyspace::{KeyspaceNews, KeyspacePlanner};
 use core_placement::Rule;
 use core_s3::S3Planner;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The most plans under way.
 pub const PLANS_MAX: usize = 4_096;
+/// Orders to make or destroy a replica: one for each call of a plan at most, few plans order any.
+pub const ORDERS_MAX: usize = PLANS_MAX * 16;
 /// The longest one call of a plan may take.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a node is told again what to do with a replica.
@@ -133,23 +136,16 @@ pub enum PlanOwner {
 pub struct Plan {
     /// Out while it runs.
     planner: Option<AnyPlanner>,
-    pub owner: PlanOwner,
+    owner: PlanOwner,
     deadline: Tick,
     next_index: usize,
     out: BTreeSet<usize>,
     wake: Tick,
     timer: Tick,
     /// It changes nothing: when the deadline ends it, nothing was done.
-    pub read_only: bool,
+    read_only: bool,
     /// The action to follow up once it was answered well.
-    pub follow_up: Option<AnyPlanner>,
-}
-
-impl Plan {
-    /// How many of its calls are out.
-    pub fn calls_out(&self) -> usize {
-        self.out.len()
-    }
+    follow_up: Option<AnyPlanner>,
 }
 
 /// What to know of a client's plan when it ends.
@@ -170,11 +166,48 @@ pub struct Order {
     timer: Tick,
 }
 
+/// The plans of a core, their orders to replicas, and results that wait.
+#[derive(Default)]
+pub struct PlanTable {
+    list: BTreeMap<u64, Plan>,
+    orders: BTreeMap<u64, Order>,
+    /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
+    results: VecDeque<(u64, usize, CallResult)>,
+}
+
+impl PlanTable {
+    /// The call numbered `index` of a plan ended; the plan gets the result later in this turn.
+    pub fn on_call_ended(&mut self, plan: u64, index: usize, result: CallResult) {
+        self.results.push_back((plan, index, result));
+    }
+
+    /// Whether a plan has a result to take.
+    pub fn has_results(&self) -> bool {
+        !self.results.is_empty()
+    }
+
+    /// The client of a plan went away: the plan continues, and nobody is answered.
+    pub fn forget_client(&mut self, number: u64) {
+        if let Some(PlanOwner::Client(ticket)) = self.list.get_mut(&number).map(|plan| &mut plan.owner) {
+            *ticket = None;
+        }
+    }
+
+    /// Adds the sizes of plans.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        sizes.passing("plans, a core", self.list.len(), PLANS_MAX);
+        let calls = self.list.values().map(|plan| plan.out.len()).max().unwrap_or(0);
+        sizes.lasting("calls out, a plan", calls, CALLS_OUT_MAX);
+        sizes.passing("results for plans, a core", self.results.len(), PLANS_MAX * CALLS_OUT_MAX);
+        sizes.passing("orders to replicas, a core", self.orders.len(), ORDERS_MAX);
+    }
+}
+
 impl Director {
     /// Starts a plan.
     pub fn start_plan(&mut self, turn: &mut Turn<'_>, planner: AnyPlanner, owner: PlanOwner, deadline: Tick) -> u64 {
         let number = self.next_number();
-        if self.plans.len() >= PLANS_MAX {
+        if self.plans.list.len() >= PLANS_MAX {
             let failure = failures::overloaded("plans under way", PLANS_MAX);
             self.finish_plan(turn, owner, planner.name(), None, Err(failure));
             return number;
@@ -193,7 +226,7 @@ impl Director {
             read_only: false,
             follow_up: None,
         };
-        self.plans.insert(number, plan);
+        self.plans.list.insert(number, plan);
         self.enter_plan(turn, number, Entry::Start);
         number
     }
@@ -201,7 +234,7 @@ impl Director {
     fn enter_plan(&mut self, turn: &mut Turn<'_>, number: u64, entry: Entry) {
         let unix_ms = self.unix_ms(turn.now);
         let machine_load = self.machine_load();
-        let Some(plan) = self.plans.get_mut(&number) else { return };
+        let Some(plan) = self.plans.list.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
         let mut news = KeyspaceNews::default();
         let context = PlanContext {
@@ -220,7 +253,7 @@ impl Director {
             AnyPlanner::Buckets(planner) => entry.enter(planner.as_mut(), context.with(&mut self.s3)),
         };
         plan.planner = Some(planner);
-        let sweeping = self.plans.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
+        let sweeping = self.plans.list.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
         for news in news.documents {
             if sweeping {
                 self.flow_recovery.swept.push(news.clone());
@@ -239,7 +272,7 @@ impl Director {
         match step {
             Step::Calls(calls) => self.make_calls(turn, number, calls),
             Step::Wait(pause) => {
-                if let Some(plan) = self.plans.get_mut(&number) {
+                if let Some(plan) = self.plans.list.get_mut(&number) {
                     plan.wake = turn.now + pause.max(Duration::from_millis(1));
                     self.rearm_plan(number);
                 }
@@ -249,7 +282,7 @@ impl Director {
     }
 
     fn rearm_plan(&mut self, number: u64) {
-        if let Some(plan) = self.plans.get_mut(&number) {
+        if let Some(plan) = self.plans.list.get_mut(&number) {
             let at = plan.wake.min(plan.deadline);
             let old = core::mem::replace(&mut plan.timer, at);
             self.set_timer(TimerKey::Plan(number), old, at);
@@ -257,7 +290,7 @@ impl Director {
     }
 
     fn make_calls(&mut self, turn: &mut Turn<'_>, number: u64, calls: Vec<Call>) {
-        let Some(plan) = self.plans.get_mut(&number) else { return };
+        let Some(plan) = self.plans.list.get_mut(&number) else { return };
         let first = plan.next_index;
         plan.next_index += calls.len();
         plan.out.extend(first..first + calls.len());
@@ -276,7 +309,7 @@ impl Director {
     }
 
     fn make_call(&mut self, turn: &mut Turn<'_>, plan: u64, index: usize, call: Call) {
-        let Some(plan_deadline) = self.plans.get(&plan).map(|plan| plan.deadline) else { return };
+        let Some(plan_deadline) = self.plans.list.get(&plan).map(|plan| plan.deadline) else { return };
         let deadline = plan_deadline.min(turn.now + CALL_TIMEOUT);
         let owner = Owner::Plan { plan, index };
         let child = PlanOwner::Plan { plan, index };
@@ -311,18 +344,18 @@ impl Director {
     /// Hands waiting results to their plans. Whether any are left.
     pub fn deliver_results(&mut self, turn: &mut Turn<'_>) -> bool {
         for _ in 0..RESULTS_PER_TURN_MAX {
-            let Some((number, index, result)) = self.plan_results.pop_front() else { return false };
-            let expected = self.plans.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
+            let Some((number, index, result)) = self.plans.results.pop_front() else { return false };
+            let expected = self.plans.list.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
             if expected {
                 self.enter_plan(turn, number, Entry::Result(index, result));
             }
         }
-        !self.plan_results.is_empty()
+        !self.plans.results.is_empty()
     }
 
     /// A plan's timer rang: it is woken, or its deadline has come.
     pub fn on_plan_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(plan) = self.plans.get_mut(&number) else { return };
+        let Some(plan) = self.plans.list.get_mut(&number) else { return };
         if turn.now >= plan.deadline {
             let failure = if plan.read_only {
                 Refusal::new(
@@ -343,7 +376,7 @@ impl Director {
     }
 
     fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
-        let Some(mut plan) = self.plans.remove(&number) else { return };
+        let Some(mut plan) = self.plans.list.remove(&number) else { return };
         self.timers.remove(&(plan.timer, TimerKey::Plan(number)));
         self.statistics.plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
@@ -356,7 +389,7 @@ impl Director {
 
     /// What a plan left is taken back, unless very much is already.
     fn take_back(&mut self, turn: &mut Turn<'_>, left: AnyPlanner) {
-        let under_way = self.plans.values().filter(|plan| plan.owner == PlanOwner::TakingBack).count();
+        let under_way = self.plans.list.values().filter(|plan| plan.owner == PlanOwner::TakingBack).count();
         if under_way < TAKING_BACK_MAX {
             self.start_plan(turn, left, PlanOwner::TakingBack, turn.now + TAKING_BACK_TIMEOUT);
         }
@@ -377,7 +410,7 @@ impl Director {
             PlanOwner::Client(ticket) => self.reply(turn, ticket, response),
             PlanOwner::Plan { plan, index } => {
                 let result = response.map(|answer| CallReply::Done { at: answer.at });
-                self.plan_results.push_back((plan, index, result));
+                self.plans.results.push_back((plan, index, result));
             }
             PlanOwner::Background => {
                 if let Err(failure) = response {
@@ -408,7 +441,7 @@ impl Director {
         after: AfterPlan,
     ) {
         let number = self.start_plan(turn, planner, PlanOwner::Client(Some(ticket)), deadline);
-        if let Some(plan) = self.plans.get_mut(&number) {
+        if let Some(plan) = self.plans.list.get_mut(&number) {
             let AfterPlan { read_only, follow_up } = after;
             plan.read_only = read_only;
             plan.follow_up = follow_up;
@@ -418,14 +451,14 @@ impl Director {
 
     fn start_order(&mut self, turn: &mut Turn<'_>, order: Order) {
         let number = self.next_number();
-        self.orders.insert(number, order);
+        self.plans.orders.insert(number, order);
         self.send_order(turn, number);
     }
 
     /// Tells a node (again) what to do with a replica, or gives up.
     pub fn send_order(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(order) = self.orders.get_mut(&number) else { return };
-        if turn.now >= order.deadline || !self.plans.contains_key(&order.plan) {
+        let Some(order) = self.plans.orders.get_mut(&number) else { return };
+        if turn.now >= order.deadline || !self.plans.list.contains_key(&order.plan) {
             let message = format!("node {} did not answer an order about a replica in time", order.node);
             let failure = Refusal::new(ErrorCode::DeadlineExceeded, message).into();
             return self.end_order(number, Err(failure));
@@ -449,15 +482,15 @@ impl Director {
     }
 
     fn end_order(&mut self, number: u64, result: CallResult) {
-        if let Some(order) = self.orders.remove(&number) {
+        if let Some(order) = self.plans.orders.remove(&number) {
             self.timers.remove(&(order.timer, TimerKey::Order(number)));
-            self.plan_results.push_back((order.plan, order.index, result));
+            self.plans.results.push_back((order.plan, order.index, result));
         }
     }
 
     /// A node answered an order. `Ticket(0)`: nobody waits for it.
     pub fn on_replica_done(&mut self, from: NodeId, ticket: Ticket, result: Result<bool, Refusal>) {
-        if self.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
+        if self.plans.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
             self.end_order(ticket.0, result.map(|_| CallReply::Done { at: None }).map_err(Failure::from));
         }
     }
@@ -465,7 +498,7 @@ impl Director {
     /// A node answered what is left of a cluster there.
     pub fn on_surveyed(&mut self, from: NodeId, ticket: Ticket, survivor: Option<Box<Survivor>>) {
         let asked = |order: &Order| order.node == from && matches!(order.order, ReplicaOrder::Survey { .. });
-        if self.orders.get(&ticket.0).is_some_and(asked) {
+        if self.plans.orders.get(&ticket.0).is_some_and(asked) {
             self.end_order(ticket.0, Ok(CallReply::Surveyed(survivor)));
         }
     }

@@ -6,19 +6,16 @@
 use crate::director::{Director, SERVED_MAX};
 use crate::membership::rebalance::MOVES_KNOWN_MAX;
 use crate::membership::status::ASKED_MAX;
-use crate::plan_runner::{Plan, PLANS_MAX};
+use crate::plan_runner::{ORDERS_MAX, PLANS_MAX};
 use crate::routing::cache::ROUTES_MAX;
 use crate::routing::keyspaces::KEYSPACES_MAX;
 use crate::routing::operation::PENDING_REQUESTS_MAX;
 use crate::s3_scheduler::{FLOWS_WAITING_MAX, KEPT_MAX};
 use base_types::sizes::Sizes;
-use core_flow::CALLS_OUT_MAX;
 use core_s3::{BUCKETS_MAX, ENTRIES_MAX, SHARDS_MAX};
 
 /// Timers: one or two for each operation, plan and order, and one for each part that keeps time.
 const TIMERS_MAX: usize = 2 * (PENDING_REQUESTS_MAX + PLANS_MAX * 2) + 16;
-/// Orders to make or destroy a replica: one for each call of a plan at most, few plans order any.
-const ORDERS_MAX: usize = PLANS_MAX * 16;
 /// Answers held back until the log is durable; each belongs to an order or a formation.
 const DEFERRED_MAX: usize = ORDERS_MAX;
 
@@ -30,11 +27,7 @@ impl Director {
         sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
         sizes.passing("operations of other nodes, a core", self.served.len(), SERVED_MAX);
-        sizes.passing("plans, a core", self.plans.len(), PLANS_MAX);
-        let calls = self.plans.values().map(Plan::calls_out).max().unwrap_or(0);
-        sizes.lasting("calls out, a plan", calls, CALLS_OUT_MAX);
-        sizes.passing("results for plans, a core", self.plan_results.len(), PLANS_MAX * CALLS_OUT_MAX);
-        sizes.passing("orders to replicas, a core", self.orders.len(), ORDERS_MAX);
+        self.plans.sizes(sizes);
         sizes.passing("names being resolved, a core", self.resolving.len(), PENDING_REQUESTS_MAX);
         sizes.passing("answers held for the log, a core", self.durable.len(), DEFERRED_MAX);
         sizes.lasting("timers, a core", self.timers.len(), TIMERS_MAX);

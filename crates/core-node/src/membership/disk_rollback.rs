@@ -67,7 +67,7 @@ impl DiskRollback {
 impl Director {
     /// A peer is connected: its lanes hear what log this lane has, even if there is nothing else to say.
     pub fn greet(&mut self, node: NodeId) {
-        let lanes = self.lanes.get(&node).copied().unwrap_or(self.config.lane_count);
+        let lanes = self.peers.lanes_of(node).unwrap_or(self.config.lane_count);
         for lane in 0..lanes {
             self.outbox.greet(node, LaneId(lane));
         }

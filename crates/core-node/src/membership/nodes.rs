@@ -344,7 +344,7 @@ impl Director {
     fn on_facts(&mut self, turn: &mut Turn<'_>, node: NodeId) {
         let Some(record) = self.nodes.map.get(node) else { return };
         let (lanes, address) = (record.lanes, record.peer_address.clone());
-        self.lanes.insert(node, lanes.max(1));
+        self.peers.note_lanes(node, lanes);
         if self.nodes.wanted.remove(&node) || self.nodes.addressed.contains_key(&node) {
             self.give_address(turn, node, &address);
         }

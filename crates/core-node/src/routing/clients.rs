@@ -14,7 +14,7 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
-use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
+use crate::plan_runner::{AfterPlan, AnyPlanner};
 use crate::routing::operation::{Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
 use base_types::action::{
@@ -420,11 +420,7 @@ impl Director {
                     *ticket = None;
                 }
             }
-            Some(ClientWork::Plan(number)) => {
-                if let Some(PlanOwner::Client(ticket)) = self.plans.get_mut(&number).map(|plan| &mut plan.owner) {
-                    *ticket = None;
-                }
-            }
+            Some(ClientWork::Plan(number)) => self.plans.forget_client(number),
             None => {
                 self.status_asked.forget(ticket);
                 self.health.forget(ticket);

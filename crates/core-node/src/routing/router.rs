@@ -487,7 +487,7 @@ impl Director {
     fn finish_operation(&mut self, turn: &mut Turn<'_>, operation: Operation, result: CallResult) {
         match operation.owner.clone() {
             Owner::Client { ticket, shape } => self.finish_client(turn, ticket, shape, operation, result),
-            Owner::Plan { plan, index } => self.plan_results.push_back((plan, index, result)),
+            Owner::Plan { plan, index } => self.plans.on_call_ended(plan, index, result),
             Owner::Resolve(name) => self.on_resolved(turn, &name, result),
             Owner::Keyspace(keyspace) => self.on_keyspace_document(turn, &keyspace, result),
             Owner::Heal { node } => self.on_heal_description(turn, node, result),
