@@ -64,6 +64,7 @@ pub enum Retry {
 }
 
 /// See [`Retry`]. All three are definite: nothing was applied.
+#[deny(clippy::wildcard_enum_match_arm)] // A new way of routing must be thought of here.
 pub fn retry_of(refusal: &Refusal) -> Retry {
     match refusal.code.routing() {
         Routing::PartitionSwitching => Retry::Later,

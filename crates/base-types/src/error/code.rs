@@ -322,6 +322,7 @@ impl ErrorCode {
 
     /// Whether it is no answer to a request but a way on: "later", or "not here any more". Replicas do not remember it:
     /// the retry with the same id must be able to succeed, here or where the key has gone.
+    #[deny(clippy::wildcard_enum_match_arm)] // A new way of routing must be thought of here.
     pub const fn is_redirect(self) -> bool {
         let moved = match self.routing() {
             Routing::PartitionMoved | Routing::ShardMoved => true,
