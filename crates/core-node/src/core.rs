@@ -5,11 +5,12 @@
 //! Not here: what any part does (director.rs shows the way).
 
 use crate::api::{Effect, Effects, Event, Mail, NodeConfig, NoteLevel};
-use crate::director::{Director, RouterStatistics, Served, TimerKey, Turn};
+use crate::director::{Director, RouterStatistics, TimerKey, Turn};
 use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_face::LaneFace;
 use crate::membership::nodes::ReplicaKnown;
+use crate::routing::Served;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Survivor, Tick, Ticket};
@@ -558,8 +559,8 @@ impl Director {
     /// Counters and gauges.
     pub(crate) fn router_statistics(&self) -> RouterStatistics {
         RouterStatistics {
-            operations_pending: self.operations.len() as u64,
-            routes_cached: self.routes.len() as u64,
+            operations_pending: self.routing.operations_pending() as u64,
+            routes_cached: self.routing.routes_cached() as u64,
             ..self.statistics
         }
     }

@@ -3,7 +3,7 @@
 //!   requests ─▶ router ─▶ lane here | frames to peers
 //!   plans ────────┘          formation, node map, healing, configuration cluster: `governor` parts
 //!
-//! Always: no part holds another's state; they meet in `Director`'s methods. Lane zero alone runs the
+//! Always: plans, routing, peers and the scheduler own private fields; parts meet in `Director`'s methods. Lane zero alone runs the
 //! node's own affairs. Not here: the lane (core-cluster), the public face (`core.rs`).
 
 use crate::api::{Effect, Effects, NodeConfig, NoteLevel};
@@ -25,24 +25,20 @@ use crate::membership::status::StatusAsked;
 use crate::membership::untold::Untold;
 use crate::outbox::Outbox;
 use crate::plan_runner::PlanTable;
-use crate::routing::cache::{Route, RouteCache};
-use crate::routing::keyspaces::KeyspaceTable;
-use crate::routing::location::{Locations, Search};
-use crate::routing::operation::Operation;
+use crate::routing::cache::Route;
+use crate::routing::Routing;
 use crate::s3_scheduler::S3Scheduler;
 use base_types::{
-    lane_of, BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, Ticket,
-    WriteConsistency, LANE_ZERO,
+    lane_of, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, WriteConsistency,
+    LANE_ZERO,
 };
 use core::time::Duration;
 use core_cluster::api::Member;
 use core_flow::Random;
 use core_s3::S3State;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most operations of other nodes that this core serves at a time.
-pub const SERVED_MAX: usize = 65_536;
 /// Notes about bad frames: at most one in this time.
 const BAD_FRAME_NOTE_EVERY: Duration = Duration::from_secs(10);
 /// The rules of the two level 0 clusters: their members are an operator's choice, the rule only names levels.
@@ -75,22 +71,6 @@ pub enum TimerKey {
     ReplicaRepair,
     Rebalance,
     S3Scheduler,
-}
-
-/// Where an operation that came from elsewhere is answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Served {
-    pub node: NodeId,
-    pub lane: LaneId,
-    pub boot: BootId,
-    pub ticket: Ticket,
-}
-
-/// What serves a client's request; found again when it goes away.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClientWork {
-    Operation(u64),
-    Plan(u64),
 }
 
 /// Counters of routing and flows; all only grow but the last two.
@@ -132,16 +112,10 @@ pub struct Director {
     pub random: Random,
     pub counter: u64,
     pub timers: BTreeSet<(Tick, TimerKey)>,
-    pub operations: BTreeMap<u64, Operation>,
-    pub clients: BTreeMap<Ticket, ClientWork>,
-    pub served: BTreeMap<u64, Served>,
-    pub routes: RouteCache,
-    pub resolving: BTreeMap<Arc<ClusterName>, Search>,
-    pub locations: Locations,
+    pub routing: Routing,
     pub plans: PlanTable,
     pub durable: DurableQueue,
     pub health: Health,
-    pub keyspaces: KeyspaceTable,
     pub outbox: Outbox,
     pub disk_rollback: DiskRollback,
     pub peers: Peers,
@@ -186,16 +160,10 @@ impl Director {
             random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
             counter: 0,
             timers: BTreeSet::new(),
-            operations: BTreeMap::new(),
-            clients: BTreeMap::new(),
-            served: BTreeMap::new(),
-            routes: RouteCache::default(),
-            resolving: BTreeMap::new(),
-            locations: Locations::default(),
+            routing: Routing::default(),
             plans: PlanTable::default(),
             durable: DurableQueue::default(),
             health: Health::default(),
-            keyspaces: KeyspaceTable::default(),
             outbox: Outbox::new(sender),
             disk_rollback: DiskRollback::default(),
             peers: Peers::default(),
@@ -235,7 +203,7 @@ impl Director {
             let generation = known.map_or(Generation(1), |known| known.generation);
             let members = known.map_or_else(|| members.collect(), |known| known.members());
             let route = level_zero_route(zero.cluster, generation, members);
-            self.routes.put(zero.name.clone(), route);
+            self.routing.learn_route(zero.name.clone(), route);
         }
     }
 

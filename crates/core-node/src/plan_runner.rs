@@ -4,7 +4,7 @@
 //! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
 //! Not here: what plans do (keyspace, flows).
 
-use crate::director::{ClientWork, Director, TimerKey, Turn};
+use crate::director::{Director, TimerKey, Turn};
 use crate::durable::Deferred;
 use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
@@ -259,7 +259,7 @@ impl Director {
                 self.flow_recovery.swept.push(news.clone());
             }
             let copy = news.body.clone().map(|body| DocumentCopy { version: news.version, body });
-            if copy.is_some() || self.keyspaces.maps.contains_key(&news.keyspace) {
+            if copy.is_some() || self.routing.knows_keyspace(&news.keyspace) {
                 let keyspace = news.keyspace.clone();
                 self.want_copy(turn, &keyspace, copy);
             }
@@ -445,7 +445,7 @@ impl Director {
             let AfterPlan { read_only, follow_up } = after;
             plan.read_only = read_only;
             plan.follow_up = follow_up;
-            self.clients.insert(ticket, ClientWork::Plan(number));
+            self.routing.serve_by_plan(ticket, number);
         }
     }
 

@@ -3,12 +3,10 @@
 //! Always: reading changes nothing.
 //! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
 
-use crate::director::{Director, SERVED_MAX};
+use crate::director::Director;
 use crate::membership::rebalance::MOVES_KNOWN_MAX;
 use crate::membership::status::ASKED_MAX;
 use crate::plan_runner::{ORDERS_MAX, PLANS_MAX};
-use crate::routing::cache::ROUTES_MAX;
-use crate::routing::keyspaces::KEYSPACES_MAX;
 use crate::routing::operation::PENDING_REQUESTS_MAX;
 use crate::s3_scheduler::{FLOWS_WAITING_MAX, KEPT_MAX};
 use base_types::sizes::Sizes;
@@ -24,16 +22,10 @@ impl Director {
     pub(crate) fn sizes(&self, sizes: &mut Sizes) {
         let (heard, heard_max) = self.disk_rollback.size();
         sizes.lasting("lanes of others heard, a core", heard, heard_max);
-        sizes.passing("client requests, a core", self.clients.len(), PENDING_REQUESTS_MAX);
-        sizes.passing("operations under way, a core", self.operations.len(), PENDING_REQUESTS_MAX);
-        sizes.passing("operations of other nodes, a core", self.served.len(), SERVED_MAX);
+        self.routing.sizes(self.level_zero.len(), sizes);
         self.plans.sizes(sizes);
-        sizes.passing("names being resolved, a core", self.resolving.len(), PENDING_REQUESTS_MAX);
         sizes.passing("answers held for the log, a core", self.durable.len(), DEFERRED_MAX);
         sizes.lasting("timers, a core", self.timers.len(), TIMERS_MAX);
-        // Level 0 clusters are pinned beside the bound.
-        sizes.lasting("routes remembered, a core", self.routes.len(), ROUTES_MAX + self.level_zero.len());
-        sizes.lasting("keyspaces known, a core", self.keyspaces.maps.len(), KEYSPACES_MAX);
         let (buckets, shards) = self.s3.sizes();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);

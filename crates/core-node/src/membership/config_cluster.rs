@@ -241,7 +241,7 @@ impl Director {
         if now < config.fit_at || !config.missing.is_empty() || config.writing.is_some() {
             return false;
         }
-        let route = config.name.as_ref().and_then(|name| self.routes.get(name));
+        let route = config.name.as_ref().and_then(|name| self.routing.route(name));
         let voters = route.map_or(SIZE, |route| route.members.iter().filter(|member| !member.learner).count());
         self.config_cluster.fit_at = now + FIT_EVERY;
         // The route here is a guess, so while a node leaves, the record itself is asked.

@@ -286,7 +286,7 @@ impl Director {
             if is_there {
                 continue;
             }
-            let members = self.routes.get(&zero.name).map(|route| route.members.clone()).unwrap_or_default();
+            let members = self.routing.route(&zero.name).map(|route| route.members.clone()).unwrap_or_default();
             let word = |node: NodeId| format!("node {node} {}", if self.is_up(node) { "up" } else { "down" });
             let members: Vec<String> = members.iter().map(|member| word(member.node)).collect();
             status.degraded.push(format!(

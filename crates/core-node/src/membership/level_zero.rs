@@ -216,7 +216,7 @@ impl Director {
             }
         };
         let members: Arc<[Member]> = announcement.members();
-        match self.routes.get_mut(&name).filter(|route| route.pinned) {
+        match self.routing.route_mut(&name).filter(|route| route.pinned) {
             Some(route) => {
                 if route.generation != announcement.generation {
                     (route.generation, route.leader, route.term) = (announcement.generation, None, Term(0));
@@ -226,7 +226,7 @@ impl Director {
             }
             None => {
                 let route = crate::director::level_zero_route(announcement.cluster, announcement.generation, members);
-                self.routes.put(name, route);
+                self.routing.learn_route(name, route);
             }
         }
     }

@@ -301,7 +301,7 @@ impl Director {
         }
         if let Some(delta) = delta {
             self.nodes.silent = 0;
-            self.locations.world_silent = false;
+            self.routing.on_world_heard();
             let changes = self.nodes.map.apply_delta(turn.now, &delta);
             self.on_map_changes(turn, changes);
         } else if news && leader.is_some() && leader != Some(from) {

@@ -253,7 +253,7 @@ impl Director {
         leader: Option<NodeId>,
         members: &Arc<[Member]>,
     ) {
-        if let Some(route) = self.routes.get_mut(name) {
+        if let Some(route) = self.routing.route_mut(name) {
             if (route.cluster, route.generation) == life && !members.is_empty() {
                 route.members = members.clone();
                 if leader.is_some() {
@@ -444,7 +444,7 @@ impl Director {
 
     /// The router finds a cluster of this lane without asking anyone.
     pub fn know_own(&mut self, view: &ReplicaView) {
-        if self.routes.get(&view.name).is_none() {
+        if self.routing.route(&view.name).is_none() {
             let mut route = crate::routing::cache::Route {
                 cluster: view.cluster,
                 generation: view.generation,
@@ -459,7 +459,7 @@ impl Director {
                 used: true,
             };
             route.leader = route.leader.filter(|_| view.is_leader);
-            self.routes.put(Arc::new(view.name.clone()), route);
+            self.routing.learn_route(Arc::new(view.name.clone()), route);
         }
     }
 

@@ -5,7 +5,7 @@
 //! Not here: routing (router.rs), keyspaces (keyspaces.rs), flows (flows/).
 
 use crate::api::Effect;
-use crate::director::{ClientWork, Director, Turn, WORLD_CLUSTER};
+use crate::director::{Director, Turn, WORLD_CLUSTER};
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
@@ -17,6 +17,7 @@ use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
 use crate::plan_runner::{AfterPlan, AnyPlanner};
 use crate::routing::operation::{Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
+use crate::routing::ClientWork;
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, ReadAfter, RedisReply, Request,
     Response,
@@ -80,7 +81,7 @@ impl Director {
             | Action::KvCompareAndSet { .. }
             | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, deadline),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
-                let map = self.keyspaces.maps.get(keyspace);
+                let map = self.routing.keyspaces.maps.get(keyspace);
                 // Of several clusters a session's position names one: strong reads are never older.
                 let level = request.after.map(|_| ReadConsistency::Strong).or(request.read_consistency);
                 if map.is_none() {
@@ -214,7 +215,7 @@ impl Director {
         (deadline, after): (Tick, Option<ReadAfter>),
     ) {
         let owner = Owner::Client { ticket: Some(ticket), shape };
-        let name = match self.routes.find(&name) {
+        let name = match self.routing.routes.find(&name) {
             Some((shared, _)) => shared.clone(),
             None => Arc::new(name),
         };
@@ -293,7 +294,7 @@ impl Director {
                 );
             }
             Action::ResolveCluster { name } => {
-                if let Some(route) = self.routes.get(&name).filter(|route| route.pinned).cloned() {
+                if let Some(route) = self.routing.routes.get(&name).filter(|route| route.pinned).cloned() {
                     let info = self.route_info(name, &route);
                     return self.answer(turn, ticket, ActionResult::Cluster(info));
                 }
@@ -412,10 +413,10 @@ impl Director {
 
     /// A client went away.
     pub fn on_cancel(&mut self, ticket: Ticket) {
-        match self.clients.remove(&ticket) {
+        match self.routing.clients.remove(&ticket) {
             Some(ClientWork::Operation(number)) => {
                 if let Some(Owner::Client { ticket, .. }) =
-                    self.operations.get_mut(&number).map(|operation| &mut operation.owner)
+                    self.routing.operations.get_mut(&number).map(|operation| &mut operation.owner)
                 {
                     *ticket = None;
                 }
@@ -461,7 +462,7 @@ impl Director {
         if cluster.is_none() && at.is_some_and(|at| at.cluster == WORLD_CLUSTER) {
             *cluster = Some(self.world.clone());
         }
-        self.clients.remove(&ticket);
+        self.routing.clients.remove(&ticket);
         if let Err(failure) = &response {
             self.statistics.requests_failed += 1;
             self.statistics.requests_unknown += u64::from(failure.refusal.kind() == ErrorKind::Unknown);
@@ -530,7 +531,7 @@ impl Director {
                     _ => false,
                 };
                 for zero in self.level_zero.iter().filter(|zero| on_page(zero.name.as_str())) {
-                    if let Some(route) = self.routes.get(&zero.name) {
+                    if let Some(route) = self.routing.routes.get(&zero.name) {
                         clusters.push(self.route_info((*zero.name).clone(), route));
                     }
                 }
@@ -559,7 +560,7 @@ impl Director {
     }
 
     fn record_info(&self, record: &ClusterRecord) -> ClusterInfo {
-        let route = self.routes.get(&record.name).filter(|route| route.cluster == record.cluster);
+        let route = self.routing.routes.get(&record.name).filter(|route| route.cluster == record.cluster);
         let members = members_of(record);
         let mut warnings =
             self.rule_warnings(&record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());

@@ -5,12 +5,13 @@
 //! is remembered by the cluster, and goes along when the partition moves. At most `KEYSPACES_MAX` documents.
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
-use crate::director::{ClientWork, Director, TimerKey, Turn};
+use crate::director::{Director, TimerKey, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
 use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
 use crate::routing::operation::{KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
+use crate::routing::ClientWork;
 use base_types::action::{Action, Failure, Request};
 use base_types::{BackendKind, ErrorCode, ErrorKind, Refusal, RequestId, Tick, Ticket};
 use bytes::Bytes;
@@ -79,16 +80,16 @@ impl Director {
     /// Starts a client's operation and remembers it, so that the client can go away.
     pub fn start_client_operation(&mut self, turn: &mut Turn<'_>, ticket: Ticket, operation: Operation) {
         let number = self.counter + 1;
-        self.clients.insert(ticket, ClientWork::Operation(number));
+        self.routing.clients.insert(ticket, ClientWork::Operation(number));
         self.start_operation(turn, operation);
     }
 
     /// Finds the cluster of an operation on keys, and makes the attempt.
     pub fn place(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         let Some(work) = operation.keyspace.as_mut() else { return };
         let usable = |map: &&KeyspaceMap| work.avoid.is_none_or(|avoid| map.version > avoid);
-        let Some(map) = self.keyspaces.maps.get(&work.keyspace).filter(usable) else {
+        let Some(map) = self.routing.keyspaces.maps.get(&work.keyspace).filter(usable) else {
             return self.wait_for_keyspace(turn, number);
         };
         if matches!(work.action, Action::KvScan { .. }) {
@@ -103,14 +104,14 @@ impl Director {
                     && refusal.kind() != ErrorKind::TooLarge =>
             {
                 work.avoid = Some(map.version.saturating_sub(1));
-                self.keyspaces.maps.remove(&work.keyspace);
+                self.routing.keyspaces.maps.remove(&work.keyspace);
                 return self.wait_for_keyspace(turn, number);
             }
             Err(refusal) => return self.end(turn, number, Err(refusal.into())),
         };
         work.place = false;
         (work.avoid, work.crosses) = (Some(map.version), routed.crosses);
-        operation.name = match self.routes.find(routed.cluster) {
+        operation.name = match self.routing.routes.find(routed.cluster) {
             Some((name, _)) => name.clone(),
             None => Arc::new(routed.cluster.clone()),
         };
@@ -120,7 +121,7 @@ impl Director {
     }
 
     fn wait_for_keyspace(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
         operation.phase = Phase::Resolving;
         operation.last = LastSeen::Event(
@@ -129,8 +130,8 @@ impl Director {
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(TimerKey::Operation(number), old, at);
-        let first = !self.keyspaces.fetching.contains_key(&keyspace);
-        self.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
+        let first = !self.routing.keyspaces.fetching.contains_key(&keyspace);
+        self.routing.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
         if first {
             let key = Bytes::from(document_key(&keyspace).into_bytes());
             let kind = reference_read(&Query::GetDocument { key });
@@ -144,10 +145,10 @@ impl Director {
 
     /// The world cluster told a keyspace's document, or could not be asked.
     pub fn on_keyspace_document(&mut self, turn: &mut Turn<'_>, keyspace: &str, result: CallResult) {
-        let search = self.keyspaces.fetching.remove(keyspace);
+        let search = self.routing.keyspaces.fetching.remove(keyspace);
         let waiting = self.end_search(search);
         let reply = decode_call::<Reply>(result);
-        self.locations.world_silent = reply.is_err();
+        self.routing.locations.world_silent = reply.is_err();
         match reply {
             Ok((Reply::Document { document: Some(document) }, _)) => {
                 let version = document.version;
@@ -161,7 +162,7 @@ impl Director {
                 }
             }
             Ok((Reply::Document { document: None }, _)) => {
-                if self.keyspaces.maps.remove(keyspace).is_some() {
+                if self.routing.keyspaces.maps.remove(keyspace).is_some() {
                     self.want_copy(turn, keyspace, None);
                 }
                 for number in waiting {
@@ -173,7 +174,8 @@ impl Director {
             Ok(_) => {}
             Err(_) => {
                 for number in waiting {
-                    if self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
+                    if self.routing.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
+                    {
                         self.back_off(turn, number);
                     }
                 }
@@ -183,17 +185,17 @@ impl Director {
 
     /// What the world told of a keyspace is to be in the region's cluster, too: soon, for it may change again.
     pub(crate) fn want_copy(&mut self, turn: &Turn<'_>, keyspace: &str, copy: Option<DocumentCopy>) {
-        if self.level_zero.len() < 2 || self.keyspaces.to_copy.len() >= KEYSPACES_MAX {
+        if self.level_zero.len() < 2 || self.routing.keyspaces.to_copy.len() >= KEYSPACES_MAX {
             return;
         }
-        self.keyspaces.to_copy.insert(keyspace.into(), copy);
-        if self.keyspaces.copies_timer <= turn.now {
+        self.routing.keyspaces.to_copy.insert(keyspace.into(), copy);
+        if self.routing.keyspaces.copies_timer <= turn.now {
             self.set_copies_timer(turn.now + COPY_PAUSE);
         }
     }
 
     fn set_copies_timer(&mut self, at: Tick) {
-        let old = core::mem::replace(&mut self.keyspaces.copies_timer, at);
+        let old = core::mem::replace(&mut self.routing.keyspaces.copies_timer, at);
         self.set_timer(TimerKey::Copies, old, at);
     }
 
@@ -201,18 +203,18 @@ impl Director {
     pub fn on_copies_timer(&mut self, turn: &mut Turn<'_>) {
         let Some(region) = self.level_zero.get(1).map(|zero| (*zero.name).clone()) else { return };
         for _ in 0..COPIES_AT_ONCE {
-            let Some((keyspace, copy)) = self.keyspaces.to_copy.pop_first() else { break };
+            let Some((keyspace, copy)) = self.routing.keyspaces.to_copy.pop_first() else { break };
             let flow = CopyFlow::new(region.clone(), &keyspace, copy);
             self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + COPY_TIMEOUT);
         }
-        if !self.keyspaces.to_copy.is_empty() {
+        if !self.routing.keyspaces.to_copy.is_empty() {
             self.set_copies_timer(turn.now + COPY_PAUSE);
         }
     }
 
     /// A scan's keyspace is known: from here on it is a plan.
     fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.remove(&number) else { return };
+        let Some(operation) = self.routing.operations.remove(&number) else { return };
         self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
         let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else {
             return;
@@ -221,7 +223,7 @@ impl Director {
             LocalKind::Read { consistency, .. } => consistency,
             _ => None,
         };
-        let map = self.keyspaces.maps.get(&work.keyspace);
+        let map = self.routing.keyspaces.maps.get(&work.keyspace);
         if let Some(planner) = scan_planner(&work.action, map, consistency) {
             let after = AfterPlan { read_only: true, follow_up: None };
             self.start_client_plan(turn, ticket, planner.into(), operation.deadline, after);
@@ -229,13 +231,13 @@ impl Director {
     }
 
     fn end_waiting(&mut self, turn: &mut Turn<'_>, number: u64, refusal: Refusal) {
-        if self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
+        if self.routing.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
             self.end(turn, number, Err(refusal.into()));
         }
     }
 
     fn place_if_newer(&mut self, turn: &mut Turn<'_>, number: u64, version: u64) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         if operation.phase != Phase::Resolving {
             return;
         }
@@ -251,10 +253,10 @@ impl Director {
 
     /// Takes a document into the cache, if it is newer than what is there.
     pub fn learn_document(&mut self, turn: &mut Turn<'_>, news: DocumentNews) {
-        let known = self.keyspaces.maps.get(&news.keyspace).map_or(0, |map| map.version);
+        let known = self.routing.keyspaces.maps.get(&news.keyspace).map_or(0, |map| map.version);
         let Some(body) = news.body else {
             if news.version == 0 || news.version >= known {
-                self.keyspaces.maps.remove(&news.keyspace);
+                self.routing.keyspaces.maps.remove(&news.keyspace);
             }
             return;
         };
@@ -263,10 +265,10 @@ impl Director {
         }
         match KeyspaceMap::from_body(news.version, body) {
             Ok(map) => {
-                if self.keyspaces.maps.len() >= KEYSPACES_MAX {
-                    self.keyspaces.maps.pop_first();
+                if self.routing.keyspaces.maps.len() >= KEYSPACES_MAX {
+                    self.routing.keyspaces.maps.pop_first();
                 }
-                self.keyspaces.maps.insert(news.keyspace, map);
+                self.routing.keyspaces.maps.insert(news.keyspace, map);
             }
             Err(refusal) => turn.note(
                 crate::api::NoteLevel::Error,
@@ -308,11 +310,11 @@ impl Director {
     fn resume_operation(&mut self, turn: &mut Turn<'_>, mut operation: Operation, pause: bool) {
         let number = self.next_number();
         if let Owner::Client { ticket: Some(ticket), .. } = operation.owner {
-            self.clients.insert(ticket, ClientWork::Operation(number));
+            self.routing.clients.insert(ticket, ClientWork::Operation(number));
         }
         operation.timer = operation.deadline;
         self.timers.insert((operation.timer, TimerKey::Operation(number)));
-        self.operations.insert(number, operation);
+        self.routing.operations.insert(number, operation);
         if pause {
             self.back_off(turn, number);
         } else {

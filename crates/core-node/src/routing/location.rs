@@ -66,9 +66,9 @@ impl Director {
         }
         let at = self.watch_from(turn.now);
         let number = self.next_number();
-        let Some(search) = self.resolving.get_mut(name) else { return };
+        let Some(search) = self.routing.resolving.get_mut(name) else { return };
         (search.number, search.timer) = (number, at);
-        self.locations.sought.insert(number, Sought::Cluster(name.clone()));
+        self.routing.locations.sought.insert(number, Sought::Cluster(name.clone()));
         self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
@@ -76,14 +76,14 @@ impl Director {
     pub fn watch_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
         let at = self.watch_from(turn.now);
         let number = self.next_number();
-        let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
+        let Some(search) = self.routing.keyspaces.fetching.get_mut(keyspace) else { return };
         (search.number, search.timer) = (number, at);
-        self.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
+        self.routing.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
         self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
     fn watch_from(&self, now: Tick) -> Tick {
-        if self.locations.world_silent {
+        if self.routing.locations.world_silent {
             now
         } else {
             now + self.hedge()
@@ -94,18 +94,18 @@ impl Director {
     pub fn end_search(&mut self, search: Option<Search>) -> Vec<u64> {
         let Some(search) = search else { return Vec::new() };
         self.timers.remove(&(search.timer, TimerKey::Search(search.number)));
-        self.locations.sought.remove(&search.number);
+        self.routing.locations.sought.remove(&search.number);
         search.waiting
     }
 
     /// The world has not answered a search yet: others are asked, and again after a while.
     pub fn on_search_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(sought) = self.locations.sought.get(&number).cloned() else { return };
-        self.locations.world_silent = true;
+        let Some(sought) = self.routing.locations.sought.get(&number).cloned() else { return };
+        self.routing.locations.world_silent = true;
         let at = turn.now + self.hedge() * 2;
         let search = match &sought {
-            Sought::Cluster(name) => self.resolving.get_mut(name),
-            Sought::Keyspace(keyspace) => self.keyspaces.fetching.get_mut(keyspace),
+            Sought::Cluster(name) => self.routing.resolving.get_mut(name),
+            Sought::Keyspace(keyspace) => self.routing.keyspaces.fetching.get_mut(keyspace),
         };
         let Some(search) = search else { return };
         search.timer = at;
@@ -193,10 +193,10 @@ impl Director {
             (document.version, document.body)
         };
         self.learn_document(turn, DocumentNews { keyspace: keyspace.into(), version, body: Some(body) });
-        let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
+        let Some(search) = self.routing.keyspaces.fetching.get_mut(keyspace) else { return };
         let waiting = core::mem::take(&mut search.waiting);
         let (usable, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
-            let work = self.operations.get(number).and_then(|operation| operation.keyspace.as_ref());
+            let work = self.routing.operations.get(number).and_then(|operation| operation.keyspace.as_ref());
             work.is_some_and(|work| work.avoid.is_none_or(|avoid| version > avoid))
         });
         search.waiting = others;
@@ -234,34 +234,34 @@ impl Director {
         let ReplicaKnown { generation, leader, .. } = *known;
         let Some(led_by) = leader.filter(|leader| self.is_up(*leader)) else { return false };
         let may_try = |operation: &Operation| operation.may_try(cluster, generation, core::iter::once(led_by));
-        if !self.operations.get(&number).is_some_and(may_try) {
+        if !self.routing.operations.get(&number).is_some_and(may_try) {
             return false;
         }
         let route = route_by(self.config.node, &Told { cluster, generation, leader });
-        self.routes.put(name.clone(), route);
+        self.routing.routes.put(name.clone(), route);
         true
     }
 
     /// Somebody else than the world told a route: those who wait for it, and have not found it wrong, try it.
     fn guess(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, route: Route) {
-        let Some(search) = self.resolving.get_mut(name) else { return };
+        let Some(search) = self.routing.resolving.get_mut(name) else { return };
         let waiting = core::mem::take(&mut search.waiting);
         let (willing, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
             let nodes = route.members.iter().map(|member| member.node);
-            let operation = self.operations.get(number);
+            let operation = self.routing.operations.get(number);
             operation.is_some_and(|operation| operation.may_try(route.cluster, route.generation, nodes))
         });
         search.waiting = others;
-        match self.routes.get(name) {
+        match self.routing.routes.get(name) {
             Some(known) if known.generation > route.generation => search.waiting.extend(willing),
             Some(known) if (known.cluster, known.generation) == (route.cluster, route.generation) => {
                 let route = joined(known, route);
-                self.routes.put(name.clone(), route);
+                self.routing.routes.put(name.clone(), route);
                 self.attempt_all(turn, willing);
             }
             _ if willing.is_empty() => {}
             _ => {
-                self.routes.put(name.clone(), route);
+                self.routing.routes.put(name.clone(), route);
                 self.attempt_all(turn, willing);
             }
         }

@@ -60,15 +60,15 @@ impl Director {
         if self.know_own_replica(number, &name) {
             return self.attempt(turn, number);
         }
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.phase = Phase::Resolving;
         operation.last =
             LastSeen::Event("nobody has told where it is yet; if the world's cluster has no leader, start its members");
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         self.set_timer(crate::director::TimerKey::Operation(number), old, at);
-        let first = !self.resolving.contains_key(&name);
-        self.resolving.entry(name.clone()).or_default().waiting.push(number);
+        let first = !self.routing.resolving.contains_key(&name);
+        self.routing.resolving.entry(name.clone()).or_default().waiting.push(number);
         if first {
             self.statistics.resolves += 1;
             let kind = reference_read(&question_for(&name));
@@ -81,10 +81,10 @@ impl Director {
 
     /// `reference` answered, or could not be asked.
     pub fn on_resolved(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
-        let search = self.resolving.remove(name);
+        let search = self.routing.resolving.remove(name);
         let waiting = self.end_search(search);
         let reply = decode_call::<Reply>(result);
-        self.locations.world_silent = reply.is_err();
+        self.routing.locations.world_silent = reply.is_err();
         match reply {
             Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Active => {
                 self.learn_record(turn, &record);
@@ -103,9 +103,9 @@ impl Director {
             Ok((Reply::Resolved { .. } | Reply::Document { .. }, _)) => {
                 // What others told meanwhile is over.
                 if let Some((cluster, generation)) =
-                    self.routes.get(name).map(|route| (route.cluster, route.generation))
+                    self.routing.routes.get(name).map(|route| (route.cluster, route.generation))
                 {
-                    self.routes.flush(name, cluster, generation);
+                    self.routing.routes.flush(name, cluster, generation);
                 }
                 for number in waiting {
                     self.end_unknown_cluster(turn, number, name);
@@ -140,11 +140,11 @@ impl Director {
             pinned: false,
             used: true,
         };
-        self.routes.put(name.clone(), route);
+        self.routing.routes.put(name.clone(), route);
     }
 
     pub(crate) fn waits_for_route(&self, number: u64) -> bool {
-        self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
+        self.routing.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
     }
 
     fn back_off_all(&mut self, turn: &mut Turn<'_>, waiting: &[u64], last: &'static str) {
@@ -152,7 +152,7 @@ impl Director {
             if !self.waits_for_route(*number) {
                 continue;
             }
-            if let Some(operation) = self.operations.get_mut(number) {
+            if let Some(operation) = self.routing.operations.get_mut(number) {
                 operation.last = LastSeen::Event(last);
             }
             self.back_off(turn, *number);
@@ -160,7 +160,7 @@ impl Director {
     }
 
     fn end_unknown_cluster(&mut self, turn: &mut Turn<'_>, number: u64, name: &ClusterName) {
-        let Some(operation) = self.operations.get(&number) else { return };
+        let Some(operation) = self.routing.operations.get(&number) else { return };
         let maybe = operation.maybe_applied && !planted(Mutant::DeletedMeansNotApplied);
         let failure = if operation.is_write() && maybe {
             failures::unknown(name, "the cluster was deleted meanwhile")
@@ -176,6 +176,6 @@ impl Director {
         for node in nodes {
             self.want_address(turn, node);
         }
-        self.routes.put(Arc::new(record.name.clone()), route_of(record));
+        self.routing.routes.put(Arc::new(record.name.clone()), route_of(record));
     }
 }

@@ -62,21 +62,21 @@ impl Director {
     /// Starts an operation. Its end comes through `finish_operation`, perhaps before this returns.
     pub fn start_operation(&mut self, turn: &mut Turn<'_>, operation: Operation) -> u64 {
         let number = self.next_number();
-        if self.operations.len() >= PENDING_REQUESTS_MAX {
+        if self.routing.operations.len() >= PENDING_REQUESTS_MAX {
             self.statistics.requests_overloaded += 1;
             let failure = failures::overloaded("operations under way", PENDING_REQUESTS_MAX);
             self.finish_operation(turn, operation, Err(failure));
             return number;
         }
         self.timers.insert((operation.timer, TimerKey::Operation(number)));
-        self.operations.insert(number, operation);
+        self.routing.operations.insert(number, operation);
         self.attempt(turn, number);
         number
     }
 
     /// Makes the next attempt of an operation.
     pub fn attempt(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.get(&number) else { return };
+        let Some(operation) = self.routing.operations.get(&number) else { return };
         if turn.now >= operation.deadline || operation.attempt >= ATTEMPTS_MAX {
             return self.expire(turn, number);
         }
@@ -84,7 +84,7 @@ impl Director {
             return self.place(turn, number);
         }
         let name = operation.name.clone();
-        let Some((_, route)) = self.routes.find(&name) else {
+        let Some((_, route)) = self.routing.routes.find(&name) else {
             return self.wait_for_route(turn, number, name);
         };
         let route = route.clone_for_attempt();
@@ -96,7 +96,7 @@ impl Director {
 
     /// The member to ask next; `None` when all have been asked in this round.
     fn choose(&self, number: u64, route: &AttemptRoute) -> Option<NodeId> {
-        let operation = self.operations.get(&number)?;
+        let operation = self.routing.operations.get(&number)?;
         let fresh = |node: &NodeId| !operation.tried.contains(node);
         if operation.any_member(route.read_consistency) {
             return self.nearest(route, fresh);
@@ -135,7 +135,7 @@ impl Director {
     fn send_attempt(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, route: &AttemptRoute) {
         let patience = self.patience(number);
         let lane = self.lane_on(node, route.cluster);
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.attempt += 1;
         if let LocalKind::Write { cluster_time_ms, .. } = &mut operation.kind {
             *cluster_time_ms = route.clock_ms(turn.now);
@@ -164,7 +164,7 @@ impl Director {
     /// How long an attempt may take: two election timeouts, longer each time one was in vain. A write that waits for
     /// every member, or for a bucket, is not hurried: it ends at its deadline.
     fn patience(&self, number: u64) -> Duration {
-        let Some(operation) = self.operations.get(&number) else { return Duration::ZERO };
+        let Some(operation) = self.routing.operations.get(&number) else { return Duration::ZERO };
         let patient = matches!(
             operation.kind,
             LocalKind::Write { consistency: Some(WriteConsistency::Absolute | WriteConsistency::S3), .. }
@@ -177,7 +177,7 @@ impl Director {
     }
 
     fn move_timer(&mut self, number: u64, at: Tick) {
-        if let Some(operation) = self.operations.get_mut(&number) {
+        if let Some(operation) = self.routing.operations.get_mut(&number) {
             let old = core::mem::replace(&mut operation.timer, at);
             self.set_timer(TimerKey::Operation(number), old, at);
         }
@@ -186,7 +186,7 @@ impl Director {
     /// Waits, longer each round, and then asks everyone again.
     pub fn back_off(&mut self, turn: &mut Turn<'_>, number: u64) {
         let longest = self.election_timeout() / BACKOFFS_PER_ELECTION;
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.tried.clear();
         operation.redirects = 0;
         let pause = (BACKOFF_FIRST * (1 << operation.rounds.min(6))).min(longest.max(BACKOFF_FIRST));
@@ -200,8 +200,13 @@ impl Director {
     /// A cluster has a leader (again): what backed off is tried when the timers ring next.
     pub fn wake_backed_off(&mut self, now: Tick, name: &ClusterName) {
         let waiting = |operation: &Operation| operation.phase == Phase::Backoff && *operation.name == *name;
-        let numbers: Vec<u64> =
-            self.operations.iter().filter(|(_, operation)| waiting(operation)).map(|(number, _)| *number).collect();
+        let numbers: Vec<u64> = self
+            .routing
+            .operations
+            .iter()
+            .filter(|(_, operation)| waiting(operation))
+            .map(|(number, _)| *number)
+            .collect();
         for number in numbers {
             self.move_timer(number, now);
         }
@@ -209,7 +214,7 @@ impl Director {
 
     /// An operation's timer rang.
     pub fn on_operation_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         let over = turn.now >= operation.deadline;
         match operation.phase {
             _ if over => self.expire(turn, number),
@@ -227,10 +232,10 @@ impl Director {
 
     /// A member did not do it: the next one is asked.
     fn give_up_on(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.tried.push(node);
         let name = operation.name.clone();
-        if let Some(route) = self.routes.get_mut(&name) {
+        if let Some(route) = self.routing.routes.get_mut(&name) {
             if route.leader == Some(node) {
                 route.leader = None;
             }
@@ -241,13 +246,14 @@ impl Director {
     /// The connection to a node broke: what was asked of it is asked of others.
     pub fn on_attempts_lost(&mut self, turn: &mut Turn<'_>, node: NodeId) {
         let lost: Vec<u64> = self
+            .routing
             .operations
             .iter()
             .filter(|(_, operation)| operation.phase == Phase::Remote { node })
             .map(|(number, _)| *number)
             .collect();
         for number in lost {
-            if let Some(operation) = self.operations.get_mut(&number) {
+            if let Some(operation) = self.routing.operations.get_mut(&number) {
                 operation.last = LastSeen::Event("connection lost");
                 operation.maybe_applied |= operation.is_write();
             }
@@ -257,7 +263,7 @@ impl Director {
 
     /// The deadline (or the bound on attempts) ended an operation.
     fn expire(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.remove(&number) else { return };
+        let Some(operation) = self.routing.operations.remove(&number) else { return };
         self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
         let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
         let unknown = operation.is_write() && (operation.maybe_applied || out);
@@ -273,7 +279,7 @@ impl Director {
     pub fn on_completion(&mut self, turn: &mut Turn<'_>, completion: Completion) {
         match ticket_of(completion.ticket) {
             TicketOf::Served(number) => {
-                let Some(served) = self.served.remove(&number) else { return };
+                let Some(served) = self.routing.served.remove(&number) else { return };
                 let item = Item::ForwardReply { ticket: served.ticket, boot: served.boot, outcome: completion.outcome };
                 self.outbox.push(served.node, served.lane, &item);
             }
@@ -292,7 +298,7 @@ impl Director {
     }
 
     fn on_outcome(&mut self, turn: &mut Turn<'_>, number: u64, attempt: u32, node: NodeId, outcome: LocalOutcome) {
-        let Some(operation) = self.operations.get(&number) else { return };
+        let Some(operation) = self.routing.operations.get(&number) else { return };
         let current = match operation.phase {
             Phase::Local => node == self.config.node,
             Phase::Remote { node: asked } => node == asked,
@@ -331,7 +337,7 @@ impl Director {
     /// A member has not applied what a read's session has seen. The leader knows of all that is committed; of an entry that
     /// a member showed earlier the read retries until that is.
     fn ask_leader_instead(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         if let LocalKind::Read { consistency, .. } = &mut operation.kind {
             *consistency = Some(ReadConsistency::Strong);
         }
@@ -363,14 +369,14 @@ impl Director {
             }
             LocalOutcome::NoSuchCluster => self.on_no_such_cluster(turn, number, node, name),
             LocalOutcome::StaleRoute { cluster_time_ms } => {
-                if let Some(route) = self.routes.get_mut(name) {
+                if let Some(route) = self.routing.routes.get_mut(name) {
                     route.clock = Some((cluster_time_ms, turn.now));
                 }
                 self.redirect(turn, number, "the cluster's clock was elsewhere");
             }
             LocalOutcome::Refused(refusal) => self.on_refused(turn, number, node, refusal),
             LocalOutcome::Unknown { .. } => {
-                if let Some(operation) = self.operations.get_mut(&number) {
+                if let Some(operation) = self.routing.operations.get_mut(&number) {
                     operation.maybe_applied |= operation.is_write();
                     operation.last = LastSeen::Event("the leader lost sight of it");
                 }
@@ -382,7 +388,7 @@ impl Director {
 
     /// Tries again at once, unless that has happened too often.
     fn redirect(&mut self, turn: &mut Turn<'_>, number: u64, last: &'static str) {
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.last = LastSeen::Event(last);
         operation.redirects += 1;
         self.statistics.redirects += 1;
@@ -401,7 +407,7 @@ impl Director {
         name: &Arc<ClusterName>,
         told: NotLeader,
     ) {
-        if let Some(route) = self.routes.get_mut(name) {
+        if let Some(route) = self.routing.routes.get_mut(name) {
             if told.term >= route.term {
                 route.term = told.term;
                 route.leader = told.leader.filter(|leader| *leader != node);
@@ -412,7 +418,7 @@ impl Director {
                 route.leader = None;
             }
         }
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.tried.push(node);
         if let Some(leader) = told.leader {
             // A node that was tried before it led may be asked again; the redirect bound ends loops.
@@ -423,9 +429,11 @@ impl Director {
 
     /// The member holds no such cluster (any more): the name is resolved anew; if that says the same, another member is asked.
     fn on_no_such_cluster(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>) {
-        let Some(route) = self.routes.get(name) else { return self.redirect(turn, number, "cluster being looked up") };
+        let Some(route) = self.routing.routes.get(name) else {
+            return self.redirect(turn, number, "cluster being looked up");
+        };
         let (cluster, generation, pinned) = (route.cluster, route.generation, route.pinned);
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.last = LastSeen::Event(if pinned {
             "a configured member does not hold it (the world is not formed yet, or its disk was lost)"
         } else {
@@ -440,7 +448,7 @@ impl Director {
             let failure = failures::unknown_cluster(name);
             return self.end(turn, number, Err(failure));
         }
-        if self.routes.flush(name, cluster, generation) {
+        if self.routing.routes.flush(name, cluster, generation) {
             self.statistics.cache_flushes += 1;
         }
         self.redirect(turn, number, "a member does not hold it");
@@ -449,7 +457,7 @@ impl Director {
     /// A refusal: definite for this attempt, but not for an earlier one that may have been proposed.
     fn on_refused(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, refusal: Refusal) {
         let settling = self.election_timeout() * 2;
-        let Some(operation) = self.operations.get_mut(&number) else { return };
+        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
         let final_for_admin =
@@ -479,7 +487,7 @@ impl Director {
 
     /// Ends an operation that is in the table.
     pub fn end(&mut self, turn: &mut Turn<'_>, number: u64, result: CallResult) {
-        let Some(operation) = self.operations.remove(&number) else { return };
+        let Some(operation) = self.routing.operations.remove(&number) else { return };
         self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
         self.finish_operation(turn, operation, result);
     }
@@ -513,7 +521,7 @@ impl Director {
         term: base_types::Term,
         cluster_time_ms: u64,
     ) {
-        if let Some(route) = self.routes.get_mut(name) {
+        if let Some(route) = self.routing.routes.get_mut(name) {
             route.note_clock(now, cluster_time_ms);
             if term >= route.term {
                 (route.leader, route.term) = (Some(node), term);
@@ -522,7 +530,7 @@ impl Director {
     }
 
     fn note_description(&mut self, now: Tick, name: &ClusterName, description: &core_cluster::api::ClusterDescription) {
-        if let Some(route) = self.routes.get_mut(name) {
+        if let Some(route) = self.routing.routes.get_mut(name) {
             if description.term >= route.term && description.cluster == route.cluster {
                 route.members = description.members.iter().map(|(member, _)| *member).collect();
                 (route.leader, route.term) = (description.leader, description.term);
@@ -533,15 +541,15 @@ impl Director {
     }
 
     /// An operation from another node, or another lane of this one.
-    pub fn on_forward(&mut self, turn: &mut Turn<'_>, asker: crate::director::Served, operation: LocalOperation) {
-        if self.served.len() >= crate::director::SERVED_MAX {
-            let failure = failures::overloaded("operations of other nodes", crate::director::SERVED_MAX);
+    pub fn on_forward(&mut self, turn: &mut Turn<'_>, asker: crate::routing::Served, operation: LocalOperation) {
+        if self.routing.served.len() >= crate::routing::SERVED_MAX {
+            let failure = failures::overloaded("operations of other nodes", crate::routing::SERVED_MAX);
             let outcome = LocalOutcome::Refused(failure.refusal);
             let item = Item::ForwardReply { ticket: asker.ticket, boot: asker.boot, outcome };
             return self.outbox.push(asker.node, asker.lane, &item);
         }
         let number = self.next_number();
-        self.served.insert(number, asker);
+        self.routing.served.insert(number, asker);
         self.statistics.forwards_served += 1;
         self.lane_dirty = true;
         let operation = LocalOperation { ticket: served_ticket(number), ..operation };
@@ -559,7 +567,7 @@ fn last_of(operation: &Operation) -> &str {
 }
 
 fn operation_end(director: &Director, number: u64) -> Tick {
-    director.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
+    director.routing.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
         Phase::Local => operation.deadline + LOCAL_GRACE,
         _ => operation.deadline,
     })
