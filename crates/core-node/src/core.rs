@@ -5,12 +5,13 @@
 //! Not here: what any part does (director.rs shows the way).
 
 use crate::api::{Effect, Effects, Event, Mail, NodeConfig, NoteLevel};
-use crate::director::{Director, RouterStatistics, TimerKey, Turn};
+use crate::director::{Director, RouterStatistics, Turn};
 use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_face::LaneFace;
 use crate::membership::nodes::ReplicaKnown;
 use crate::routing::Served;
+use crate::timers::TimerKey;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Survivor, Tick, Ticket};
@@ -296,7 +297,7 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
             director.on_attempts_lost(turn, node);
         }
         Event::Machine { load, disk } => director.on_machine(load, disk),
-        Event::Clock { unix_ms } => director.wall_clock = (unix_ms, turn.now),
+        Event::Clock { unix_ms } => director.wall_clock.on_clock(unix_ms, turn.now),
         Event::WorldReborn { heard, from } => director.hear_of_reborn(turn, heard, from),
         Event::Hold { reason } => director.health.hold = reason,
         Event::Certificate { issued_ms, expires_ms } => director.health.certificate = Some((issued_ms, expires_ms)),
@@ -324,11 +325,7 @@ pub(crate) fn on_durable(director: &mut Director, synced: BatchNumber) {
 /// Rings the timers that are due.
 pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
     for _ in 0..TIMERS_PER_TURN_MAX {
-        let Some((at, key)) = director.timers.first().copied() else { return };
-        if at > turn.now {
-            return;
-        }
-        director.timers.remove(&(at, key));
+        let Some(key) = director.timers.take_due(turn.now) else { return };
         match key {
             TimerKey::Operation(number) => director.on_operation_timer(turn, number),
             TimerKey::Plan(number) => director.on_plan_timer(turn, number),
@@ -553,7 +550,7 @@ fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item
 impl Director {
     /// The earliest timer.
     pub(crate) fn next_timer(&self) -> Tick {
-        self.timers.first().map_or(Tick::NEVER, |(at, _)| *at)
+        self.timers.next()
     }
 
     /// Counters and gauges.

@@ -28,6 +28,7 @@ use crate::plan_runner::PlanTable;
 use crate::routing::cache::Route;
 use crate::routing::Routing;
 use crate::s3_scheduler::S3Scheduler;
+use crate::timers::{Timers, WallClock};
 use base_types::{
     lane_of, ClusterId, ClusterName, Generation, LaneId, NodeId, ReadConsistency, Term, Tick, WriteConsistency,
     LANE_ZERO,
@@ -51,26 +52,6 @@ pub struct Turn<'a> {
     pub now: Tick,
     pub lane: &'a mut dyn LaneFace,
     pub effects: &'a mut Effects,
-}
-
-/// What a timer is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum TimerKey {
-    Operation(u64),
-    Plan(u64),
-    Order(u64),
-    Formation,
-    Nodes,
-    Config,
-    Health,
-    /// A search that the world has not answered.
-    Search(u64),
-    /// Keyspaces' documents are copied into the region's cluster.
-    Copies,
-    FlowRecovery,
-    ReplicaRepair,
-    Rebalance,
-    S3Scheduler,
 }
 
 /// Counters of routing and flows; all only grow but the last two.
@@ -111,7 +92,7 @@ pub struct Director {
     pub config: NodeConfig,
     pub random: Random,
     pub counter: u64,
-    pub timers: BTreeSet<(Tick, TimerKey)>,
+    pub timers: Timers,
     pub routing: Routing,
     pub plans: PlanTable,
     pub durable: DurableQueue,
@@ -134,8 +115,7 @@ pub struct Director {
     pub statistics: RouterStatistics,
     pub s3: S3State,
     pub s3_scheduler: S3Scheduler,
-    /// What the wall clock said (Unix milliseconds), and when.
-    pub wall_clock: (u64, Tick),
+    pub wall_clock: WallClock,
     /// Whether anything was given to the lane since its last `finish_turn`.
     pub lane_dirty: bool,
     bad_frame_noted: Tick,
@@ -159,7 +139,7 @@ impl Director {
         let mut director = Director {
             random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
             counter: 0,
-            timers: BTreeSet::new(),
+            timers: Timers::default(),
             routing: Routing::default(),
             plans: PlanTable::default(),
             durable: DurableQueue::default(),
@@ -180,7 +160,7 @@ impl Director {
             statistics: RouterStatistics::default(),
             s3: S3State::new(config.s3.clone()),
             s3_scheduler: S3Scheduler::default(),
-            wall_clock: (0, Tick(0)),
+            wall_clock: WallClock::default(),
             lane_dirty: true,
             bad_frame_noted: Tick(0),
             level_zero,
@@ -207,29 +187,10 @@ impl Director {
         }
     }
 
-    /// The wall clock, Unix milliseconds; zero where the host never told it.
-    pub fn unix_ms(&self, now: Tick) -> u64 {
-        let (told, at) = self.wall_clock;
-        if told == 0 {
-            return 0;
-        }
-        told.saturating_add(now.since(at).as_millis() as u64)
-    }
-
     /// A number never used before in this core.
     pub fn next_number(&mut self) -> u64 {
         self.counter += 1;
         self.counter
-    }
-
-    /// Sets (or moves) a timer; `old` is what it was set to.
-    pub fn set_timer(&mut self, key: TimerKey, old: Tick, at: Tick) {
-        if old != at {
-            self.timers.remove(&(old, key));
-        }
-        if at != Tick::NEVER {
-            self.timers.insert((at, key));
-        }
     }
 
     /// The longest election timeout: how long a cluster may be without a leader when all goes well.

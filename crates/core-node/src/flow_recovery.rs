@@ -3,13 +3,14 @@
 //! Always: a record that has been unfinished for `FLOW_STALE` as seen here is taken up; every step of a
 //! flow may be repeated, so two that work on one record do no harm. Not here: the flows (flows/, keyspace/).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::recover::{sweep_deadline, SweepFlow};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
+use crate::timers::TimerKey;
 use base_types::action::{Action, ActionResult, Answer, Response};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, Generation, Tick};
@@ -56,7 +57,7 @@ impl Director {
         }
         let at = turn.now + self.random.jitter(SWEEP_EVERY);
         let old = core::mem::replace(&mut self.flow_recovery.timer, at);
-        self.set_timer(TimerKey::FlowRecovery, old, at);
+        self.timers.set(TimerKey::FlowRecovery, old, at);
         if !self.leads_world() {
             self.flow_recovery.seen.clear();
             self.flow_recovery.keyspaces.clear();

@@ -18,6 +18,7 @@ mod plan_runner;
 mod routing;
 mod s3_scheduler;
 mod sizes;
+mod timers;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};

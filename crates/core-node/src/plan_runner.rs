@@ -4,13 +4,14 @@
 //! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
 //! Not here: what plans do (keyspace, flows).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::durable::Deferred;
 use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
 use crate::routing::operation::{Operation, Owner};
+use crate::timers::TimerKey;
 use base_types::action::{Failure, Response};
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, DiskId, ErrorCode, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
@@ -214,7 +215,7 @@ impl Director {
         }
         self.statistics.plans_started += 1;
         let timer = deadline;
-        self.set_timer(TimerKey::Plan(number), Tick::NEVER, timer);
+        self.timers.set(TimerKey::Plan(number), Tick::NEVER, timer);
         let plan = Plan {
             planner: Some(planner),
             owner,
@@ -232,7 +233,7 @@ impl Director {
     }
 
     fn enter_plan(&mut self, turn: &mut Turn<'_>, number: u64, entry: Entry) {
-        let unix_ms = self.unix_ms(turn.now);
+        let unix_ms = self.wall_clock.unix_ms(turn.now);
         let machine_load = self.machine_load();
         let Some(plan) = self.plans.list.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
@@ -285,7 +286,7 @@ impl Director {
         if let Some(plan) = self.plans.list.get_mut(&number) {
             let at = plan.wake.min(plan.deadline);
             let old = core::mem::replace(&mut plan.timer, at);
-            self.set_timer(TimerKey::Plan(number), old, at);
+            self.timers.set(TimerKey::Plan(number), old, at);
         }
     }
 
@@ -377,7 +378,7 @@ impl Director {
 
     fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
         let Some(mut plan) = self.plans.list.remove(&number) else { return };
-        self.timers.remove(&(plan.timer, TimerKey::Plan(number)));
+        self.timers.cancel(TimerKey::Plan(number), plan.timer);
         self.statistics.plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
         let left = plan.planner.as_mut().and_then(|planner| planner.cleanup());
@@ -465,7 +466,7 @@ impl Director {
         }
         let old = core::mem::replace(&mut order.timer, order.deadline.min(turn.now + ORDER_RETRY));
         let (at, node, what) = (order.timer, order.node, order.order.clone());
-        self.set_timer(TimerKey::Order(number), old, at);
+        self.timers.set(TimerKey::Order(number), old, at);
         self.want_address(turn, node);
         let ticket = Ticket(number);
         match what {
@@ -483,7 +484,7 @@ impl Director {
 
     fn end_order(&mut self, number: u64, result: CallResult) {
         if let Some(order) = self.plans.orders.remove(&number) {
-            self.timers.remove(&(order.timer, TimerKey::Order(number)));
+            self.timers.cancel(TimerKey::Order(number), order.timer);
             self.plans.results.push_back((order.plan, order.index, result));
         }
     }

@@ -7,8 +7,9 @@
 //! run at a time; a flow that was found begins as soon as another one ends.
 //! Not here: what a look finds and does (core-s3, reshard/).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::plan_runner::PlanOwner;
+use crate::timers::TimerKey;
 use base_types::action::Response;
 use base_types::{ClusterId, LogIndex, Tick};
 use core::time::Duration;
@@ -74,7 +75,7 @@ impl Director {
     pub fn on_s3_scheduler_timer(&mut self, turn: &mut Turn<'_>) {
         let at = turn.now + self.random.jitter(KEEP_EVERY);
         let old = core::mem::replace(&mut self.s3_scheduler.timer, at);
-        self.set_timer(TimerKey::S3Scheduler, old, at);
+        self.timers.set(TimerKey::S3Scheduler, old, at);
         self.start_found(turn);
         let mut seen: Vec<(ClusterId, LogIndex, Kept)> = Vec::new();
         turn.lane.each_led(&mut |cluster, name, applied| seen.extend(kept(name).map(|kept| (cluster, applied, kept))));

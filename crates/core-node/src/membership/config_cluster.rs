@@ -10,10 +10,11 @@
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
+use crate::timers::TimerKey;
 use base_types::action::{ActionResult, BatchStep, Response, StatusInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{BackendKind, ClusterId, ClusterName, ErrorCode, Generation, NodeId, ReplicaId, Tick};
@@ -192,7 +193,7 @@ impl Director {
         }
         let at = turn.now + TICK;
         let old = core::mem::replace(&mut self.config_cluster.timer, at);
-        self.set_timer(TimerKey::Config, old, at);
+        self.timers.set(TimerKey::Config, old, at);
         let misfits = self.config_cluster.state == State::Ready && self.config_may_misfit(turn.now);
         match self.config_cluster.state {
             State::Waiting => self.seek_config(turn),

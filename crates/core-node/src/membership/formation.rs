@@ -14,9 +14,10 @@
 //! Who remembers an announcement of the cluster (level_zero.rs), or hears one, forms nothing.
 //! Not here: members that are added or come back later.
 
-use crate::director::{Director, LevelZero, TimerKey, Turn};
+use crate::director::{Director, LevelZero, Turn};
 use crate::durable::Deferred;
 use crate::frame::{FormationDocument, FormationState, Item};
+use crate::timers::TimerKey;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
 use core::time::Duration;
@@ -110,7 +111,7 @@ impl Director {
         }
         let at = if waiting.is_empty() { Tick::NEVER } else { turn.now + self.random.jitter(PROBE_EVERY) };
         let old = core::mem::replace(&mut self.formations.timer, at);
-        self.set_timer(TimerKey::Formation, old, at);
+        self.timers.set(TimerKey::Formation, old, at);
     }
 
     /// A member can be reached: ask at once.

@@ -10,11 +10,12 @@
 //! ready: clusters with a majority of their own go on serving through it.
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
-use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
+use crate::director::{Director, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, LaneHealth, Sender};
 use crate::membership::status::ASKED_MAX;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::reference_read;
+use crate::timers::TimerKey;
 use base_types::action::{ActionResult, Answer, Failure, QuorumInfo, StatusInfo};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, ClusterName, LaneId, NodeId, Tick, Ticket};
@@ -152,7 +153,7 @@ impl Director {
 
     fn set_health_timer(&mut self, at: Tick) {
         let old = core::mem::replace(&mut self.health.timer, at);
-        self.set_timer(TimerKey::Health, old, at);
+        self.timers.set(TimerKey::Health, old, at);
     }
 
     /// A level 0 cluster answered, or did not in time.
@@ -313,7 +314,7 @@ impl Director {
 
     fn certificate_reason(&self, now: Tick) -> Option<String> {
         let (issued, expires) = self.health.certificate?;
-        let unix_ms = self.unix_ms(now);
+        let unix_ms = self.wall_clock.unix_ms(now);
         let node = self.config.node;
         let hours = |ms: u64| ms / 3_600_000;
         if unix_ms == 0 {

@@ -10,9 +10,10 @@
 //! elections (core-backends), what clients are told of it (status.rs).
 
 use crate::api::Effect;
-use crate::director::{Director, TimerKey, Turn, WORLD_CLUSTER};
+use crate::director::{Director, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, LaneGauges, Sender};
 use crate::membership::registry::Authority;
+use crate::timers::TimerKey;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
 use core_placement::{
@@ -150,7 +151,7 @@ impl Director {
         let every = Duration::from_millis(self.config.tuning.node_heartbeat_ms.max(1));
         let at = turn.now + every;
         let old = core::mem::replace(&mut self.nodes.timer, at);
-        self.set_timer(TimerKey::Nodes, old, at);
+        self.timers.set(TimerKey::Nodes, old, at);
         let gauges = self.lane_gauges(turn);
         self.nodes.gauges.insert(self.config.lane, gauges.clone());
         if !self.is_lane_zero() {

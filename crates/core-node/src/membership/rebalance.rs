@@ -10,10 +10,11 @@
 //! moves when its node is being decommissioned, not when it is only down. Nothing is kept here that is not seen anew after a crash.
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (replica_repair.rs).
 
-use crate::director::{is_level_zero, Director, TimerKey, Turn};
+use crate::director::{is_level_zero, Director, Turn};
 use crate::flows::config::is_config_cluster;
 use crate::flows::moving::MoveFlow;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
+use crate::timers::TimerKey;
 use base_types::action::Response;
 use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};
 use core::time::Duration;
@@ -146,7 +147,7 @@ impl Director {
     pub fn on_rebalance_timer(&mut self, turn: &mut Turn<'_>) {
         let at = turn.now + self.random.jitter(LOOK_EVERY);
         let old = core::mem::replace(&mut self.rebalance.timer, at);
-        self.set_timer(TimerKey::Rebalance, old, at);
+        self.timers.set(TimerKey::Rebalance, old, at);
         let leaving = self.leaving_nodes(turn.now);
         let stale = &self.rebalance.stale;
         self.rebalance.list.retain(|cluster, one| {

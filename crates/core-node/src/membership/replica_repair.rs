@@ -12,13 +12,14 @@
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
 
-use crate::director::{is_level_zero, region_cluster_id, Director, TimerKey, Turn};
+use crate::director::{is_level_zero, region_cluster_id, Director, Turn};
 use crate::flows::orphan::OrphanFlow;
 use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
 use crate::membership::nodes::ReplicaKnown;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
+use crate::timers::TimerKey;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
@@ -310,7 +311,7 @@ impl Director {
     fn wake_recruits(&mut self, now: Tick) {
         if self.replica_repair.timer > now {
             let old = core::mem::replace(&mut self.replica_repair.timer, now);
-            self.set_timer(TimerKey::ReplicaRepair, old, now);
+            self.timers.set(TimerKey::ReplicaRepair, old, now);
         }
     }
 
@@ -388,7 +389,7 @@ impl Director {
         let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
         let at = due.min(self.replica_repair.orphans_next);
         let old = core::mem::replace(&mut self.replica_repair.timer, at);
-        self.set_timer(TimerKey::ReplicaRepair, old, at);
+        self.timers.set(TimerKey::ReplicaRepair, old, at);
     }
 
     fn try_replacements(&mut self, turn: &mut Turn<'_>) {

@@ -5,13 +5,14 @@
 //! is remembered by the cluster, and goes along when the partition moves. At most `KEYSPACES_MAX` documents.
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
 use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
 use crate::routing::operation::{KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use crate::routing::ClientWork;
+use crate::timers::TimerKey;
 use base_types::action::{Action, Failure, Request};
 use base_types::{BackendKind, ErrorCode, ErrorKind, Refusal, RequestId, Tick, Ticket};
 use bytes::Bytes;
@@ -129,7 +130,7 @@ impl Director {
         );
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
-        self.set_timer(TimerKey::Operation(number), old, at);
+        self.timers.set(TimerKey::Operation(number), old, at);
         let first = !self.routing.keyspaces.fetching.contains_key(&keyspace);
         self.routing.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
         if first {
@@ -196,7 +197,7 @@ impl Director {
 
     fn set_copies_timer(&mut self, at: Tick) {
         let old = core::mem::replace(&mut self.routing.keyspaces.copies_timer, at);
-        self.set_timer(TimerKey::Copies, old, at);
+        self.timers.set(TimerKey::Copies, old, at);
     }
 
     /// Copies what is due, some at a time.
@@ -215,7 +216,7 @@ impl Director {
     /// A scan's keyspace is known: from here on it is a plan.
     fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.routing.operations.remove(&number) else { return };
-        self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
+        self.timers.cancel(TimerKey::Operation(number), operation.timer);
         let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else {
             return;
         };
@@ -313,7 +314,7 @@ impl Director {
             self.routing.clients.insert(ticket, ClientWork::Operation(number));
         }
         operation.timer = operation.deadline;
-        self.timers.insert((operation.timer, TimerKey::Operation(number)));
+        self.timers.set(TimerKey::Operation(number), Tick::NEVER, operation.timer);
         self.routing.operations.insert(number, operation);
         if pause {
             self.back_off(turn, number);

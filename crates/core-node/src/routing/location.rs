@@ -7,13 +7,14 @@
 //! node's replicas, and answers for all lanes.
 //! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender, Told};
 use crate::membership::nodes::ReplicaKnown;
 use crate::routing::cache::Route;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{question_for, route_of};
+use crate::timers::TimerKey;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, DiskId, NodeId, ReadConsistency, ReplicaId, Term, Tick, LANE_ZERO};
@@ -69,7 +70,7 @@ impl Director {
         let Some(search) = self.routing.resolving.get_mut(name) else { return };
         (search.number, search.timer) = (number, at);
         self.routing.locations.sought.insert(number, Sought::Cluster(name.clone()));
-        self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
+        self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
     }
 
     /// As [`Director::watch_cluster`], for a keyspace's document.
@@ -79,7 +80,7 @@ impl Director {
         let Some(search) = self.routing.keyspaces.fetching.get_mut(keyspace) else { return };
         (search.number, search.timer) = (number, at);
         self.routing.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
-        self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
+        self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
     }
 
     fn watch_from(&self, now: Tick) -> Tick {
@@ -93,7 +94,7 @@ impl Director {
     /// A search is over: who waited.
     pub fn end_search(&mut self, search: Option<Search>) -> Vec<u64> {
         let Some(search) = search else { return Vec::new() };
-        self.timers.remove(&(search.timer, TimerKey::Search(search.number)));
+        self.timers.cancel(TimerKey::Search(search.number), search.timer);
         self.routing.locations.sought.remove(&search.number);
         search.waiting
     }
@@ -109,7 +110,7 @@ impl Director {
         };
         let Some(search) = search else { return };
         search.timer = at;
-        self.set_timer(TimerKey::Search(number), Tick::NEVER, at);
+        self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
         match sought {
             Sought::Cluster(name) => self.ask_for_cluster(turn, &name),
             Sought::Keyspace(keyspace) => self.ask_for_keyspace(turn, &keyspace),

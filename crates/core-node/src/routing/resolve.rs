@@ -66,7 +66,7 @@ impl Director {
             LastSeen::Event("nobody has told where it is yet; if the world's cluster has no leader, start its members");
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
-        self.set_timer(crate::director::TimerKey::Operation(number), old, at);
+        self.timers.set(crate::timers::TimerKey::Operation(number), old, at);
         let first = !self.routing.resolving.contains_key(&name);
         self.routing.resolving.entry(name.clone()).or_default().waiting.push(number);
         if first {

@@ -5,10 +5,11 @@
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
 //! Not here: what an answer means to a client (clients.rs), to a plan (plan_runner.rs).
 
-use crate::director::{Director, TimerKey, Turn};
+use crate::director::{Director, Turn};
 use crate::frame::Item;
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
+use crate::timers::TimerKey;
 use base_types::action::{Failure, Level};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, ErrorCode, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
@@ -68,7 +69,7 @@ impl Director {
             self.finish_operation(turn, operation, Err(failure));
             return number;
         }
-        self.timers.insert((operation.timer, TimerKey::Operation(number)));
+        self.timers.set(TimerKey::Operation(number), Tick::NEVER, operation.timer);
         self.routing.operations.insert(number, operation);
         self.attempt(turn, number);
         number
@@ -179,7 +180,7 @@ impl Director {
     fn move_timer(&mut self, number: u64, at: Tick) {
         if let Some(operation) = self.routing.operations.get_mut(&number) {
             let old = core::mem::replace(&mut operation.timer, at);
-            self.set_timer(TimerKey::Operation(number), old, at);
+            self.timers.set(TimerKey::Operation(number), old, at);
         }
     }
 
@@ -264,7 +265,7 @@ impl Director {
     /// The deadline (or the bound on attempts) ended an operation.
     fn expire(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.routing.operations.remove(&number) else { return };
-        self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
+        self.timers.cancel(TimerKey::Operation(number), operation.timer);
         let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
         let unknown = operation.is_write() && (operation.maybe_applied || out);
         let failure = if unknown && !planted(Mutant::UnknownAsRefused) {
@@ -488,7 +489,7 @@ impl Director {
     /// Ends an operation that is in the table.
     pub fn end(&mut self, turn: &mut Turn<'_>, number: u64, result: CallResult) {
         let Some(operation) = self.routing.operations.remove(&number) else { return };
-        self.timers.remove(&(operation.timer, TimerKey::Operation(number)));
+        self.timers.cancel(TimerKey::Operation(number), operation.timer);
         self.finish_operation(turn, operation, result);
     }
 
