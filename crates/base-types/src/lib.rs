@@ -13,6 +13,7 @@ pub mod codec;
 pub mod consistency;
 pub mod error;
 pub mod ids;
+pub mod invariant;
 pub mod lookup;
 pub mod mutant;
 pub mod names;

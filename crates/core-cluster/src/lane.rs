@@ -46,21 +46,25 @@ const TICKS_AT_ONCE_MAX: u64 = 64;
 pub struct Lane {
     pub(crate) shared: Shared,
     /// Boxed: the map's nodes are half empty, and a replica is large.
-    replicas: BTreeMap<ClusterId, Box<Replica>>,
+    pub(crate) replicas: BTreeMap<ClusterId, Box<Replica>>,
     pub(crate) tombstones: Tombstones,
     /// Clusters whose replica's record rotted.
     pub(crate) lost: Lost,
     /// To be looked at when the turn ends.
     touched: Touched,
     /// Not quiet: these are ticked.
-    awake: BTreeSet<ClusterId>,
+    pub(crate) awake: BTreeSet<ClusterId>,
     /// With something to write out.
-    dirty: BTreeSet<ClusterId>,
+    pub(crate) dirty: BTreeSet<ClusterId>,
     /// The same by age. An entry whose replica is dirty since another time counts no more.
-    dirty_order: BTreeSet<(Tick, ClusterId)>,
+    pub(crate) dirty_order: BTreeSet<(Tick, ClusterId)>,
     next_tick: Tick,
     /// Ticks so far.
     ticks: usize,
+    /// Turns so far.
+    pub(crate) turns: u64,
+    /// The replica whose invariants were walked last.
+    pub(crate) walked: ClusterId,
     pub(crate) scrub: Scrub,
 }
 
@@ -723,6 +727,7 @@ impl Lane {
         }
         self.touched.give_back(touched);
         self.flush_if_due(now);
+        self.check_walks();
         let mut output = std::mem::take(&mut self.shared.output);
         output.log = self.shared.log.borrow_mut().poll(now);
         if output.log.iter().any(|action| matches!(action, LogAction::Write { .. })) {
@@ -756,6 +761,7 @@ impl Lane {
         if replica.removed {
             return self.remove(now, cluster);
         }
+        Lane::check_replica(&mut self.shared, replica);
         // What an eventual read of a quiet one has met: it is mended by ticks.
         if (replica.mending.is_some() || replica.standings.is_some()) && !self.awake.contains(&cluster) {
             self.wake(now, cluster);

@@ -20,6 +20,7 @@ mod contradiction;
 mod entry;
 mod flush;
 mod forgetting;
+mod invariants;
 mod lane;
 mod lost;
 mod mend;

@@ -60,6 +60,14 @@ impl Overlay {
         self.active_bytes + self.frozen_bytes
     }
 
+    /// The same, counted again.
+    pub fn walked_bytes(&self) -> u64 {
+        let pair = |(key, value): Pair| {
+            key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64) + PAIR_OVERHEAD_BYTES
+        };
+        self.active.iter().chain(self.frozen.iter().flat_map(|frozen| frozen.iter())).map(pair).sum()
+    }
+
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
     }

@@ -21,6 +21,8 @@
 use crate::overlay::{Overlay, View};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
+use base_types::holds;
+use base_types::invariant::Broken;
 use base_types::lookup::Lookup;
 use base_types::mutant::{planted, Mutant};
 use base_types::sizes::Sizes;
@@ -322,6 +324,28 @@ fn place_of(suffix: &[u8]) -> Option<(LogIndex, Kind)> {
 }
 
 impl RequestIds {
+    /// Whether the running counts are those of the rows.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check_invariants(&self) -> Result<(), Broken> {
+        let mut bytes = 0;
+        for (kind, queue) in [(Kind::Short, &self.short), (Kind::Long, &self.long)] {
+            let held: usize = queue.rows.iter().map(|kept| kept.row.ids.len()).sum();
+            holds!(held == queue.held, "rows hold {held} {kind:?} ids, and {} are counted", queue.held);
+            for (at, kept) in queue.rows.iter().enumerate() {
+                for (id, _, about, reply) in &kept.row.ids {
+                    bytes += kept_bytes(about, reply);
+                    let place = self.places.get(*id);
+                    let newest = place.is_some_and(|(of, row, _)| of != kind || row >= queue.first + at as u64);
+                    holds!(newest, "id {id:?} of row {} is found at {place:?}", kept.index);
+                }
+            }
+        }
+        holds!(bytes == self.reply_bytes, "replies have {bytes} bytes, and {} are counted", self.reply_bytes);
+        Ok(())
+    }
+
     /// One entry more than the bound: whether it is full is asked before an entry is made.
     pub fn sizes(&self, sizes: &mut Sizes) {
         let most = self.short.held.max(self.long.held);

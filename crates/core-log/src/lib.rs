@@ -16,6 +16,7 @@ mod batch;
 mod cluster;
 mod format;
 mod fuzz;
+mod invariants;
 mod ledger;
 mod recovery;
 mod replay;

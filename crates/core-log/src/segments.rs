@@ -10,7 +10,10 @@
 
 use crate::{LogAction, LogConfig, SegmentId};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec;
 use alloc::vec::Vec;
+use base_types::holds;
+use base_types::invariant::Broken;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, Tick};
 use core::time::Duration;
@@ -190,6 +193,24 @@ impl Segments {
             needed = needed.max(self.in_use.len().saturating_sub(self.soft_max));
         }
         self.in_use.get(needed).map_or((self.next_id, 0), |segment| (segment.id, segment.first_batch))
+    }
+
+    /// Whether these, the sequences of all written records that matter, are those that the segments count.
+    pub fn check(&self, written: &[u64]) -> Result<(), Broken> {
+        let mut found = vec![0u64; self.in_use.len()];
+        for sequence in written {
+            let after = self.in_use.partition_point(|segment| segment.first_sequence <= *sequence);
+            holds!(after > 0, "record {sequence} matters, and its segment is retired");
+            found[after - 1] += 1;
+        }
+        let mut before = None;
+        for (segment, found) in self.in_use.iter().zip(found) {
+            let (id, live) = (segment.id, segment.live);
+            holds!(live == found, "segment {id} holds {found} records that matter, and {live} are counted");
+            holds!(before.is_none_or(|before| before + 1 == id), "segment {id} follows {before:?}");
+            before = Some(id);
+        }
+        Ok(())
     }
 
     /// A batch with this `log_start` is durable: whether the oldest segment changed.

@@ -48,6 +48,20 @@ impl Staging {
         self.bytes
     }
 
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Records and their bytes, as the batches to be have them.
+    pub fn counted(&self) -> (usize, u64) {
+        self.plans.iter().fold((0, 0), |(records, bytes), plan| (records + plan.records, bytes + plan.bytes as u64))
+    }
+
+    /// How many of the records matter.
+    pub fn alive(&self) -> usize {
+        self.records.iter().filter(|staged| staged.dead_at == 0).count()
+    }
+
     /// The batch of the record staged last.
     pub fn last(&self) -> u64 {
         self.last

@@ -4,6 +4,7 @@
 //! `make_ready` has staged entries and hard state in the log before it returns; persisted messages leave
 //! only after `on_persisted` has been told of the batch that holds what they promise (the caller holds them).
 
+use crate::invariants::Seen;
 use crate::membership::{Membership, MembershipChange};
 use crate::message::{context_bytes, context_number, entry_from_library, is_well_formed, Message, MessageKind};
 use crate::patience::{mix, rank, Situation, Standing};
@@ -140,6 +141,8 @@ pub struct Group {
     stands_back: Option<u32>,
     /// A snapshot that is installed and not yet durable in the log: its ready and its index.
     installing: Option<(u64, u64)>,
+    /// What the last check of invariants saw.
+    pub(crate) seen: Seen,
 }
 
 impl Group {
@@ -173,6 +176,7 @@ impl Group {
             followed: raft::INVALID_ID,
             stands_back: None,
             installing: None,
+            seen: Seen::default(),
         })
     }
 
@@ -190,6 +194,14 @@ impl Group {
         match &mut self.node {
             Node::Awake(node) => node,
             Node::Asleep(_) => unreachable!("it was woken above"),
+        }
+    }
+
+    /// The library's node, unless this member sleeps.
+    pub(crate) fn awake_node(&mut self) -> Option<&mut RawNode<GroupStorage>> {
+        match &mut self.node {
+            Node::Awake(node) => Some(node),
+            Node::Asleep(_) => None,
         }
     }
 

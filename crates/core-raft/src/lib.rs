@@ -11,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod group;
+mod invariants;
 mod membership;
 mod message;
 mod patience;

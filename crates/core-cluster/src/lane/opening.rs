@@ -125,6 +125,8 @@ impl Lane {
             dirty_order: BTreeSet::new(),
             next_tick: Tick::NEVER,
             ticks: 0,
+            turns: 0,
+            walked: ClusterId(0),
             scrub: Scrub::default(),
         };
         let (rate, round_ms) = (lane.shared.config.scrub_bytes_per_second, lane.shared.config.scrub_round_ms);

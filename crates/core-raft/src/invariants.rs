@@ -1,0 +1,61 @@
+//! What always holds of a group, checked after each turn that it had a part in.
+//!
+//! Always (asserted here): applied ≤ committed ≤ last entry; term and commit index never go back; one vote a term; nobody
+//! but the leader takes itself for it; a leader commits only entries of its own term, and only what a quorum of the
+//! members holds durably.
+//! Not here: what only several members together can show (proof-check).
+
+use crate::group::Group;
+use crate::patience::mix;
+use crate::storage::GroupStorage;
+use base_types::holds;
+use base_types::invariant::Broken;
+use raft::StateRole;
+
+/// What the last check saw: the next compares.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Seen {
+    term: u64,
+    vote: u64,
+    commit: u64,
+    /// Whether it led in that term.
+    led: bool,
+    /// Which members counted for a quorum.
+    voters: u64,
+}
+
+fn voters_hash(raft: &raft::Raft<GroupStorage>) -> u64 {
+    raft.prs().conf().voters().ids().iter().fold(0, |sum: u64, voter| sum.wrapping_add(mix(voter)))
+}
+
+impl Group {
+    /// Checks what this member knows of itself; costs the same whatever the log holds. A sleeping member has done nothing.
+    ///
+    /// # Errors
+    /// The invariant that does not hold: what is in memory is not to be trusted.
+    pub fn check_invariants(&mut self) -> Result<(), Broken> {
+        let seen = self.seen;
+        let Some(node) = self.awake_node() else { return Ok(()) };
+        let raft = &mut node.raft;
+        let (term, vote, id) = (raft.term, raft.vote, raft.id);
+        let (applied, commit, last) = (raft.raft_log.applied, raft.raft_log.committed, raft.raft_log.last_index());
+        holds!(applied <= commit, "applied {applied} lies after the commit index {commit}");
+        holds!(commit <= last, "the commit index {commit} lies after the last entry {last}");
+        holds!(term >= seen.term, "the term went back from {} to {term}", seen.term);
+        let changed = term == seen.term && seen.vote != raft::INVALID_ID && vote != seen.vote;
+        holds!(!changed, "the vote of term {term} changed from {} to {vote}", seen.vote);
+        holds!(commit >= seen.commit, "the commit index went back from {} to {commit}", seen.commit);
+        let leads = raft.state == StateRole::Leader;
+        holds!(leads == (raft.leader_id == id), "a {:?} takes {} for the leader", raft.state, raft.leader_id);
+        let voters = if leads { voters_hash(raft) } else { 0 };
+        let advanced = leads && seen.led && seen.term == term && seen.voters == voters && commit > seen.commit;
+        if advanced {
+            let of = raft.raft_log.term(commit).unwrap_or(0);
+            holds!(of == term, "the leader of term {term} committed {commit}, an entry of term {of}");
+            let quorum = raft.mut_prs().maximal_committed_index().0;
+            holds!(commit <= quorum, "the leader committed {commit}, and a quorum holds no more than {quorum}");
+        }
+        self.seen = Seen { term, vote, commit, led: leads, voters };
+        Ok(())
+    }
+}
