@@ -23,9 +23,9 @@ use std::ops::Bound;
 
 /// In so many turns one replica is walked, each in its turn, and the lane's sums are made: the simulator stays as fast
 /// as it is within a tenth.
-const WALK_EVERY_TURNS: u64 = 512;
+const WALK_EVERY_TURNS: u64 = if cfg!(test) { 4 } else { 512 };
 /// In so many turns the log is walked.
-const WALK_LOG_EVERY_TURNS: u64 = 8192;
+const WALK_LOG_EVERY_TURNS: u64 = if cfg!(test) { 16 } else { 8192 };
 
 impl Replica {
     /// Checks after a turn, in every build: nothing is walked.

@@ -175,7 +175,9 @@ impl Lane {
         replica.lose_leadership(&mut self.shared);
         replica.drop_admin(&mut self.shared);
         replica.drop_incoming(&mut self.shared);
-        self.shared.statistics.overlay_bytes -= replica.counted_bytes;
+        if !planted(Mutant::RemovedOverlayCounted) {
+            self.shared.statistics.overlay_bytes -= replica.counted_bytes;
+        }
         self.shared.awaiting_sync.retain(|wait| wait.cluster != cluster);
         self.touched.remove(cluster);
         for set in [&mut self.awake, &mut self.dirty] {
@@ -804,7 +806,7 @@ impl Lane {
         }
         let replicas = &self.replicas;
         let since = |cluster: &ClusterId| replicas.get(cluster).and_then(|replica| replica.dirty_since);
-        self.dirty.retain(|cluster| since(cluster).is_some());
+        self.dirty.retain(|cluster| since(cluster).is_some() && !planted(Mutant::DirtyForgotten));
         self.dirty_order.retain(|(at, cluster)| since(cluster) == Some(*at));
     }
 

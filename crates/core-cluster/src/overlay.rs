@@ -85,7 +85,9 @@ impl Overlay {
             self.active.clear();
             self.active_bytes = 0;
         }
-        self.frozen_bytes = 0;
+        if !planted(Mutant::FlushedCounted) {
+            self.frozen_bytes = 0;
+        }
         self.frozen.take()
     }
 

@@ -735,7 +735,8 @@ impl Replica {
                 shared.complete(write.ticket, outcome);
             }
         }
-        for wait in std::mem::take(&mut self.absolute) {
+        let kept = planted(Mutant::AbsoluteWaitsKept);
+        for wait in (!kept).then(|| std::mem::take(&mut self.absolute)).into_iter().flatten() {
             let missing = Vec::new();
             shared.complete(
                 wait.waiting.ticket,
@@ -751,7 +752,9 @@ impl Replica {
         self.fail_admin(shared);
         self.fail_verification(shared);
         for (replica, _) in std::mem::take(&mut self.senders) {
-            shared.snapshot_senders -= 1;
+            if !planted(Mutant::SendersCounted) {
+                shared.snapshot_senders -= 1;
+            }
             if let Some(group) = self.group.as_mut() {
                 group.report_snapshot(replica, false);
             }

@@ -533,9 +533,9 @@ impl RequestIds {
             overlay.delete_raw(row_key(index, kind));
             for (id, _, about, reply) in &row.ids {
                 self.places.remove(*id, kind, queue.first);
-                self.reply_bytes -= kept_bytes(about, reply);
+                self.reply_bytes -= if planted(Mutant::RepliesCounted) { 0 } else { kept_bytes(about, reply) };
             }
-            queue.held -= row.ids.len();
+            queue.held -= if planted(Mutant::ExpiredIdsCounted) { 0 } else { row.ids.len() };
             queue.first += 1;
             last = Some(index);
         }

@@ -47,9 +47,12 @@ impl Ledger {
             return;
         }
         let dead_at = self.staging.next_sequence() + u64::from(!planted(Mutant::DeadOneRecordEarly));
-        if !self.staging.kill(sequence, dead_at) {
+        let staged = self.staging.kill(sequence, dead_at);
+        if !staged {
             self.segments.kill(sequence, dead_at);
         }
-        self.live_bytes -= bytes as u64;
+        if !(staged && planted(Mutant::StagedDeadCounted)) {
+            self.live_bytes -= bytes as u64;
+        }
     }
 }

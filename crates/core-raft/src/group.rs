@@ -552,6 +552,7 @@ impl Group {
     /// Applies a committed membership change (empty: leaves the joint state).
     pub fn apply_change(&mut self, change: &MembershipChange) -> Result<Membership, String> {
         let state = self.awake().apply_conf_change(&change.to_library()).map_err(|error| error.to_string())?;
+        self.seen.on_members_changed();
         Ok(Membership::from_library(&state))
     }
 

@@ -6,8 +6,6 @@
 //! Not here: what only several members together can show (proof-check).
 
 use crate::group::Group;
-use crate::patience::mix;
-use crate::storage::GroupStorage;
 use base_types::holds;
 use base_types::invariant::Broken;
 use raft::StateRole;
@@ -18,14 +16,15 @@ pub(crate) struct Seen {
     term: u64,
     vote: u64,
     commit: u64,
-    /// Whether it led in that term.
+    /// Whether it led in that term, with the members of today.
     led: bool,
-    /// Which members counted for a quorum.
-    voters: u64,
 }
 
-fn voters_hash(raft: &raft::Raft<GroupStorage>) -> u64 {
-    raft.prs().conf().voters().ids().iter().fold(0, |sum: u64, voter| sum.wrapping_add(mix(voter)))
+impl Seen {
+    /// Other members make a quorum from now on: what was committed before, these need not hold.
+    pub(crate) fn on_members_changed(&mut self) {
+        self.led = false;
+    }
 }
 
 impl Group {
@@ -47,15 +46,14 @@ impl Group {
         holds!(commit >= seen.commit, "the commit index went back from {} to {commit}", seen.commit);
         let leads = raft.state == StateRole::Leader;
         holds!(leads == (raft.leader_id == id), "a {:?} takes {} for the leader", raft.state, raft.leader_id);
-        let voters = if leads { voters_hash(raft) } else { 0 };
-        let advanced = leads && seen.led && seen.term == term && seen.voters == voters && commit > seen.commit;
+        let advanced = leads && seen.led && seen.term == term && commit > seen.commit;
         if advanced {
             let of = raft.raft_log.term(commit).unwrap_or(0);
             holds!(of == term, "the leader of term {term} committed {commit}, an entry of term {of}");
             let quorum = raft.mut_prs().maximal_committed_index().0;
             holds!(commit <= quorum, "the leader committed {commit}, and a quorum holds no more than {quorum}");
         }
-        self.seen = Seen { term, vote, commit, led: leads, voters };
+        self.seen = Seen { term, vote, commit, led: leads };
         Ok(())
     }
 }

@@ -5,10 +5,15 @@
 
 use base_types::mutant::{plant, Mutant};
 use std::panic::catch_unwind;
+use std::sync::Mutex;
+
+/// One bug at a time.
+static PLANTED: Mutex<()> = Mutex::new(());
 
 #[test]
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
+    let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
     use super::{basics, contradiction, members, quarantine, recovering, request_ids};
     use crate::flush::tests as flush;
     let here: [(Mutant, fn()); 19] = [
@@ -39,4 +44,37 @@ fn every_planted_bug_is_noticed() {
         plant(Mutant::None);
         assert!(noticed, "{mutant:?} goes unnoticed");
     }
+}
+
+/// Seeds of the random walk that a broken count may live through.
+const WALKS: u64 = 200;
+
+#[test]
+#[ignore = "plants bugs for the whole process"]
+fn broken_counts_break_an_invariant() {
+    let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
+    let here = [
+        Mutant::TruncatedBytesCounted,
+        Mutant::StagedDeadCounted,
+        Mutant::FlushedCounted,
+        Mutant::RemovedOverlayCounted,
+        Mutant::DirtyForgotten,
+        Mutant::SendersCounted,
+        Mutant::AnsweredWritesCounted,
+        Mutant::RepliesCounted,
+        Mutant::ExpiredIdsCounted,
+        Mutant::AbsoluteWaitsKept,
+    ];
+    let mut unnoticed = Vec::new();
+    for mutant in here {
+        plant(mutant);
+        let found = (0..WALKS).find_map(|seed| catch_unwind(|| super::walk::walk_once(seed)).err());
+        plant(Mutant::None);
+        let text = found.as_ref().and_then(|payload| payload.downcast_ref::<String>());
+        match text.filter(|text| text.starts_with("broken invariant")) {
+            Some(text) => eprintln!("{mutant:?}: {text}"),
+            None => unnoticed.push((mutant, text.cloned())),
+        }
+    }
+    assert!(unnoticed.is_empty(), "no invariant notices {unnoticed:?}");
 }
