@@ -83,7 +83,7 @@ mutants! {
     AnsweredWritesCounted = "writes that were answered early stay in the count of those that wait",
     RepliesCounted = "replies that expire stay in the count of what is remembered",
     ExpiredIdsCounted = "request ids that expire stay in the count of those held",
-    AbsoluteWaitsKept = "who waits for every member goes on waiting when leadership is lost",
+    AbsoluteWaitsKept = "a write that waits for every member is not answered when leadership is lost",
     OverlayLost = "what is written while the overlay is flushed is dropped with it",
     DeleteLostInFlush = "a delete in the overlay does not reach the engine",
     PriorTermCommit = "an entry of an earlier term is committed by counting copies",

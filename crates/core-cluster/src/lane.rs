@@ -6,6 +6,7 @@
 //! Not here: how it comes up again (lane/opening.rs), what it tells of itself (lane/views.rs), which clusters were destroyed
 //! (tombstones.rs).
 
+mod checks;
 mod opening;
 mod views;
 
@@ -13,6 +14,7 @@ pub use opening::LaneError;
 
 use crate::api::*;
 use crate::flush::{flush_engine, JobTarget};
+use crate::invariants;
 use crate::lost::Lost;
 use crate::meta::STATE_TOMBSTONES;
 use crate::meta::{ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA};
@@ -674,8 +676,10 @@ impl Lane {
             replica.tick_tail(shared, self.ticks);
             let busy = replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
+            // What a tick has made dirty would miss the flush that it asks for.
+            let news = replica.dirty_since.is_some_and(|since| !self.dirty_order.contains(&(since, cluster)));
             // A tick alone gives most replicas nothing to do.
-            if busy || replica.wants_a_look() || replica.idle_ticks >= shared.config.quiesce_after_ticks {
+            if news || busy || replica.wants_a_look() || replica.idle_ticks >= shared.config.quiesce_after_ticks {
                 self.touched.insert(cluster);
             }
         }
@@ -729,7 +733,7 @@ impl Lane {
         }
         self.touched.give_back(touched);
         self.flush_if_due(now);
-        self.check_walks();
+        checks::walk_a_part(self);
         let mut output = std::mem::take(&mut self.shared.output);
         output.log = self.shared.log.borrow_mut().poll(now);
         if output.log.iter().any(|action| matches!(action, LogAction::Write { .. })) {
@@ -763,7 +767,7 @@ impl Lane {
         if replica.removed {
             return self.remove(now, cluster);
         }
-        Lane::check_replica(&mut self.shared, replica);
+        invariants::after_turn(replica, &mut self.shared);
         // What an eventual read of a quiet one has met: it is mended by ticks.
         if (replica.mending.is_some() || replica.standings.is_some()) && !self.awake.contains(&cluster) {
             self.wake(now, cluster);

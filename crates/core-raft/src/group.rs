@@ -11,6 +11,7 @@ use crate::patience::{mix, rank, Situation, Standing};
 use crate::sleep::{library_node, Asleep};
 use crate::storage::{GroupStorage, HardState, SnapshotPoint, STATE_HARD};
 use base_types::codec::Encode;
+use base_types::invariant::Broken;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, LogIndex, ReplicaId, Term};
 use bytes::Bytes;
@@ -142,7 +143,7 @@ pub struct Group {
     /// A snapshot that is installed and not yet durable in the log: its ready and its index.
     installing: Option<(u64, u64)>,
     /// What the last check of invariants saw.
-    pub(crate) seen: Seen,
+    seen: Seen,
 }
 
 impl Group {
@@ -197,11 +198,14 @@ impl Group {
         }
     }
 
-    /// The library's node, unless this member sleeps.
-    pub(crate) fn awake_node(&mut self) -> Option<&mut RawNode<GroupStorage>> {
+    /// Checks what this member knows of itself (`invariants.rs`). A sleeping one has done nothing since.
+    ///
+    /// # Errors
+    /// The invariant that does not hold: what is in memory is not to be trusted.
+    pub fn check_invariants(&mut self) -> Result<(), Broken> {
         match &mut self.node {
-            Node::Awake(node) => Some(node),
-            Node::Asleep(_) => None,
+            Node::Awake(node) => self.seen.check(&mut node.raft),
+            Node::Asleep(_) => Ok(()),
         }
     }
 

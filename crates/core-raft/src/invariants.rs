@@ -5,7 +5,7 @@
 //! members holds durably.
 //! Not here: what only several members together can show (proof-check).
 
-use crate::group::Group;
+use crate::storage::GroupStorage;
 use base_types::holds;
 use base_types::invariant::Broken;
 use raft::StateRole;
@@ -25,17 +25,13 @@ impl Seen {
     pub(crate) fn on_members_changed(&mut self) {
         self.led = false;
     }
-}
 
-impl Group {
-    /// Checks what this member knows of itself; costs the same whatever the log holds. A sleeping member has done nothing.
+    /// Checks what a member that is awake knows of itself; costs the same whatever the log holds.
     ///
     /// # Errors
-    /// The invariant that does not hold: what is in memory is not to be trusted.
-    pub fn check_invariants(&mut self) -> Result<(), Broken> {
-        let seen = self.seen;
-        let Some(node) = self.awake_node() else { return Ok(()) };
-        let raft = &mut node.raft;
+    /// The invariant that does not hold.
+    pub(crate) fn check(&mut self, raft: &mut raft::Raft<GroupStorage>) -> Result<(), Broken> {
+        let seen = *self;
         let (term, vote, id) = (raft.term, raft.vote, raft.id);
         let (applied, commit, last) = (raft.raft_log.applied, raft.raft_log.committed, raft.raft_log.last_index());
         holds!(applied <= commit, "applied {applied} lies after the commit index {commit}");
@@ -53,7 +49,7 @@ impl Group {
             let quorum = raft.mut_prs().maximal_committed_index().0;
             holds!(commit <= quorum, "the leader committed {commit}, and a quorum holds no more than {quorum}");
         }
-        self.seen = Seen { term, vote, commit, led: leads };
+        *self = Seen { term, vote, commit, led: leads };
         Ok(())
     }
 }

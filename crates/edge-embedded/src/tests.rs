@@ -263,7 +263,11 @@ fn copy_tree(from: &Path, to: &Path) {
                 std::fs::create_dir_all(&target).unwrap();
                 copy_tree(&entry.path(), &target);
             }
-            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+            // A segment that is being made ready has its name only then; nothing durable is in it.
+            false => match std::fs::copy(entry.path(), target) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                copied => drop(copied.unwrap()),
+            },
         }
     }
 }
