@@ -384,7 +384,7 @@ impl Replica {
         while self.proposed.front().is_some_and(|proposed| proposed.index <= entry.index) {
             let Some(proposed) = self.proposed.pop_front() else { return };
             let early = planted(Mutant::AnsweredWritesCounted) && proposed.writes.iter().all(|write| write.answered);
-            self.pending_writes -= if early { 0 } else { proposed.writes.len() };
+            self.pending_writes = self.pending_writes.saturating_sub(if early { 0 } else { proposed.writes.len() });
             let ours = proposed.index == entry.index && proposed.term == entry.term;
             let time = self.cluster_time(now);
             for write in proposed.writes {

@@ -1,9 +1,7 @@
 //! What always holds of a replica, checked after each turn.
 //!
-//! ```text
-//!   turn ─▶ each replica that had a part in it ─▶ holds ─▶ its answers leave
-//!                 └─ does not ─▶ debug build, simulator: panic. Else: the group is quarantined, and an operator is called
-//! ```
+//! A replica that breaks an invariant panics in debug builds and in the simulator. In other builds its group is quarantined from
+//! then on, and an operator is called. What it has said in this very turn leaves all the same.
 //!
 //! Always (asserted here): what is durable was applied, what is applied was committed, and the log begins where the durable
 //! part ends; only who leads has writes, snapshots and waits under way, and each write is counted once.

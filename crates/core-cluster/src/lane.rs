@@ -48,25 +48,25 @@ const TICKS_AT_ONCE_MAX: u64 = 64;
 pub struct Lane {
     pub(crate) shared: Shared,
     /// Boxed: the map's nodes are half empty, and a replica is large.
-    pub(crate) replicas: BTreeMap<ClusterId, Box<Replica>>,
+    replicas: BTreeMap<ClusterId, Box<Replica>>,
     pub(crate) tombstones: Tombstones,
     /// Clusters whose replica's record rotted.
     pub(crate) lost: Lost,
     /// To be looked at when the turn ends.
     touched: Touched,
     /// Not quiet: these are ticked.
-    pub(crate) awake: BTreeSet<ClusterId>,
+    awake: BTreeSet<ClusterId>,
     /// With something to write out.
-    pub(crate) dirty: BTreeSet<ClusterId>,
+    dirty: BTreeSet<ClusterId>,
     /// The same by age. An entry whose replica is dirty since another time counts no more.
-    pub(crate) dirty_order: BTreeSet<(Tick, ClusterId)>,
+    dirty_order: BTreeSet<(Tick, ClusterId)>,
     next_tick: Tick,
     /// Ticks so far.
     ticks: usize,
     /// Turns so far.
-    pub(crate) turns: u64,
+    turns: u64,
     /// The replica whose invariants were walked last.
-    pub(crate) walked: ClusterId,
+    walked: ClusterId,
     pub(crate) scrub: Scrub,
 }
 
