@@ -74,26 +74,6 @@ pub(crate) trait Backend: Sync {
     /// Answers a read. The reply is `encode_reply` of the backend's own reply or refusal.
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Result<Bytes, EngineError>;
 
-    /// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.
-    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
-        Ok(true)
-    }
-
-    /// Whether commands after this one may be refused because of it, so that they are not sure before it is applied.
-    fn makes_unsure(&self, _command: &Bytes) -> bool {
-        false
-    }
-
-    /// The refusal that a command is sure to earn for now, by what is applied here.
-    fn refused_at_once(
-        &self,
-        _space: &dyn SpaceRead,
-        _cluster_time_ms: u64,
-        _command: &Bytes,
-    ) -> Result<Option<Refusal>, EngineError> {
-        Ok(None)
-    }
-
     /// As `apply`, but what a command asks beside other things, and what the cluster remembers (`known`), is not
     /// done once more. (A command that is remembered as a whole does not come here.)
     fn apply_once(

@@ -1,5 +1,5 @@
 //! The replicated state machines. A backend is three pure functions over the space it is handed:
-//! `validate` (before the log), `apply` (after commit, on every member alike), `query` (reads).
+//! `parse` (before the log), `apply` (after commit, on every member alike), `query` (reads).
 //!
 //! Always: all state is in the space; the same commands give the same bytes on every member; `apply`
 //! cannot fail but for the engine's own damage: a refusal (a condition that does not hold) is a reply.
@@ -30,6 +30,5 @@ pub use contract::{ApplyContext, Keep, SpaceRead, SpaceWrite};
 pub use reply::{decode_reply, encode_reply, is_redirect, is_refusal};
 pub use shard::fuzz_keys as fuzz_key_codec;
 pub use table::{
-    about_of, apply, apply_once, is_sure, makes_unsure, memory_asked, memory_brought, query, refused_at_once,
-    tell_memory, validate,
+    about_of, apply, apply_once, memory_asked, memory_brought, parse, query, tell_memory, validate, Parsed,
 };

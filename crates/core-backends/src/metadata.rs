@@ -48,14 +48,6 @@ impl Backend for Metadata {
         query(cluster_time_ms, space, bytes)
     }
 
-    fn is_sure(&self, space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
-        is_sure(space, command)
-    }
-
-    fn makes_unsure(&self, command: &Bytes) -> bool {
-        changes_partitions(command)
-    }
-
     fn about_of(&self, command: &Bytes) -> About {
         part_of(command).into()
     }
@@ -78,12 +70,12 @@ impl Backend for Metadata {
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {
-    decode_checked(command).map(drop)
+    parse(command).map(drop)
 }
 
 /// Applies a command; the reply is `encode_reply` of a [`Reply`] or refusal.
 pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
-    let reply = match decode_checked(command) {
+    let reply = match parse(command) {
         Ok(command) => write::apply(at.cluster_time_ms, space, command)?,
         Err(refusal) => Err(refusal),
     };
@@ -99,31 +91,37 @@ pub fn query(_cluster_time_ms: u64, space: &dyn SpaceRead, query: &Bytes) -> Res
     Ok(encode_reply(&reply))
 }
 
-/// Whether a write can be promised before it is applied: every partition it touches is owned, at its epoch,
+/// Whether a write can be acknowledged before it is applied: every partition it touches is owned, at its epoch,
 /// and not moving, so that only a partition command ordered before it could still refuse it.
-fn is_sure(space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
-    let scopes: Vec<Option<Scope>> = match Command::from_bytes(command.clone()) {
-        Ok(Command::Put { scope, .. } | Command::Delete { scope, .. } | Command::CompareAndSet { scope, .. }) => {
-            vec![scope]
+pub(crate) fn can_ack_early(space: &dyn SpaceRead, command: &Command) -> Result<bool, EngineError> {
+    match command {
+        Command::Put { scope, .. } | Command::Delete { scope, .. } | Command::CompareAndSet { scope, .. } => {
+            takes_writes(space, *scope)
         }
-        Ok(Command::Batch { steps }) => steps.into_iter().map(|step| step.scope).collect(),
-        _ => return Ok(false),
-    };
-    for scope in scopes.into_iter().flatten() {
-        let record = partition::Record::load(space, scope.partition)?;
-        let info = record.map(|record| record.info(scope.partition));
-        if !info.is_some_and(|info| info.scope == scope && info.state == PartitionState::Owned) {
-            return Ok(false);
+        Command::Batch { steps } => {
+            for step in steps {
+                if !takes_writes(space, step.scope)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
+        _ => Ok(false),
     }
-    Ok(true)
+}
+
+fn takes_writes(space: &dyn SpaceRead, scope: Option<Scope>) -> Result<bool, EngineError> {
+    let Some(scope) = scope else { return Ok(true) };
+    let record = partition::Record::load(space, scope.partition)?;
+    let info = record.map(|record| record.info(scope.partition));
+    Ok(info.is_some_and(|info| info.scope == scope && info.state == PartitionState::Owned))
 }
 
 /// Whether a command changes who takes writes for a partition.
-fn changes_partitions(command: &Bytes) -> bool {
+pub(crate) fn changes_partitions(command: &Command) -> bool {
     !matches!(
-        Command::from_bytes(command.clone()),
-        Ok(Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. })
+        command,
+        Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. }
     )
 }
 
@@ -157,13 +155,14 @@ fn memory_asked(query: &Bytes) -> Option<MemoryAsked> {
 
 /// The memory a command brings.
 fn memory_brought(command: &Bytes) -> Vec<Carried> {
-    match command.first().filter(|tag| **tag == command::REMEMBER).and_then(|_| decode_checked(command).ok()) {
+    match command.first().filter(|tag| **tag == command::REMEMBER).and_then(|_| parse(command).ok()) {
         Some(Command::Remember { ids, .. }) => ids,
         _ => Vec::new(),
     }
 }
 
-fn decode_checked(bytes: &Bytes) -> Result<Command, Refusal> {
+/// Decodes a command and refuses what could not be applied.
+pub(crate) fn parse(bytes: &Bytes) -> Result<Command, Refusal> {
     if bytes.len() > COMMAND_BYTES_MAX {
         return Err(too_large(ErrorCode::BodyTooLarge, "command", bytes.len(), COMMAND_BYTES_MAX));
     }

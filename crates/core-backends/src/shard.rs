@@ -74,20 +74,6 @@ impl Backend for Objects {
         query(cluster_time_ms, space, bytes)
     }
 
-    /// Replies tell what came of a write (a version, a part replaced), so they wait for it.
-    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
-        Ok(false)
-    }
-
-    fn refused_at_once(
-        &self,
-        space: &dyn SpaceRead,
-        cluster_time_ms: u64,
-        command: &Bytes,
-    ) -> Result<Option<Refusal>, EngineError> {
-        refused_at_once(space, cluster_time_ms, command)
-    }
-
     fn apply_once(
         &self,
         at: ApplyContext,
@@ -120,16 +106,19 @@ impl Backend for Objects {
 
 /// Refuses a command that could not be applied, before it reaches the log.
 pub fn validate(command: &Bytes) -> Result<(), Refusal> {
-    check(&decode("shard command", command)?)
+    parse(command).map(drop)
+}
+
+/// Decodes a command and refuses what could not be applied.
+pub(crate) fn parse(command: &Bytes) -> Result<Command, Refusal> {
+    let command = decode("shard command", command)?;
+    check(&command)?;
+    Ok(command)
 }
 
 /// Applies a command; the reply is `encode_reply` of a [`Reply`] or refusal.
 pub fn apply(at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> Result<Bytes, EngineError> {
-    let command: Result<Command, Refusal> = decode("shard command", command).and_then(|command| {
-        check(&command)?;
-        Ok(command)
-    });
-    let reply = match command {
+    let reply = match parse(command) {
         Ok(command) => run(at, space, command)?,
         Err(refusal) => Err(refusal),
     };
@@ -361,13 +350,9 @@ fn begin(shard: Option<Shard>, command: &Command) -> Result<Shard, Refusal> {
 /// How the record of a shard begins that serves and is not being split ([`ShardState`]).
 const SERVING_BYTE: u8 = 1;
 
-/// Of a client's write: the shard stands still, or has given its keys up. While a split is cut over, hundreds of writes a
-/// moment ask again, and each would be an entry of the log to be told the same.
-pub(crate) fn refused_at_once(
-    space: &dyn SpaceRead,
-    now_ms: u64,
-    command: &Bytes,
-) -> Result<Option<Refusal>, EngineError> {
+/// Refuses a client's write to a shard that is frozen or has given its keys up. While a split is cut over, hundreds of writes
+/// a moment are retried, and each would take an entry of the log to be refused.
+pub(crate) fn precheck(space: &dyn SpaceRead, now_ms: u64, command: &Command) -> Result<Option<Refusal>, EngineError> {
     let Some(row) = space.get(&[keys::STATE])? else { return Ok(None) };
     if row.first() == Some(&SERVING_BYTE) {
         return Ok(None);
@@ -377,15 +362,13 @@ pub(crate) fn refused_at_once(
         return Ok(None);
     }
     let written = |epoch: u64, keys: &mut dyn Iterator<Item = &Bytes>| shard.admits_write(epoch, now_ms, keys).err();
-    Ok(match decode("a shard command", command) {
-        Ok(Command::Put { step } | Command::PutWithin { step, .. }) => {
-            written(step.epoch, &mut [&step.key].into_iter())
-        }
-        Ok(Command::Delete { terms, step }) => written(terms.epoch, &mut [&step.key].into_iter()),
-        Ok(Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. }) => {
+    Ok(match command {
+        Command::Put { step } | Command::PutWithin { step, .. } => written(step.epoch, &mut [&step.key].into_iter()),
+        Command::Delete { terms, step } => written(terms.epoch, &mut [&step.key].into_iter()),
+        Command::DeleteMany { terms, steps } | Command::DeleteEach { terms, steps, .. } => {
             written(terms.epoch, &mut steps.iter().map(|step| &step.key))
         }
-        Ok(Command::Update { epoch, key, .. }) => written(epoch, &mut [&key].into_iter()),
+        Command::Update { epoch, key, .. } => written(*epoch, &mut [key].into_iter()),
         _ => None,
     })
 }

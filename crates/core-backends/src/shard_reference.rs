@@ -70,11 +70,6 @@ impl Backend for Shards {
     fn query(&self, cluster_time_ms: u64, space: &dyn SpaceRead, bytes: &Bytes) -> Result<Bytes, EngineError> {
         query(cluster_time_ms, space, bytes)
     }
-
-    /// Replies tell what came of a write, so they wait for it.
-    fn is_sure(&self, _space: &dyn SpaceRead, _command: &Bytes) -> Result<bool, EngineError> {
-        Ok(false)
-    }
 }
 
 /// Refuses a command that could not be applied, before it reaches the log.

@@ -22,6 +22,57 @@ fn backend(kind: BackendKind) -> &'static dyn Backend {
     }
 }
 
+/// A command that a leader has decoded, and checked, before it takes it into the log. It answers what else the leader asks.
+pub enum Parsed {
+    Metadata(metadata::Command),
+    Shard(shard::Command),
+    /// Nothing refuses it when it is applied, and its client may be answered before.
+    Plain,
+    /// Its reply says what came of it (a version, a part replaced), so its client waits until it is applied.
+    Answered,
+}
+
+impl Parsed {
+    /// Whether the write may be acknowledged before it is applied: nothing that is applied already would refuse it.
+    pub fn can_ack_early(&self, space: &dyn SpaceRead) -> Result<bool, EngineError> {
+        match self {
+            Parsed::Metadata(command) => metadata::can_ack_early(space, command),
+            Parsed::Plain => Ok(true),
+            Parsed::Shard(_) | Parsed::Answered => Ok(false),
+        }
+    }
+
+    /// Whether commands after this one may be refused because of it: none is acknowledged early before it is applied.
+    pub fn blocks_early_ack(&self) -> bool {
+        match self {
+            Parsed::Metadata(command) => metadata::changes_partitions(command),
+            Parsed::Shard(_) | Parsed::Plain | Parsed::Answered => false,
+        }
+    }
+
+    /// The refusal that the command would earn now, by what is applied here: a leader need not put it into the log to say so.
+    /// Only refusals that are no answer ([`crate::is_redirect`]): the router retries, or goes elsewhere.
+    pub fn precheck(&self, space: &dyn SpaceRead, cluster_time_ms: u64) -> Result<Option<Refusal>, EngineError> {
+        match self {
+            Parsed::Shard(command) => shard::precheck(space, cluster_time_ms, command),
+            Parsed::Metadata(_) | Parsed::Plain | Parsed::Answered => Ok(None),
+        }
+    }
+}
+
+/// Decodes a command, and refuses one that could not be applied, before it reaches the log. Bad bytes are a refusal, never a
+/// panic.
+pub fn parse(kind: BackendKind, command: &Bytes) -> Result<Parsed, Refusal> {
+    match kind {
+        BackendKind::Metadata => metadata::parse(command).map(Parsed::Metadata),
+        BackendKind::Shard => shard::parse(command).map(Parsed::Shard),
+        BackendKind::Multipart | BackendKind::ShardReference => validate(kind, command).map(|()| Parsed::Answered),
+        BackendKind::Allocator | BackendKind::Reference | BackendKind::Redis => {
+            validate(kind, command).map(|()| Parsed::Plain)
+        }
+    }
+}
+
 /// Refuses a command that could not be applied, before it reaches the log. Bad bytes are a refusal, never a panic.
 pub fn validate(kind: BackendKind, command: &Bytes) -> Result<(), Refusal> {
     backend(kind).validate(command)
@@ -58,27 +109,6 @@ pub fn query(
     query: &Bytes,
 ) -> Result<Bytes, EngineError> {
     backend(kind).query(cluster_time_ms, space, query)
-}
-
-/// Whether a write may be acknowledged before it is applied: nothing that is applied already would refuse it.
-pub fn is_sure(kind: BackendKind, space: &dyn SpaceRead, command: &Bytes) -> Result<bool, EngineError> {
-    backend(kind).is_sure(space, command)
-}
-
-/// Whether commands after this one may be refused because of it, so that they are not sure before it is applied.
-pub fn makes_unsure(kind: BackendKind, command: &Bytes) -> bool {
-    backend(kind).makes_unsure(command)
-}
-
-/// The refusal that a command is sure to earn for now, by what is applied here: a leader need not put it into the log
-/// to say so. Only refusals that are no answer ([`crate::is_redirect`]): whoever hears one retries, or goes elsewhere.
-pub fn refused_at_once(
-    kind: BackendKind,
-    space: &dyn SpaceRead,
-    cluster_time_ms: u64,
-    command: &Bytes,
-) -> Result<Option<Refusal>, EngineError> {
-    backend(kind).refused_at_once(space, cluster_time_ms, command)
 }
 
 /// What a command is about.
@@ -122,7 +152,7 @@ mod tests {
             let bytes = Bytes::from(bytes);
             for backend in BackendKind::ALL {
                 let mut space = MapSpace::default();
-                let valid = validate(backend, &bytes).is_ok();
+                let valid = parse(backend, &bytes).is_ok();
                 let reply = apply(backend, at, &mut space, &bytes).unwrap();
                 assert!(valid || reply[0] == 1, "{backend}: {bytes:?} is refused by validate, but applied");
                 let _ = query(backend, 0, &space, &bytes).unwrap();

@@ -21,6 +21,7 @@ use base_types::{
     Ticket, WriteConsistency, DEADLINE_MAX, REQUEST_ID_WINDOW,
 };
 use bytes::Bytes;
+use core_backends::Parsed;
 use core_log::BatchNumber;
 use core_raft::{Group, ProposeError};
 
@@ -130,9 +131,10 @@ impl Replica {
         if self.refuse_quarantined(shared, ticket) {
             return;
         }
-        if let Some(refused) = self.write_refusal(shared, &write) {
-            return shared.complete(ticket, LocalOutcome::Refused(refused));
-        }
+        let parsed = match self.parse_write(shared, &write) {
+            Ok(parsed) => parsed,
+            Err(refused) => return shared.complete(ticket, LocalOutcome::Refused(refused)),
+        };
         let time = self.cluster_time(now);
         let hint = write.cluster_time_ms;
         let stale = hint.saturating_add(ROUTE_BEHIND_MS_MAX) < time || hint > time.saturating_add(ROUTE_AHEAD_MS_MAX);
@@ -141,7 +143,7 @@ impl Replica {
         }
         // Nobody waits longer, and the request id is remembered by it.
         let deadline = deadline.min(now + DEADLINE_MAX);
-        let level = self.promised_level(&write);
+        let level = self.promised_level(&write, parsed.as_ref());
         let waiting = WaitingWrite { ticket, deadline, level, answered: false };
         let remaining = deadline.since(now).as_millis() as u64;
         let keep_ms = shared.config.request_ids.keep_ms(write.request_id, remaining);
@@ -155,7 +157,7 @@ impl Replica {
         if let Some(refusal) = self.expired(write.request_id, last) {
             return shared.complete(ticket, LocalOutcome::Refused(refusal));
         }
-        if let Some(refusal) = self.refused_at_once(&write, time) {
+        if let Some(refusal) = self.precheck(&write, parsed.as_ref(), time) {
             let at = self.at(self.term(), self.meta.applied, 0);
             let reply = core_backends::encode_reply::<crate::apply::Done>(&Err(refusal));
             return self.complete_applied(shared, waiting, at, reply, time);
@@ -197,17 +199,16 @@ impl Replica {
     /// The level a write will be acknowledged at. One that is acknowledged before it is applied must not be
     /// refused when it is: where that is not sure (a partition is moving), it waits to be applied like a
     /// strong one, and its answer says so.
-    fn promised_level(&mut self, write: &Write) -> WriteConsistency {
+    fn promised_level(&mut self, write: &Write, parsed: Option<&Parsed>) -> WriteConsistency {
         let level = write.level(self);
-        let Some(backend) = BackendKind::from_byte(write.backend) else { return level };
+        let Some(parsed) = parsed else { return level };
         let early = level < WriteConsistency::Strong;
         let settled = self.unsure_until <= self.meta.applied && self.meta.applied_term == self.term();
         let space = BackendView { view: self.view(), backend: write.backend };
         // An id that was issued may expire until it is applied.
         let issued = matches!(write.request_id.kind(), RequestIdKind::Issued(_));
-        let sure =
-            !early || (settled && !issued && core_backends::is_sure(backend, &space, &write.command) == Ok(true));
-        if core_backends::makes_unsure(backend, &write.command) {
+        let sure = !early || (settled && !issued && parsed.can_ack_early(&space) == Ok(true));
+        if parsed.blocks_early_ack() {
             self.unsure_until = LogIndex(u64::MAX);
         }
         if sure {
@@ -218,13 +219,29 @@ impl Replica {
     }
 
     /// What applying it would answer, where that is no answer to remember: it needs no entry of the log.
-    fn refused_at_once(&self, write: &Write, cluster_time_ms: u64) -> Option<Refusal> {
-        let backend = BackendKind::from_byte(write.backend)?;
+    fn precheck(&self, write: &Write, parsed: Option<&Parsed>, cluster_time_ms: u64) -> Option<Refusal> {
         let space = BackendView { view: self.view(), backend: write.backend };
-        core_backends::refused_at_once(backend, &space, cluster_time_ms, &write.command).ok().flatten()
+        parsed?.precheck(&space, cluster_time_ms).ok().flatten()
     }
 
-    fn write_refusal(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
+    /// Decodes a write's command, once, or refuses it. A command of the cluster itself needs no decoding here.
+    fn parse_write(&self, shared: &Shared, write: &Write) -> Result<Option<Parsed>, Refusal> {
+        if let Some(refusal) = self.no_room_for(shared, write) {
+            return Err(refusal);
+        }
+        if write.backend == entry::BACKEND_CLUSTER {
+            return Ok(None);
+        }
+        let Some(backend) = BackendKind::from_byte(write.backend).filter(|kind| self.spec.name.has(*kind)) else {
+            return Err(Refusal::new(
+                ErrorCode::UnknownBackend,
+                format!("cluster {} has no such backend; its name lists the ones it has", self.spec.name),
+            ));
+        };
+        core_backends::parse(backend, &write.command).map(Some)
+    }
+
+    fn no_room_for(&self, shared: &Shared, write: &Write) -> Option<Refusal> {
         if shared.disk_full {
             return Some(Refusal::new(
                 ErrorCode::DiskFull,
@@ -256,16 +273,7 @@ impl Replica {
                 format!("a command of {} bytes is longer than the {room} an entry takes", write.command.len());
             return Some(Refusal::new(ErrorCode::BodyTooLarge, message));
         }
-        if write.backend == entry::BACKEND_CLUSTER {
-            return None;
-        }
-        let Some(backend) = BackendKind::from_byte(write.backend).filter(|kind| self.spec.name.has(*kind)) else {
-            return Some(Refusal::new(
-                ErrorCode::UnknownBackend,
-                format!("cluster {} has no such backend; its name lists the ones it has", self.spec.name),
-            ));
-        };
-        core_backends::validate(backend, &write.command).err()
+        None
     }
 
     /// Answers a write that is applied, or lets it wait for every member, or for a bucket.

@@ -39,7 +39,7 @@ impl Bed {
             position: 0,
             cluster_time_ms: self.now_ms,
         };
-        let at_once = refused_at_once(&self.space, self.now_ms, &bytes).unwrap();
+        let at_once = precheck(&self.space, self.now_ms, &command).unwrap();
         let reply = apply(at, &mut self.space, &bytes).unwrap();
         if let Some(refusal) = at_once {
             // A leader says what applying would, and the client comes again.

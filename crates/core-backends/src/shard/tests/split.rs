@@ -3,7 +3,6 @@
 use super::bed::*;
 use super::model::{change, compare};
 use crate::shard::*;
-use base_types::codec::Encode;
 use base_types::s3::Version;
 use bytes::Bytes;
 
@@ -248,11 +247,11 @@ pub fn a_cut_over_knows_whether_the_shard_stood_still_all_the_time() {
 
 /// That it is what applying would refuse is looked at with every command (`Bed::tell`).
 #[test]
-pub fn writes_are_refused_at_once_while_a_shard_stands_still_or_has_given_its_keys_up() {
+pub fn precheck_of_frozen_or_split_shard_refuses_writes() {
     let (mut source, mut targets) = splitting();
     let at_once = |bed: &Bed, key: &str| {
-        let command = Command::Put { step: bed.put_step(key, Versioning::Unversioned, 3) }.to_bytes();
-        crate::shard::refused_at_once(&bed.space, bed.now_ms, &command).unwrap().map(|refusal| refusal.code.as_str())
+        let command = Command::Put { step: bed.put_step(key, Versioning::Unversioned, 3) };
+        crate::shard::precheck(&bed.space, bed.now_ms, &command).unwrap().map(|refusal| refusal.code.as_str())
     };
     assert_eq!(at_once(&source, "k05"), None);
     source.tell(Command::Freeze { epoch: 1, lease_ms: 10 }).unwrap();
