@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn blocks_of_types_are_told_from_those_of_traits() {
-        assert_eq!(inherent("impl Director {"), Some("Director"));
+        assert_eq!(inherent("impl NodeState {"), Some("NodeState"));
         assert_eq!(inherent("impl<R: Rounds> InRounds<R> {"), Some("InRounds"));
-        assert_eq!(inherent("impl Display for Director {"), None);
+        assert_eq!(inherent("impl Display for NodeState {"), None);
         assert_eq!(inherent("implement"), None);
     }
 

@@ -2,14 +2,14 @@
 //!
 //! Always: the host gathers the events of a turn, calls `step` for each and `finish_turn` once, then
 //! carries out the effects in order. Same state, same events: same effects.
-//! Not here: what any part does (director.rs shows the way).
+//! Not here: what any part does (node_state.rs shows the way).
 
 use crate::api::{Effect, Effects, Event, Mail, NodeConfig, NoteLevel};
-use crate::director::{Director, RouterStatistics, Turn};
 use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
-use crate::lane_face::LaneFace;
+use crate::lane_handle::LaneHandle;
 use crate::membership::nodes::ReplicaKnown;
+use crate::node_state::{NodeState, RouterStatistics, Turn};
 use crate::routing::Served;
 use crate::timers::TimerKey;
 use base_engine::Engine;
@@ -55,7 +55,7 @@ pub struct CoreMetrics {
 /// One core of a node.
 pub struct Core {
     lane: Lane,
-    director: Director,
+    state: NodeState,
     /// Work was left over by the last turn.
     unfinished: bool,
 }
@@ -75,55 +75,55 @@ impl Core {
         let mut effects = Effects::default();
         let note = |text| Effect::Note { level: NoteLevel::Warning, text };
         effects.list.extend(notes.into_iter().map(note));
-        let mut core = Core { lane, director: Director::new(config), unfinished: false };
-        let Core { lane, director, .. } = &mut core;
-        director.outbox.note_opened(lane.durable_batch().0);
-        start(director, &mut Turn { now, lane, effects: &mut effects });
+        let mut core = Core { lane, state: NodeState::new(config), unfinished: false };
+        let Core { lane, state, .. } = &mut core;
+        state.outbox.note_opened(lane.durable_batch().0);
+        start(state, &mut Turn { now, lane, effects: &mut effects });
         core.finish_turn(now, &mut effects);
         Ok((core, effects))
     }
 
     /// One event.
     pub fn step(&mut self, now: Tick, event: Event, effects: &mut Effects) {
-        let Core { lane, director, .. } = self;
+        let Core { lane, state, .. } = self;
         match event {
             Event::LogWritten { batch } => {
                 lane.on_log_written(now, batch);
-                director.health.log.end(now);
-                director.outbox.note_durable(lane.durable_batch().0);
-                director.lane_dirty = true;
-                on_durable(director, lane.durable_batch());
+                state.health.log.end(now);
+                state.outbox.note_durable(lane.durable_batch().0);
+                state.lane_dirty = true;
+                on_durable(state, lane.durable_batch());
             }
             Event::LogSegmentReady { segment } => {
                 lane.on_log_segment_ready(now, segment);
-                director.lane_dirty = true;
+                state.lane_dirty = true;
             }
             Event::LogSegmentFailed { segment } => {
                 lane.on_log_segment_failed(now, segment);
-                director.lane_dirty = true;
+                state.lane_dirty = true;
             }
             Event::LogFailed { message } => {
                 lane.on_log_failed(now, &message);
-                director.lane_dirty = true;
+                state.lane_dirty = true;
             }
             Event::EngineDone { job, result } => {
                 lane.on_engine_done(now, job, result);
-                director.lane_dirty = true;
+                state.lane_dirty = true;
             }
             Event::DiskFull { full } => lane.set_disk_full(full),
             Event::Timer => {
                 lane.on_timer(now);
-                director.lane_dirty = true;
-                ring(director, &mut Turn { now, lane, effects });
+                state.lane_dirty = true;
+                ring(state, &mut Turn { now, lane, effects });
             }
-            event => handle(director, &mut Turn { now, lane, effects }, event),
+            event => handle(state, &mut Turn { now, lane, effects }, event),
         }
     }
 
     /// Ends a turn: everything that has become ready leaves.
     pub fn finish_turn(&mut self, now: Tick, effects: &mut Effects) {
-        let Core { lane, director, .. } = self;
-        self.unfinished = finish(director, &mut Turn { now, lane, effects });
+        let Core { lane, state, .. } = self;
+        self.unfinished = finish(state, &mut Turn { now, lane, effects });
     }
 
     /// When the core wants `Event::Timer` at the latest.
@@ -131,19 +131,19 @@ impl Core {
         if self.unfinished {
             return Tick(0);
         }
-        self.director.next_timer().min(self.lane.next_wake())
+        self.state.next_timer().min(self.lane.next_wake())
     }
 
     /// Counters.
     pub fn metrics(&self) -> CoreMetrics {
-        let reshards = self.director.s3.counters();
-        CoreMetrics { lane: self.lane.statistics(), router: self.director.router_statistics(), reshards }
+        let reshards = self.state.s3.counters();
+        CoreMetrics { lane: self.lane.statistics(), router: self.state.router_statistics(), reshards }
     }
 
     /// How long every queue and table of the core is, each beside its bound.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = self.lane.sizes();
-        self.director.sizes(&mut sizes);
+        self.state.sizes(&mut sizes);
         sizes
     }
 
@@ -168,7 +168,7 @@ impl Core {
     }
 }
 
-impl LaneFace for Lane {
+impl LaneHandle for Lane {
     fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal> {
         Lane::create_replica(self, now, spec)
     }
@@ -261,46 +261,46 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
 }
 
 /// What every core does once.
-pub(crate) fn start(director: &mut Director, turn: &mut Turn<'_>) {
-    director.start_nodes(turn);
-    director.start_formations(turn);
-    director.start_replica_repair(turn);
-    director.on_config_timer(turn);
-    director.on_flow_recovery_timer(turn);
-    director.on_rebalance_timer(turn);
-    director.on_s3_scheduler_timer(turn);
+pub(crate) fn start(state: &mut NodeState, turn: &mut Turn<'_>) {
+    state.start_nodes(turn);
+    state.start_formations(turn);
+    state.start_replica_repair(turn);
+    state.on_config_timer(turn);
+    state.on_flow_recovery_timer(turn);
+    state.on_rebalance_timer(turn);
+    state.on_s3_scheduler_timer(turn);
 }
 
 /// An event that is not the lane's own.
-pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event) {
+pub(crate) fn handle(state: &mut NodeState, turn: &mut Turn<'_>, event: Event) {
     match event {
-        Event::Request { ticket, asked, request } => director.on_request(turn, ticket, asked, request),
-        Event::Cancel { ticket } => director.on_cancel(ticket),
-        Event::Frame { from, frame } => on_frame(director, turn, Some(from), frame),
-        Event::Mail { mail, .. } => on_frame(director, turn, None, mail.frame),
+        Event::Request { ticket, asked, request } => state.on_request(turn, ticket, asked, request),
+        Event::Cancel { ticket } => state.on_cancel(ticket),
+        Event::Frame { from, frame } => on_frame(state, turn, Some(from), frame),
+        Event::Mail { mail, .. } => on_frame(state, turn, None, mail.frame),
         Event::PeerUp { node } => {
-            director.peers.on_up(node);
-            director.health.connected.insert(node);
+            state.peers.on_up(node);
+            state.health.connected.insert(node);
             // Whoever has dialled this node wants answers: without a connection back they would be dropped.
-            director.want_address(turn, node);
+            state.want_address(turn, node);
             turn.lane.on_peer_up(turn.now, node);
-            director.lane_dirty = true;
-            director.greet(node);
-            director.tell_of_later_lives(node);
-            director.on_formation_peer(turn, node);
+            state.lane_dirty = true;
+            state.greet(node);
+            state.tell_of_later_lives(node);
+            state.on_formation_peer(turn, node);
         }
         Event::PeerDown { node } => {
-            director.peers.on_down(node);
-            director.health.connected.remove(&node);
+            state.peers.on_down(node);
+            state.health.connected.remove(&node);
             turn.lane.on_peer_down(turn.now, node);
-            director.lane_dirty = true;
-            director.on_attempts_lost(turn, node);
+            state.lane_dirty = true;
+            state.on_attempts_lost(turn, node);
         }
-        Event::Machine { load, disk } => director.on_machine(load, disk),
-        Event::Clock { unix_ms } => director.wall_clock.on_clock(unix_ms, turn.now),
-        Event::WorldReborn { heard, from } => director.hear_of_reborn(turn, heard, from),
-        Event::Hold { reason } => director.health.hold = reason,
-        Event::Certificate { issued_ms, expires_ms } => director.health.certificate = Some((issued_ms, expires_ms)),
+        Event::Machine { load, disk } => state.on_machine(load, disk),
+        Event::Clock { unix_ms } => state.wall_clock.on_clock(unix_ms, turn.now),
+        Event::WorldReborn { heard, from } => state.hear_of_reborn(turn, heard, from),
+        Event::Hold { reason } => state.health.hold = reason,
+        Event::Certificate { issued_ms, expires_ms } => state.health.certificate = Some((issued_ms, expires_ms)),
         // The lane's own events have been handled by `Core::step`.
         Event::Timer
         | Event::LogWritten { .. }
@@ -313,127 +313,127 @@ pub(crate) fn handle(director: &mut Director, turn: &mut Turn<'_>, event: Event)
 }
 
 /// All log batches up to this one are durable: what waited for them is said.
-pub(crate) fn on_durable(director: &mut Director, synced: BatchNumber) {
-    for deferred in director.durable.on_durable(synced) {
+pub(crate) fn on_durable(state: &mut NodeState, synced: BatchNumber) {
+    for deferred in state.durable.on_durable(synced) {
         match deferred {
-            Deferred::Say { node, lane, item } => director.outbox.push(node, lane, &item),
-            Deferred::Formed(cluster) => director.on_formed_durable(cluster),
+            Deferred::Say { node, lane, item } => state.outbox.push(node, lane, &item),
+            Deferred::Formed(cluster) => state.on_formed_durable(cluster),
         }
     }
 }
 
 /// Rings the timers that are due.
-pub(crate) fn ring(director: &mut Director, turn: &mut Turn<'_>) {
+pub(crate) fn ring(state: &mut NodeState, turn: &mut Turn<'_>) {
     for _ in 0..TIMERS_PER_TURN_MAX {
-        let Some(key) = director.timers.take_due(turn.now) else { return };
+        let Some(key) = state.timers.take_due(turn.now) else { return };
         match key {
-            TimerKey::Operation(number) => director.on_operation_timer(turn, number),
-            TimerKey::Plan(number) => director.on_plan_timer(turn, number),
-            TimerKey::Order(number) => director.send_order(turn, number),
-            TimerKey::Formation => director.on_formation_timer(turn),
-            TimerKey::Nodes => director.on_nodes_timer(turn),
-            TimerKey::Config => director.on_config_timer(turn),
-            TimerKey::Health => director.on_health_timer(turn),
-            TimerKey::Search(number) => director.on_search_timer(turn, number),
-            TimerKey::Copies => director.on_copies_timer(turn),
-            TimerKey::FlowRecovery => director.on_flow_recovery_timer(turn),
-            TimerKey::ReplicaRepair => director.on_replica_repair_timer(turn),
-            TimerKey::Rebalance => director.on_rebalance_timer(turn),
-            TimerKey::S3Scheduler => director.on_s3_scheduler_timer(turn),
+            TimerKey::Operation(number) => state.on_operation_timer(turn, number),
+            TimerKey::Plan(number) => state.on_plan_timer(turn, number),
+            TimerKey::Order(number) => state.send_order(turn, number),
+            TimerKey::Formation => state.on_formation_timer(turn),
+            TimerKey::Nodes => state.on_nodes_timer(turn),
+            TimerKey::Config => state.on_config_timer(turn),
+            TimerKey::Health => state.on_health_timer(turn),
+            TimerKey::Search(number) => state.on_search_timer(turn, number),
+            TimerKey::Copies => state.on_copies_timer(turn),
+            TimerKey::FlowRecovery => state.on_flow_recovery_timer(turn),
+            TimerKey::ReplicaRepair => state.on_replica_repair_timer(turn),
+            TimerKey::Rebalance => state.on_rebalance_timer(turn),
+            TimerKey::S3Scheduler => state.on_s3_scheduler_timer(turn),
         }
     }
 }
 
 /// Carries on until nothing is left or the bound is met. Whether work is left.
-pub(crate) fn finish(director: &mut Director, turn: &mut Turn<'_>) -> bool {
+pub(crate) fn finish(state: &mut NodeState, turn: &mut Turn<'_>) -> bool {
     let mut left = true;
     for _ in 0..ROUNDS_MAX {
-        director.deliver_results(turn);
-        deliver_own(director, turn);
-        if core::mem::take(&mut director.lane_dirty) {
+        state.deliver_results(turn);
+        deliver_own(state, turn);
+        if core::mem::take(&mut state.lane_dirty) {
             let output = turn.lane.finish_turn(turn.now);
-            take_output(director, turn, output);
+            take_output(state, turn, output);
         }
-        left = director.lane_dirty || director.plans.has_results() || director.outbox.has_own();
+        left = state.lane_dirty || state.plans.has_results() || state.outbox.has_own();
         if !left {
             break;
         }
     }
-    director.outbox.flush(turn.effects);
-    if director.config.superseded_by > 0 {
+    state.outbox.flush(turn.effects);
+    if state.config.superseded_by > 0 {
         // Neither votes nor entries nor answers of a life that is over.
         turn.effects.list.retain(|effect| !matches!(effect, Effect::Send { .. }));
     }
     left
 }
 
-fn take_output(director: &mut Director, turn: &mut Turn<'_>, output: LaneOutput) {
+fn take_output(state: &mut NodeState, turn: &mut Turn<'_>, output: LaneOutput) {
     for action in output.log {
         if matches!(action, LogAction::Write { .. }) {
-            director.health.log.begin(turn.now);
+            state.health.log.begin(turn.now);
         }
         turn.effects.list.push(Effect::Log(action));
     }
     turn.effects.list.extend(output.engine.into_iter().map(Effect::Engine));
-    let origin = director.config.node;
+    let origin = state.config.node;
     for message in output.messages {
         let item =
             Item::Peer { origin, cluster: message.cluster, generation: message.generation, payload: message.payload };
-        director.say(message.to, message.cluster, &item);
+        state.say(message.to, message.cluster, &item);
     }
     for notice in output.notices {
-        director.on_notice(turn, notice);
+        state.on_notice(turn, notice);
     }
     for completion in output.completions {
-        director.on_completion(turn, completion);
+        state.on_completion(turn, completion);
     }
 }
 
-fn deliver_own(director: &mut Director, turn: &mut Turn<'_>) {
-    let own = director.outbox.sender();
-    while let Some(item) = director.outbox.next_own() {
-        on_item(director, turn, own, item);
+fn deliver_own(state: &mut NodeState, turn: &mut Turn<'_>) {
+    let own = state.outbox.sender();
+    while let Some(item) = state.outbox.next_own() {
+        on_item(state, turn, own, item);
     }
 }
 
 /// A frame of a peer (its certificate says `from`), or of another lane of this node (`None`).
-fn on_frame(director: &mut Director, turn: &mut Turn<'_>, from: Option<NodeId>, bytes: Bytes) {
-    director.statistics.frames_received += 1;
-    let claimed = from.unwrap_or(director.config.node);
+fn on_frame(state: &mut NodeState, turn: &mut Turn<'_>, from: Option<NodeId>, bytes: Bytes) {
+    state.statistics.frames_received += 1;
+    let claimed = from.unwrap_or(state.config.node);
     let frame: Frame = match frame::decode(bytes) {
         Ok(frame) => frame,
-        Err(error) => return director.refuse_frame(turn, claimed, &error.to_string()),
+        Err(error) => return state.refuse_frame(turn, claimed, &error.to_string()),
     };
-    if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == director.config.node {
-        return director.refuse_frame(turn, claimed, "it names another sender than its certificate");
+    if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == state.config.node {
+        return state.refuse_frame(turn, claimed, "it names another sender than its certificate");
     }
-    if from.is_some() && director.refuses_incarnation(turn, &frame.from) {
+    if from.is_some() && state.refuses_incarnation(turn, &frame.from) {
         return;
     }
     // The news that an old connection is gone may come behind the news of the next: whoever speaks is there.
-    if from.is_some() && director.peers.on_up(frame.from.node) {
+    if from.is_some() && state.peers.on_up(frame.from.node) {
         turn.lane.on_peer_up(turn.now, frame.from.node);
-        director.lane_dirty = true;
+        state.lane_dirty = true;
     }
-    if frame.from.node != director.config.node {
-        director.peers.note_lanes(frame.from.node, frame.from.lanes);
-        if from.is_some() && director.refuses_memory(turn, &frame.from) {
+    if frame.from.node != state.config.node {
+        state.peers.note_lanes(frame.from.node, frame.from.lanes);
+        if from.is_some() && state.refuses_memory(turn, &frame.from) {
             return;
         }
     }
     let outside = from.is_some();
     for item in frame.items {
         if outside && is_inner(&item) {
-            director.refuse_frame(turn, claimed, "it holds what only lanes of one node tell each other");
+            state.refuse_frame(turn, claimed, "it holds what only lanes of one node tell each other");
             continue;
         }
         if outside && matches!(&item, Item::Peer { origin, .. } if *origin != claimed) {
-            director.refuse_frame(turn, claimed, "it holds a message of another node");
+            state.refuse_frame(turn, claimed, "it holds a message of another node");
             continue;
         }
-        match cluster_of(&item).filter(|cluster| !director.is_mine(*cluster)) {
-            Some(cluster) => pass_on(director, turn, frame.from, cluster, &item),
-            None => on_item(director, turn, frame.from, item),
+        match cluster_of(&item).filter(|cluster| !state.is_mine(*cluster)) {
+            Some(cluster) => pass_on(state, turn, frame.from, cluster, &item),
+            None => on_item(state, turn, frame.from, item),
         }
     }
 }
@@ -473,81 +473,81 @@ fn cluster_of(item: &Item) -> Option<ClusterId> {
 
 /// The sender took this node for one with another number of lanes (it has not heard from it yet). The
 /// item goes to the right lane under the sender's own name, and the answer goes straight back.
-fn pass_on(director: &Director, turn: &mut Turn<'_>, from: Sender, cluster: ClusterId, item: &Item) {
-    let to = director.lane_on(director.config.node, cluster);
+fn pass_on(state: &NodeState, turn: &mut Turn<'_>, from: Sender, cluster: ClusterId, item: &Item) {
+    let to = state.lane_on(state.config.node, cluster);
     let mut builder = FrameBuilder::new(to, from);
     builder.push(item);
     turn.effects.list.push(Effect::Mail { to, mail: Mail { frame: builder.finish() } });
 }
 
-fn on_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item: Item) {
+fn on_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: Item) {
     match item {
         Item::Peer { origin, cluster, generation, payload } => {
-            director.lane_dirty = true;
+            state.lane_dirty = true;
             turn.lane.on_peer_message(turn.now, origin, cluster, generation, payload);
         }
         Item::Forward { ticket, cluster, generation, deadline_ms, kind } => {
             let asker = Served { node: from.node, lane: from.lane, boot: from.boot, ticket };
             let deadline = turn.now + Duration::from_millis(deadline_ms.into()).min(base_types::DEADLINE_MAX);
             let operation = LocalOperation { ticket: Ticket(0), cluster, generation, deadline, kind };
-            director.on_forward(turn, asker, operation);
+            state.on_forward(turn, asker, operation);
         }
-        Item::ForwardReply { ticket, boot, outcome } if boot == director.config.boot => {
-            director.on_forward_reply(turn, from.node, ticket, outcome);
+        Item::ForwardReply { ticket, boot, outcome } if boot == state.config.boot => {
+            state.on_forward_reply(turn, from.node, ticket, outcome);
         }
-        Item::CreateReplica { ticket, disk, spec } => director.on_create_order(turn, from, ticket, disk, *spec),
+        Item::CreateReplica { ticket, disk, spec } => state.on_create_order(turn, from, ticket, disk, *spec),
         Item::DestroyReplica { ticket, cluster, generation, replica } => {
-            director.on_destroy_order(turn, from, ticket, (cluster, generation, replica));
+            state.on_destroy_order(turn, from, ticket, (cluster, generation, replica));
         }
-        Item::ReplicaDone { ticket, boot, result } if boot == director.config.boot => {
-            director.on_replica_done(from.node, ticket, result);
+        Item::ReplicaDone { ticket, boot, result } if boot == state.config.boot => {
+            state.on_replica_done(from.node, ticket, result);
         }
-        Item::Survey { ticket, cluster } => director.on_survey_order(turn, from, ticket, cluster),
-        Item::Surveyed { ticket, boot, survivor } if boot == director.config.boot => {
-            director.on_surveyed(from.node, ticket, survivor);
+        Item::Survey { ticket, cluster } => state.on_survey_order(turn, from, ticket, cluster),
+        Item::Surveyed { ticket, boot, survivor } if boot == state.config.boot => {
+            state.on_surveyed(from.node, ticket, survivor);
         }
-        Item::BeginLife { ticket, life } => director.on_begin_order(turn, from, ticket, life),
+        Item::BeginLife { ticket, life } => state.on_begin_order(turn, from, ticket, life),
         Item::ForwardReply { .. } | Item::ReplicaDone { .. } | Item::Surveyed { .. } => {}
-        other => on_node_item(director, turn, from, other),
+        other => on_node_item(state, turn, from, other),
     }
 }
 
-fn on_node_item(director: &mut Director, turn: &mut Turn<'_>, from: Sender, item: Item) {
+fn on_node_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: Item) {
     match item {
-        Item::Heartbeat { record, wanted } => director.on_heartbeat(turn, from, *record, wanted),
+        Item::Heartbeat { record, wanted } => state.on_heartbeat(turn, from, *record, wanted),
         Item::HeartbeatReply { leader, delta } => {
-            director.on_heartbeat_reply(turn, from.node, leader, delta.map(|delta| *delta));
+            state.on_heartbeat_reply(turn, from.node, leader, delta.map(|delta| *delta));
         }
-        Item::FormationProbe { cluster, nonce } => director.on_formation_probe(turn, from.node, cluster, nonce),
-        Item::FormationAnswer { cluster, nonce, state } => {
-            director.on_formation_answer(turn, from.node, cluster, nonce, state);
+        Item::FormationProbe { cluster, nonce } => state.on_formation_probe(turn, from.node, cluster, nonce),
+        Item::FormationAnswer { cluster, nonce, state: held } => {
+            state.on_formation_answer(turn, from.node, cluster, nonce, held);
         }
         Item::UnknownCluster { cluster, generation, disk } => {
-            director.on_unknown_cluster(turn, from.node, cluster, generation, disk);
+            state.on_unknown_cluster(turn, from.node, cluster, generation, disk);
         }
-        Item::Announce { announcement } => director.on_announcement(turn, from.node, *announcement),
-        Item::DiskForgot { boot, disk, batch } => director.on_disk_forgot(turn, from.node, (boot, disk, batch)),
-        Item::MapNews { delta } => director.on_map_news(turn, &delta),
+        Item::Announce { announcement } => state.on_announcement(turn, from.node, *announcement),
+        Item::DiskForgot { boot, disk, batch } => state.on_disk_forgot(turn, from.node, (boot, disk, batch)),
+        Item::MapNews { delta } => state.on_map_news(turn, &delta),
         Item::ReplicaNews { cluster, generation, name, replica, leader } => {
             let known = ReplicaKnown { name, generation, replica, leader };
-            director.on_replica_news(turn, cluster, known);
+            state.on_replica_news(turn, cluster, known);
         }
-        Item::ReplicaGone { cluster, name } => director.on_replica_gone(cluster, &name),
-        Item::LaneNews { gauges } => director.on_lane_news(from.lane, *gauges),
-        Item::StatusAsked { ticket } => director.ask_health_for_lane(turn, from, ticket),
-        Item::StatusTold { ticket, status } => director.on_status_told(turn, ticket, *status),
-        Item::WhereIs { name, led } => director.on_where_is(from, &name, led),
-        Item::Whereabouts { name, told } => director.on_whereabouts(turn, from.node, name, told),
-        Item::Neighbours { nodes } => director.on_neighbours(turn, &nodes),
-        Item::WorldReborn { heard, from } => director.on_world_reborn(turn, heard, from),
-        Item::WorldIs { own, superseded_by } => director.on_world_is(own, superseded_by),
-        Item::HealthAsked { ticket } => director.on_health_asked(turn, from, ticket),
-        Item::HealthTold { ticket, health } => director.on_health_told(turn, from.lane, ticket, *health),
+        Item::ReplicaGone { cluster, name } => state.on_replica_gone(cluster, &name),
+        Item::LaneNews { gauges } => state.on_lane_news(from.lane, *gauges),
+        Item::StatusAsked { ticket } => state.ask_health_for_lane(turn, from, ticket),
+        Item::StatusTold { ticket, status } => state.on_status_told(turn, ticket, *status),
+        Item::WhereIs { name, led } => state.on_where_is(from, &name, led),
+        Item::Whereabouts { name, told } => state.on_whereabouts(turn, from.node, name, told),
+        Item::Neighbours { nodes } => state.on_neighbours(turn, &nodes),
+        Item::WorldReborn { heard, from } => state.on_world_reborn(turn, heard, from),
+        Item::WorldIs { own, superseded_by } => state.on_world_is(own, superseded_by),
+        Item::HealthAsked { ticket } => state.on_health_asked(turn, from, ticket),
+        Item::HealthTold { ticket, health } => state.on_health_told(turn, from.lane, ticket, *health),
         _ => {}
     }
 }
 
-impl Director {
+impl NodeState {
     /// The earliest timer.
     pub(crate) fn next_timer(&self) -> Tick {
         self.timers.next()

@@ -3,10 +3,10 @@
 //! Always: a record that has been unfinished for `FLOW_STALE` as seen here is taken up; every step of a
 //! flow may be repeated, so two that work on one record do no harm. Not here: the flows (flows/, keyspace/).
 
-use crate::director::{Director, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::recover::{sweep_deadline, SweepFlow};
+use crate::node_state::{NodeState, Turn};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
@@ -49,7 +49,7 @@ pub struct FlowRecovery {
     pub recoveries: Vec<String>,
 }
 
-impl Director {
+impl NodeState {
     /// Time to look.
     pub fn on_flow_recovery_timer(&mut self, turn: &mut Turn<'_>) {
         if !self.is_lane_zero() {

@@ -6,13 +6,13 @@
 
 pub mod api;
 pub mod core;
-mod director;
 mod durable;
 mod flow_recovery;
 mod flows;
 pub mod frame;
-pub mod lane_face;
+pub mod lane_handle;
 mod membership;
+mod node_state;
 mod outbox;
 mod plan_runner;
 mod routing;
@@ -23,7 +23,7 @@ mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};
 pub use core_s3::ReshardCounters;
-pub use director::RouterStatistics;
+pub use node_state::RouterStatistics;
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,12 @@
 //! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
 //! Not here: what plans do (keyspace, flows).
 
-use crate::director::{Director, Turn};
 use crate::durable::Deferred;
 use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
+use crate::node_state::{NodeState, Turn};
 use crate::routing::operation::{Operation, Owner};
 use crate::timers::TimerKey;
 use base_types::action::{Failure, Response};
@@ -204,7 +204,7 @@ impl PlanTable {
     }
 }
 
-impl Director {
+impl NodeState {
     /// Starts a plan.
     pub fn start_plan(&mut self, turn: &mut Turn<'_>, planner: AnyPlanner, owner: PlanOwner, deadline: Tick) -> u64 {
         let number = self.next_number();

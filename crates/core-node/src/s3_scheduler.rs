@@ -7,7 +7,7 @@
 //! run at a time; a flow that was found begins as soon as another one ends.
 //! Not here: what a look finds and does (core-s3, reshard/).
 
-use crate::director::{Director, Turn};
+use crate::node_state::{NodeState, Turn};
 use crate::plan_runner::PlanOwner;
 use crate::timers::TimerKey;
 use base_types::action::Response;
@@ -70,7 +70,7 @@ impl S3Scheduler {
     }
 }
 
-impl Director {
+impl NodeState {
     /// Time to see what has changed.
     pub fn on_s3_scheduler_timer(&mut self, turn: &mut Turn<'_>) {
         let at = turn.now + self.random.jitter(KEEP_EVERY);

@@ -3,9 +3,9 @@
 //! Always: reading changes nothing.
 //! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
 
-use crate::director::Director;
 use crate::membership::rebalance::MOVES_KNOWN_MAX;
 use crate::membership::status::ASKED_MAX;
+use crate::node_state::NodeState;
 use crate::plan_runner::{ORDERS_MAX, PLANS_MAX};
 use crate::routing::operation::PENDING_REQUESTS_MAX;
 use crate::s3_scheduler::{FLOWS_WAITING_MAX, KEPT_MAX};
@@ -17,7 +17,7 @@ const TIMERS_MAX: usize = 2 * (PENDING_REQUESTS_MAX + PLANS_MAX * 2) + 16;
 /// Answers held back until the log is durable; each belongs to an order or a formation.
 const DEFERRED_MAX: usize = ORDERS_MAX;
 
-impl Director {
+impl NodeState {
     /// Adds this part's sizes.
     pub(crate) fn sizes(&self, sizes: &mut Sizes) {
         let (heard, heard_max) = self.disk_rollback.size();

@@ -10,8 +10,8 @@
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
 
-use crate::director::{Director, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost};
+use crate::node_state::{NodeState, Turn};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::timers::TimerKey;
@@ -185,7 +185,7 @@ impl ConfigCluster {
     }
 }
 
-impl Director {
+impl NodeState {
     /// Time to look.
     pub fn on_config_timer(&mut self, turn: &mut Turn<'_>) {
         if !self.is_lane_zero() {

@@ -14,8 +14,8 @@
 //! Not here: which batches are durable (core-log), what a lost disk leads to (replica_repair.rs).
 
 use crate::api::Effect;
-use crate::director::{Director, Turn};
 use crate::frame::{Item, Sender};
+use crate::node_state::{NodeState, Turn};
 use base_types::mutant::{planted, Mutant};
 use base_types::{BootId, DiskId, LaneId, NodeId};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl DiskRollback {
     }
 }
 
-impl Director {
+impl NodeState {
     /// A peer is connected: its lanes hear what log this lane has, even if there is nothing else to say.
     pub fn greet(&mut self, node: NodeId) {
         let lanes = self.peers.lanes_of(node).unwrap_or(self.config.lane_count);

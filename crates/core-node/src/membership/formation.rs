@@ -14,9 +14,9 @@
 //! Who remembers an announcement of the cluster (level_zero.rs), or hears one, forms nothing.
 //! Not here: members that are added or come back later.
 
-use crate::director::{Director, LevelZero, Turn};
 use crate::durable::Deferred;
 use crate::frame::{FormationDocument, FormationState, Item};
+use crate::node_state::{LevelZero, NodeState, Turn};
 use crate::timers::TimerKey;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
@@ -62,7 +62,7 @@ impl Formations {
     }
 }
 
-impl Director {
+impl NodeState {
     /// At start: which level 0 clusters should be here, and are they.
     pub fn start_formations(&mut self, turn: &mut Turn<'_>) {
         let here: Vec<LevelZero> = self

@@ -2,7 +2,7 @@
 //!
 //!   asked ─▶ a round: a strong read of each level 0 cluster, a word of every lane ─▶ all answered, or the time is up ─▶ told
 //!
-//! Every reason is gathered here or in `Director::lane_degraded`, and nowhere else: a sentence that names the cluster or node,
+//! Every reason is gathered here or in `NodeState::lane_degraded`, and nowhere else: a sentence that names the cluster or node,
 //! and what to do.
 //!
 //! Always: what is told was true within the last two election timeouts: nothing of an earlier round is used again. One round
@@ -10,9 +10,9 @@
 //! ready: clusters with a majority of their own go on serving through it.
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
-use crate::director::{Director, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, LaneHealth, Sender};
 use crate::membership::status::ASKED_MAX;
+use crate::node_state::{NodeState, Turn, WORLD_CLUSTER};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::reference_read;
 use crate::timers::TimerKey;
@@ -111,7 +111,7 @@ impl Health {
     }
 }
 
-impl Director {
+impl NodeState {
     /// A client of lane zero asks for the status.
     pub fn ask_health(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Result<(), Failure> {
         if self.health.asking() >= ASKED_MAX {

@@ -11,12 +11,12 @@
 //! Not here: where the number comes from (edge-node's rebirth.rs), the peers' handshake (edge-node).
 
 use crate::api::{Effect, NoteLevel};
-use crate::director::{Director, Turn};
 use crate::frame::{Item, Sender};
+use crate::node_state::{NodeState, Turn};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorCode, NodeId, Refusal};
 
-impl Director {
+impl NodeState {
     /// Why this node serves nothing, if a later life of its world has been heard of.
     pub fn superseded(&self) -> Option<Refusal> {
         let later = self.config.superseded_by;

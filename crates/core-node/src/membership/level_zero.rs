@@ -11,9 +11,9 @@
 //! Not here: how members change (flows/level_zero.rs), how a cluster comes into being (formation.rs).
 
 use crate::api::{Effect, NoteLevel};
-use crate::director::{is_level_zero, region_cluster_id, Director, LevelZero, Turn, WORLD_CLUSTER};
 use crate::flows::recover::KnownZero;
 use crate::frame::{Announcement, Item};
+use crate::node_state::{is_level_zero, region_cluster_id, LevelZero, NodeState, Turn, WORLD_CLUSTER};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, ClusterName, ErrorCode, Generation, LogIndex, NodeId, Refusal, Term, LANE_ZERO};
 use core_backends::reference::ClusterMember;
@@ -48,7 +48,7 @@ pub fn concerns(cluster: ClusterId, region: &str) -> bool {
     cluster == WORLD_CLUSTER || cluster == region_cluster_id(region)
 }
 
-impl Director {
+impl NodeState {
     /// At start: who is remembered can be reached, where the configuration gives no other address.
     pub fn start_level_zero(&mut self, turn: &mut Turn<'_>) {
         let known: Vec<Announcement> = self.level_zero_members.known.values().cloned().collect();
@@ -225,7 +225,7 @@ impl Director {
                 route.members = members;
             }
             None => {
-                let route = crate::director::level_zero_route(announcement.cluster, announcement.generation, members);
+                let route = crate::node_state::level_zero_route(announcement.cluster, announcement.generation, members);
                 self.routing.learn_route(name, route);
             }
         }

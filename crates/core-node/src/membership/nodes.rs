@@ -10,9 +10,9 @@
 //! elections (core-backends), what clients are told of it (status.rs).
 
 use crate::api::Effect;
-use crate::director::{Director, Turn, WORLD_CLUSTER};
 use crate::frame::{Item, LaneGauges, Sender};
 use crate::membership::registry::Authority;
+use crate::node_state::{NodeState, Turn, WORLD_CLUSTER};
 use crate::timers::TimerKey;
 use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
 use core::time::Duration;
@@ -89,7 +89,7 @@ impl Nodes {
     }
 }
 
-impl Director {
+impl NodeState {
     /// At start: the addresses that are configured, the replicas that are here, the first heartbeat.
     pub fn start_nodes(&mut self, turn: &mut Turn<'_>) {
         let configured: Vec<(NodeId, String)> =

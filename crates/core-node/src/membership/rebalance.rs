@@ -10,9 +10,9 @@
 //! moves when its node is being decommissioned, not when it is only down. Nothing is kept here that is not seen anew after a crash.
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (replica_repair.rs).
 
-use crate::director::{is_level_zero, Director, Turn};
 use crate::flows::config::is_config_cluster;
 use crate::flows::moving::MoveFlow;
+use crate::node_state::{is_level_zero, NodeState, Turn};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::timers::TimerKey;
 use base_types::action::Response;
@@ -111,7 +111,7 @@ impl Rebalance {
     }
 }
 
-impl Director {
+impl NodeState {
     /// Nodes that are down for so long that they count as gone for good.
     pub fn gone_nodes(&self, now: Tick) -> BTreeSet<NodeId> {
         let after = Duration::from_millis(self.config.tuning.replace_after_ms);

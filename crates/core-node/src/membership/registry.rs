@@ -8,7 +8,7 @@
 //! before this one wrote last, or late, would stand for ever. Not here: the map itself (core-placement), heartbeats (nodes.rs).
 
 use crate::api::NoteLevel;
-use crate::director::{Director, Turn};
+use crate::node_state::{NodeState, Turn};
 use crate::routing::operation::{Operation, Owner, RegistryWork};
 use base_types::codec::Encode;
 use base_types::{BackendKind, NodeId, ReadConsistency};
@@ -39,7 +39,7 @@ pub struct Authority {
     reporting: bool,
 }
 
-impl Director {
+impl NodeState {
     /// A heartbeat's time at the authority itself.
     pub fn beat_as_authority(&mut self, turn: &mut Turn<'_>) {
         self.nodes.silent = 0;

@@ -12,11 +12,11 @@
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
 
-use crate::director::{is_level_zero, region_cluster_id, Director, Turn};
 use crate::flows::orphan::OrphanFlow;
 use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
 use crate::membership::nodes::ReplicaKnown;
+use crate::node_state::{is_level_zero, region_cluster_id, NodeState, Turn};
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::timers::TimerKey;
@@ -163,7 +163,7 @@ impl ReplicaRepair {
     }
 }
 
-impl Director {
+impl NodeState {
     /// What the lane noticed.
     pub fn on_notice(&mut self, turn: &mut Turn<'_>, notice: Notice) {
         match notice {

@@ -8,7 +8,7 @@
 //! member of the world that is behind names too few and none wrongly. One question of a lane at a time.
 //! Not here: a replica whose cluster lives but has gone on without it (flows/orphan.rs).
 
-use crate::director::{is_level_zero, Director, Turn};
+use crate::node_state::{is_level_zero, NodeState, Turn};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
@@ -27,7 +27,7 @@ pub struct StaleGenerations {
     asking: bool,
 }
 
-impl Director {
+impl NodeState {
     /// Asks whether the next replicas' clusters live on.
     pub fn ask_after_lives(&mut self, turn: &mut Turn<'_>, views: &[ReplicaView]) {
         if self.stale_generations.asking {

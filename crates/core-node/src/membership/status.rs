@@ -5,8 +5,8 @@
 //! Always: whichever lane is asked, the answer is lane zero's, so that it is the whole node's.
 //! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
-use crate::director::{Director, LevelZero, Turn, WORLD_CLUSTER};
 use crate::frame::{Announcement, Item, LaneGauges};
+use crate::node_state::{LevelZero, NodeState, Turn, WORLD_CLUSTER};
 use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
 use base_types::{Tick, Ticket};
 use core_flow::failures;
@@ -36,7 +36,7 @@ impl StatusAsked {
     }
 }
 
-impl Director {
+impl NodeState {
     /// The map for `ListNodes`.
     pub fn node_infos(&self, now: Tick) -> Vec<NodeInfo> {
         let info = |record: &NodeRecord| NodeInfo {

@@ -8,8 +8,8 @@
 //! Always: one question of a lane at a time; a member of the world that lags names too many, and telling once more does no
 //! harm. Not here: telling (replica_repair.rs), lives that are over (stale_generations.rs).
 
-use crate::director::{is_level_zero, Director, Turn};
 use crate::membership::replica_repair::told_members;
+use crate::node_state::{is_level_zero, NodeState, Turn};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
@@ -29,7 +29,7 @@ pub struct Untold {
     asking: bool,
 }
 
-impl Director {
+impl NodeState {
     /// Asks whether `reference` lists the members of the next clusters led here.
     pub fn compare_members(&mut self, turn: &mut Turn<'_>, views: &[ReplicaView]) {
         if self.untold.asking || planted(Mutant::MembersNotCompared) {

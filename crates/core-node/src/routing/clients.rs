@@ -5,7 +5,6 @@
 //! Not here: routing (router.rs), keyspaces (keyspaces.rs), flows (flows/).
 
 use crate::api::Effect;
-use crate::director::{Director, Turn, WORLD_CLUSTER};
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
@@ -14,6 +13,7 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
+use crate::node_state::{NodeState, Turn, WORLD_CLUSTER};
 use crate::plan_runner::{AfterPlan, AnyPlanner};
 use crate::routing::operation::{Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
@@ -41,7 +41,7 @@ use core_s3::Terms;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl Director {
+impl NodeState {
     /// A client's request.
     pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, asked: Tick, request: Request) {
         self.statistics.requests += 1;

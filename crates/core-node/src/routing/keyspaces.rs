@@ -5,8 +5,8 @@
 //! is remembered by the cluster, and goes along when the partition moves. At most `KEYSPACES_MAX` documents.
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
-use crate::director::{Director, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
+use crate::node_state::{NodeState, Turn};
 use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
 use crate::routing::operation::{KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
@@ -43,7 +43,7 @@ pub struct KeyspaceTable {
     copies_timer: Tick,
 }
 
-impl Director {
+impl NodeState {
     /// A request on keys of a keyspace (all but scans).
     pub fn on_keyspace_request(
         &mut self,

@@ -7,10 +7,10 @@
 //! node's replicas, and answers for all lanes.
 //! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
 
-use crate::director::{Director, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender, Told};
 use crate::membership::nodes::ReplicaKnown;
+use crate::node_state::{NodeState, Turn};
 use crate::routing::cache::Route;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{question_for, route_of};
@@ -54,7 +54,7 @@ pub struct Locations {
     pub world_silent: bool,
 }
 
-impl Director {
+impl NodeState {
     /// Half an election timeout: the world's leader answers sooner, or is being elected.
     fn hedge(&self) -> Duration {
         self.election_timeout() / 4
@@ -73,7 +73,7 @@ impl Director {
         self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
     }
 
-    /// As [`Director::watch_cluster`], for a keyspace's document.
+    /// As [`NodeState::watch_cluster`], for a keyspace's document.
     pub fn watch_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
         let at = self.watch_from(turn.now);
         let number = self.next_number();

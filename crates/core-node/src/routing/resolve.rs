@@ -4,8 +4,8 @@
 //! Always: one question a name at a time; whoever waits is tried again or told that there is no such
 //! cluster; nothing negative is kept. Not here: the cache (cache.rs).
 
-use crate::director::{Director, Turn};
 use crate::flows::region::{region_key, RegionDocument};
+use crate::node_state::{NodeState, Turn};
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase};
 use base_types::codec::Encode;
@@ -54,7 +54,7 @@ pub(crate) fn question_for(name: &ClusterName) -> Query {
     }
 }
 
-impl Director {
+impl NodeState {
     /// Lets an operation wait until its cluster's location is known.
     pub fn wait_for_route(&mut self, turn: &mut Turn<'_>, number: u64, name: Arc<ClusterName>) {
         if self.know_own_replica(number, &name) {

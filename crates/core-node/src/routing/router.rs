@@ -5,8 +5,8 @@
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
 //! Not here: what an answer means to a client (clients.rs), to a plan (plan_runner.rs).
 
-use crate::director::{Director, Turn};
 use crate::frame::Item;
+use crate::node_state::{NodeState, Turn};
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use crate::timers::TimerKey;
@@ -59,7 +59,7 @@ fn ticket_of(ticket: Ticket) -> TicketOf {
     TicketOf::Attempt { number: rest >> ATTEMPT_BITS, attempt: (rest & 0xff) as u32 }
 }
 
-impl Director {
+impl NodeState {
     /// Starts an operation. Its end comes through `finish_operation`, perhaps before this returns.
     pub fn start_operation(&mut self, turn: &mut Turn<'_>, operation: Operation) -> u64 {
         let number = self.next_number();
@@ -567,8 +567,8 @@ fn last_of(operation: &Operation) -> &str {
     }
 }
 
-fn operation_end(director: &Director, number: u64) -> Tick {
-    director.routing.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
+fn operation_end(state: &NodeState, number: u64) -> Tick {
+    state.routing.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
         Phase::Local => operation.deadline + LOCAL_GRACE,
         _ => operation.deadline,
     })

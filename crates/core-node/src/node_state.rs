@@ -3,14 +3,14 @@
 //!   requests ─▶ router ─▶ lane here | frames to peers
 //!   plans ────────┘          formation, node map, healing, configuration cluster: `governor` parts
 //!
-//! Always: plans, routing, peers and the scheduler own private fields; parts meet in `Director`'s methods. Lane zero alone runs the
+//! Always: plans, routing, peers and the scheduler own private fields; parts meet in `NodeState`'s methods. Lane zero alone runs the
 //! node's own affairs. Not here: the lane (core-cluster), the public face (`core.rs`).
 
 use crate::api::{Effect, Effects, NodeConfig, NoteLevel};
 use crate::durable::DurableQueue;
 use crate::flow_recovery::FlowRecovery;
 use crate::frame::{Item, Sender};
-use crate::lane_face::LaneFace;
+use crate::lane_handle::LaneHandle;
 use crate::membership::config_cluster::ConfigCluster;
 use crate::membership::disk_rollback::DiskRollback;
 use crate::membership::formation::Formations;
@@ -50,7 +50,7 @@ const REGION_IDS: u64 = 900;
 /// One turn's surroundings.
 pub struct Turn<'a> {
     pub now: Tick,
-    pub lane: &'a mut dyn LaneFace,
+    pub lane: &'a mut dyn LaneHandle,
     pub effects: &'a mut Effects,
 }
 
@@ -88,7 +88,7 @@ pub struct LevelZero {
 }
 
 /// A core without its lane.
-pub struct Director {
+pub struct NodeState {
     pub config: NodeConfig,
     pub random: Random,
     pub counter: u64,
@@ -121,9 +121,9 @@ pub struct Director {
     bad_frame_noted: Tick,
 }
 
-impl Director {
+impl NodeState {
     /// A core's state at start.
-    pub fn new(config: NodeConfig) -> Director {
+    pub fn new(config: NodeConfig) -> NodeState {
         let sender = Sender {
             node: config.node,
             boot: config.boot,
@@ -136,7 +136,7 @@ impl Director {
         };
         let level_zero = level_zero(&config);
         let level_zero_members = LevelZeroMembers::remembered(&config.remembered);
-        let mut director = Director {
+        let mut state = NodeState {
             random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
             counter: 0,
             timers: Timers::default(),
@@ -167,8 +167,8 @@ impl Director {
             level_zero_members,
             config,
         };
-        director.pin_level_zero();
-        director
+        state.pin_level_zero();
+        state
     }
 
     fn pin_level_zero(&mut self) {

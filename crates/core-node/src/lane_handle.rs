@@ -1,4 +1,4 @@
-//! What the director needs of a lane. One implementation is the real one; tests bring their own, so
+//! What a core needs of its lane. One implementation is the real one; tests bring their own, so
 //! that routing and flows are tried without Raft.
 
 use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, Survivor, Tick};
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, NewLife, ReplicaSpec, ReplicaView};
 use core_log::BatchNumber;
 
-/// The methods of [`core_cluster::Lane`] that the director calls; their meaning is told there.
-pub trait LaneFace {
+/// The methods of [`core_cluster::Lane`] that a core calls; they are described there.
+pub trait LaneHandle {
     fn create_replica(&mut self, now: Tick, spec: ReplicaSpec) -> Result<bool, Refusal>;
     fn destroy_replica(&mut self, now: Tick, cluster: ClusterId, generation: Generation) -> bool;
     fn survivor(&self, cluster: ClusterId) -> Option<Survivor>;
