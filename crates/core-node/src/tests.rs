@@ -18,6 +18,7 @@ use std::time::Duration;
 mod alone;
 mod chaos;
 mod clusters;
+mod cost;
 mod decommission;
 mod engines;
 mod healing;

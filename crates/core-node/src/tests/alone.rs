@@ -7,7 +7,7 @@ use base_types::Refusal;
 
 const FIVE_MINUTES_MS: u64 = 300_000;
 
-fn keyspace(name: &str, partitioning: Partitioning) -> Action {
+pub fn keyspace(name: &str, partitioning: Partitioning) -> Action {
     Action::CreateKeyspace {
         keyspace: name.into(),
         partitioning,

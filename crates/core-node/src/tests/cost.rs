@@ -1,0 +1,35 @@
+//! What a put costs, for a counter of instructions (docs/contributing/profile.md).
+
+use super::*;
+
+/// Puts that are under way together: a busy core's turn.
+const PUTS_TOGETHER: u64 = 64;
+const VALUE_BYTES: usize = 1_024;
+
+/// `PUTS` puts (10,000 where nothing is said) of 1 KiB into a keyspace of three nodes, at level `LEVEL` (strong). The
+/// instructions of two runs, subtracted and divided by the difference in puts, are those of one put on all three nodes.
+#[test]
+#[ignore = "measures"]
+fn cost_of_a_put() {
+    let puts: u64 = std::env::var("PUTS").map_or(10_000, |puts| puts.parse().unwrap());
+    let level: WriteConsistency =
+        std::env::var("LEVEL").map_or(WriteConsistency::Strong, |level| level.parse().unwrap());
+    let mut world = World::new(&["nl-ams", "nl-ams", "nl-ams"], 3, 1);
+    world.ready();
+    world.done(1, alone::keyspace("costs", base_types::action::Partitioning::Range));
+    let value = Bytes::from(vec![7; VALUE_BYTES]);
+    for round in 0..puts.div_ceil(PUTS_TOGETHER) {
+        let tickets: Vec<Ticket> = (0..PUTS_TOGETHER)
+            .map(|at| {
+                let key = Bytes::from(format!("key-{:06}", (round * PUTS_TOGETHER + at) * 7_919 % 100_000));
+                let target = KvTarget::Keyspace("costs".into());
+                let action = Action::KvPut { target, key, value: value.clone() };
+                world.ask(1 + at % 3, Request { consistency: Some(level), ..request(action) })
+            })
+            .collect();
+        world.until("puts are answered", 10_000, |world| {
+            tickets.iter().all(|ticket| world.replies.get(ticket).is_some_and(|reply| reply.is_ok()))
+        });
+        world.replies.clear();
+    }
+}
