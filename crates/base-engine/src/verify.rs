@@ -6,7 +6,7 @@
 //!
 //! Always: a part is bounded, so that whoever scrubs can wait in between; a digest depends on the pairs of
 //! a space alone: the same in every engine, whatever it puts around them.
-//! Not here: what an engine's checksums are; asking a healthy replica for what is damaged (core-cluster, `mend.rs`).
+//! Not here: what an engine's checksums are; asking a healthy replica for what is damaged (core-cluster, `value_repair.rs`).
 
 use crate::{Direction, Engine, EngineError, EngineRead, KeyRange};
 use base_types::SpaceId;

@@ -1,8 +1,7 @@
 //! What goes into a [`crate::Lane`] and what comes out: operations on local replicas, messages for
 //! peers, jobs for the engine.
 
-use crate::overlay::Layer;
-pub use crate::writes::RequestIdTerms;
+pub use crate::request_id_terms::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
@@ -10,7 +9,11 @@ use base_types::{
     ReplicaId, RequestId, SpaceId, Term, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Keys of a whole space, each with its new value or (`None`) its tombstone.
+pub type Layer = BTreeMap<Bytes, Option<Bytes>>;
 
 /// What a node must know to hold a replica. The same on every initial member but for `replica`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -410,7 +413,7 @@ pub struct LaneConfig {
     pub quiesce_after_ticks: u32,
     /// Whether a leader answers strong reads by itself while its lease lasts; else each waits for a round (reads.rs).
     pub read_leases: bool,
-    /// A leader whose log write takes so many election timeouts hands leadership over; zero: never (stall.rs).
+    /// A leader whose log write takes so many election timeouts hands leadership over; zero: never (log_stall.rs).
     pub log_stall_elections: u32,
     /// A log write that takes longer counts as failed, in time in which the process runs.
     pub log_stall_ms: u64,
@@ -422,9 +425,9 @@ pub struct LaneConfig {
     pub scrub_bytes_per_second: u64,
     /// A round of a scrub begins no sooner than so long behind the one before.
     pub scrub_round_ms: u64,
-    /// Each space says in itself whose it is (`reborn.rs`): for engines that outlive the node.
+    /// Each space says in itself whose it is (`restore.rs`): for engines that outlive the node.
     pub label_spaces: bool,
-    /// Replicas in this engine are durable tails (`tail.rs`): it outlives the machine. Only with `label_spaces`.
+    /// Replicas in this engine are durable tails (`archive_ack.rs`): it outlives the machine. Only with `label_spaces`.
     pub tail_engine: Option<Arc<str>>,
     /// Until then rare orders are made common (buggify.rs): simulator only, else `Tick(0)`.
     pub buggify_until: Tick,

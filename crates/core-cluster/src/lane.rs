@@ -7,28 +7,33 @@
 //! (tombstones.rs).
 
 mod checks;
+mod dirty_set;
+mod lost_replicas;
 mod opening;
+mod recovery;
+mod scrub;
 mod views;
 
 pub use opening::LaneError;
 
 use crate::api::*;
-use crate::flush::{flush_engine, JobTarget};
-use crate::invariants;
-use crate::lost::Lost;
+use crate::context::LaneContext;
+use crate::lane::dirty_set::DirtySet;
+use crate::lane::lost_replicas::LostReplicas;
+use crate::lane::scrub::Scrub;
 use crate::meta::STATE_TOMBSTONES;
 use crate::meta::{ReplicaRecord, FIRST_INDEX, FIRST_TERM, MEMBERS_MAX, STATE_REPLICA};
-use crate::reads::{Asker, WaitingRead};
+use crate::replica::flush::flush_engine;
+use crate::replica::invariants;
+use crate::replica::reads::{Asker, WaitingRead};
+use crate::replica::snapshot::Piece;
+use crate::replica::writes::Write;
 use crate::replica::Replica;
-use crate::scrub::Scrub;
-use crate::shared::Shared;
-use crate::sizes::ENGINE_JOBS_MAX;
-use crate::snapshot::Piece;
-use crate::stall::Looked;
-use crate::tombstones::Tombstones;
-use crate::touched::Touched;
+use crate::storage::engine_jobs::ENGINE_JOBS_MAX;
+use crate::storage::engine_jobs::{Ended, JobTarget};
+use crate::storage::log_stall::Looked;
+use crate::storage::tombstones::Tombstones;
 use crate::wire::Payload;
-use crate::writes::Write;
 use base_engine::EngineError;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -46,14 +51,14 @@ const TICKS_AT_ONCE_MAX: u64 = 64;
 
 /// All clusters of one core.
 pub struct Lane {
-    pub(crate) shared: Shared,
+    pub(crate) context: LaneContext,
     /// Boxed: the map's nodes are half empty, and a replica is large.
     replicas: BTreeMap<ClusterId, Box<Replica>>,
     pub(crate) tombstones: Tombstones,
     /// Clusters whose replica's record rotted.
-    pub(crate) lost: Lost,
+    pub(crate) lost: LostReplicas,
     /// To be looked at when the turn ends.
-    touched: Touched,
+    dirty_set: DirtySet,
     /// Not quiet: these are ticked.
     awake: BTreeSet<ClusterId>,
     /// With something to write out.
@@ -88,10 +93,10 @@ impl Lane {
             return Ok(false);
         }
         self.check_spec(&spec)?;
-        if self.shared.is_crowded() {
+        if self.context.is_crowded() {
             let message = format!(
                 "node {} still drops {ENGINE_JOBS_MAX} removed replicas and makes no new ones until then; retry later",
-                self.shared.config.node
+                self.context.config.node
             );
             return Err(Refusal::new(ErrorCode::Overloaded, message));
         }
@@ -115,10 +120,10 @@ impl Lane {
             return Err(Refusal::new(ErrorCode::WrongGeneration, message));
         }
         let blank = spec.initial_members.is_empty();
-        let record = ReplicaRecord::new(spec, self.shared.new_space(), blank);
+        let record = ReplicaRecord::new(spec, self.context.new_space(), blank);
         self.stage_new(&record);
         let refused = |error: EngineError| Refusal::new(ErrorCode::ReplicaDamaged, error.to_string());
-        let replica = Replica::open(&mut self.shared, record, now).map_err(refused)?;
+        let replica = Replica::open(&mut self.context, record, now).map_err(refused)?;
         self.add(now, replica);
         Ok(true)
     }
@@ -131,7 +136,7 @@ impl Lane {
             && (members.is_empty() || members.contains(&spec.replica));
         let record = ReplicaRecord::new(spec.clone(), SpaceId(0), false);
         let bytes = record.to_bytes().len();
-        if !sound || bytes > self.shared.log.borrow().state_bytes_max() {
+        if !sound || bytes > self.context.log.borrow().state_bytes_max() {
             let message = format!(
                 "cluster {} names {} members in {bytes} bytes; at most {MEMBERS_MAX}, each once and this one among them",
                 spec.name,
@@ -139,8 +144,8 @@ impl Lane {
             );
             return Err(Refusal::new(ErrorCode::InvalidRequest, message));
         }
-        if !self.shared.engines.contains_key(&*spec.engine) {
-            let known: Vec<&str> = self.shared.engines.keys().map(String::as_str).collect();
+        if !self.context.engines.contains_key(&*spec.engine) {
+            let known: Vec<&str> = self.context.engines.keys().map(String::as_str).collect();
             let message = format!("engine '{}' is not in this node; it has {}", spec.engine, known.join(", "));
             return Err(Refusal::new(ErrorCode::UnknownEngine, message));
         }
@@ -148,7 +153,7 @@ impl Lane {
     }
 
     fn stage_new(&self, record: &ReplicaRecord) {
-        let mut log = self.shared.log.borrow_mut();
+        let mut log = self.context.log.borrow_mut();
         let cluster = record.spec.cluster;
         log.put_state(cluster, STATE_REPLICA, record.kept_bytes());
         if !record.blank {
@@ -174,25 +179,25 @@ impl Lane {
 
     fn remove(&mut self, _now: Tick, cluster: ClusterId) {
         let Some(mut replica) = self.replicas.remove(&cluster) else { return };
-        replica.lose_leadership(&mut self.shared);
-        replica.drop_admin(&mut self.shared);
-        replica.drop_incoming(&mut self.shared);
+        replica.lose_leadership(&mut self.context);
+        replica.drop_admin(&mut self.context);
+        replica.drop_incoming(&mut self.context);
         if !planted(Mutant::RemovedOverlayCounted) {
-            self.shared.statistics.overlay_bytes -= replica.counted_bytes;
+            self.context.statistics.overlay_bytes -= replica.counted_bytes;
         }
-        self.shared.awaiting_sync.retain(|wait| wait.cluster != cluster);
-        self.touched.remove(cluster);
+        self.context.awaiting_sync.retain(|wait| wait.cluster != cluster);
+        self.dirty_set.remove(cluster);
         for set in [&mut self.awake, &mut self.dirty] {
             set.remove(&cluster);
         }
-        let mut log = self.shared.log.borrow_mut();
+        let mut log = self.context.log.borrow_mut();
         self.tombstones.bury(cluster, replica.spec.replica, log.state_bytes_max());
         // In this order: between the two a crash leaves a replica that is there and buried, which is harmless.
         log.put_state(ClusterId(0), STATE_TOMBSTONES, self.tombstones.to_bytes());
         log.forget(cluster);
         drop(log);
-        self.shared.drop_space_later(&replica.spec.engine, replica.space);
-        self.shared.output.notices.push(Notice::Gone {
+        self.context.drop_space_later(&replica.spec.engine, replica.space);
+        self.context.output.notices.push(Notice::Gone {
             cluster,
             name: replica.spec.name,
             replica: replica.spec.replica,
@@ -209,19 +214,19 @@ impl Lane {
         self.replicas.get(&cluster).map(|replica| &**replica)
     }
 
-    pub(crate) fn with_replica(&mut self, cluster: ClusterId, work: impl FnOnce(&mut Shared, &mut Replica)) {
+    pub(crate) fn with_replica(&mut self, cluster: ClusterId, work: impl FnOnce(&mut LaneContext, &mut Replica)) {
         if let Some(replica) = self.replicas.get_mut(&cluster) {
-            work(&mut self.shared, replica);
+            work(&mut self.context, replica);
         }
     }
 
     pub(crate) fn wake(&mut self, now: Tick, cluster: ClusterId) {
-        self.touched.insert(cluster);
+        self.dirty_set.insert(cluster);
         let Some(replica) = self.replicas.get_mut(&cluster) else { return };
         if self.awake.insert(cluster) {
             replica.idle_ticks = 0;
             if self.next_tick == Tick::NEVER {
-                self.next_tick = now + Duration::from_millis(self.shared.config.tick_ms);
+                self.next_tick = now + Duration::from_millis(self.context.config.tick_ms);
             }
             if std::mem::take(&mut replica.quiesced) && replica.is_leader() {
                 // In the quiet nobody had to answer: who is there says so now.
@@ -234,15 +239,15 @@ impl Lane {
     pub fn submit(&mut self, now: Tick, operation: LocalOperation) {
         self.run_ticks(now);
         let LocalOperation { ticket, cluster, generation, deadline, kind } = operation;
-        if self.shared.storage_failed {
-            let node = self.shared.config.node;
+        if self.context.storage_failed {
+            let node = self.context.config.node;
             let message = format!("node {node} has lost its log's disk and answers nothing more");
             let refusal = Refusal::new(ErrorCode::DiskFailed, message);
-            return self.shared.complete(ticket, LocalOutcome::Refused(refusal));
+            return self.context.complete(ticket, LocalOutcome::Refused(refusal));
         }
         let here = self.replicas.get(&cluster).is_some_and(|replica| replica.is_of_life(generation));
         if !here {
-            return self.shared.complete(ticket, LocalOutcome::NoSuchCluster);
+            return self.context.complete(ticket, LocalOutcome::NoSuchCluster);
         }
         let default = self.replicas.get(&cluster).map(|replica| replica.meta.read_consistency);
         let level = match &kind {
@@ -251,27 +256,27 @@ impl Lane {
         };
         if level == Some(base_types::ReadConsistency::Eventual) {
             // Served from what is applied: a quiet cluster stays quiet.
-            self.touched.insert(cluster);
+            self.dirty_set.insert(cluster);
         } else {
             self.wake(now, cluster);
         }
         let replica = self.replicas.get_mut(&cluster).expect("looked up above");
         replica.idle_ticks = 0;
-        let shared = &mut self.shared;
+        let context = &mut self.context;
         match kind {
             LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms } => {
                 let write = Write { backend: backend as u8, command, consistency, request_id, cluster_time_ms };
-                replica.submit_write(shared, now, ticket, deadline, write);
+                replica.submit_write(context, now, ticket, deadline, write);
             }
             LocalKind::Read { backend, query, consistency } => {
                 replica.submit_read(
-                    shared,
+                    context,
                     now,
                     WaitingRead { asker: Asker::Client(ticket), deadline, backend, query },
                     consistency,
                 );
             }
-            LocalKind::Admin(command) => replica.submit_admin(shared, now, ticket, deadline, command),
+            LocalKind::Admin(command) => replica.submit_admin(context, now, ticket, deadline, command),
         }
     }
 
@@ -285,7 +290,7 @@ impl Lane {
         payload: Bytes,
     ) {
         self.run_ticks(now);
-        if self.shared.storage_failed {
+        if self.context.storage_failed {
             return;
         }
         if self.on_message_for_lost(from, cluster, generation, &payload) {
@@ -296,7 +301,7 @@ impl Lane {
             if self.on_message_of_another_life(now, from, cluster, generation, &payload) {
                 return;
             }
-            self.shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
+            self.context.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
             return;
         }
         // What does not decode is dropped: the sender repeats it or is at fault.
@@ -316,51 +321,51 @@ impl Lane {
         if let Payload::Kept { from, index, order } = payload {
             // Wakes nobody: where a write waits for it, the leader is awake.
             let replica = self.replicas.get_mut(&cluster).expect("known");
-            return replica.on_kept(&mut self.shared, now, from, index, order);
+            return replica.on_kept(&mut self.context, now, from, index, order);
         }
         if self.is_late_answer(cluster, &payload) {
-            self.touched.insert(cluster);
+            self.dirty_set.insert(cluster);
         } else {
             self.wake(now, cluster);
         }
         let replica = self.replicas.get_mut(&cluster).expect("known");
-        let shared = &mut self.shared;
+        let context = &mut self.context;
         let payload = match payload {
             Payload::Sampled { samples, message } => {
-                replica.on_samples(shared, now, message.from(), samples);
+                replica.on_samples(context, now, message.from(), samples);
                 Payload::Raft(message)
             }
             payload => payload,
         };
         match payload {
-            Payload::Raft(message) => Lane::on_raft(shared, replica, now, from, message),
+            Payload::Raft(message) => Lane::on_raft(context, replica, now, from, message),
             Payload::SnapshotChunk { to, snapshot, sequence, data, last } => {
                 if to == replica.spec.replica && replica.group.is_some() {
-                    replica.on_snapshot_chunk(shared, now, from, Piece { snapshot, sequence, data, last });
+                    replica.on_snapshot_chunk(context, now, from, Piece { snapshot, sequence, data, last });
                 }
             }
             Payload::SnapshotAck { from: follower, snapshot, next, done } => {
-                replica.on_snapshot_ack(shared, now, follower, snapshot, next, done);
+                replica.on_snapshot_ack(context, now, follower, snapshot, next, done);
             }
-            Payload::RepairRequest { from: asking, holes } => replica.on_repair_request(shared, from, asking, holes),
-            Payload::RepairReply { from: member, answers } => replica.on_repair_reply(shared, now, member, answers),
-            Payload::Lost { from: lost } => replica.replace_lost(shared, now, from, lost),
-            Payload::FloorAsk { life } => replica.on_floor_ask(shared, now, from, life),
+            Payload::RepairRequest { from: asking, holes } => replica.on_repair_request(context, from, asking, holes),
+            Payload::RepairReply { from: member, answers } => replica.on_repair_reply(context, now, member, answers),
+            Payload::Lost { from: lost } => replica.replace_lost(context, now, from, lost),
+            Payload::FloorAsk { life } => replica.on_floor_ask(context, now, from, life),
             // The replica it was asked for has come in the meantime.
             Payload::FloorTold { .. } => {}
-            Payload::Contradicts { to, term, index } => replica.on_contradicts(shared, to, term, index),
-            Payload::Stuck { from: member, index } => replica.on_stuck(shared, now, from, member, index),
+            Payload::Contradicts { to, term, index } => replica.on_contradicts(context, to, term, index),
+            Payload::Stuck { from: member, index } => replica.on_stuck(context, now, from, member, index),
             Payload::Passed { from: member, index } => replica.on_passed(now, member, index),
             Payload::Removed { replica: removed } => {
                 if removed == replica.spec.replica && !replica.is_leader() {
                     replica.removed = true;
                 }
             }
-            Payload::PairsRequest { from: asking, keys } => replica.on_pairs_request(shared, from, asking, keys),
-            Payload::VerifyAsk { mark } => replica.on_verify_ask(shared, from, mark),
+            Payload::PairsRequest { from: asking, keys } => replica.on_pairs_request(context, from, asking, keys),
+            Payload::VerifyAsk { mark } => replica.on_verify_ask(context, from, mark),
             Payload::VerifyTold { from: member, mark, told } => replica.on_verify_told(now, member, mark, told),
-            Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(shared, now, member, pairs),
-            Payload::Verdict { to, term, about, value } => replica.on_verdict(shared, to, term, about, value),
+            Payload::PairsReply { from: member, pairs } => replica.on_pairs_reply(context, now, member, pairs),
+            Payload::Verdict { to, term, about, value } => replica.on_verdict(context, to, term, about, value),
             Payload::Quiesce { .. } | Payload::Kept { .. } | Payload::Sampled { .. } | Payload::LifeOver { .. } => {
                 unreachable!("handled above")
             }
@@ -379,13 +384,13 @@ impl Lane {
                 .is_some_and(|replica| replica.quiesced && replica.is_leader() && replica.term() == message.term())
     }
 
-    fn on_raft(shared: &mut Shared, replica: &mut Replica, now: Tick, from: NodeId, message: core_raft::Message) {
+    fn on_raft(context: &mut LaneContext, replica: &mut Replica, now: Tick, from: NodeId, message: core_raft::Message) {
         let to = message.to();
         if to != replica.spec.replica {
             // Meant for the replica that was here before, or will be: it does not exist.
             if to > replica.spec.replica {
                 let (cluster, generation) = (replica.spec.cluster, replica.spec.generation);
-                shared.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
+                context.output.notices.push(Notice::UnknownCluster { from, cluster, generation });
             }
             return;
         }
@@ -398,13 +403,13 @@ impl Lane {
             }
             if replica.is_stranger(sender) {
                 // It was removed and has not noticed; its elections would disturb for ever.
-                return replica.send(shared, from, &Payload::Removed { replica: sender });
+                return replica.send(context, from, &Payload::Removed { replica: sender });
             }
-            if now < shared.no_vote_until && !message.is_forced_campaign() {
+            if now < context.no_vote_until && !message.is_forced_campaign() {
                 return;
             }
         }
-        if replica.ignores_hand_over(shared, message.kind()) {
+        if replica.ignores_hand_over(context, message.kind()) {
             return;
         }
         if message.kind() == MessageKind::Snapshot {
@@ -429,15 +434,15 @@ impl Lane {
                 message.commit(),
                 replica.group.as_ref().map_or(LogIndex(0), |group| group.last_index())
             );
-            return replica.damage(shared, text);
+            return replica.damage(context, text);
         }
-        if replica.gives_way_to_its_leader(shared, &message) {
+        if replica.gives_way_to_its_leader(context, &message) {
             return;
         }
-        replica.send_contradiction(shared, from, &message);
-        let takes_more = message.kind() != MessageKind::Append || !shared.is_pressed(8);
+        replica.send_contradiction(context, from, &message);
+        let takes_more = message.kind() != MessageKind::Append || !context.is_pressed(8);
         if takes_more {
-            replica.step_group(shared, message);
+            replica.step_group(context, message);
         }
     }
 
@@ -458,10 +463,10 @@ impl Lane {
             && group.leader() == Some(leader)
             && ((group.commit() == commit && group.last_index() == commit) || planted(Mutant::QuiesceWhileBehind))
             && !replica.is_busy();
-        let leader_up = replica.leader_node().is_some_and(|node| !self.shared.down.contains(&node));
+        let leader_up = replica.leader_node().is_some_and(|node| !self.context.down.contains(&node));
         if agrees && leader_up {
             replica.quiet_since = now;
-            replica.fall_quiet(&self.shared);
+            replica.fall_quiet(&self.context);
             self.awake.remove(&cluster);
         }
     }
@@ -469,7 +474,7 @@ impl Lane {
     /// The node cannot be reached: quiet clusters it leads wake up and elect.
     pub fn on_peer_down(&mut self, now: Tick, node: NodeId) {
         self.run_ticks(now);
-        if !self.shared.down.insert(node) {
+        if !self.context.down.insert(node) {
             return;
         }
         let led: Vec<ClusterId> = self
@@ -480,7 +485,7 @@ impl Lane {
             .collect();
         // What they promised the leader is over by time; their ticks stood still and would count it anew.
         let promise =
-            Duration::from_millis(self.shared.config.tick_ms * (self.shared.config.election_ticks as u64 + 1));
+            Duration::from_millis(self.context.config.tick_ms * (self.context.config.election_ticks as u64 + 1));
         for cluster in led {
             let replica = self.replicas.get_mut(&cluster).expect("found above");
             if now.since(replica.quiet_since) >= promise {
@@ -493,7 +498,7 @@ impl Lane {
     /// The node answers again: clusters that fell quiet without it have it catch up.
     pub fn on_peer_up(&mut self, now: Tick, node: NodeId) {
         self.run_ticks(now);
-        self.shared.down.remove(&node);
+        self.context.down.remove(&node);
         let with_it: Vec<ClusterId> = self
             .replicas
             .iter()
@@ -509,33 +514,33 @@ impl Lane {
     /// A log batch is durable.
     pub fn on_log_written(&mut self, now: Tick, batch: BatchNumber) {
         self.run_ticks(now);
-        self.shared.stall.end();
-        self.shared.log.borrow_mut().on_written(batch);
+        self.context.stall.end();
+        self.context.log.borrow_mut().on_written(batch);
         self.on_synced(now);
     }
 
     /// What waited for the log goes on.
     fn on_synced(&mut self, now: Tick) {
-        self.shared.drop_spaces();
-        let synced = self.shared.log.borrow().synced();
-        while self.shared.awaiting_sync.front().is_some_and(|wait| wait.batch <= synced) {
-            let wait = self.shared.awaiting_sync.pop_front().expect("a front was seen");
+        self.context.drop_spaces();
+        let synced = self.context.log.borrow().synced();
+        while self.context.awaiting_sync.front().is_some_and(|wait| wait.batch <= synced) {
+            let wait = self.context.awaiting_sync.pop_front().expect("a front was seen");
             let Some(replica) = self.replicas.get_mut(&wait.cluster).filter(|r| r.life == wait.life) else { continue };
-            replica.on_synced(&mut self.shared, now, wait.number, wait.messages);
-            self.touched.insert(wait.cluster);
+            replica.on_synced(&mut self.context, now, wait.number, wait.messages);
+            self.dirty_set.insert(wait.cluster);
         }
     }
 
     /// A segment is prewritten.
     pub fn on_log_segment_ready(&mut self, now: Tick, segment: SegmentId) {
         self.run_ticks(now);
-        self.shared.log.borrow_mut().on_segment_ready(segment);
+        self.context.log.borrow_mut().on_segment_ready(segment);
     }
 
     /// A segment could not be made for want of room: the log waits, new writes are refused meanwhile.
     pub fn on_log_segment_failed(&mut self, now: Tick, segment: SegmentId) {
         self.run_ticks(now);
-        self.shared.log.borrow_mut().on_segment_failed(segment);
+        self.context.log.borrow_mut().on_segment_failed(segment);
     }
 
     /// A log write failed: nothing is acknowledged any more.
@@ -545,49 +550,49 @@ impl Lane {
     }
 
     fn fail_log(&mut self, now: Tick, message: &str) {
-        self.shared.stall.end();
-        self.shared.log.borrow_mut().on_failed();
+        self.context.stall.end();
+        self.context.log.borrow_mut().on_failed();
         if planted(Mutant::FailedSyncRetried) {
             return self.on_synced(now);
         }
-        self.shared.fail_storage(format!("log: {message}"));
+        self.context.fail_storage(format!("log: {message}"));
         for replica in self.replicas.values_mut() {
-            replica.lose_leadership(&mut self.shared);
+            replica.lose_leadership(&mut self.context);
         }
     }
 
     /// An engine job ended.
     pub fn on_engine_done(&mut self, now: Tick, job: u64, result: Result<EngineAnswer, EngineError>) {
         self.run_ticks(now);
-        let ended = match self.shared.jobs.on_done(now, job, result) {
+        let ended = match self.context.jobs.on_done(now, job, result) {
             Ok(ended) => ended,
-            Err((engine, error)) => return self.shared.fail_engine(&engine, error.to_string()),
+            Err((engine, error)) => return self.context.fail_engine(&engine, error.to_string()),
         };
         match ended {
-            None | Some(crate::flush::Ended { target: JobTarget::Drop | JobTarget::Forget, .. }) => {}
-            Some(crate::flush::Ended { target: JobTarget::Verify, verified, .. }) => {
+            None | Some(Ended { target: JobTarget::Drop | JobTarget::Forget, .. }) => {}
+            Some(Ended { target: JobTarget::Verify, verified, .. }) => {
                 if let Some((engine, found)) = verified {
                     self.on_verified(now, &engine, found);
                 }
             }
-            Some(crate::flush::Ended { target: JobTarget::Flush(points), .. }) => {
+            Some(Ended { target: JobTarget::Flush(points), .. }) => {
                 let (mut written, mut engine) = (Vec::new(), None);
                 for (cluster, space, point) in points {
                     if let Some(replica) = self.replicas.get_mut(&cluster) {
-                        written.extend(replica.on_flushed(&mut self.shared, space, point));
+                        written.extend(replica.on_flushed(&mut self.context, space, point));
                         engine.get_or_insert_with(|| replica.spec.engine.clone());
-                        replica.on_kept_here(&mut self.shared, now);
-                        self.touched.insert(cluster);
+                        replica.on_kept_here(&mut self.context, now);
+                        self.dirty_set.insert(cluster);
                     }
                 }
                 if let Some(engine) = engine {
-                    self.shared.jobs.forget(&engine, written);
+                    self.context.jobs.forget(&engine, written);
                 }
             }
-            Some(crate::flush::Ended { target: JobTarget::Staging { cluster, snapshot }, written, .. }) => {
+            Some(Ended { target: JobTarget::Staging { cluster, snapshot }, written, .. }) => {
                 if let Some(replica) = self.replicas.get_mut(&cluster) {
-                    replica.on_staged(&mut self.shared, now, snapshot, written);
-                    self.touched.insert(cluster);
+                    replica.on_staged(&mut self.context, now, snapshot, written);
+                    self.dirty_set.insert(cluster);
                 }
             }
         }
@@ -595,7 +600,7 @@ impl Lane {
 
     /// The disk is (no longer) too full for writes.
     pub fn set_disk_full(&mut self, full: bool) {
-        self.shared.disk_full = full;
+        self.context.disk_full = full;
     }
 
     /// Time has passed.
@@ -604,12 +609,12 @@ impl Lane {
     }
 
     fn run_ticks(&mut self, now: Tick) {
-        self.shared.buggify.on_time(now);
-        let gap = now.since(self.shared.last_turn).min(STEADY_GAP_MAX);
-        self.shared.steady += gap;
-        self.shared.last_turn = now;
+        self.context.buggify.on_time(now);
+        let gap = now.since(self.context.last_turn).min(STEADY_GAP_MAX);
+        self.context.steady += gap;
+        self.context.last_turn = now;
         self.look_at_log(now);
-        let tick = Duration::from_millis(self.shared.config.tick_ms);
+        let tick = Duration::from_millis(self.context.config.tick_ms);
         let mut handed_on = 0;
         while self.next_tick <= now {
             if handed_on >= TICKS_AT_ONCE_MAX {
@@ -628,10 +633,10 @@ impl Lane {
 
     /// Looks at the log's write that is under way, if one is.
     fn look_at_log(&mut self, now: Tick) {
-        let times = self.shared.stall_times();
-        match self.shared.stall.look(now, times) {
+        let times = self.context.stall_times();
+        match self.context.stall.look(now, times) {
             Looked::Well | Looked::StillStalls => {}
-            Looked::Stalls => self.shared.statistics.log_stalls += 1,
+            Looked::Stalls => self.context.statistics.log_stalls += 1,
             Looked::Failed(after) => {
                 let ms = after.as_millis();
                 self.fail_log(
@@ -644,14 +649,14 @@ impl Lane {
 
     fn tick_all(&mut self, now: Tick) {
         let awake: Vec<ClusterId> = self.awake.iter().copied().collect();
-        let phase = self.ticks % self.shared.config.heartbeat_ticks.max(1);
+        let phase = self.ticks % self.context.config.heartbeat_ticks.max(1);
         self.ticks = self.ticks.wrapping_add(1);
         self.check_the_next(now);
         for cluster in awake {
             let Some(replica) = self.replicas.get_mut(&cluster) else { continue };
-            let shared = &mut self.shared;
-            replica.expire(shared, now);
-            if shared.storage_failed {
+            let context = &mut self.context;
+            replica.expire(context, now);
+            if context.storage_failed {
                 continue;
             }
             if let Some(group) = replica.group.as_mut() {
@@ -659,35 +664,35 @@ impl Lane {
                 group.tick();
             }
             replica.silent_ticks = replica.silent_ticks.saturating_add(1);
-            replica.ask_whether_member(shared);
-            replica.hand_over_if_unfit(shared, now);
-            replica.promote_learners(shared, now);
-            replica.maybe_stray_transfer(shared);
+            replica.ask_whether_member(context);
+            replica.hand_over_if_unfit(context, now);
+            replica.promote_learners(context, now);
+            replica.maybe_stray_transfer(context);
             replica.holds_back = false;
-            replica.tick_snapshots(shared, now);
-            replica.tick_repair(shared, now);
-            replica.tick_mending(shared, now);
-            replica.tick_quarantine(shared, now);
-            replica.judge(shared, now);
-            replica.begin_missing_chain(shared, now);
-            replica.tick_walk(shared);
-            replica.tick_verification(shared, now);
-            replica.forget_before_quiet(shared, now);
-            replica.tick_tail(shared, self.ticks);
+            replica.tick_snapshots(context, now);
+            replica.tick_repair(context, now);
+            replica.tick_mending(context, now);
+            replica.tick_quarantine(context, now);
+            replica.judge(context, now);
+            replica.begin_missing_chain(context, now);
+            replica.tick_walk(context);
+            replica.tick_verification(context, now);
+            replica.forget_before_quiet(context, now);
+            replica.tick_tail(context, self.ticks);
             let busy = replica.is_busy();
             replica.idle_ticks = if busy { 0 } else { replica.idle_ticks.saturating_add(1) };
             // What a tick has made dirty would miss the flush that it asks for.
             let news = replica.dirty_since.is_some_and(|since| !self.dirty_order.contains(&(since, cluster)));
             // A tick alone gives most replicas nothing to do.
-            if news || busy || replica.wants_a_look() || replica.idle_ticks >= shared.config.quiesce_after_ticks {
-                self.touched.insert(cluster);
+            if news || busy || replica.wants_a_look() || replica.idle_ticks >= context.config.quiesce_after_ticks {
+                self.dirty_set.insert(cluster);
             }
         }
     }
 
     /// A leader whose members all have everything falls silent and tells them.
-    fn maybe_quiesce(shared: &mut Shared, now: Tick, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
-        if replica.quiesced || replica.leading.is_none() || replica.idle_ticks < shared.config.quiesce_after_ticks {
+    fn maybe_quiesce(context: &mut LaneContext, now: Tick, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
+        if replica.quiesced || replica.leading.is_none() || replica.idle_ticks < context.config.quiesce_after_ticks {
             return;
         }
         // What it waits for may have begun since the last tick counted it as idle, and without ticks nothing of it ends
@@ -704,57 +709,57 @@ impl Lane {
             && group.last_index() == commit
             && replica.meta.applied == commit
             && group.committed_in_own_term();
-        let down = &shared.down;
+        let down = &context.down;
         let caught_up = replica.meta.members.iter().all(|member| {
             down.contains(&member.node)
                 || planted(Mutant::QuiesceWhileBehind)
                 || group.matched_on_all(&[member.replica]) >= commit
         });
-        if !whole || !caught_up || replica.remembers_much(shared) {
+        if !whole || !caught_up || replica.remembers_much(context) {
             return;
         }
         let (own, term) = (replica.spec.replica, group.term());
-        replica.tell_commit(shared, now);
+        replica.tell_commit(context, now);
         let others: Vec<Member> = replica.meta.members.iter().copied().filter(|m| m.replica != own).collect();
         for member in others {
             let payload = Payload::Quiesce { from: own, to: member.replica, term, commit };
-            replica.send(shared, member.node, &payload);
+            replica.send(context, member.node, &payload);
         }
-        replica.fall_quiet(shared);
+        replica.fall_quiet(context);
         awake.remove(&replica.spec.cluster);
     }
 
     /// Ends a turn: proposals become entries, Raft is made ready, log and engine get their work.
     pub fn finish_turn(&mut self, now: Tick) -> LaneOutput {
         self.run_ticks(now);
-        let mut touched = self.touched.take();
-        for cluster in touched.drain(..) {
+        let mut taken = self.dirty_set.take();
+        for cluster in taken.drain(..) {
             self.finish_replica(now, cluster);
         }
-        self.touched.give_back(touched);
+        self.dirty_set.give_back(taken);
         self.flush_if_due(now);
         checks::walk_a_part(self);
-        let mut output = std::mem::take(&mut self.shared.output);
-        output.log = self.shared.log.borrow_mut().poll(now);
+        let mut output = std::mem::take(&mut self.context.output);
+        output.log = self.context.log.borrow_mut().poll(now);
         if output.log.iter().any(|action| matches!(action, LogAction::Write { .. })) {
-            self.shared.stall.begin(now);
+            self.context.stall.begin(now);
         }
-        self.scrub.poll(now, &mut self.shared.jobs);
-        self.shared.jobs.poll(now, &mut output.engine);
+        self.scrub.poll(now, &mut self.context.jobs);
+        self.context.jobs.poll(now, &mut output.engine);
         output
     }
 
     fn finish_replica(&mut self, now: Tick, cluster: ClusterId) {
         let Some(replica) = self.replicas.get_mut(&cluster) else { return };
-        let processed = !self.shared.storage_failed;
+        let processed = !self.context.storage_failed;
         if processed {
-            replica.process(&mut self.shared, now);
+            replica.process(&mut self.context, now);
         }
         // Behind the turn's heartbeats, or these would wake whom it has put to sleep.
-        Lane::maybe_quiesce(&mut self.shared, now, replica, &mut self.awake);
-        replica.rest(&self.shared);
+        Lane::maybe_quiesce(&mut self.context, now, replica, &mut self.awake);
+        replica.hibernate(&self.context);
         let bytes = replica.overlay.bytes();
-        let total = &mut self.shared.statistics.overlay_bytes;
+        let total = &mut self.context.statistics.overlay_bytes;
         *total = *total + bytes - replica.counted_bytes;
         replica.counted_bytes = bytes;
         if let Some(since) = replica.dirty_since {
@@ -762,12 +767,12 @@ impl Lane {
             self.dirty_order.insert((since, cluster));
         }
         if (processed && replica.has_more_behind()) || (!processed && replica.has_more()) {
-            self.touched.insert(cluster);
+            self.dirty_set.insert(cluster);
         }
         if replica.removed {
             return self.remove(now, cluster);
         }
-        invariants::after_turn(replica, &mut self.shared);
+        invariants::after_turn(replica, &mut self.context);
         // What an eventual read of a quiet one has met: it is mended by ticks.
         if (replica.mending.is_some() || replica.standings.is_some()) && !self.awake.contains(&cluster) {
             self.wake(now, cluster);
@@ -775,24 +780,24 @@ impl Lane {
     }
 
     fn flush_if_due(&mut self, now: Tick) {
-        let soon = std::mem::take(&mut self.shared.flush_soon);
-        let pressed = self.shared.log.borrow().wants_compaction();
+        let soon = std::mem::take(&mut self.context.flush_soon);
+        let pressed = self.context.log.borrow().wants_compaction();
         for cluster in &pressed {
             if let Some(replica) = self.replicas.get_mut(cluster) {
-                replica.compact_log(&mut self.shared, true);
+                replica.compact_log(&mut self.context, true);
             }
         }
-        let (bytes, age) = self.shared.flush_at();
+        let (bytes, age) = self.context.flush_at();
         let due = soon
-            || self.shared.statistics.overlay_bytes >= bytes
+            || self.context.statistics.overlay_bytes >= bytes
             || pressed.iter().any(|cluster| self.dirty.contains(cluster))
             || self.oldest_dirty().is_some_and(|since| now.since(since) >= age);
         if !due {
             return;
         }
-        let engines: Vec<String> = self.shared.engines.keys().cloned().collect();
+        let engines: Vec<String> = self.context.engines.keys().cloned().collect();
         for engine in engines {
-            if self.shared.jobs.is_flushing(&engine) {
+            if self.context.jobs.is_flushing(&engine) {
                 continue;
             }
             let mut replicas: Vec<&mut Replica> = self
@@ -806,7 +811,7 @@ impl Lane {
             if replicas.is_empty() {
                 continue;
             }
-            flush_engine(&mut self.shared, &engine, &mut replicas);
+            flush_engine(&mut self.context, &engine, &mut replicas);
         }
         let replicas = &self.replicas;
         let since = |cluster: &ClusterId| replicas.get(cluster).and_then(|replica| replica.dirty_since);
@@ -822,30 +827,30 @@ impl Lane {
 
     /// When `on_timer` should be called at the latest.
     pub fn next_wake(&self) -> Tick {
-        if !self.touched.is_empty() {
+        if !self.dirty_set.is_empty() {
             return Tick(0);
         }
-        let (_, age) = self.shared.flush_at();
+        let (_, age) = self.context.flush_at();
         let flush = self.oldest_dirty().map_or(Tick::NEVER, |since| since + age);
         // A flush that is out already is not waited for by the clock.
-        let flush = if self.shared.jobs.is_any_flushing() { Tick::NEVER } else { flush };
-        let log = self.shared.log.borrow().next_wake();
-        let log = log.min(self.shared.stall.next_look(Duration::from_millis(self.shared.config.tick_ms)));
-        self.next_tick.min(flush).min(log).min(self.shared.jobs.next_wake()).min(self.scrub.next_wake())
+        let flush = if self.context.jobs.is_any_flushing() { Tick::NEVER } else { flush };
+        let log = self.context.log.borrow().next_wake();
+        let log = log.min(self.context.stall.next_look(Duration::from_millis(self.context.config.tick_ms)));
+        self.next_tick.min(flush).min(log).min(self.context.jobs.next_wake()).min(self.scrub.next_wake())
     }
 
     /// Whether an engine found no room for a flush.
     pub fn is_starved(&self) -> bool {
-        self.shared.jobs.is_starved()
+        self.context.jobs.is_starved()
     }
 
     /// The last batch of the log that is durable: never less in a later life on the same disk.
     pub fn durable_batch(&self) -> BatchNumber {
-        self.shared.log.borrow().synced()
+        self.context.log.borrow().synced()
     }
 
     /// The batch of the log that holds the record staged last.
     pub fn staged_batch(&self) -> BatchNumber {
-        self.shared.log.borrow().staged()
+        self.context.log.borrow().staged()
     }
 }

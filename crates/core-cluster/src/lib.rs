@@ -1,55 +1,40 @@
-//! The clusters of one lane: their replicas (one Raft group each), the shared log, the overlay in
-//! front of the engine, applying, reads, request ids, snapshots, membership, quiescence.
+//! The clusters of one lane: their replicas (one Raft group each) and all that the replicas of a lane share.
 //!
+//! ```text
 //!   submit ─▶ staged ─▶ one entry a cluster a turn ─▶ log batch ─▶ synced ─▶ committed
 //!                                                                              │ apply
 //!   completions ◀──────────────── replies of one turn leave together ◀── overlay ─▶ engine (flush)
 //!
-//! Always: deterministic, no input or output; the only ways in are the methods of [`Lane`]; a
-//! ticket gets exactly one completion; nothing is acknowledged above what the log has synced.
+//!   lane/      the way in: operations, messages, ticks; the end of a turn
+//!   replica/   one member of a cluster: writes, applying, reads, members, snapshots, repair
+//!   storage/   overlays, the engines' jobs, the log's stalls, restored replicas
+//! ```
+//!
+//! A room uses only rooms below it: `lane`, `replica`, `context`, `storage`, then `api` and what is on the wire and on disk
+//! (`wire`, `entry`, `meta`).
+//!
+//! Always: deterministic, without input or output; the only ways in are the methods of [`Lane`]. A ticket gets exactly one
+//! completion (proof-check, `unanswered`). Nothing is acknowledged above what the log has synced (mutants `AckBeforeSync`,
+//! `LeaderAckBeforeSync`).
 //! Not here: finding a cluster on other nodes, flows, the node map (core-node); the log's bytes (core-log).
-//! Reading order: api, lane, replica, writes, apply, reads, admin, snapshot, repair, mend, quarantine, contradiction, chain, scrub, verify, flush, tail.
+//! Reading order: api, lane, replica, replica/writes, replica/apply, replica/reads; then the rest of replica/.
 
-mod admin;
 pub mod api;
-mod apply;
 mod buggify;
-mod chain;
-mod common;
-mod contradiction;
+mod context;
 mod entry;
-mod flush;
-mod forgetting;
-mod invariants;
 mod lane;
-mod lost;
-mod mend;
 mod meta;
-mod overlay;
-mod quarantine;
-mod reads;
-pub mod reborn;
-mod recover;
-mod repair;
 mod replica;
-mod request_ids;
-mod room;
-mod scrub;
-mod shared;
-mod sizes;
-mod snapshot;
-mod stall;
-mod tail;
-mod tombstones;
-mod touched;
-mod verify;
+mod request_id_terms;
+mod storage;
 mod wire;
-mod writes;
 
 pub use entry::COMMANDS_PER_ENTRY_MAX;
 pub use lane::{Lane, LaneError};
 pub use meta::FIRST_INDEX;
-pub use tombstones::begin_log;
+pub use storage::restore;
+pub use storage::tombstones::begin_log;
 pub use wire::fuzz_decode;
 
 #[cfg(test)]

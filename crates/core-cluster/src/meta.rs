@@ -103,7 +103,7 @@ pub struct ReplicaRecord {
     pub blank: bool,
     /// It lost what it promised. Kept here, because the log tells of rot only until the segment is gone.
     pub damaged: bool,
-    /// It began this life of its cluster without a majority (recover.rs).
+    /// It began this life of its cluster without a majority (life.rs).
     pub recovered: Option<Recovered>,
     /// Its life is over: this later one has begun without it. Zero: none.
     pub ended: Generation,
@@ -190,9 +190,9 @@ pub struct ChosenEngine {
 pub struct ClusterMeta {
     pub applied: LogIndex,
     pub applied_term: Term,
-    /// Shared with the snapshot points made of it, and with other replicas (common.rs).
+    /// LaneContext with the snapshot points made of it, and with other replicas (interner.rs).
     pub membership: Rc<Membership>,
-    /// Sorted by replica; shared with what the node was told, and with other replicas (common.rs).
+    /// Sorted by replica; shared with what the node was told, and with other replicas (interner.rs).
     pub members: Arc<[Member]>,
     /// The next replica id to give.
     pub next_replica: ReplicaId,
@@ -206,6 +206,11 @@ pub struct ClusterMeta {
     pub id_time_ms: u64,
     /// What was applied, in one number (chain.rs). `None`: by a release that kept none.
     pub chain: Option<u64>,
+}
+
+/// The membership of a cluster with one voter.
+pub fn alone(replica: ReplicaId) -> Rc<Membership> {
+    Rc::new(Membership { voters: vec![replica], ..Membership::default() })
 }
 
 impl ClusterMeta {
@@ -231,6 +236,16 @@ impl ClusterMeta {
             id_time_ms: 0,
             chain: (!blank).then_some(0),
         }
+    }
+
+    /// A replica that began its life on its own is its only member until an entry of that life says otherwise: what its
+    /// engine holds may be older.
+    pub(crate) fn begin_with(&mut self, record: &ReplicaRecord, own: Member) {
+        let recovered = record.recovered.as_ref().filter(|recovered| self.applied <= recovered.at());
+        let Some(recovered) = recovered else { return };
+        self.membership = alone(own.replica);
+        self.members = Arc::new([own]);
+        self.next_replica = self.next_replica.max(recovered.next_replica);
     }
 
     /// Who runs on a node.

@@ -5,32 +5,52 @@
 //!                          └──idle──▶ quiesced ──anything──▶ running
 //!
 //! Always: `group` is there exactly while running (or blank); a proposed write is in `proposed` until
-//! its entry is applied or leadership is lost; persisted messages wait in `Shared::awaiting_sync`.
-//! Pairs its engine lost are mended beside all that (mend.rs).
+//! its entry is applied or leadership is lost; persisted messages wait in `LaneContext::awaiting_sync`.
+//! Pairs its engine lost are mended beside all that (value_repair.rs).
 //! Not here: clients' writes (writes.rs), applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs),
-//! writes that wait for a bucket (tail.rs), what the replicas of a lane share (shared.rs).
+//! writes that wait for a bucket (archive_ack.rs), what the replicas of a lane share (lane.rs).
 
-use crate::admin::AdminWaits;
+pub mod admin;
+pub mod apply;
+pub mod archive_ack;
+pub mod chain;
+mod contradiction;
+mod dedup_gc;
+pub mod flush;
+pub mod invariants;
+mod leader_handoff;
+pub mod life;
+pub mod log_repair;
+pub mod quarantine;
+pub mod reads;
+pub mod request_ids;
+pub mod snapshot;
+pub mod value_repair;
+pub mod verify;
+pub mod writes;
+
 use crate::api::*;
 use crate::buggify::Point;
-use crate::chain::{Sample, Standings};
-use crate::mend::Mending;
-use crate::meta::{ClusterMeta, Recovered, ReplicaRecord, FIRST_INDEX, META_KEY, STATE_REPLICA};
-use crate::overlay::{Overlay, View};
-use crate::quarantine::{contained, Quarantine};
-use crate::reads::Reads;
-use crate::repair::Repair;
-use crate::request_ids::RequestIds;
-use crate::room::HandOver;
-use crate::shared::{AwaitingSync, Shared};
-use crate::snapshot::{Incoming, Sender};
-use crate::tail::Tails;
-use crate::verify::{Verification, Walk};
-use crate::wire::Payload;
-use crate::writes::{AbsoluteWait, Proposed, StagedWrite};
+use crate::context::{AwaitingSync, LaneContext};
+use crate::meta::{ClusterMeta, Recovered, ReplicaRecord, FIRST_INDEX, MEMBERS_MAX, META_KEY, STATE_REPLICA};
+use crate::replica::admin::AdminWaits;
+use crate::replica::archive_ack::ArchiveAcks;
+use crate::replica::chain::Standings;
+use crate::replica::leader_handoff::HandoffRound;
+use crate::replica::log_repair::LogRepair;
+use crate::replica::quarantine::{contained, Quarantine};
+use crate::replica::reads::Reads;
+use crate::replica::request_ids::RequestIds;
+use crate::replica::snapshot::{Incoming, Sender};
+use crate::replica::value_repair::ValueRepair;
+use crate::replica::verify::{Verification, Walk};
+use crate::replica::writes::{AbsoluteWait, Proposed, StagedWrite, PENDING_WRITES_MAX};
+use crate::storage::overlay::{Overlay, View};
+use crate::wire::{Payload, Sample};
 use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
+use base_types::sizes::Sizes;
 use base_types::{
     ErrorCode, Generation, LogIndex, NodeId, OrderedAt, Refusal, ReplicaId, SpaceId, Term, Tick, WriteConsistency,
 };
@@ -68,16 +88,16 @@ pub struct Replica {
     pub unsure_until: LogIndex,
     pub absolute: Vec<AbsoluteWait>,
     /// What buckets hold, and who waits for them.
-    pub tails: Option<Box<Tails>>,
+    pub tails: Option<Box<ArchiveAcks>>,
     /// The library had nothing more to hand out, and was asked for nothing since (within a turn).
     drained: bool,
     pub reads: Reads,
     pub admin: AdminWaits,
     pub senders: BTreeMap<ReplicaId, Sender>,
     pub incoming: Option<Box<Incoming>>,
-    pub repair: Option<Box<Repair>>,
+    pub repair: Option<Box<LogRepair>>,
     /// Pairs that read as damaged, while they are mended.
-    pub mending: Option<Box<Mending>>,
+    pub mending: Option<Box<ValueRepair>>,
     /// Those that are damaged on every member.
     pub lost_pairs: BTreeSet<Bytes>,
     /// It cannot apply an entry, or is not to be trusted: it serves nothing (quarantine.rs).
@@ -106,7 +126,7 @@ pub struct Replica {
     /// When its leader told it to be quiet.
     pub quiet_since: Tick,
     /// Leadership goes to whose disk has room, if anybody's.
-    pub hand_over: Option<Box<HandOver>>,
+    pub handoff: Option<Box<HandoffRound>>,
     pub idle_ticks: u32,
     /// The last membership entry applied, as far as this run knows.
     pub membership_at: LogIndex,
@@ -128,7 +148,7 @@ pub struct Replica {
     pub told: Option<(Option<NodeId>, Arc<[Member]>, ReplicaId)>,
     /// Removed from the configuration: to be destroyed by the lane.
     pub removed: bool,
-    /// It began this life without a majority (recover.rs).
+    /// It began this life without a majority (life.rs).
     pub recovered: Option<Recovered>,
     /// A later life has begun without it: it is `damaged` too, and kept until it is discarded. Zero: none.
     pub ended: Generation,
@@ -144,8 +164,8 @@ pub struct Replica {
 
 impl Replica {
     /// A replica of a record; its state is read from the engine, its group made if the log is whole.
-    pub fn open(shared: &mut Shared, mut record: ReplicaRecord, now: Tick) -> Result<Replica, EngineError> {
-        let engine = shared.engines.get(&*record.spec.engine).cloned().ok_or_else(|| {
+    pub fn open(lane: &mut LaneContext, mut record: ReplicaRecord, now: Tick) -> Result<Replica, EngineError> {
+        let engine = lane.engines.get(&*record.spec.engine).cloned().ok_or_else(|| {
             EngineError::WrongFormat(format!(
                 "cluster {} is kept in engine {}, which this build does not have",
                 record.spec.name, record.spec.engine
@@ -157,9 +177,9 @@ impl Replica {
                 .map_err(|error| EngineError::Corrupt(format!("meta of cluster {}: {error}", record.spec.name)))?,
             None => ClusterMeta::initial(&record.spec),
         };
-        shared.common.share_spec(&mut record.spec);
-        meta.begin_with(&record, shared.own_member(record.spec.replica));
-        shared.common.share_meta(&mut meta);
+        lane.interner.share_spec(&mut record.spec);
+        meta.begin_with(&record, lane.own_member(record.spec.replica));
+        lane.interner.share_meta(&mut meta);
         let durable = SnapshotPoint {
             index: if engine.durable_index(record.space)? == meta.applied { meta.applied } else { LogIndex(0) },
             term: meta.applied_term,
@@ -167,20 +187,20 @@ impl Replica {
         };
         let was_damaged = record.damaged;
         let mut replica = Replica::empty(record, engine, meta, durable, now);
-        replica.overlay = Overlay::new(shared.config.keep);
+        replica.overlay = Overlay::new(lane.config.keep);
         let loaded = replica.load_request_ids();
         if replica.ended > Generation(0) {
-            replica.stay_ended(shared);
+            replica.stay_ended(lane);
             return Ok(replica);
         }
         if was_damaged {
-            replica.damage(shared, "it was damaged before the restart and has not been replaced yet".into());
+            replica.damage(lane, "it was damaged before the restart and has not been replaced yet".into());
             return Ok(replica);
         }
-        replica.join_log(shared);
+        replica.join_log(lane);
         if let Err(error) = loaded {
             // Nothing is applied before they are mended and read.
-            if !replica.waits_for_mending(shared, now, &error) {
+            if !replica.waits_for_mending(lane, now, &error) {
                 return Err(error);
             }
         }
@@ -191,45 +211,45 @@ impl Replica {
     }
 
     /// A replica whose engine has lost what it must know to begin: it asks to be replaced.
-    pub fn open_damaged(shared: &mut Shared, record: ReplicaRecord, now: Tick, message: String) -> Option<Replica> {
-        let engine = shared.engines.get(&*record.spec.engine).cloned()?;
+    pub fn open_damaged(lane: &mut LaneContext, record: ReplicaRecord, now: Tick, message: String) -> Option<Replica> {
+        let engine = lane.engines.get(&*record.spec.engine).cloned()?;
         let meta = ClusterMeta::initial(&record.spec);
         let mut replica = Replica::empty(record, engine, meta, SnapshotPoint::default(), now);
-        replica.overlay = Overlay::new(shared.config.keep);
+        replica.overlay = Overlay::new(lane.config.keep);
         if replica.ended > Generation(0) {
-            replica.stay_ended(shared);
+            replica.stay_ended(lane);
         } else {
-            replica.damage(shared, message);
+            replica.damage(lane, message);
         }
         Some(replica)
     }
 
     /// Fits log and engine to each other, then makes the group, or has holes mended first.
-    fn join_log(&mut self, shared: &mut Shared) {
+    fn join_log(&mut self, lane: &mut LaneContext) {
         let cluster = self.spec.cluster;
         let (applied, term) = (self.meta.applied, self.meta.applied_term);
-        let log = shared.log.borrow();
+        let log = lane.log.borrow();
         let (first, last) = (log.first_index(cluster), log.last_index(cluster));
         let holes = log.holes(cluster);
         let differs = applied >= first && log.term(cluster, applied) != Some(term);
         drop(log);
         if first.0 > applied.0 + 1 {
             let message = format!("its engine holds index {applied} and its log begins at {first}");
-            return self.damage(shared, message);
+            return self.damage(lane, message);
         }
         // The log is behind where a crash came between a replica's record and its reset; holes that the
         // engine has passed are of no use to anybody here.
         let passed = holes.first().is_some_and(|(index, _)| *index <= applied);
         if last < applied || differs || passed {
-            shared.log.borrow_mut().compact(cluster, applied, term);
+            lane.log.borrow_mut().compact(cluster, applied, term);
         }
-        let holes = shared.log.borrow().holes(cluster);
+        let holes = lane.log.borrow().holes(cluster);
         if holes.is_empty() {
-            self.make_group(shared);
+            self.make_group(lane);
         } else if self.meta.members.iter().all(|member| member.replica == self.spec.replica) {
-            self.damage(shared, "entries of its log rotted and there is no other member".into());
+            self.damage(lane, "entries of its log rotted and there is no other member".into());
         } else {
-            self.repair = Some(Box::new(Repair::new(holes)));
+            self.repair = Some(Box::new(LogRepair::new(holes)));
         }
     }
 
@@ -280,7 +300,7 @@ impl Replica {
             lost_asks: None,
             quiesced: false,
             quiet_since: now,
-            hand_over: None,
+            handoff: None,
             idle_ticks: 0,
             silent_ticks: 0,
             durable,
@@ -309,42 +329,42 @@ impl Replica {
         Ok(())
     }
 
-    pub fn make_group(&mut self, shared: &mut Shared) {
+    pub fn make_group(&mut self, lane: &mut LaneContext) {
         let config = GroupConfig {
             cluster: self.spec.cluster,
             replica: self.spec.replica,
-            election_ticks: shared.config.election_ticks,
-            heartbeat_ticks: shared.config.heartbeat_ticks,
-            seed: shared.config.seed,
+            election_ticks: lane.config.election_ticks,
+            heartbeat_ticks: lane.config.heartbeat_ticks,
+            seed: lane.config.seed,
             applied: self.meta.applied,
             membership: self.meta.membership.clone(),
             snapshot_point: self.durable.clone(),
         };
         self.life += 1;
         self.unsynced = 0;
-        match Group::new(config, shared.log.clone()) {
+        match Group::new(config, lane.log.clone()) {
             Ok(group) => self.group = Some(group),
-            Err(message) => self.damage(shared, format!("its Raft state cannot be restored: {message}")),
+            Err(message) => self.damage(lane, format!("its Raft state cannot be restored: {message}")),
         }
     }
 
     /// Nothing will happen for a while: it keeps what it is, and gives back what work has left behind.
-    pub fn fall_quiet(&mut self, shared: &Shared) {
+    pub fn fall_quiet(&mut self, lane: &LaneContext) {
         self.quiesced = true;
         self.staged.shrink_to_fit();
         self.proposed.shrink_to_fit();
         // Who answered a leader before the quiet counts anew when it wakes.
         self.answered = BTreeMap::new();
         self.samples = VecDeque::new();
-        self.rest(shared);
+        self.hibernate(lane);
     }
 
     /// Lets a quiet member's group rest, once nothing of it waits for the log (a sleeping group counts its
     /// readies anew).
-    pub fn rest(&mut self, shared: &Shared) {
+    pub fn hibernate(&mut self, lane: &LaneContext) {
         if self.quiesced && self.unsynced == 0 && self.late.is_empty() {
-            self.group.as_mut().into_iter().for_each(Group::rest);
-            shared.log.borrow_mut().rest(self.spec.cluster);
+            self.group.as_mut().into_iter().for_each(Group::hibernate);
+            lane.log.borrow_mut().rest(self.spec.cluster);
         }
     }
 
@@ -371,22 +391,22 @@ impl Replica {
     }
 
     /// It keeps its log and its rows, and does nothing with them.
-    pub fn stay_ended(&mut self, shared: &mut Shared) {
+    pub fn stay_ended(&mut self, lane: &mut LaneContext) {
         self.group = None;
         (self.repair, self.mending, self.quarantine, self.walk) = (None, None, None, None);
         self.removed = false;
         self.dirty_since = None;
         if !self.overlay.is_frozen() {
             // The log has what is not durable.
-            self.overlay = Overlay::new(shared.config.keep);
+            self.overlay = Overlay::new(lane.config.keep);
         }
         let message = format!(
             "it belongs to life {} of cluster {}, and life {} began without it (the cluster was recovered): it serves nothing, \
              and its data is kept; when nobody needs it, run `hive ctl recover {} --discard {}`",
-            self.spec.generation, self.spec.name, self.ended, self.spec.name, shared.config.node
+            self.spec.generation, self.spec.name, self.ended, self.spec.name, lane.config.node
         );
         self.damaged = Some(message.as_str().into());
-        shared.output.notices.push(Notice::Ended {
+        lane.output.notices.push(Notice::Ended {
             cluster: self.spec.cluster,
             name: self.spec.name.clone(),
             replica: self.spec.replica,
@@ -409,19 +429,19 @@ impl Replica {
 
     /// The next of Raft's readies. If it holds a snapshot, the record that names the staging space is
     /// staged in front of the log's reset: whatever part of both a crash leaves, `open` can go on from.
-    fn next_ready(&mut self, shared: &Shared) -> Option<GroupReady> {
+    fn next_ready(&mut self, lane: &LaneContext) -> Option<GroupReady> {
         let (spec, incoming) = (&self.spec, self.incoming.as_ref());
         self.group.as_mut()?.make_ready(|_point| {
             if let Some(incoming) = incoming {
                 // What was recovered lies below every snapshot of that life.
                 let record = ReplicaRecord::new(spec.clone(), incoming.staging, false);
-                shared.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.kept_bytes());
+                lane.log.borrow_mut().put_state(spec.cluster, STATE_REPLICA, record.kept_bytes());
             }
         })
     }
 
-    pub fn stage_record(&self, shared: &Shared) {
-        shared.log.borrow_mut().put_state(self.spec.cluster, STATE_REPLICA, self.record().kept_bytes());
+    pub fn stage_record(&self, lane: &LaneContext) {
+        lane.log.borrow_mut().put_state(self.spec.cluster, STATE_REPLICA, self.record().kept_bytes());
     }
 
     pub fn view(&self) -> View<'_> {
@@ -442,8 +462,8 @@ impl Replica {
     }
 
     /// What request ids expire by, while leading.
-    pub fn id_time(&self, shared: &Shared) -> u64 {
-        self.id_base.0 + shared.steady.saturating_sub(self.id_base.1).as_millis() as u64
+    pub fn id_time(&self, lane: &LaneContext) -> u64 {
+        self.id_base.0 + lane.steady.saturating_sub(self.id_base.1).as_millis() as u64
     }
 
     /// The cluster's time as this member knows it: a leader lets it run, others know the last stamp.
@@ -465,8 +485,8 @@ impl Replica {
     }
 
     /// The replica cannot go on: it stops voting, acknowledging and answering, and asks to be replaced.
-    pub fn damage(&mut self, shared: &mut Shared, message: String) {
-        self.lose_leadership(shared);
+    pub fn damage(&mut self, lane: &mut LaneContext, message: String) {
+        self.lose_leadership(lane);
         self.group = None;
         self.late.clear();
         self.holds_back = false;
@@ -477,18 +497,18 @@ impl Replica {
         self.quarantine = None;
         self.walk = None;
         self.dirty_since = None;
-        shared.output.notices.push(Notice::Damaged {
+        lane.output.notices.push(Notice::Damaged {
             cluster: self.spec.cluster,
             name: self.spec.name.clone(),
             message: message.clone(),
         });
         self.damaged = Some(message.into());
-        self.stage_record(shared);
+        self.stage_record(lane);
     }
 
-    pub fn send(&self, shared: &mut Shared, to: NodeId, payload: &Payload) {
-        shared.statistics.messages_sent += 1;
-        shared.output.messages.push(PeerMessage {
+    pub fn send(&self, lane: &mut LaneContext, to: NodeId, payload: &Payload) {
+        lane.statistics.messages_sent += 1;
+        lane.output.messages.push(PeerMessage {
             to,
             cluster: self.spec.cluster,
             generation: self.spec.generation,
@@ -496,16 +516,16 @@ impl Replica {
         });
     }
 
-    fn send_raft(&mut self, shared: &mut Shared, now: Tick, messages: Vec<Message>) {
+    fn send_raft(&mut self, lane: &mut LaneContext, now: Tick, messages: Vec<Message>) {
         for mut message in messages {
             let to = message.to();
             match message.kind() {
-                MessageKind::Append if shared.buggify.fires(Point::CutAppend) => message.keep_first_entry(),
-                MessageKind::Heartbeat if shared.buggify.fires(Point::LostHeartbeat) => continue,
+                MessageKind::Append if lane.buggify.fires(Point::CutAppend) => message.keep_first_entry(),
+                MessageKind::Heartbeat if lane.buggify.fires(Point::LostHeartbeat) => continue,
                 _ => {}
             }
             if message.kind() == MessageKind::Snapshot {
-                self.start_sender(shared, now, message);
+                self.start_sender(lane, now, message);
                 continue;
             }
             let node = self.meta.node_of(to).or_else(|| self.heard_from.get(&to).copied());
@@ -514,40 +534,40 @@ impl Replica {
                 Some(samples) => Payload::Sampled { samples, message },
                 None => Payload::Raft(message),
             };
-            self.send(shared, node, &payload);
+            self.send(lane, node, &payload);
         }
     }
 
     /// Everything this turn led to: ready after ready until there is none.
-    pub fn process(&mut self, shared: &mut Shared, now: Tick) {
-        self.apply_late(shared, now);
-        self.take_readies(shared, now);
+    pub fn process(&mut self, lane: &mut LaneContext, now: Tick) {
+        self.apply_late(lane, now);
+        self.take_readies(lane, now);
         let proposes = !self.staged.is_empty();
-        self.propose_staged(shared, now);
+        self.propose_staged(lane, now);
         // What reads and proposals have the library say leaves with this turn.
-        if self.advance_reads(shared, now) || proposes {
-            self.take_readies(shared, now);
-            let asked = self.advance_reads(shared, now);
+        if self.advance_reads(lane, now) || proposes {
+            self.take_readies(lane, now);
+            let asked = self.advance_reads(lane, now);
             self.drained &= !asked;
         }
-        self.complete_absolute(shared, now);
-        self.advance_admin(shared, now);
-        self.mend_what_was_seen(shared, now);
-        self.tell_changes(shared);
+        self.complete_absolute(lane, now);
+        self.advance_admin(lane, now);
+        self.mend_what_was_seen(lane, now);
+        self.tell_changes(lane);
     }
 
     /// Heartbeats now: members learn the commit index before the quiet, which they else refuse.
-    pub fn tell_commit(&mut self, shared: &mut Shared, now: Tick) {
+    pub fn tell_commit(&mut self, lane: &mut LaneContext, now: Tick) {
         self.group.as_mut().into_iter().for_each(Group::ping);
-        self.take_readies(shared, now);
+        self.take_readies(lane, now);
     }
 
-    fn take_readies(&mut self, shared: &mut Shared, now: Tick) {
+    fn take_readies(&mut self, lane: &mut LaneContext, now: Tick) {
         for _ in 0..READY_ROUNDS_MAX {
-            let ready = self.next_ready(shared);
+            let ready = self.next_ready(lane);
             self.drained = ready.is_none();
             let Some(ready) = ready else { return };
-            self.handle_ready(shared, now, ready);
+            self.handle_ready(lane, now, ready);
         }
     }
 
@@ -570,18 +590,18 @@ impl Replica {
         !self.staged.is_empty() || (!self.drained && self.has_more())
     }
 
-    fn handle_ready(&mut self, shared: &mut Shared, now: Tick, mut ready: GroupReady) {
+    fn handle_ready(&mut self, lane: &mut LaneContext, now: Tick, mut ready: GroupReady) {
         let led_anew = self.is_leader() && self.leading != Some(self.term());
         if ready.role_changed || led_anew {
-            self.on_role_change(shared, now);
+            self.on_role_change(lane, now);
         }
         let with_snapshot = ready.snapshot.is_some();
         if let Some(point) = ready.snapshot.take() {
-            if let Err(error) = self.install(shared, point) {
-                return self.damage(shared, format!("a snapshot cannot be installed: {error}"));
+            if let Err(error) = self.install(lane, point) {
+                return self.damage(lane, format!("a snapshot cannot be installed: {error}"));
             }
         }
-        let batch = shared.log.borrow().staged();
+        let batch = lane.log.borrow().staged();
         for proposed in self.proposed.iter_mut().rev().take_while(|p| p.batch == BatchNumber(u64::MAX)) {
             proposed.batch = batch;
         }
@@ -593,15 +613,15 @@ impl Replica {
         if early {
             ready.messages.append(&mut held);
         }
-        self.send_raft(shared, now, std::mem::take(&mut ready.messages));
+        self.send_raft(lane, now, std::mem::take(&mut ready.messages));
         let leader_early = planted(Mutant::LeaderAckBeforeSync) && self.is_leader();
         let waits = ready.staged || self.unsynced > 0;
         let (cluster, life, number) = (self.spec.cluster, self.life, ready.number);
         if waits && !leader_early {
             self.unsynced += 1;
-            shared.awaiting_sync.push_back(AwaitingSync { batch, cluster, number, messages: held, life });
+            lane.awaiting_sync.push_back(AwaitingSync { batch, cluster, number, messages: held, life });
         } else {
-            self.send_raft(shared, now, held);
+            self.send_raft(lane, now, held);
             if let Some(group) = self.group.as_mut() {
                 group.on_persisted(number);
             }
@@ -610,49 +630,49 @@ impl Replica {
             let mut committed = self.hold_committed(std::mem::take(&mut ready.committed));
             self.late.append(&mut committed);
             // Who has just been put to sleep in this very turn has no next tick.
-            self.holds_back |= shared.buggify.fires(Point::LateApply) && !self.quiesced;
+            self.holds_back |= lane.buggify.fires(Point::LateApply) && !self.quiesced;
         }
-        self.apply_late(shared, now);
+        self.apply_late(lane, now);
         for (context, index) in ready.reads {
-            self.on_read_index(shared, now, context, index);
+            self.on_read_index(lane, now, context, index);
         }
     }
 
     /// Applies what is committed; where a rare order wants it so, behind the next tick.
-    fn apply_late(&mut self, shared: &mut Shared, now: Tick) {
+    fn apply_late(&mut self, lane: &mut LaneContext, now: Tick) {
         if self.is_quarantined() {
-            match self.read_back(shared) {
+            match self.read_back(lane) {
                 Ok(entries) => self.late = entries,
-                Err(error) => return self.rebuild(shared, format!("its request ids cannot be read: {error}")),
+                Err(error) => return self.rebuild(lane, format!("its request ids cannot be read: {error}")),
             }
         }
         if self.late.is_empty() || self.holds_back || self.is_stuck() {
             return;
         }
         let committed = std::mem::take(&mut self.late);
-        self.apply_all(shared, now, committed);
-        self.end_if_caught_up(shared);
+        self.apply_all(lane, now, committed);
+        self.end_if_caught_up(lane);
     }
 
     /// A message for its Raft member. A panic of that stops this group and no other.
-    pub fn step_group(&mut self, shared: &mut Shared, message: Message) {
+    pub fn step_group(&mut self, lane: &mut LaneContext, message: Message) {
         let Some(group) = self.group.as_mut() else { return };
         if let Err(error) = contained(|| {
             group.step(message);
             Ok(())
         }) {
-            self.quarantine_group(shared, format!("its Raft member failed: {error}"));
+            self.quarantine_group(lane, format!("its Raft member failed: {error}"));
         }
     }
 
     /// A batch with a ready of this replica is durable.
-    pub fn on_synced(&mut self, shared: &mut Shared, now: Tick, number: u64, messages: Vec<Message>) {
+    pub fn on_synced(&mut self, lane: &mut LaneContext, now: Tick, number: u64, messages: Vec<Message>) {
         self.unsynced -= 1;
-        self.send_raft(shared, now, messages);
+        self.send_raft(lane, now, messages);
         if let Some(group) = self.group.as_mut() {
             group.on_persisted(number);
         }
-        let synced = shared.log.borrow().synced();
+        let synced = lane.log.borrow().synced();
         let mut answers = Vec::new();
         for proposed in self.proposed.iter_mut().take_while(|proposed| proposed.batch <= synced) {
             for (position, write) in proposed.writes.iter_mut().enumerate() {
@@ -671,41 +691,41 @@ impl Replica {
         for (ticket, term, index, position, cluster_time_ms) in answers {
             let at = self.at(term, index, position);
             let level = WriteConsistency::Eventual;
-            shared.complete(ticket, LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms });
+            lane.complete(ticket, LocalOutcome::Written { reply: Bytes::new(), at, level, cluster_time_ms });
         }
     }
 
-    fn on_role_change(&mut self, shared: &mut Shared, now: Tick) {
+    fn on_role_change(&mut self, lane: &mut LaneContext, now: Tick) {
         let (role, term) = match self.group.as_ref() {
             Some(group) => (group.role(), group.term()),
             None => return,
         };
         if matches!(role, Role::PreCandidate) {
-            shared.statistics.elections_started += 1;
+            lane.statistics.elections_started += 1;
         }
         if role == Role::Leader && self.leading != Some(term) {
-            self.lose_leadership(shared);
-            shared.statistics.elections_won += 1;
-            if shared.config.witness.is_some() && shared.won.len() < WON_MAX {
+            self.lose_leadership(lane);
+            lane.statistics.elections_won += 1;
+            if lane.config.witness.is_some() && lane.won.len() < WON_MAX {
                 let (cluster, generation) = (self.spec.cluster, self.spec.generation);
-                shared.won.push(Won { cluster, generation, term });
+                lane.won.push(Won { cluster, generation, term });
             }
-            let (time, id_time) = self.last_stamps(shared);
+            let (time, id_time) = self.last_stamps(lane);
             self.time_base = (time, now);
-            self.id_base = (id_time, shared.steady);
+            self.id_base = (id_time, lane.steady);
             self.leading = Some(term);
             self.idle_ticks = 0;
         } else if role != Role::Leader && self.leading.is_some() {
-            self.lose_leadership(shared);
+            self.lose_leadership(lane);
         }
     }
 
     /// The latest stamp in the log: the cluster's time must not go back when leadership moves.
-    fn last_stamps(&self, shared: &Shared) -> (u64, u64) {
+    fn last_stamps(&self, lane: &LaneContext) -> (u64, u64) {
         if planted(Mutant::ClockStepsBack) {
             return (0, 0);
         }
-        let log = shared.log.borrow();
+        let log = lane.log.borrow();
         let mut index = log.last_index(self.spec.cluster);
         while index > self.meta.applied {
             let stamps = log.entry(self.spec.cluster, index).and_then(|entry| crate::entry::stamps(&entry.data));
@@ -718,7 +738,7 @@ impl Replica {
     }
 
     /// Leadership is gone: what was proposed may still be committed by another leader.
-    pub fn lose_leadership(&mut self, shared: &mut Shared) {
+    pub fn lose_leadership(&mut self, lane: &mut LaneContext) {
         self.leading = None;
         self.unsure_until = LogIndex(0);
         self.standings = None;
@@ -732,28 +752,28 @@ impl Replica {
                 } else {
                     LocalOutcome::Unknown { message }
                 };
-                shared.complete(write.ticket, outcome);
+                lane.complete(write.ticket, outcome);
             }
         }
         let kept = planted(Mutant::AbsoluteWaitsKept);
         for wait in (!kept).then(|| std::mem::take(&mut self.absolute)).into_iter().flatten() {
             let missing = Vec::new();
-            shared.complete(
+            lane.complete(
                 wait.waiting.ticket,
                 LocalOutcome::CommittedNotAbsolute { reply: wait.reply, at: wait.at, missing },
             );
         }
-        self.forget_tails(shared);
+        self.forget_tails(lane);
         for write in std::mem::take(&mut self.staged) {
-            shared.complete(write.waiting.ticket, self.not_leader());
+            lane.complete(write.waiting.ticket, self.not_leader());
         }
         self.pending_writes = 0;
-        self.fail_reads(shared);
-        self.fail_admin(shared);
-        self.fail_verification(shared);
+        self.fail_reads(lane);
+        self.fail_admin(lane);
+        self.fail_verification(lane);
         for (replica, _) in std::mem::take(&mut self.senders) {
             if !planted(Mutant::SendersCounted) {
-                shared.snapshot_senders -= 1;
+                lane.snapshot_senders -= 1;
             }
             if let Some(group) = self.group.as_mut() {
                 group.report_snapshot(replica, false);
@@ -762,27 +782,27 @@ impl Replica {
     }
 
     /// Gives up what is past its deadline.
-    pub fn expire(&mut self, shared: &mut Shared, now: Tick) {
+    pub fn expire(&mut self, lane: &mut LaneContext, now: Tick) {
         for proposed in &mut self.proposed {
             for write in proposed.writes.iter_mut().filter(|write| !write.answered && write.deadline <= now) {
                 write.answered = true;
                 let message = format!("cluster {} did not commit the write before its deadline", self.spec.name);
-                shared.complete(write.ticket, LocalOutcome::Unknown { message });
+                lane.complete(write.ticket, LocalOutcome::Unknown { message });
             }
         }
-        self.expire_absolute(shared, now);
-        self.expire_kept(shared, now);
-        self.expire_reads(shared, now);
-        self.expire_admin(shared, now);
+        self.expire_absolute(lane, now);
+        self.expire_kept(lane, now);
+        self.expire_reads(lane, now);
+        self.expire_admin(lane, now);
     }
 
-    fn tell_changes(&mut self, shared: &mut Shared) {
+    fn tell_changes(&mut self, lane: &mut LaneContext) {
         let leader = self.leader_node();
         // Members are told once the change that made them is durable here: who hears of it may destroy a
         // removed replica, whose vote this one needs if it comes back from before the change (simulator, 414).
         let settled = self.is_told_durably();
         if !settled {
-            shared.flush_soon = true;
+            lane.flush_soon = true;
         }
         let members = match &self.told {
             Some((_, told, _)) if !settled => told,
@@ -794,7 +814,7 @@ impl Replica {
             return;
         }
         let members = members.clone();
-        shared.output.notices.push(Notice::Changed {
+        lane.output.notices.push(Notice::Changed {
             cluster: self.spec.cluster,
             generation: self.spec.generation,
             name: self.spec.name.clone(),
@@ -812,6 +832,23 @@ impl Replica {
         message.kind() == MessageKind::Heartbeat
             && message.term() >= group.term()
             && message.commit() > group.last_index()
+    }
+
+    /// The lengths of its queues and tables, each with its bound.
+    pub fn sizes(&self, sizes: &mut Sizes) {
+        let proposed: usize = self.proposed.iter().map(|proposed| proposed.writes.len()).sum();
+        // Counted twice: by the counter that guards the bound, and one by one.
+        let held = self.staged.len() + proposed + self.absolute.len();
+        sizes.passing("writes waiting, a replica", held.max(self.pending_writes), PENDING_WRITES_MAX);
+        sizes.lasting("replicas heard from, a replica", self.heard_from.len(), MEMBERS_MAX);
+        self.tail_sizes(sizes);
+        self.senders.values().for_each(|sender| sender.sizes(sizes));
+        self.incoming.iter().for_each(|incoming| incoming.sizes(sizes));
+        self.mending.iter().for_each(|mending| mending.sizes(sizes));
+        self.verification.iter().for_each(|run| run.sizes(sizes));
+        self.reads.sizes(sizes);
+        self.admin.sizes(sizes);
+        self.request_ids.sizes(sizes);
     }
 
     /// Whether anything waits on this replica (it must then not fall quiet).

@@ -2,6 +2,7 @@
 //!
 //! Not here: real disks and sockets (edge-node), whole nodes under faults (proof-sim).
 
+mod archive_ack;
 mod basics;
 mod clocks;
 mod contradiction;
@@ -9,15 +10,14 @@ mod crashes;
 mod engines;
 mod golden;
 mod harness;
+mod leader_handoff;
 mod members;
-mod mending;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod quarantine;
-mod reborn;
-mod recovering;
+mod recovery;
 mod request_ids;
-mod room;
-mod tail;
+mod restore;
+mod value_repair;
 mod verifying;
 mod walk;

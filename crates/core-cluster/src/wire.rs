@@ -2,7 +2,6 @@
 //! (docs/formats/frames.md, "replica payload").
 
 use crate::api::Verified;
-use crate::chain::{About, Sample};
 use base_engine::{ENGINE_KEY_BYTES_MAX, ENGINE_VALUE_BYTES_MAX};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{Generation, LogIndex, ReplicaId, Term};
@@ -14,6 +13,22 @@ use core_raft::Message;
 pub const REPAIR_INDEXES_MAX: usize = 64;
 /// The most pairs one request for damaged ones names.
 pub const PAIRS_MAX: usize = 256;
+
+/// What was applied up to an index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    pub index: LogIndex,
+    pub chain: u64,
+}
+
+/// What a verdict is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum About {
+    /// The chain at this index.
+    Index(LogIndex),
+    /// The digest of all pairs at this mark.
+    Mark(u64),
+}
 
 /// One payload.
 #[derive(Clone, Debug, PartialEq)]

@@ -100,9 +100,9 @@ pub struct Tuning {
     pub scrub_bytes_per_second: u64,
     /// A round of a scrub begins no sooner than so long behind the one before.
     pub scrub_round_ms: u64,
-    /// Each space says in itself whose it is: for engines that outlive the node (core-cluster's `reborn.rs`).
+    /// Each space says in itself whose it is: for engines that outlive the node (core-cluster's `restore.rs`).
     pub label_spaces: bool,
-    /// Replicas in this engine are durable tails (core-cluster's `tail.rs`): it outlives the machine.
+    /// Replicas in this engine are durable tails (core-cluster's `archive_ack.rs`): it outlives the machine.
     pub tail_engine: Option<Arc<str>>,
     /// Until then the lanes make rare orders common: simulator only, else `Tick(0)`.
     pub buggify_until: Tick,

@@ -1,14 +1,17 @@
 //! One Raft group's member: the library's node, fed with checked messages and seeded timeouts.
 //!
-//! Always: when to campaign is decided here (`patience.rs`), the library's own timeout is out of reach;
-//! `make_ready` has staged entries and hard state in the log before it returns; persisted messages leave
-//! only after `on_persisted` has been told of the batch that holds what they promise (the caller holds them).
+//! Always: when to campaign is decided in `election_timeout.rs`; no count of ticks reaches the library's own timeout.
+//! `make_ready` has staged entries and hard state in the log before it returns (mutant `TermNotPersisted`). The caller
+//! holds persisted messages until the batch with what they promise is durable (mutants `AckBeforeSync`, `VoteNotPersisted`).
+//! What a group knows of itself is asserted each turn (`invariants.rs`).
 
+use crate::election_timeout::{mix, rank, CampaignInput, CampaignState};
+use crate::hibernate::Hibernating;
 use crate::invariants::Seen;
+use crate::library::{library_node, Setup};
 use crate::membership::{Membership, MembershipChange};
 use crate::message::{context_bytes, context_number, entry_from_library, is_well_formed, Message, MessageKind};
-use crate::patience::{mix, rank, Situation, Standing};
-use crate::sleep::{library_node, Asleep};
+
 use crate::storage::{GroupStorage, HardState, SnapshotPoint, STATE_HARD};
 use base_types::codec::Encode;
 use base_types::invariant::Broken;
@@ -40,11 +43,11 @@ pub struct GroupConfig {
     pub cluster: ClusterId,
     /// This member.
     pub replica: ReplicaId,
-    /// What a follower promises its leader: it asks for and gives no vote for so long.
+    /// A follower's promise to its leader: it requests and gives no vote for this many ticks.
     pub election_ticks: usize,
     /// Ticks between heartbeats.
     pub heartbeat_ticks: usize,
-    /// Seeds what is drawn where elections fail again and again.
+    /// Seeds the draws of elections that fail repeatedly.
     pub seed: u64,
     /// The last index the state machine holds.
     pub applied: LogIndex,
@@ -95,7 +98,7 @@ pub struct Follower {
 /// What came out of a turn. Entries and hard state are already staged in the log.
 #[derive(Debug, Default)]
 pub struct GroupReady {
-    /// To be told to `on_persisted` when what was staged is durable.
+    /// For `on_persisted`, once everything staged is durable.
     pub number: u64,
     /// Whether anything was staged that messages or acknowledgements wait for.
     pub staged: bool,
@@ -113,33 +116,24 @@ pub struct GroupReady {
     pub role_changed: bool,
 }
 
-/// What of a [`GroupConfig`] is needed for ever.
-pub(crate) struct Setup {
-    pub(crate) cluster: ClusterId,
-    pub(crate) replica: ReplicaId,
-    pub(crate) election_ticks: usize,
-    pub(crate) heartbeat_ticks: usize,
-    pub(crate) seed: u64,
-}
-
-/// The library's node, or what it is made of anew.
+/// The library's node, or what a hibernating member keeps of it.
 enum Node {
     Awake(Box<RawNode<GroupStorage>>),
-    Asleep(Box<Asleep>),
+    Hibernating(Box<Hibernating>),
 }
 
 /// A member of a Raft group.
 pub struct Group {
     node: Node,
     config: Setup,
-    /// Times it has asked to lead.
+    /// All its campaigns.
     campaigns: u64,
-    /// Times since it last had a leader.
-    asked: u32,
-    /// Whom it followed last, 0 nobody: that member's turn is left out.
+    /// Its campaigns since it last had a leader.
+    failed_campaigns: u32,
+    /// The last leader, 0: none. That member has no turn.
     followed: u64,
-    /// It has said yes to another's pre-vote: not to ask before this. Once until it hears of a vote or leader.
-    stands_back: Option<u32>,
+    /// It has granted a pre-vote: no campaign before this tick. At most once until it hears of a vote or a leader.
+    campaign_deferred: Option<u32>,
     /// A snapshot that is installed and not yet durable in the log: its ready and its index.
     installing: Option<(u64, u64)>,
     /// What the last check of invariants saw.
@@ -147,7 +141,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Restores the member from the log. `log` must hold the entries behind `config.applied`.
+    /// Restores the member from the log. `log` must hold the entries after `config.applied`.
     pub fn new(config: GroupConfig, log: Rc<RefCell<Log>>) -> Result<Group, String> {
         let stored = log.borrow().state(config.cluster, STATE_HARD);
         let mut hard_state = match stored {
@@ -173,67 +167,67 @@ impl Group {
             node: Node::Awake(node),
             config,
             campaigns: 0,
-            asked: 0,
+            failed_campaigns: 0,
             followed: raft::INVALID_ID,
-            stands_back: None,
+            campaign_deferred: None,
             installing: None,
             seen: Seen::default(),
         })
     }
 
-    /// Whether it sleeps (for tests).
+    /// Whether it hibernates (for tests).
     #[cfg(test)]
-    pub(crate) fn is_asleep(&self) -> bool {
-        matches!(self.node, Node::Asleep(_))
+    pub(crate) fn is_hibernating(&self) -> bool {
+        matches!(self.node, Node::Hibernating(_))
     }
 
-    /// The library's node, made anew if this member sleeps.
+    /// The library's node. A hibernating member wakes.
     fn awake(&mut self) -> &mut RawNode<GroupStorage> {
-        if let Node::Asleep(asleep) = &mut self.node {
-            self.node = Node::Awake(asleep.wake(&self.config));
+        if let Node::Hibernating(hibernating) = &mut self.node {
+            self.node = Node::Awake(hibernating.wake(&self.config));
         }
         match &mut self.node {
             Node::Awake(node) => node,
-            Node::Asleep(_) => unreachable!("it was woken above"),
+            Node::Hibernating(_) => unreachable!("it was woken above"),
         }
     }
 
-    /// Checks what this member knows of itself (`invariants.rs`). A sleeping one has done nothing since.
+    /// Checks what this member knows of itself (`invariants.rs`). A hibernating one has done nothing since.
     ///
     /// # Errors
     /// The invariant that does not hold: what is in memory is not to be trusted.
     pub fn check_invariants(&mut self) -> Result<(), Broken> {
         match &mut self.node {
             Node::Awake(node) => self.seen.check(&mut node.raft),
-            Node::Asleep(_) => Ok(()),
+            Node::Hibernating(_) => Ok(()),
         }
     }
 
-    /// The library's node of a member that does not sleep: for what happens behind `awake`.
+    /// The library's node of a member that is awake: for use after `awake`.
     fn library(&self) -> &RawNode<GroupStorage> {
         match &self.node {
             Node::Awake(node) => node,
-            Node::Asleep(_) => unreachable!("whoever works with it has woken it"),
+            Node::Hibernating(_) => unreachable!("the caller has woken it"),
         }
     }
 
-    /// Ticks to wait for a leader, or for votes, from where the library last began to count.
-    fn patience(&self) -> usize {
+    /// Ticks to wait for a leader, or for votes, since the library last began to count.
+    fn campaign_ticks(&self) -> usize {
         let raft = &self.library().raft;
         let voters = raft.prs().conf().voters().ids();
         let draw = mix(self.config.seed ^ self.config.cluster.0 ^ mix(self.config.replica.0 ^ mix(self.campaigns)));
-        let situation = Situation {
+        let input = CampaignInput {
             election_ticks: self.config.election_ticks,
             rank: rank(self.config.cluster, raft.term, voters.iter(), self.config.replica.0, self.followed),
-            asked: self.asked,
-            standing: match raft.state {
-                StateRole::PreCandidate => Standing::AsksBefore,
-                StateRole::Candidate => Standing::Asks,
-                StateRole::Follower | StateRole::Leader => Standing::Follows,
+            campaigns: self.failed_campaigns,
+            state: match raft.state {
+                StateRole::PreCandidate => CampaignState::PreCandidate,
+                StateRole::Candidate => CampaignState::Candidate,
+                StateRole::Follower | StateRole::Leader => CampaignState::Follower,
             },
             draw,
         };
-        situation.ticks().max(self.stands_back.unwrap_or(0) as usize)
+        input.ticks().max(self.campaign_deferred.unwrap_or(0) as usize)
     }
 
     /// The library's counter went back: a leader was heard, a vote given, a role taken.
@@ -241,15 +235,15 @@ impl Group {
         let raft = &self.library().raft;
         let (elapsed, leader) = (raft.election_elapsed, raft.leader_id);
         if elapsed < elapsed_before {
-            self.stands_back = None;
+            self.campaign_deferred = None;
         }
         if leader != raft::INVALID_ID {
             self.followed = leader;
-            self.asked = 0;
+            self.failed_campaigns = 0;
         }
     }
 
-    /// A follower that has not heard its leader for the time it promised, by the clock: its ticks stood still.
+    /// Ends a follower's promise that is over by the clock: its ticks were not counted.
     pub fn end_promise(&mut self) {
         let election_ticks = self.config.election_ticks;
         match &mut self.node {
@@ -257,20 +251,19 @@ impl Group {
                 node.raft.election_elapsed = node.raft.election_elapsed.max(election_ticks);
             }
             Node::Awake(_) => {}
-            Node::Asleep(asleep) if !asleep.leads() => {
-                asleep.election_elapsed = asleep.election_elapsed.max(election_ticks);
+            Node::Hibernating(hibernating) if !hibernating.leads() => {
+                hibernating.election_elapsed = hibernating.election_elapsed.max(election_ticks);
             }
-            Node::Asleep(_) => {}
+            Node::Hibernating(_) => {}
         }
     }
 
-    /// Nothing will happen for a while: gives back the memory that work has left behind. A member with
-    /// nothing under way sleeps: it keeps what the library would restore it from, and what that would forget.
-    pub fn rest(&mut self) {
+    /// Nothing will happen for a while: gives back memory. A member with nothing under way hibernates (`hibernate.rs`).
+    pub fn hibernate(&mut self) {
         let settled = self.is_settled();
         let Node::Awake(node) = &mut self.node else { return };
-        if settled && Asleep::may_sleep(node) {
-            self.node = Node::Asleep(Box::new(Asleep::of(node)));
+        if settled && Hibernating::may_hibernate(node) {
+            self.node = Node::Hibernating(Box::new(Hibernating::of(node)));
             return;
         }
         let raft = &mut node.raft;
@@ -280,26 +273,26 @@ impl Group {
         raft.read_states.shrink_to_fit();
     }
 
-    /// Asks to lead: pre-votes first.
-    fn ask_to_lead(&mut self) {
+    /// Campaigns: pre-votes first.
+    fn campaign(&mut self) {
         self.campaigns += 1;
-        self.asked = self.asked.saturating_add(1);
-        self.stands_back = None;
+        self.failed_campaigns = self.failed_campaigns.saturating_add(1);
+        self.campaign_deferred = None;
         let node = self.awake();
         node.raft.election_elapsed = 0;
-        // Refused while a membership change is not applied: asked again after the same time.
+        // Refused while a membership change is not applied: it campaigns again after the same time.
         let _refused_is_fine = node.campaign();
     }
 
     /// Whether all it holds is durable. Until then it must not campaign: the library takes a candidate's
-    /// log for persisted, and reads the entries behind the applied index, which a snapshot has cut.
+    /// log for persisted, and reads the entries after the applied index, which a snapshot has cut.
     fn is_settled(&self) -> bool {
         let Node::Awake(node) = &self.node else { return true };
         let log = &node.raft.raft_log;
         self.installing.is_none() && log.unstable_snapshot().is_none() && log.persisted == log.last_index()
     }
 
-    /// One tick of time. A follower that is not settled stands still: its vote requests could not leave.
+    /// One tick of time. A follower that is not settled does not count it: its vote requests could not leave.
     pub fn tick(&mut self) {
         self.awake();
         if self.library().raft.state != StateRole::Leader && !self.is_settled() {
@@ -307,18 +300,18 @@ impl Group {
         }
         self.awake().tick();
         let raft = &self.library().raft;
-        // Who follows waits at least this long: not worked out in every tick of every group.
+        // A follower waits at least this long: the timeout is not computed in every tick of every group.
         if raft.state == StateRole::Follower && raft.election_elapsed <= self.config.election_ticks {
             return;
         }
         let waits = raft.state != StateRole::Leader && raft.promotable();
-        if waits && raft.election_elapsed >= self.patience() {
-            self.ask_to_lead();
+        if waits && raft.election_elapsed >= self.campaign_ticks() {
+            self.campaign();
         }
     }
 
-    /// A leader's heartbeats fall on ticks of which `phase` is the count since: the same for all groups of a
-    /// lane, so that what goes to one node goes in one frame. Nothing but the count is changed.
+    /// Sets how many ticks ago a leader's last heartbeat was: the same for all groups of a lane, so that one frame carries
+    /// all heartbeats to a node. Nothing but the count is changed.
     pub fn align_heartbeats(&mut self, phase: usize) {
         let Node::Awake(node) = &mut self.node else { return };
         let raft = &mut node.raft;
@@ -354,26 +347,26 @@ impl Group {
         }
         let _dropped_is_fine = self.awake().step(message.inner);
         if kind == MessageKind::AppendResponse {
-            self.mend_next_index(from);
+            self.repair_next_index(from);
             if planted(Mutant::PriorTermCommit) {
                 self.commit_by_counting();
             }
         }
         self.note_leader(elapsed);
         if kind == MessageKind::RequestPreVote && self.has_agreed_since(said) {
-            let until = u32::try_from(Situation::stand_back(elapsed)).unwrap_or(u32::MAX);
-            self.stands_back.get_or_insert(until);
+            let until = u32::try_from(CampaignInput::defer_campaign(elapsed)).unwrap_or(u32::MAX);
+            self.campaign_deferred.get_or_insert(until);
         }
     }
 
-    /// Whether it has said yes to a pre-vote behind its first `said` messages.
+    /// Whether it has granted a pre-vote after its first `said` messages.
     fn has_agreed_since(&self, said: usize) -> bool {
         let agreed =
             |m: &raft::eraftpb::Message| m.get_msg_type() == MessageType::MsgRequestPreVoteResponse && !m.reject;
         self.library().raft.msgs.iter().skip(said).any(agreed)
     }
 
-    /// Planted: what a learner acknowledges is booked for the voter that lags most.
+    /// Planted: a learner's acknowledgement counts for the voter that lags most.
     fn count_learner_as_voter(&mut self, message: &raft::eraftpb::Message) {
         let is_learner = self.membership().learners.contains(&ReplicaId(message.from));
         let own = self.config.replica;
@@ -387,7 +380,7 @@ impl Group {
         }
     }
 
-    /// Planted: a learner's yes is booked for the last of the other voters.
+    /// Planted: a learner's vote counts for the last of the other voters.
     fn count_learners_vote(&mut self, message: &raft::eraftpb::Message) {
         let Membership { voters, learners, .. } = self.membership();
         let is_vote = matches!(
@@ -402,7 +395,7 @@ impl Group {
         }
     }
 
-    /// Planted: whoever asks the voters for their votes asks the learners, too.
+    /// Planted: a candidate requests votes from learners, too.
     fn ask_learners(&self, said: &mut Vec<Message>) {
         let learners = self.membership().learners;
         let asks =
@@ -425,7 +418,7 @@ impl Group {
         }
     }
 
-    /// Where an append of this term's leader, or a later one's, says otherwise than what is committed here: the index, the
+    /// An entry of an append, by this term's leader or a later one, that differs from what is committed here: the index, the
     /// term here, and the leader's. One of the two has lost what it promised; the library would drop the append.
     pub fn contradiction(&mut self, message: &Message) -> Option<(LogIndex, Term, Term)> {
         let m = &message.inner;
@@ -439,7 +432,7 @@ impl Group {
         pairs
             .chain(m.entries.iter().map(|entry| (entry.index, entry.term)))
             .take_while(|(index, _)| *index <= committed)
-            // Of what is compacted only the last term is known.
+            // Of compacted entries only the last term is known.
             .filter(|(index, _)| *index + 1 >= first && *index > 0)
             .find_map(|(index, term)| {
                 let own = log.term(index).ok().filter(|own| *own != term && *own != 0)?;
@@ -471,7 +464,7 @@ impl Group {
                 let membership = Membership::from_library(metadata.get_conf_state());
                 metadata.index > 0 && (1..=m.term).contains(&metadata.term) && membership.is_sound()
             }
-            // No entry has term 0, but the library finds it behind its log's end, and a match there.
+            // No entry has term 0, but the library finds it after its log's end, and a match there.
             MessageType::MsgAppend if m.log_term == 0 => false,
             MessageType::MsgAppend => {
                 m.entries.iter().take_while(|entry| entry.index <= log.committed).all(|entry| {
@@ -483,8 +476,8 @@ impl Group {
         }
     }
 
-    /// A follower that has promised its leader not to vote forgets the promise when it hears any answer
-    /// of a later term (the library then follows nobody). Answers are of no use to a follower: dropped.
+    /// The library's follower forgets its promise to its leader with any answer of a later term (it then follows no
+    /// leader). A follower needs no answers: they are dropped.
     fn breaks_promise(&self, m: &raft::eraftpb::Message) -> bool {
         let raft = &self.library().raft;
         let is_answer = matches!(
@@ -501,16 +494,16 @@ impl Group {
             && raft.election_elapsed < raft.election_timeout()
     }
 
-    /// A rejection of what the follower has acknowledged since: it would only send the leader back.
+    /// A rejection of what the follower has acknowledged since: it would only make the leader go back.
     fn is_stale_rejection(&self, m: &raft::eraftpb::Message) -> bool {
         let raft = &self.library().raft;
         let progress = raft.prs().get(m.from);
         m.term == raft.term && progress.is_some_and(|progress| m.index <= progress.matched)
     }
 
-    /// raft-rs 0.7.0 may let `next_idx` fall to `matched` on a stale rejection (mended upstream later);
-    /// the follower would then be sent an entry it has acknowledged, or from behind the log's start.
-    fn mend_next_index(&mut self, replica: u64) {
+    /// raft-rs 0.7.0 may let `next_idx` fall to `matched` on a stale rejection (fixed upstream later). The follower would
+    /// then be sent an entry that it has acknowledged, or one from before the log's start.
+    fn repair_next_index(&mut self, replica: u64) {
         if let Some(progress) = self.awake().raft.mut_prs().get_mut(replica) {
             if progress.next_idx <= progress.matched {
                 progress.next_idx = progress.matched + 1;
@@ -571,8 +564,8 @@ impl Group {
         self.awake().transfer_leader(to.0);
     }
 
-    /// Gives leadership up; the members elect another as soon as their promises end. What it proposed may still be
-    /// committed by that one.
+    /// Gives leadership up. The members elect another leader as soon as their promises end, and that one may still commit
+    /// what this one proposed.
     pub fn step_down(&mut self) {
         if self.role() == Role::Leader {
             let raft = &mut self.awake().raft;
@@ -597,8 +590,8 @@ impl Group {
         self.awake().report_snapshot(replica.0, status);
     }
 
-    /// What the turn came to; `None` if nothing did. Stages entries and hard state in the log.
-    /// `on_snapshot` is called in front of staging if there is a snapshot to install.
+    /// The outcome of the turn; `None` if there is none. Stages entries and hard state in the log.
+    /// `on_snapshot` is called before staging if there is a snapshot to install.
     pub fn make_ready(&mut self, on_snapshot: impl FnOnce(&SnapshotPoint)) -> Option<GroupReady> {
         let node = match &mut self.node {
             Node::Awake(node) if node.has_ready() => node,
@@ -662,7 +655,7 @@ impl Group {
         }
         if let Some(hard_state) = hard_state {
             storage.hard_state = hard_state;
-            // The commit index alone need not be remembered: it is only a hint, written when something else is.
+            // The commit index alone need not be durable: it is only a hint, written with the next other record.
             if must_sync && !planted(Mutant::TermNotPersisted) {
                 log.put_state(storage.cluster, STATE_HARD, hard_state.to_bytes());
             }
@@ -673,7 +666,7 @@ impl Group {
     pub fn on_persisted(&mut self, number: u64) {
         self.awake().on_persist_ready(number);
         if let Some((_, index)) = self.installing.take_if(|(installing, _)| *installing <= number) {
-            // The library does not take an installed snapshot for applied by itself.
+            // The library does not mark an installed snapshot as applied by itself.
             let node = self.awake();
             if index > node.raft.raft_log.applied {
                 node.advance_apply_to(index);
@@ -686,11 +679,11 @@ impl Group {
         self.awake().advance_apply_to(index.0);
     }
 
-    /// The engine now holds this much durably.
+    /// The engine holds this much durably.
     pub fn set_snapshot_point(&mut self, point: SnapshotPoint) {
         match &mut self.node {
             Node::Awake(node) => node.mut_store().snapshot_point = point,
-            Node::Asleep(asleep) => asleep.storage.snapshot_point = point,
+            Node::Hibernating(hibernating) => hibernating.storage.snapshot_point = point,
         }
     }
 
@@ -703,8 +696,8 @@ impl Group {
     pub fn role(&self) -> Role {
         let node = match &self.node {
             Node::Awake(node) => node,
-            Node::Asleep(asleep) if asleep.leads() => return Role::Leader,
-            Node::Asleep(_) => return Role::Follower,
+            Node::Hibernating(hibernating) if hibernating.leads() => return Role::Leader,
+            Node::Hibernating(_) => return Role::Follower,
         };
         match node.raft.state {
             StateRole::Follower => Role::Follower,
@@ -718,15 +711,15 @@ impl Group {
     pub fn term(&self) -> Term {
         match &self.node {
             Node::Awake(node) => Term(node.raft.term),
-            Node::Asleep(asleep) => asleep.storage.hard_state.term,
+            Node::Hibernating(hibernating) => hibernating.storage.hard_state.term,
         }
     }
 
-    /// Whom it follows (itself if it leads).
+    /// The leader that it follows, which may be itself.
     pub fn leader(&self) -> Option<ReplicaId> {
         let leader = match &self.node {
             Node::Awake(node) => node.raft.leader_id,
-            Node::Asleep(asleep) => asleep.leader,
+            Node::Hibernating(hibernating) => hibernating.leader,
         };
         (leader != raft::INVALID_ID).then_some(ReplicaId(leader))
     }
@@ -735,7 +728,7 @@ impl Group {
     pub fn commit(&self) -> LogIndex {
         match &self.node {
             Node::Awake(node) => LogIndex(node.raft.raft_log.committed),
-            Node::Asleep(asleep) => asleep.storage.hard_state.commit,
+            Node::Hibernating(hibernating) => hibernating.storage.hard_state.commit,
         }
     }
 
@@ -743,7 +736,7 @@ impl Group {
     pub fn last_index(&self) -> LogIndex {
         match &self.node {
             Node::Awake(node) => LogIndex(node.raft.raft_log.last_index()),
-            Node::Asleep(asleep) => asleep.storage.log.borrow().last_index(asleep.storage.cluster),
+            Node::Hibernating(hibernating) => hibernating.storage.log.borrow().last_index(hibernating.storage.cluster),
         }
     }
 
@@ -751,7 +744,7 @@ impl Group {
     pub fn committed_in_own_term(&self) -> bool {
         match &self.node {
             Node::Awake(node) => node.raft.commit_to_current_term(),
-            Node::Asleep(asleep) => asleep.leads(),
+            Node::Hibernating(hibernating) => hibernating.leads(),
         }
     }
 
@@ -769,12 +762,12 @@ impl Group {
     pub fn membership(&self) -> Membership {
         match &self.node {
             Node::Awake(node) => Membership::from_library(&node.raft.prs().conf().to_conf_state()),
-            Node::Asleep(asleep) => (*asleep.storage.membership).clone(),
+            Node::Hibernating(hibernating) => (*hibernating.storage.membership).clone(),
         }
     }
 
-    /// What the leader knows of each member, by replica id; itself included. (A sleeping follower knows nothing; of a
-    /// sleeping leader all have everything, and the quiet tells who is there.)
+    /// What the leader knows of each member, by replica id; itself included. (A hibernating follower knows nothing. Every
+    /// member of a hibernating leader has all entries and counts as active.)
     pub fn followers(&self) -> Vec<Follower> {
         let own = self.config.replica.0;
         let matched = self.commit();
@@ -788,8 +781,8 @@ impl Group {
                 });
                 each.collect()
             }
-            Node::Asleep(asleep) => {
-                let each = asleep.members_led();
+            Node::Hibernating(hibernating) => {
+                let each = hibernating.members_led();
                 each.map(|replica| Follower { replica, matched, active: true, in_snapshot: false }).collect()
             }
         };
@@ -801,7 +794,9 @@ impl Group {
     pub fn matched_on_all(&self, replicas: &[ReplicaId]) -> LogIndex {
         let matched = |id: &ReplicaId| match &self.node {
             Node::Awake(node) => node.raft.prs().get(id.0).map_or(0, |progress| progress.matched),
-            Node::Asleep(asleep) => asleep.members_led().find(|led| led == id).map_or(0, |_| self.commit().0),
+            Node::Hibernating(hibernating) => {
+                hibernating.members_led().find(|led| led == id).map_or(0, |_| self.commit().0)
+            }
         };
         LogIndex(replicas.iter().map(matched).min().unwrap_or(0))
     }

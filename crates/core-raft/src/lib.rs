@@ -3,19 +3,21 @@
 //!   submit ─▶ Group::propose ─▶ Group::make_ready ─▶ log (staged) ─▶ synced ─▶ Group::on_persisted
 //!   peers  ─▶ Group::step    ─▘         └─▶ messages, committed entries, read states
 //!
-//! Always: when to campaign comes from ranks and a seed, never from the library's thread generator; what a peer
-//! sends is checked before the library sees it (its `fatal!`s are out of a peer's reach); bytes from
-//! peers and disk meet our codec, never the library's protobuf parser.
+//! Always: campaign timeouts come from ranks and a seed, never from the library's thread generator
+//! (`election_timeout.rs`). A peer's message is checked before the library sees it, so no peer reaches its `fatal!`s
+//! (`hostile_numbers_never_reach_the_library`). Bytes from peers and disk meet our codec, never the library's
+//! protobuf parser (fuzz target `cluster_payload`).
 //! Not here: sending, storing, applying, leases (core-cluster).
 //! Why this library, and its traps: docs/decisions/0002-raft-by-library.md.
 #![deny(missing_docs)]
 
+mod election_timeout;
 mod group;
+mod hibernate;
 mod invariants;
+mod library;
 mod membership;
 mod message;
-mod patience;
-mod sleep;
 mod storage;
 
 pub use group::{ChangeError, Follower, Group, GroupConfig, GroupReady, ProposeError, Role};

@@ -1,4 +1,4 @@
-//! What peers may send, and what leaves.
+//! Messages from and to peers; hibernation.
 
 mod golden;
 
@@ -57,7 +57,7 @@ fn drain(group: &mut Group) -> Vec<GroupReady> {
 }
 
 #[test]
-fn an_answer_of_a_later_term_does_not_end_a_followers_promise() {
+fn answer_of_a_later_term_keeps_a_followers_promise() {
     let (mut group, _log, _disk) = group(&[1, 2, 3]);
     step(&mut group, message(MessageType::MsgHeartbeat, 2, 5));
     assert_eq!((group.leader(), group.term()), (Some(ReplicaId(2)), Term(5)));
@@ -77,7 +77,7 @@ fn an_answer_of_a_later_term_does_not_end_a_followers_promise() {
 }
 
 #[test]
-fn a_lone_voter_with_entries_that_are_not_durable_waits_with_its_election() {
+fn lone_voter_campaigns_only_with_a_durable_log() {
     let (mut group, log, mut disk) = group(&[1]);
     let mut append = message(MessageType::MsgAppend, 2, 3);
     (append.index, append.log_term) = (1, 1);
@@ -93,7 +93,7 @@ fn a_lone_voter_with_entries_that_are_not_durable_waits_with_its_election() {
 }
 
 #[test]
-fn messages_keep_within_their_bounds_and_lose_nothing() {
+fn split_messages_keep_their_bounds_and_entries() {
     for (count, bytes) in [(10_000, 1), (40, 100_000), (3, 2_000_000), (1, 0), (0, 0)] {
         let mut inner = message(MessageType::MsgAppend, 2, 9);
         (inner.index, inner.log_term) = (5, 4);
@@ -114,7 +114,7 @@ fn messages_keep_within_their_bounds_and_lose_nothing() {
 }
 
 #[test]
-fn numbers_that_the_library_would_panic_on_are_dropped() {
+fn hostile_numbers_never_reach_the_library() {
     let (mut group, _log, _disk) = group(&[1, 2, 3]);
     let kinds = [
         MessageType::MsgAppend,
@@ -176,15 +176,15 @@ fn quiet_follower() -> (Group, Rc<RefCell<Log>>) {
 }
 
 #[test]
-fn a_follower_that_slept_is_what_it_was_and_keeps_its_promise() {
+fn hibernated_follower_keeps_its_promise() {
     let (mut rested, _log) = quiet_follower();
     let (mut waking, _other) = quiet_follower();
-    rested.rest();
+    rested.hibernate();
     let told = |group: &Group| {
         (group.role(), group.term(), group.leader(), group.commit(), group.last_index(), group.membership())
     };
     assert_eq!(told(&rested), told(&waking));
-    assert!(rested.is_asleep() && !waking.is_asleep() && !rested.has_ready());
+    assert!(rested.is_hibernating() && !waking.is_hibernating() && !rested.has_ready());
     let vote = || {
         let mut vote = message(MessageType::MsgRequestVote, 3, 9);
         (vote.index, vote.log_term) = (2, 5);
@@ -209,7 +209,7 @@ fn a_follower_that_slept_is_what_it_was_and_keeps_its_promise() {
         };
         assert_eq!(said(&mut rested), said(&mut waking));
         assert_eq!(told(&rested), told(&waking));
-        rested.rest(); // Not while a vote waits for the log.
+        rested.hibernate(); // Not while a vote waits for the log.
     }
     assert_eq!(rested.term(), Term(9), "the vote was given once the promise had ended");
 }
@@ -230,7 +230,7 @@ fn live(group: &mut Group, log: &Rc<RefCell<Log>>, disk: &mut TestDisk) -> Strin
     said
 }
 
-/// A leader of three in term 2 whose members have all there is and have told so.
+/// A leader of three in term 2 whose members have acknowledged all entries.
 fn quiet_leader() -> (Group, Rc<RefCell<Log>>, TestDisk) {
     let (mut group, log, mut disk) = group(&[1, 2, 3]);
     for _ in 0..100 {
@@ -267,11 +267,11 @@ fn acknowledge(group: &mut Group, from: u64) {
 type Act = (&'static str, Box<dyn Fn(&mut Group)>);
 
 #[test]
-fn a_leader_that_slept_is_what_it_was() {
+fn hibernated_leader_acts_as_before() {
     let (mut rested, log, mut disk) = quiet_leader();
     let (mut waking, other_log, mut other_disk) = quiet_leader();
-    rested.rest();
-    assert!(rested.is_asleep() && !waking.is_asleep() && !rested.has_ready());
+    rested.hibernate();
+    assert!(rested.is_hibernating() && !waking.is_hibernating() && !rested.has_ready());
     let told = |group: &Group| {
         let seen = (group.role(), group.term(), group.leader(), group.commit(), group.last_index());
         let changes = (group.committed_in_own_term(), group.change_pending(), group.is_transferring());
@@ -287,7 +287,7 @@ fn a_leader_that_slept_is_what_it_was() {
         ("asked for a vote", Box::new(|group| step(group, message(MessageType::MsgRequestPreVote, 3, 9)))),
         ("left to hand over", Box::new(|group| group.transfer_leader(ReplicaId(2)))),
     ];
-    // Nobody answers: it finds out, and steps down, at the same tick as one that did not sleep.
+    // Without answers it steps down at the same tick as a leader that did not hibernate.
     acts.extend((0..25).map(|_| -> Act { ("ticked", Box::new(Group::tick)) }));
     for (what, act) in acts {
         act(&mut rested);
@@ -300,17 +300,17 @@ fn a_leader_that_slept_is_what_it_was() {
 }
 
 #[test]
-fn a_leader_with_a_member_behind_does_not_sleep() {
+fn leader_with_a_lagging_member_stays_awake() {
     let (mut group, log, mut disk) = quiet_leader();
     group.propose(Bytes::from_static(b"x")).unwrap();
     live(&mut group, &log, &mut disk);
     acknowledge(&mut group, 2);
     live(&mut group, &log, &mut disk);
-    group.rest();
-    assert!(!group.is_asleep());
+    group.hibernate();
+    assert!(!group.is_hibernating());
     acknowledge(&mut group, 3);
     live(&mut group, &log, &mut disk);
-    group.rest();
-    assert!(group.is_asleep());
+    group.hibernate();
+    assert!(group.is_hibernating());
     assert!(group.propose(Bytes::from_static(b"y")).is_ok(), "it wakes to write");
 }

@@ -16,7 +16,7 @@ use base_engine::{EngineError, EngineRead};
 use base_types::action::{Action, ActionResult, Answer, Response, StatusInfo};
 use base_types::{BackendKind, ClusterName, ErrorCode, Refusal, SpaceId};
 use bytes::Bytes;
-use core_cluster::reborn::{Found, Home, Reborn};
+use core_cluster::restore::{Found, Home, RestoredReplica};
 use core_flow::CallResult;
 use core_keyspace::{at_rest, read_at_rest, AtRest};
 use engine_object::Attached as Rows;
@@ -28,7 +28,7 @@ const LOOKS_MAX: usize = 3;
 /// Memory for blocks read, a lane.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// Of the spaces of a cluster the latest (`Reborn::order`), with its lane.
+/// Of the spaces of a cluster the latest (`RestoredReplica::order`), with its lane.
 type Latest = ((u64, u32, u64), usize, SpaceId);
 
 /// What is attached to.
@@ -119,9 +119,9 @@ impl Attached {
     }
 
     /// The replica in a space, if there is a whole one.
-    fn replica(&self, lane: usize, space: SpaceId) -> Result<Option<Box<Reborn>>, EngineError> {
+    fn replica(&self, lane: usize, space: SpaceId) -> Result<Option<Box<RestoredReplica>>, EngineError> {
         let home = Home { node: self.origin.node, disk: self.origin.disk, engine: engine_object::NAME.into(), space };
-        Ok(match Reborn::read(&self.lanes[lane], space, home)? {
+        Ok(match RestoredReplica::read(&self.lanes[lane], space, home)? {
             Found::Replica(replica) => Some(replica),
             Found::Unfinished => None,
         })

@@ -17,7 +17,7 @@ use crate::config::EngineSection;
 use crate::data::{write_out, DataDirectory, Origin, FORMAT};
 use base_engine::{export, Engine, WriteBatch};
 use base_types::{ClusterId, DiskId, LaneId, LogIndex, NodeId, SpaceId};
-use core_cluster::reborn::{Found, Home, Reborn};
+use core_cluster::restore::{Found, Home, RestoredReplica};
 use core_log::{Log, LogConfig};
 use core_node::api::log_identity;
 use edge_disk::files::sync_directory;
@@ -180,11 +180,11 @@ fn latest(
     source: &dyn Engine,
     directory: &DataDirectory,
     report: &mut Report,
-) -> Result<BTreeMap<u64, (SpaceId, Reborn)>, base_engine::EngineError> {
-    let mut found: BTreeMap<u64, (SpaceId, Reborn)> = BTreeMap::new();
+) -> Result<BTreeMap<u64, (SpaceId, RestoredReplica)>, base_engine::EngineError> {
+    let mut found: BTreeMap<u64, (SpaceId, RestoredReplica)> = BTreeMap::new();
     for space in source.spaces()? {
         let home = Home { node: report.node, disk: directory.disk, engine: ENGINE.into(), space };
-        let Found::Replica(replica) = Reborn::read(source, space, home)? else {
+        let Found::Replica(replica) = RestoredReplica::read(source, space, home)? else {
             report.unfinished += 1;
             continue;
         };
@@ -201,7 +201,7 @@ fn copy(
     source: &dyn Engine,
     space: SpaceId,
     target: &dyn Engine,
-    replica: &Reborn,
+    replica: &RestoredReplica,
 ) -> Result<u64, base_engine::EngineError> {
     let snapshot = source.snapshot()?;
     let (mut after, mut pairs) = (None, 0);
@@ -221,7 +221,11 @@ fn copy(
 }
 
 /// The replicas' records in the log, which has just begun; synced.
-fn write_log<'a>(path: &Path, identity: u64, replicas: impl Iterator<Item = &'a Reborn>) -> Result<(), String> {
+fn write_log<'a>(
+    path: &Path,
+    identity: u64,
+    replicas: impl Iterator<Item = &'a RestoredReplica>,
+) -> Result<(), String> {
     let config = LogConfig::default();
     let (mut log, _) =
         Log::recover(&mut LogDirectory::new(path), config.clone(), identity).map_err(|error| error.to_string())?;

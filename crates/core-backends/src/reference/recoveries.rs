@@ -6,7 +6,7 @@
 //!
 //! Always: a life begins once, on one survivor; what a recovery found stays readable as long as its cluster lives, and as long
 //! as data of the ended life is kept anywhere.
-//! Not here: choosing the survivor (core-node), its replica (core-cluster, recover.rs).
+//! Not here: choosing the survivor (core-node), its replica (core-cluster, lane/recovery.rs).
 
 use super::*;
 use base_types::codec::DecodeError;

@@ -4,8 +4,8 @@
 //! who is awake is ticked; a flush knows who is dirty.
 //! Not here: what holds of one replica (`invariants.rs`).
 
-use crate::invariants::walk_replica;
 use crate::lane::Lane;
+use crate::replica::invariants::walk_replica;
 use base_types::holds;
 use base_types::invariant::{Broken, THOROUGH};
 use base_types::ClusterId;
@@ -21,8 +21,8 @@ const WALK_LOG_EVERY_TURNS: u64 = if cfg!(test) { 16 } else { 8192 };
 /// Walks a part of the lane, where costly checks are made.
 pub(super) fn walk_a_part(lane: &mut Lane) {
     lane.turns += 1;
-    if THOROUGH && lane.turns.is_multiple_of(WALK_EVERY_TURNS) && !lane.shared.storage_failed {
-        walk(lane).unwrap_or_else(|broken| panic!("{broken} (node {})", lane.shared.config.node));
+    if THOROUGH && lane.turns.is_multiple_of(WALK_EVERY_TURNS) && !lane.context.storage_failed {
+        walk(lane).unwrap_or_else(|broken| panic!("{broken} (node {})", lane.context.config.node));
     }
 }
 
@@ -35,7 +35,7 @@ fn walk(lane: &mut Lane) -> Result<(), Broken> {
         lane.walked = *cluster;
     }
     if lane.turns.is_multiple_of(WALK_LOG_EVERY_TURNS) {
-        lane.shared.log.borrow().check_invariants()?;
+        lane.context.log.borrow().check_invariants()?;
     }
     check_sums(lane)
 }
@@ -44,7 +44,7 @@ fn walk(lane: &mut Lane) -> Result<(), Broken> {
 fn check_sums(lane: &Lane) -> Result<(), Broken> {
     let (mut bytes, mut senders) = (0, 0);
     let mut waits: BTreeMap<ClusterId, u32> = BTreeMap::new();
-    for wait in &lane.shared.awaiting_sync {
+    for wait in &lane.context.awaiting_sync {
         let of_life = lane.replicas.get(&wait.cluster).is_some_and(|replica| replica.life == wait.life);
         *waits.entry(wait.cluster).or_default() += u32::from(of_life);
     }
@@ -60,11 +60,11 @@ fn check_sums(lane: &Lane) -> Result<(), Broken> {
             "cluster {cluster} is dirty since {dirty:?}, and no flush knows"
         );
     }
-    let counted = lane.shared.statistics.overlay_bytes;
+    let counted = lane.context.statistics.overlay_bytes;
     holds!(bytes == counted, "overlays have {bytes} bytes, and the lane counts {counted}");
-    let counted = lane.shared.snapshot_senders;
+    let counted = lane.context.snapshot_senders;
     holds!(senders == counted, "{senders} snapshots go out, and the lane counts {counted}");
-    let batches = lane.shared.awaiting_sync.iter().map(|wait| wait.batch);
+    let batches = lane.context.awaiting_sync.iter().map(|wait| wait.batch);
     holds!(batches.is_sorted(), "readies wait for the log out of order");
     Ok(())
 }

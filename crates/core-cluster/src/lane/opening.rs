@@ -3,21 +3,21 @@
 //! Always: a log that has not what a mark outside it says it had is refused before anything else is opened;
 //! a replica whose record or engine cannot be read is asked of the others, never made blank (it may have voted);
 //! a space that may still be somebody's is not dropped.
-//! Not here: entries that rotted (repair.rs), pairs that did (mend.rs), records that are gone (lost.rs).
+//! Not here: entries that rotted (log_repair.rs), pairs that did (value_repair.rs), records that are gone (lost_replicas.rs).
 
 use super::Lane;
 use crate::api::*;
 use crate::buggify::Buggify;
-use crate::common::Common;
-use crate::flush::Jobs;
-use crate::lost::Lost;
+use crate::context::LaneContext;
+use crate::lane::dirty_set::DirtySet;
+use crate::lane::lost_replicas::LostReplicas;
+use crate::lane::scrub::Scrub;
 use crate::meta::{ReplicaRecord, STATE_REPLICA, STATE_TOMBSTONES};
 use crate::replica::Replica;
-use crate::scrub::Scrub;
-use crate::shared::Shared;
-use crate::stall::Stall;
-use crate::tombstones::Tombstones;
-use crate::touched::Touched;
+use crate::storage::engine_jobs::Jobs;
+use crate::storage::interner::Interner;
+use crate::storage::log_stall::LogStall;
+use crate::storage::tombstones::Tombstones;
 use crate::wire::TellOrder;
 use base_engine::{Engine, EngineError};
 use base_types::codec::{DecodeError, Encode};
@@ -88,10 +88,10 @@ impl Lane {
         }
         let guard = Duration::from_millis(config.tick_ms * (config.election_ticks as u64 + 1));
         let mut lane = Lane {
-            shared: Shared {
+            context: LaneContext {
                 log: Rc::new(RefCell::new(log)),
                 engines: engines.into_iter().map(|engine| (engine.name().to_string(), engine)).collect(),
-                common: Common::default(),
+                interner: Interner::default(),
                 output: LaneOutput::default(),
                 statistics: LaneStatistics::default(),
                 awaiting_sync: VecDeque::new(),
@@ -108,7 +108,7 @@ impl Lane {
                 flush_percent: 100,
                 steady: Duration::ZERO,
                 last_turn: now,
-                stall: Stall::default(),
+                stall: LogStall::default(),
                 witnessed: Vec::new(),
                 won: Vec::new(),
                 begun: Vec::new(),
@@ -118,8 +118,8 @@ impl Lane {
             },
             replicas: BTreeMap::new(),
             tombstones: Tombstones::default(),
-            lost: Lost::new(),
-            touched: Touched::default(),
+            lost: LostReplicas::new(),
+            dirty_set: DirtySet::default(),
             awake: BTreeSet::new(),
             dirty: BTreeSet::new(),
             dirty_order: BTreeSet::new(),
@@ -129,14 +129,14 @@ impl Lane {
             walked: ClusterId(0),
             scrub: Scrub::default(),
         };
-        let (rate, round_ms) = (lane.shared.config.scrub_bytes_per_second, lane.shared.config.scrub_round_ms);
-        lane.scrub = Scrub::new(lane.shared.engines.keys(), rate, round_ms, now);
+        let (rate, round_ms) = (lane.context.config.scrub_bytes_per_second, lane.context.config.scrub_round_ms);
+        lane.scrub = Scrub::new(lane.context.engines.keys(), rate, round_ms, now);
         if planted(Mutant::VoteAfterRestart) {
-            lane.shared.no_vote_until = now;
+            lane.context.no_vote_until = now;
         }
-        lane.shared.draw_flush();
-        lane.shared.statistics.log_cut_records = report.cut_records;
-        lane.shared.statistics.log_cut_bytes = report.cut_bytes;
+        lane.context.draw_flush();
+        lane.context.statistics.log_cut_records = report.cut_records;
+        lane.context.statistics.log_cut_bytes = report.cut_bytes;
         let mut notes = report.notes.clone();
         lane.open_replicas(now, &mut notes)?;
         lane.note_damage(&report.damage, &mut notes);
@@ -145,9 +145,9 @@ impl Lane {
     }
 
     fn open_replicas(&mut self, now: Tick, notes: &mut Vec<String>) -> Result<(), LaneError> {
-        let clusters = self.shared.log.borrow().clusters();
+        let clusters = self.context.log.borrow().clusters();
         for cluster in clusters {
-            let log = self.shared.log.borrow();
+            let log = self.context.log.borrow();
             let record = log.state(cluster, STATE_REPLICA);
             let buried = log.state(cluster, STATE_TOMBSTONES);
             drop(log);
@@ -169,7 +169,7 @@ impl Lane {
                 cluster,
                 error,
             })?;
-            self.shared.next_space = self.shared.next_space.max(record.space.0);
+            self.context.next_space = self.context.next_space.max(record.space.0);
             let replica = self.open_replica(record, now, notes)?;
             if let Some(repair) = &replica.repair {
                 let _shown_in_notes = repair;
@@ -188,12 +188,12 @@ impl Lane {
         notes: &mut Vec<String>,
     ) -> Result<Replica, EngineError> {
         let alone = record.spec.initial_members.len() == 1;
-        match Replica::open(&mut self.shared, record.clone(), now) {
+        match Replica::open(&mut self.context, record.clone(), now) {
             Err(EngineError::Corrupt(text)) if !alone => {
                 notes
                     .push(format!("cluster {}: {text}; its leader is asked to replace this replica", record.spec.name));
-                self.shared.statistics.replicas_rebuilt += 1;
-                let damaged = Replica::open_damaged(&mut self.shared, record, now, text.clone());
+                self.context.statistics.replicas_rebuilt += 1;
+                let damaged = Replica::open_damaged(&mut self.context, record, now, text.clone());
                 damaged.ok_or(EngineError::Corrupt(text))
             }
             opened => opened,
@@ -206,7 +206,7 @@ impl Lane {
             let clusters = match finding {
                 Damage::Entry { .. } => continue,
                 Damage::State { cluster: ClusterId(0), kind: STATE_TOMBSTONES } => {
-                    let known = self.shared.log.borrow().clusters();
+                    let known = self.context.log.borrow().clusters();
                     self.bury_all(&known, notes);
                     continue;
                 }
@@ -220,7 +220,7 @@ impl Lane {
             for cluster in clusters {
                 if let Some(replica) = self.replicas.get_mut(&cluster) {
                     notes.push(format!("cluster {}: its records rotted beyond repair", replica.spec.name));
-                    replica.damage(&mut self.shared, "its log records rotted beyond repair".into());
+                    replica.damage(&mut self.context, "its log records rotted beyond repair".into());
                 }
             }
         }
@@ -232,17 +232,17 @@ impl Lane {
     fn drop_orphans(&mut self, new_log: bool, notes: &mut Vec<String>) -> Result<(), LaneError> {
         let mut kept = 0;
         let owned: BTreeSet<SpaceId> = self.replicas.values().map(|replica| replica.space).collect();
-        let engines: Vec<Arc<dyn Engine>> = self.shared.engines.values().cloned().collect();
+        let engines: Vec<Arc<dyn Engine>> = self.context.engines.values().cloned().collect();
         for engine in engines {
             for space in engine.spaces()? {
-                self.shared.next_space = self.shared.next_space.max(space.0);
+                self.context.next_space = self.context.next_space.max(space.0);
                 if owned.contains(&space) || !self.lost.is_empty() {
                     continue;
                 }
                 if new_log && !planted(Mutant::LostLogIsBlank) {
                     kept += 1;
                 } else {
-                    self.shared.jobs.drop_space(engine.name(), space);
+                    self.context.jobs.drop_space(engine.name(), space);
                 }
             }
         }

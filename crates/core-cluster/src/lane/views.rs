@@ -5,9 +5,9 @@
 use super::Lane;
 use crate::api::*;
 use crate::meta::{ClusterMeta, LABEL_KEY, META_KEY};
-use crate::overlay::BackendView;
 use crate::replica::Replica;
-use crate::tombstones::TOMBSTONES_MAX;
+use crate::storage::overlay::BackendView;
+use crate::storage::tombstones::TOMBSTONES_MAX;
 use base_engine::{Direction, KeyRange};
 use base_types::codec::Encode;
 use base_types::sizes::Sizes;
@@ -60,22 +60,22 @@ impl Lane {
     #[cfg(test)]
     pub fn damage_for_test(&mut self, cluster: ClusterId) {
         let replica = self.replicas.get_mut(&cluster).expect("asked for by a test");
-        replica.damage(&mut self.shared, "a test wants it so".into());
+        replica.damage(&mut self.context, "a test wants it so".into());
     }
 
     /// Counters and gauges.
     pub fn statistics(&self) -> LaneStatistics {
         let replicas = self.replicas.values();
-        let mut statistics = self.shared.statistics;
-        replicas.clone().for_each(|replica| replica.count_lag(&self.shared, &mut statistics));
+        let mut statistics = self.context.statistics;
+        replicas.clone().for_each(|replica| replica.count_lag(&self.context, &mut statistics));
         LaneStatistics {
             replicas: self.replicas.len() as u64,
             leaders: replicas.clone().filter(|replica| replica.is_leader()).count() as u64,
             quiesced: replicas.clone().filter(|replica| replica.quiesced).count() as u64,
             replicas_quarantined: replicas.clone().filter(|replica| replica.is_quarantined()).count() as u64,
             pairs_damaged: replicas.filter_map(|replica| replica.mending.as_ref()).map(|it| it.pairs() as u64).sum(),
-            log_segments: self.shared.log.borrow().segments_in_use() as u64,
-            log_batches: self.shared.log.borrow().synced().0,
+            log_segments: self.context.log.borrow().segments_in_use() as u64,
+            log_batches: self.context.log.borrow().synced().0,
             ..statistics
         }
     }
@@ -84,7 +84,7 @@ impl Lane {
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
         sizes.lasting("clusters destroyed here, a lane", self.tombstones.ids.len(), TOMBSTONES_MAX);
-        self.shared.sizes(&mut sizes);
+        self.context.sizes(&mut sizes);
         self.replicas.values().for_each(|replica| replica.sizes(&mut sizes));
         sizes
     }
@@ -109,17 +109,17 @@ impl Lane {
 
     /// The commands applied since this was last called, of the kind that is witnessed. For the simulator.
     pub fn take_witnessed(&mut self) -> Vec<Witnessed> {
-        core::mem::take(&mut self.shared.witnessed)
+        core::mem::take(&mut self.context.witnessed)
     }
 
     /// The replicas that came to lead since this was last called, each time anew. For the simulator.
     pub fn take_won(&mut self) -> Vec<Won> {
-        core::mem::take(&mut self.shared.won)
+        core::mem::take(&mut self.context.won)
     }
 
     /// The lives that began here alone since this was last called. For the simulator.
     pub fn take_begun(&mut self) -> Vec<Begun> {
-        core::mem::take(&mut self.shared.begun)
+        core::mem::take(&mut self.context.begun)
     }
 
     /// A cluster's name and the partitions that its replica here serves, each with its epoch and how many pairs it counts. For the simulator.

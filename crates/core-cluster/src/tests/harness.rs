@@ -4,7 +4,7 @@
 //! nothing, and disks answer at once.
 
 use crate::api::*;
-use crate::reborn::{Found, Home, Reborn};
+use crate::storage::restore::{Found, Home, RestoredReplica};
 use crate::wire::Payload;
 use crate::Lane;
 use base_engine::Engine;
@@ -458,7 +458,7 @@ impl World {
 /// What a world reborn from an engine would go on from.
 fn kept(engine: &MemoryEngine) -> LogIndex {
     let home = |space| Home { node: NodeId(1), disk: DiskId(1), engine: "memory".into(), space };
-    let read = |space| Reborn::read(engine, space, home(space)).unwrap();
+    let read = |space| RestoredReplica::read(engine, space, home(space)).unwrap();
     let found = engine.spaces().unwrap().into_iter().map(read);
     let applied = found.filter_map(|found| match found {
         Found::Replica(replica) => Some(replica.applied()),

@@ -41,7 +41,7 @@ pub(crate) fn a_damaged_member_of_a_quiet_trio_gives_way() {
     let (mut world, leader, [damaged, _]) = quiet_trio();
     let (cluster, now) = (world.view(damaged).unwrap().cluster, world.now);
     let lane = world.lane(damaged);
-    lane.with_replica(cluster, |shared, replica| replica.rebuild(shared, "by this test".to_string()));
+    lane.with_replica(cluster, |lane, replica| replica.rebuild(lane, "by this test".to_string()));
     lane.wake(now, cluster);
     world.run(3_000);
     let members = world.view(leader).unwrap().members;

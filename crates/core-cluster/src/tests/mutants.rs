@@ -14,8 +14,8 @@ static PLANTED: Mutex<()> = Mutex::new(());
 #[ignore = "plants bugs for the whole process"]
 fn every_planted_bug_is_noticed() {
     let _alone = PLANTED.lock().unwrap_or_else(|held| held.into_inner());
-    use super::{basics, contradiction, members, quarantine, recovering, request_ids};
-    use crate::flush::tests as flush;
+    use super::{basics, contradiction, members, quarantine, recovery, request_ids};
+    use crate::storage::engine_jobs::tests as flush;
     let here: [(Mutant, fn()); 19] = [
         (Mutant::HashNeverCompared, contradiction::a_follower_that_applies_otherwise_gives_way),
         (Mutant::HashNeverCompared, contradiction::a_row_that_rots_under_its_seal_is_found_unasked),
@@ -28,13 +28,13 @@ fn every_planted_bug_is_noticed() {
         (Mutant::QuorumGuardAssumes, members::a_removal_beside_a_silent_death_is_refused),
         (Mutant::LostHeardOnce, members::a_damaged_member_of_a_quiet_trio_gives_way),
         (Mutant::DropsOvertakeWrites, flush::a_drop_never_overtakes_an_older_write),
-        (Mutant::EndedLifeServes, recovering::a_survivor_goes_on_alone_and_old_members_end),
-        (Mutant::LifeNotRaised, recovering::a_survivor_goes_on_alone_and_old_members_end),
-        (Mutant::WorstSurvivorChosen, recovering::nothing_a_survivor_of_the_majority_holds_is_lost),
-        (Mutant::RottenSurvivorTrusted, recovering::sound_rows_outlive_a_rotten_survivor),
-        (Mutant::LifeOfEntriesForgotten, recovering::ids_of_the_life_before_hold_for_its_entries),
-        (Mutant::OldMembersComeBack, recovering::members_of_the_log_s_end_stay_outside),
-        (Mutant::EndedDataGivesWay, recovering::ended_data_is_kept_until_it_is_discarded),
+        (Mutant::EndedLifeServes, recovery::a_survivor_goes_on_alone_and_old_members_end),
+        (Mutant::LifeNotRaised, recovery::a_survivor_goes_on_alone_and_old_members_end),
+        (Mutant::WorstSurvivorChosen, recovery::nothing_a_survivor_of_the_majority_holds_is_lost),
+        (Mutant::RottenSurvivorTrusted, recovery::sound_rows_outlive_a_rotten_survivor),
+        (Mutant::LifeOfEntriesForgotten, recovery::ids_of_the_life_before_hold_for_its_entries),
+        (Mutant::OldMembersComeBack, recovery::members_of_the_log_s_end_stay_outside),
+        (Mutant::EndedDataGivesWay, recovery::ended_data_is_kept_until_it_is_discarded),
         (Mutant::BlankReplicaVotes, basics::a_blank_replica_of_a_voters_id_elects_nobody),
     ];
     for (mutant, test) in here {

@@ -10,7 +10,7 @@
 //! Always: nothing is changed without the cluster's name as confirmation; the life that begins is decided by `reference`
 //! alone, before the survivor hears of it (of a level 0 cluster by the operator, and numbered by the clock); each step may
 //! be repeated; data of an ended life that holds anything the new one lacks is removed by an operator's word only.
-//! Not here: which survivor is best (base-types, survivor.rs), its replica (core-cluster, recover.rs).
+//! Not here: which survivor is best (base-types, survivor.rs), its replica (core-cluster, lane/recovery.rs).
 
 use super::confused;
 use base_types::action::{ActionResult, Answer, RecoveryInfo, RecoveryState, Response};

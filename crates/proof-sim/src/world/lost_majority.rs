@@ -8,7 +8,7 @@
 //! Always: what was acknowledged in the life that ended may be lost only where the survivor's log did not hold it, entry by
 //! entry (`Begun`); what a member of that life answers after the next one began counts for nothing, for a while
 //! (`FENCED_US`), and after that must not be answered at all; when all is healed none of them continues.
-//! Not here: what core-cluster makes of it (recover.rs), which seeds lean to it (`emphasis`).
+//! Not here: what core-cluster makes of it (lane/recovery.rs), which seeds lean to it (`emphasis`).
 
 use super::{Due, World};
 use crate::excuses::Excuse;

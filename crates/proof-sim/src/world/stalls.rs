@@ -1,7 +1,7 @@
 //! Who leads while a disk ends no write: another, within two election timeouts and what handing over takes.
 //!
 //! Always: only the first stall of a lane for long is judged (each that moved leaders doubles what the next waits
-//! for, core-cluster's `stall.rs`), and only in plans in which nothing but disks stalls, one at a time.
+//! for, core-cluster's `log_stall.rs`), and only in plans in which nothing but disks stalls, one at a time.
 //! Not here: the stall (`disks`), when it comes (`plan`).
 
 use super::{Due, World};

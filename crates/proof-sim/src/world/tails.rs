@@ -10,7 +10,7 @@ use base_engine::Engine;
 use base_types::action::KvTarget;
 use base_types::{ClusterName, OrderedAt, ReplicaId, SpaceId};
 use core_cluster::api::Member;
-use core_cluster::reborn::{Found, Home, Reborn};
+use core_cluster::restore::{Found, Home, RestoredReplica};
 use proof_check::Violation;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ impl World {
                 continue;
             }
             let home = Home { node: id, disk, engine: "memory".into(), space };
-            if let Ok(Found::Replica(replica)) = Reborn::read(engine, space, home) {
+            if let Ok(Found::Replica(replica)) = RestoredReplica::read(engine, space, home) {
                 let (cluster, generation, applied) = replica.order();
                 let index = held.entry(((cluster, generation), replica.replica())).or_default();
                 *index = applied.max(*index);
