@@ -62,7 +62,7 @@ pub enum LocalKind {
         request_id: RequestId,
         /// The router's estimate of the cluster's own clock when it sent this (milliseconds; 0: no
         /// estimate yet). Guards exactly-once against frames that were long under way: see
-        /// docs/decisions (cluster time). A refusal `StaleRoute` tells the right time; the router
+        /// docs/decisions (cluster time). A refusal `StaleRoute` carries the right time; the router
         /// rebases and sends again.
         cluster_time_ms: u64,
     },
@@ -188,7 +188,7 @@ pub enum LocalOutcome {
     },
 }
 
-/// What `Describe` tells.
+/// The answer to `Describe`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterDescription {
     pub cluster: ClusterId,
@@ -344,7 +344,7 @@ pub enum EngineAnswer {
 }
 
 impl EngineWork {
-    /// Does it: for whoever has the engine's thread.
+    /// Does it, on the engine's thread.
     pub fn carry_out(&self, engine: &dyn Engine) -> Result<EngineAnswer, EngineError> {
         match self {
             EngineWork::Write(batch) => engine.write(batch).map(|()| EngineAnswer::Done),

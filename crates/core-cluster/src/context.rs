@@ -1,6 +1,6 @@
 //! What the replicas of a lane share: its log, engines and numbers, what leaves with the turn, what waits for the log.
 //!
-//! Always: a message that tells of a record leaves when that is durable (`awaiting_sync`), and a space is dropped no
+//! Always: a message that promises a record leaves when that is durable (`awaiting_sync`), and a space is dropped no
 //! earlier than what replaced it is.
 //! Not here: a replica's own state (replica.rs), who turns all of it (lane.rs).
 
@@ -122,7 +122,7 @@ impl LaneContext {
         }
     }
 
-    /// An engine cannot be written: what it was to hold is in the log, but nothing can go on.
+    /// An engine cannot be written: what it was to hold is in the log, but the lane cannot continue.
     pub fn fail_engine(&mut self, engine: &str, message: String) {
         if !self.storage_failed {
             self.storage_failed = true;

@@ -3,7 +3,7 @@
 //! Always: time is handed on in ticks before anything else of a turn sees it (a follower's promise
 //! is counted in ticks, and must not start late and end early); only replicas that were touched are
 //! looked at; a quiet replica costs nothing.
-//! Not here: how it comes up again (lane/opening.rs), what it tells of itself (lane/views.rs), which clusters were destroyed
+//! Not here: how it starts (lane/opening.rs), what it reports (lane/views.rs), which clusters were destroyed
 //! (tombstones.rs).
 
 mod checks;
@@ -483,7 +483,7 @@ impl Lane {
             .filter(|(_, replica)| replica.quiesced && replica.leader_node() == Some(node))
             .map(|(cluster, _)| *cluster)
             .collect();
-        // What they promised the leader is over by time; their ticks stood still and would count it anew.
+        // By time their promise to the leader is over; their ticks were not counted meanwhile.
         let promise =
             Duration::from_millis(self.context.config.tick_ms * (self.context.config.election_ticks as u64 + 1));
         for cluster in led {
@@ -519,7 +519,7 @@ impl Lane {
         self.on_synced(now);
     }
 
-    /// What waited for the log goes on.
+    /// Continues what waited for the log.
     fn on_synced(&mut self, now: Tick) {
         self.context.drop_spaces();
         let synced = self.context.log.borrow().synced();
@@ -690,7 +690,7 @@ impl Lane {
         }
     }
 
-    /// A leader whose members all have everything falls silent and tells them.
+    /// A leader whose members all have everything becomes quiescent and says so.
     fn maybe_quiesce(context: &mut LaneContext, now: Tick, replica: &mut Replica, awake: &mut BTreeSet<ClusterId>) {
         if replica.quiesced || replica.leading.is_none() || replica.idle_ticks < context.config.quiesce_after_ticks {
             return;

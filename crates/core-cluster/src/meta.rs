@@ -101,7 +101,7 @@ pub struct ReplicaRecord {
     pub space: SpaceId,
     /// No snapshot has arrived yet: it holds nothing and is nothing.
     pub blank: bool,
-    /// It lost what it promised. Kept here, because the log tells of rot only until the segment is gone.
+    /// It lost what it promised. Kept here, because the log reports rot only until the segment is gone.
     pub damaged: bool,
     /// It began this life of its cluster without a majority (life.rs).
     pub recovered: Option<Recovered>,
@@ -128,7 +128,7 @@ impl ReplicaRecord {
         ReplicaRecord { spec, space, blank, damaged: false, recovered: None, ended: Generation(0) }
     }
 
-    /// Its form without spare room: the log keeps it for as long as the replica lives.
+    /// Its form without spare room: the log keeps it while the replica lives.
     pub fn kept_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(&self.to_bytes())
     }
@@ -192,7 +192,7 @@ pub struct ClusterMeta {
     pub applied_term: Term,
     /// LaneContext with the snapshot points made of it, and with other replicas (interner.rs).
     pub membership: Rc<Membership>,
-    /// Sorted by replica; shared with what the node was told, and with other replicas (interner.rs).
+    /// Sorted by replica; shared with the last report to the node, and with other replicas (interner.rs).
     pub members: Arc<[Member]>,
     /// The next replica id to give.
     pub next_replica: ReplicaId,

@@ -61,7 +61,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rounds of make-ready in one turn; what is left goes on in the next.
+/// Rounds of make-ready in one turn; the rest follows in the next.
 const READY_ROUNDS_MAX: usize = 16;
 
 /// Replicas that came to lead, kept for who watches until they are taken (after every turn).
@@ -87,7 +87,7 @@ pub struct Replica {
     /// An entry up to here may make later writes be refused; `MAX`: it waits to be proposed.
     pub unsure_until: LogIndex,
     pub absolute: Vec<AbsoluteWait>,
-    /// What buckets hold, and who waits for them.
+    /// What buckets hold, and writes that wait for them.
     pub tails: Option<Box<ArchiveAcks>>,
     /// The library had nothing more to hand out, and was asked for nothing since (within a turn).
     drained: bool,
@@ -428,7 +428,7 @@ impl Replica {
     }
 
     /// The next of Raft's readies. If it holds a snapshot, the record that names the staging space is
-    /// staged in front of the log's reset: whatever part of both a crash leaves, `open` can go on from.
+    /// staged before the log's reset: `open` can continue from whatever part of both a crash leaves.
     fn next_ready(&mut self, lane: &LaneContext) -> Option<GroupReady> {
         let (spec, incoming) = (&self.spec, self.incoming.as_ref());
         self.group.as_mut()?.make_ready(|_point| {
@@ -484,7 +484,7 @@ impl Replica {
         LocalOutcome::NotLeader { leader, term: self.term(), members: self.meta.members.to_vec() }
     }
 
-    /// The replica cannot go on: it stops voting, acknowledging and answering, and asks to be replaced.
+    /// The replica is given up: it stops voting, acknowledging and answering, and asks to be replaced.
     pub fn damage(&mut self, lane: &mut LaneContext, message: String) {
         self.lose_leadership(lane);
         self.group = None;
@@ -798,7 +798,7 @@ impl Replica {
 
     fn tell_changes(&mut self, lane: &mut LaneContext) {
         let leader = self.leader_node();
-        // Members are told once the change that made them is durable here: who hears of it may destroy a
+        // Members are reported once the change that made them is durable here: a node that learns of it may destroy a
         // removed replica, whose vote this one needs if it comes back from before the change (simulator, 414).
         let settled = self.is_told_durably();
         if !settled {
@@ -825,7 +825,7 @@ impl Replica {
         self.told = Some((leader, members, since));
     }
 
-    /// A leader's heartbeat tells a commit index that this replica has acknowledged to it. A log that
+    /// A leader's heartbeat carries a commit index that this replica has acknowledged to it. A log that
     /// ends before it has lost entries that looked like a torn tail when they were read back.
     pub fn has_lost_what_it_acknowledged(&self, message: &Message) -> bool {
         let Some(group) = self.group.as_ref().filter(|_| !self.blank && self.incoming.is_none()) else { return false };

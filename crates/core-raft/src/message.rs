@@ -102,12 +102,12 @@ impl Message {
         Term(self.inner.term)
     }
 
-    /// The commit index it tells (appends, heartbeats).
+    /// The commit index it carries (appends, heartbeats).
     pub fn commit(&self) -> LogIndex {
         LogIndex(self.inner.commit)
     }
 
-    /// What an answer to an append acknowledges, or what an append goes on from.
+    /// What an answer to an append acknowledges, or the entry before an append.
     pub fn index(&self) -> LogIndex {
         LogIndex(self.inner.index)
     }

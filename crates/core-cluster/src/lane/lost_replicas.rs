@@ -1,4 +1,4 @@
-//! Replicas whose record rotted in every copy: one was here, and nothing tells any more what it was.
+//! Replicas whose record rotted in every copy: one was here, and no record says what it was.
 //!
 //! Which replica it was is known from its hard state, which names it. Its leader hears `Lost` and replaces it by
 //! a new one; until then no replica of that cluster is made here, above all not that one anew: it has
@@ -8,7 +8,7 @@
 //!                        confirms that it leads   ── FloorTold ─▶ lost: the last of all that were ever made; then as above
 //!
 //! The lost one was made before this life began, so before it asked: a leader that was confirmed after that knows of it,
-//! and no replica above what it tells can be the lost one.
+//! and no replica above its answer can be the lost one.
 //!
 //! Always: a cluster is here as a replica or lost, never both; spaces without an owner are kept while
 //! anything is lost, for one of them may be its only copy.

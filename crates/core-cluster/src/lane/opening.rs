@@ -1,4 +1,4 @@
-//! How a lane comes up again: its log is read back, its replicas made of their records, and what is damaged is told.
+//! How a lane starts: its log is read back, its replicas are made of their records, and damage is reported.
 //!
 //! Always: a log that has not what a mark outside it says it had is refused before anything else is opened;
 //! a replica whose record or engine cannot be read is asked of the others, never made blank (it may have voted);

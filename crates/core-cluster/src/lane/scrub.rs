@@ -95,9 +95,9 @@ impl Scrub {
 }
 
 impl Lane {
-    /// A part that cannot be read tells no keys: the replicas of the engine are looked at one after the other.
+    /// A part that cannot be read names no keys: the replicas of the engine are looked at one after the other.
     fn check_all_of(&mut self, now: Tick, engine: &str) {
-        // Who waits for its turn has it first: where each round fails, the last ones would never be looked at.
+        // Replicas that still wait come first: where each round fails, the last ones would never be looked at.
         if !self.scrub.to_check.is_empty() && !planted(Mutant::ChecksBeginAnew) {
             return;
         }
@@ -121,7 +121,7 @@ impl Lane {
         self.scrub.to_compare = self.replicas_where(&here).into_iter().map(|(cluster, _)| cluster).collect();
     }
 
-    /// One after the other; so that the rest of the lane's work goes on, the next when the one before is done.
+    /// One after the other, the next when the one before is done, so that the lane's other work continues.
     fn compare_the_next(&mut self, now: Tick) {
         if let Some(cluster) = self.scrub.comparing {
             let mut goes_on = false;

@@ -1,4 +1,4 @@
-//! What a lane tells of itself: its replicas, numbers and sizes, and what the simulator compares.
+//! What a lane reports: its replicas, numbers and sizes, and what the simulator compares.
 //!
 //! Always: nothing here changes anything but what `take_witnessed` and `take_won` take.
 

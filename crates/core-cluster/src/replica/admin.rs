@@ -1,7 +1,7 @@
 //! Members: adding, removing, replacing a lost disk, handing leadership over. Leader only.
 //!
 //! A wish is a goal (`node 3 votes on disk d`), not a step: it is done when the configuration shows it,
-//! so asking twice is harmless and a new leader goes on where the old one stopped. Learners are always
+//! so asking twice is harmless and a new leader continues where the old one stopped. Learners are always
 //! on their way to voting; the leader promotes one as soon as it has caught up.
 //!
 //! Always: one configuration change at a time (raft-rs would turn a second into nothing, silently); a
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 /// A learner this many entries behind the commit index, or fewer, becomes a voter.
 const PROMOTE_LAG_MAX: u64 = 64;
-/// A replica is made anew on its own node only where so many vote: with two, one disk would hold every write for a while.
+/// A replica is recreated on its own node only where so many vote: with two, one disk would hold every write for a while.
 const RENEW_VOTERS_MIN: usize = 3;
 /// Wishes waiting in one replica.
 const ADMIN_WAITS_MAX: usize = 256;
@@ -153,7 +153,7 @@ fn recently(lane: &LaneContext) -> Duration {
     Duration::from_millis(lane.config.tick_ms * lane.config.election_ticks as u64 * 2)
 }
 
-/// Since when an answer counts where a change goes on that was begun earlier.
+/// Since when an answer counts for a change that was begun earlier.
 fn lately(lane: &LaneContext, now: Tick) -> Tick {
     Tick(now.0.saturating_sub(recently(lane).as_micros() as u64))
 }
@@ -270,12 +270,12 @@ impl Replica {
             let since = lately(lane, now);
             let asked = self.propose_replacement(lane, since, Some(member), (member.node, member.disk));
             // Refusals are fine: it is tried again with the next ticks. The lost replica has woken a leader, perhaps, that nobody
-            // has answered lately; by the time it asks again the cluster would be quiet again, too.
+            // has answered lately; by its next request the cluster would be quiescent again, too.
             self.lost_asks = asked.is_err().then_some((from, replica, now)).filter(|_| !planted(Mutant::LostHeardOnce));
         }
     }
 
-    /// Who asked to be replaced and was refused is replaced as soon as that can be, or asks again.
+    /// A replica that asked to be replaced and was refused is replaced as soon as possible, or it retries.
     fn retry_replacement(&mut self, lane: &mut LaneContext, now: Tick) {
         let Some((from, replica, asked)) = self.lost_asks.take() else { return };
         if now.since(asked) < crate::replica::log_repair::LOST_EVERY {
@@ -326,7 +326,7 @@ impl Replica {
     }
 
     /// The place of `from` for `node`. What is still missing is done step by step (`promote_learners`). A leader
-    /// in whose place another is to come hands over first, and the next one is asked again; an only voter
+    /// in whose place another is to come hands over first, and the client retries with the next one; an only voter
     /// cannot, so the other becomes a voter beside it before.
     fn wish_replaced(
         &mut self,
@@ -421,7 +421,7 @@ impl Replica {
         }
     }
 
-    /// A leader that is to be removed first makes another one; the wish is met by that one, asked again.
+    /// A leader that is to be removed first makes another one; a retry to that one meets the wish.
     fn hand_over_to_best(&mut self) -> Result<(), Refusal> {
         let own = self.spec.replica;
         let best = self
@@ -459,7 +459,7 @@ impl Replica {
         Ok(())
     }
 
-    /// The library's own mark of who is active is wiped once every election timeout: whoever asks in step
+    /// The library's own mark of who is active is wiped once every election timeout: a client that asks in step
     /// with that would be refused for ever. So what counts is who has answered since then.
     fn check_quorum_without(&self, lane: &LaneContext, since: Tick, leaving: Member) -> Result<(), Refusal> {
         let membership = &self.meta.membership;
@@ -577,8 +577,8 @@ impl Replica {
         }
     }
 
-    /// A leader that was to make its own replica anew is still the leader: whoever it handed over to is gone, or behind.
-    /// Not tried again from here, for no write is taken while it hands over: who asked pauses, and asks again.
+    /// A leader that was to recreate its own replica is still the leader: the member that it handed over to is gone, or lags.
+    /// Not tried again from here, for no write is taken while it hands over: the client pauses, and retries.
     fn failed_to_hand_over(&self, lane: &LaneContext, goal: Goal) -> bool {
         let own = matches!(goal, Goal::Renewed { node, .. } if node == lane.config.node);
         own && self.is_leader() && !self.group.as_ref().is_some_and(Group::is_transferring)

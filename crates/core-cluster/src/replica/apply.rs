@@ -92,7 +92,7 @@ impl Encode for Done {
 }
 
 impl Replica {
-    /// Applies entries in order and tells Raft. One that needs a damaged pair waits, and those behind it; at one that
+    /// Applies entries in order and informs Raft. One that needs a damaged pair waits, with all later ones; at one that
     /// cannot be applied the replica is quarantined.
     pub fn apply_all(&mut self, lane: &mut LaneContext, now: Tick, entries: Vec<LogEntry>) {
         let before = self.meta.applied;
@@ -194,7 +194,7 @@ impl Replica {
             let seen = self.request_ids.get(id).or_else(|| row.get(id).cloned());
             if let Some(applied) = seen.filter(|_| !planted(Mutant::DoubleApply)) {
                 lane.statistics.duplicates_suppressed += 1;
-                // Whoever asks again may do so once more, as long behind this time as behind the first.
+                // The client may repeat it once more, as long after this time as after the first.
                 let until = id_time.saturating_add(command.keep_ms);
                 let known = self.request_ids.kept_until(id).filter(|_| row.get(id).is_none());
                 if known.is_some_and(|known| known < until) {
@@ -270,7 +270,7 @@ impl Replica {
             match self.request_ids.get(id) {
                 _ if row.get(id).is_some() => {}
                 None => row.remember(id, &Applied { about, reply, ..applied.clone() }, until),
-                // It was asked again where it comes from, after it had been here.
+                // It was repeated at its old cluster, after it had come here.
                 Some(known) if kinds && self.is_kept_less(id, until) => row.remember_again(id, &known, until),
                 Some(_) => {}
             }
@@ -327,7 +327,7 @@ impl Replica {
 
     fn apply_engine(&mut self, command: &Bytes) -> Bytes {
         match SetEngine::from_bytes(command.clone()) {
-            // Asked again, it must not have what was moved already be moved once more.
+            // A retry must not move again what was moved already.
             Ok(set) if self.meta.engine.as_ref().is_some_and(|chosen| chosen.engine == set.engine) => {
                 encode_reply(&Ok(Done))
             }

@@ -6,14 +6,14 @@
 //!    now and then while awake ── the same once more ──▶  (messages are lost, leaders change)
 //! ```
 //!
-//! Always: a tail tells what its engine has confirmed, never what it has applied, `hive restore` finds that
-//! (restore.rs), and no restart goes back behind it; such a write is committed and applied here like a strong one, and
+//! Always: a tail reports what its engine has confirmed (mutant `KeptToldEarly`), never what it has applied, `hive restore` finds that
+//! (restore.rs), and no restart goes back before it; such a write is committed and applied here like a strong one, and
 //! answered as done only when a tail of the present members holds it; where no tail is known it is refused before it
 //! is proposed. What waits is bounded.
 //!
 //! A bucket in which pairs are known to be damaged holds nothing: `hive restore` refuses to leave one out. So its tail
-//! tells 0 from when damage is found until a flush that began behind the last mending is in the bucket, and a leader
-//! believes what it was told last. What is damaged on every member holds it up until somebody writes that pair. What
+//! reports 0 from when damage is found until a flush that began behind the last mending is in the bucket, and a leader
+//! believes the last report. What is damaged on every member holds it up until somebody writes that pair. What
 //! nobody has read is not known: the scrub bounds how long.
 //! Not here: who is a tail (`LaneConfig::tail_engine`), how its engine is kept up to date (flush.rs).
 //! Why a message of our own, and not the member list: a node chooses the engine of its replicas itself, so no
@@ -30,7 +30,7 @@ use base_types::sizes::Sizes;
 use base_types::{ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, Tick, WriteConsistency};
 use core_log::BatchNumber;
 
-/// A tail that is awake tells what it holds this often, flushes or not: well within the time in which a router
+/// A tail that is awake reports what it holds this often, flushes or not: well within the time in which a router
 /// takes the refusal of a fresh leader for preliminary (two election timeouts).
 const TELL_TICKS: usize = 5;
 
@@ -41,7 +41,7 @@ struct Told {
     order: TellOrder,
 }
 
-/// What tails have told a leader, and who waits for more. A replica that never met a tail has none.
+/// The reports of tails to a leader, and the writes that wait for more. A replica that never met a tail has none.
 #[derive(Default)]
 pub struct ArchiveAcks {
     /// One entry a member, kept while it leads.
@@ -97,7 +97,7 @@ impl Replica {
     }
 
     /// Pairs in its engine are damaged, or were until now: what is on its way there may not mend them, so there is to
-    /// be a flush behind it.
+    /// be a later flush.
     pub fn on_bucket_damaged(&mut self, lane: &mut LaneContext, now: Tick) {
         if !self.is_tail(lane) || self.blank || self.damaged.is_some() {
             return;
@@ -248,7 +248,7 @@ impl Replica {
         self.tails.as_ref().is_some_and(|tails| !tails.waiting.is_empty())
     }
 
-    /// What a leader tells of its tails.
+    /// A leader's report of its tails.
     pub fn describe_kept(&self, lane: &LaneContext) -> Vec<(NodeId, LogIndex)> {
         let node = |replica| self.meta.node_of(replica);
         self.kept_by(lane).filter_map(|(replica, index)| Some((node(replica)?, index))).collect()

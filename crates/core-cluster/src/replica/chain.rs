@@ -172,7 +172,7 @@ impl Replica {
         }
     }
 
-    /// Its leader tells what a majority of the voters holds; nothing: there is none.
+    /// Its leader reports what a majority of the voters holds; `None`: no majority holds the same.
     pub fn on_verdict(&mut self, lane: &mut LaneContext, to: ReplicaId, term: Term, about: About, value: Option<u64>) {
         if to != self.spec.replica || term != self.term() || self.leading.is_some() || self.blank {
             return;

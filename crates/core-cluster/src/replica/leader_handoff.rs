@@ -6,7 +6,7 @@
 //!                 └────────── the next, each once ──────────┴─ none left ──▶ leads on and refuses writes,
 //!                                                                            asks round again much later
 //!
-//! Nobody tells whose disk is full: a member without room does not hear the hand-over (`ignores_hand_over`).
+//! No message says whose disk is full: a member without room ignores the hand-over (`ignores_hand_over`).
 //! A leader whose log write stalls (`log_stall.rs`) hands over only where most voters answer without it, and steps
 //! down where none of them takes over: it can commit nothing, and they elect one of their own.
 //! The same goes for a leader that waits for a damaged pair (`value_repair.rs`): it commits, and answers nothing.

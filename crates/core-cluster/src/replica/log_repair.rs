@@ -16,7 +16,7 @@ use base_types::{Generation, LogIndex, NodeId, ReplicaId, Term, Tick};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The others are asked again after this long.
+/// The request to the others is repeated after this long.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A replica without a vote that heard nobody for so many election timeouts asks whether it is a member.
 const ASK_AFTER_ELECTIONS: u32 = 10;

@@ -181,7 +181,7 @@ impl Replica {
         self.quarantine.is_some()
     }
 
-    /// An entry cannot be applied, and nobody can mend what it needs. Those behind it stay in the log.
+    /// An entry cannot be applied, and no member can repair what it needs. Later ones stay in the log.
     pub fn quarantine_at(&mut self, lane: &mut LaneContext, error: &ApplyError, entry: &LogEntry, behind: &[LogEntry]) {
         let (index, term) = (entry.index, entry.term);
         let why = format!("entry {index} of term {term} cannot be applied: {error}; {}", self.failed_command(entry));
@@ -266,7 +266,7 @@ impl Replica {
         )
     }
 
-    /// The writes of the entry: whether they are ever applied is decided by whoever frees the group.
+    /// The writes of the entry: the operator that frees the group decides whether they are ever applied.
     fn answer_unknown(&mut self, lane: &mut LaneContext, index: LogIndex) {
         let name = &self.spec.name;
         for proposed in self.proposed.iter_mut().filter(|proposed| proposed.index >= index) {
@@ -279,7 +279,7 @@ impl Replica {
         }
     }
 
-    /// What whoever asks it for anything hears, where nobody else can be asked.
+    /// Its answer to every request, where no other member can be asked.
     pub fn quarantine_refusal(&self, node: NodeId) -> Option<Refusal> {
         let quarantine = self.quarantine.as_ref().filter(|_| !planted(Mutant::QuarantineServes))?;
         let message = format!(
@@ -291,7 +291,7 @@ impl Replica {
         Some(Refusal::new(ErrorCode::Quarantined, message))
     }
 
-    /// Answers whoever asks a quarantined replica: another member, if it leads, may serve.
+    /// The answer of a quarantined replica: another member, if it leads, may serve.
     pub fn quarantine_outcome(&self, lane: &LaneContext) -> Option<LocalOutcome> {
         let refusal = self.quarantine_refusal(lane.config.node)?;
         let led_elsewhere = !self.is_leader() && self.leader_node().is_some();
@@ -331,7 +331,7 @@ impl Replica {
         Ok(entries)
     }
 
-    /// A majority holds what this replica holds, after all: it goes on.
+    /// A majority holds what this replica holds, after all: it continues.
     pub fn release_undecided(&mut self, lane: &mut LaneContext) {
         let applied = self.meta.applied;
         let Some(quarantine) = self.quarantine.as_mut().filter(|own| own.cause == Cause::NoMajority) else { return };

@@ -5,7 +5,7 @@
 //! asked for, and none of them votes for another within its election timeout. It runs from the moment
 //! of asking, shorter than the election timeout by a margin for clocks that run up to 5 % apart and
 //! for ticks. It ends when leadership is being handed over (the forced vote ignores leases) and when
-//! the configuration changes. A clock that stands still while the world goes on (a machine held by its
+//! the configuration changes. A clock that stops while the world continues (a machine held by its
 //! hypervisor) breaks it, and nothing in here can notice: there `read_leases` is off, no round proves a
 //! lease, and all strong reads that come while a round is under way share the next one.
 //!
@@ -30,10 +30,10 @@ const WAITING_READS_MAX: usize = 65_536;
 /// The lease, in hundredths of what the followers promise.
 const LEASE_PERCENT: u64 = 85;
 
-/// How long a node's question waits for the leader to be confirmed; the node asks again with each heartbeat.
+/// How long a node's question waits for the leader to be confirmed; the node repeats it with each heartbeat.
 const FLOOR_WAIT: Duration = Duration::from_secs(5);
 
-/// Who waits for a strong read.
+/// The origin of a strong read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asker {
     Client(Ticket),
@@ -109,7 +109,7 @@ impl Reads {
 }
 
 impl WaitingRead {
-    /// A client hears what its read came to; a node asks again.
+    /// Completes a client's read; a node repeats its question.
     fn complete(&self, lane: &mut LaneContext, outcome: LocalOutcome) {
         if let Asker::Client(ticket) = self.asker {
             lane.complete(ticket, outcome);

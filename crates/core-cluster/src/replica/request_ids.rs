@@ -79,7 +79,7 @@ pub struct Row {
     /// Cluster time after which the row is forgotten.
     pub expires_ms: u64,
     pub ids: Vec<RowId>,
-    /// Of ids that were asked again: their slots, and the entry and its term that applied them, which answers tell.
+    /// Of ids that were repeated: their slots, and the entry and its term that applied them, which answers tell.
     pub origins: Vec<(u32, LogIndex, Term)>,
 }
 
@@ -89,7 +89,7 @@ impl Encode for Row {
         for (id, position, _, reply) in &self.ids {
             out.u128(id.0).varint(u64::from(*position)).bytes(reply);
         }
-        // Left out where nothing can move, and nothing was asked again.
+        // Left out where nothing can move, and nothing was repeated.
         if self.ids.iter().any(|(_, _, about, _)| about.part != Part::WHOLE) || !self.origins.is_empty() {
             self.ids.iter().for_each(|(_, _, about, _)| about.encode_short(out));
         }
@@ -235,7 +235,7 @@ impl Places {
         self.len += usize::from(self.tables[Places::at(id)].insert(id, place).is_none());
     }
 
-    /// Unless a newer row tells of it.
+    /// Unless a newer row holds it.
     fn remove(&mut self, id: RequestId, kind: Kind, row: u64) {
         let Some(table) = self.tables.get_mut(Places::at(id)) else { return };
         let told_here =
@@ -281,7 +281,7 @@ struct Queue {
     rows: VecDeque<Kept>,
     /// The number of the first of them.
     first: u64,
-    /// Ids of all rows: of one that was asked again, each time.
+    /// Ids of all rows: a repeated one counts each time.
     held: usize,
 }
 
@@ -511,7 +511,7 @@ impl RequestIds {
     }
 
     /// Forgets rows that expired by the stamp of the entry being applied. Rows of a queue go in log order: one
-    /// that expires late holds back the ones behind it, which only keeps ids longer.
+    /// that expires late holds back the later ones, which only keeps ids longer.
     pub fn expire(&mut self, id_time_ms: u64, overlay: &mut Overlay) {
         self.expire_in(Kind::Short, id_time_ms, overlay);
         if let Some(last) = self.expire_in(Kind::Long, id_time_ms, overlay) {

@@ -7,7 +7,7 @@
 //!
 //! What is sent is what the engine holds durably: the index, term and configuration are read from the
 //! snapshot itself, so data and claim cannot differ. The overlay is not involved; the log is cut only
-//! behind the durable index, so the follower goes on from there.
+//! up to the durable index, so the follower continues from there.
 //!
 //! Always: a staging space is nobody's until the log holds the record that names it; one that is left
 //! over by a crash is dropped at start.

@@ -10,12 +10,12 @@
 //! Which index a value is of: a key of which the overlay has no word has had the engine's value from the
 //! engine's durable index to what is applied. So each side knows from where to where its value holds, and two
 //! such spans that meet tell the same value. A key that the overlay has is overwritten by the next flush: it
-//! is mended already. What does not meet is asked again: both sides apply and flush, and do meet, unless the
+//! is repaired already. If spans do not meet, it retries: both sides apply and flush, and do meet, unless the
 //! entry that is to be applied next needs the pair; then the replica is rebuilt as soon as every other member
 //! has said so. Members are those of now: a change of them that is committed behind the entry that waits counts,
 //! or it would wait for the word of one that is gone.
 //! A leader that waits for a pair gives leadership away meanwhile (`leader_handoff.rs`). An engine that says of a range that keys in it are
-//! lost (its fences do not add up) tells none of them: the replica is rebuilt where there are other members.
+//! lost (its fences do not add up) names none of them: the replica is rebuilt where there are other members.
 //!
 //! Always: no value of another index is put; a key is asked for with bounded patience where members answer,
 //! and for ever, ever more seldom, where none does (giving up then would cost a vote when votes are few).
@@ -137,8 +137,8 @@ impl ValueRepair {
 }
 
 impl Replica {
-    /// The other members by the newest configuration known to be committed. Who waits for a pair applies no change of
-    /// members behind it: it would wait for the word of those that are gone, and never ask who has come in their place.
+    /// The other members by the newest configuration known to be committed. A replica that waits for a pair applies no later change of
+    /// members: by its own it would wait for members that are gone, and never ask the new ones.
     fn others_now(&self) -> Vec<Member> {
         let mut members = ChangeContext::members_behind(&self.meta, &self.late);
         members.retain(|member| member.replica != self.spec.replica);
@@ -188,7 +188,7 @@ impl Replica {
             found += 1;
         }
         lane.statistics.pairs_found_damaged += found;
-        // What is found on top is told with the end.
+        // Further findings are reported at the end.
         if news {
             self.tell_mending(lane, false, "pairs read as damaged; the other members are asked for them".into());
         }
@@ -312,7 +312,7 @@ impl Replica {
             return self.send(lane, from, &Payload::Removed { replica });
         }
         if self.group.is_none() || self.blank {
-            // Whoever asks turns to the next.
+            // The member that asks tries the next one.
             return;
         }
         let (since, until) = (self.durable.index, self.meta.applied);

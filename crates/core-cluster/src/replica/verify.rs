@@ -12,7 +12,7 @@
 //! damaged is counted, left out of the digest, and mended (value_repair.rs).
 //!
 //! Always: digests are compared at one index only; a step is bounded, so that the lane's other clusters are not
-//! held up; a run ends: members that do not answer are told as such.
+//! held up; a run ends: members that do not answer are reported as silent.
 //! Not here: what to do about a member that differs (core-node says it), damage that nobody asked for (scrub.rs).
 
 use crate::api::{ClusterVerification, LocalOutcome, MemberVerification, Verified};
@@ -36,11 +36,11 @@ const STEP_PAIRS: u64 = 2_000;
 const STEP_BYTES: u64 = 2 << 20;
 /// Members are asked so often.
 const ASK_EVERY: Duration = Duration::from_millis(100);
-/// A member that says nothing for so long is told as one that does not answer.
+/// A member that says nothing for so long is reported as silent.
 const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// Between two marks of one run.
 const MARK_EVERY: Duration = Duration::from_millis(500);
-/// Marks of one run: behind the last, members that missed it are told as such.
+/// Marks of one run: members that missed the last one are reported so.
 const MARKS_MAX: u32 = 20;
 /// Asks that wait for one run.
 const WAITS_MAX: usize = 64;
@@ -130,7 +130,7 @@ impl Replica {
             || self.walk.as_ref().is_some_and(|walk| !matches!(walk.state, State::Ended(_)))
     }
 
-    /// Begins a run, or waits for the one that goes on; `run`: that one and no other.
+    /// Begins a run, or waits for the one under way; `run`: that one and no other.
     pub fn submit_verify(
         &mut self,
         lane: &mut LaneContext,
@@ -204,7 +204,7 @@ impl Replica {
         });
     }
 
-    /// The entry with a mark has been applied, and nothing behind it.
+    /// The entry with a mark has been applied, and nothing after it.
     pub fn on_mark(&mut self, lane: &mut LaneContext, mark: u64) {
         let index = self.meta.applied;
         let engine = self.spec.engine.to_string();
@@ -315,7 +315,7 @@ impl Replica {
                     Verified::Unknown | Verified::Walking { .. } if now.since(told.heard) > SILENT_AFTER => {
                         told.what = Verified::Silent;
                     }
-                    // It was started anew behind the mark, or is far behind it.
+                    // It restarted after the mark, or lags far before it.
                     Verified::Unknown if waited => told.what = Verified::Missed,
                     _ => {}
                 }
@@ -405,7 +405,7 @@ impl Replica {
         }
     }
 
-    /// Leadership is gone: whoever waits asks the new leader.
+    /// Leadership is gone: waiting clients ask the new leader.
     pub fn fail_verification(&mut self, lane: &mut LaneContext) {
         for (ticket, _) in self.verification.take().into_iter().flat_map(|run| run.waits) {
             lane.complete(ticket, self.not_leader());

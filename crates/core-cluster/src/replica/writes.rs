@@ -129,7 +129,7 @@ impl Replica {
         });
     }
 
-    /// Whether a request that was applied is remembered for about as long as it must be. One that is asked again with another
+    /// Whether a request that was applied is remembered for about as long as it must be. One that is repeated with another
     /// deadline must be for longer: that takes an entry.
     fn is_kept(&self, lane: &LaneContext, id: RequestId, keep_ms: u64) -> bool {
         let enough = self.id_time(lane).saturating_add(keep_ms.saturating_sub(KEEP_LESS_MS_MAX));

@@ -197,7 +197,7 @@ impl Jobs {
             }
             if let Some(mut job) = queue.take(now) {
                 let work = match &mut job.work {
-                    // Whoever holds the last of them pays for it.
+                    // The holder of the last of them pays for freeing it.
                     EngineWork::Forget(layers) => EngineWork::Forget(std::mem::take(layers)),
                     work => work.clone(),
                 };
@@ -223,7 +223,7 @@ impl Jobs {
         let Some((engine, queue)) = found else { return Ok(None) };
         let job = queue.out.take().expect("found by it");
         if matches!(job.target, JobTarget::Verify) {
-            // Whatever is wrong: the engine goes on for all that is not damaged.
+            // Whatever is wrong: the engine continues to serve what is not damaged.
             let found = result.map(|answer| match answer {
                 EngineAnswer::Verified(part) => part,
                 _ => VerifiedPart::default(),
@@ -248,7 +248,7 @@ impl Jobs {
                 queue.starved = Some((now + RETRY_AFTER, job));
                 Ok(None)
             }
-            // What is damaged beyond being dropped is left lying: nobody reads it, and the scrub tells of it.
+            // What is damaged beyond being dropped is left: no replica reads it, and the scrub reports it.
             Err(EngineError::Corrupt(_)) if matches!(job.target, JobTarget::Drop) => {
                 Ok(Some(Ended::new(job.target, false)))
             }

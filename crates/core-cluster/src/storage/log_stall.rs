@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(stall.look(at(10), TIMES), Looked::Well);
         assert_eq!(stall.look(at(60_000), TIMES), Looked::Well);
         assert!(!stall.is_stalled());
-        // It goes on from where it was.
+        // It continues from where it was.
         for ms in (60_010..60_070).step_by(10) {
             assert_eq!(stall.look(at(ms), TIMES), Looked::Well);
         }

@@ -25,7 +25,7 @@ const PAIR_OVERHEAD_BYTES: u64 = 96;
 const DAMAGE_SEEN_MAX: usize = 256;
 /// Pairs that are looked at for the one that made a range fail.
 const LOOKED_AT_MAX: usize = 16_384;
-/// And behind it, for more.
+/// And after that pair, for more.
 const LOOKED_AT_BEHIND: usize = 1_000;
 
 /// A key with its new value, or (`None`) its tombstone.
@@ -266,7 +266,7 @@ impl View<'_> {
     /// A range could not be read: the first damaged pairs in it are noted, if they are what it was.
     pub fn look_for_damage(&self, start: &[u8], end: Option<&[u8]>) {
         let (mut left, mut found) = (LOOKED_AT_MAX, false);
-        // A second failure is the first one again; damage that tells no keys is keys that are lost.
+        // A second failure is the first one again; damage without keys means that keys are lost.
         let walked = self.engine.walk(self.space, KeyRange { start, end }, &mut |key, value| {
             left -= 1;
             if value.is_none() {

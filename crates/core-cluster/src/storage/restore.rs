@@ -1,4 +1,4 @@
-//! A replica that outlived its world: what one engine's spaces hold is enough to go on alone.
+//! A replica that outlived its world: what one engine's spaces hold is enough to continue alone.
 //!
 //! ```text
 //!  space  ─ label  whose it is: cluster, generation, name, rule, replica     (the replica's own)
@@ -33,7 +33,7 @@ pub(crate) fn label(spec: &ReplicaSpec, space: SpaceId) -> BatchOperation {
     BatchOperation::Put { space, key: Bytes::from_static(LABEL_KEY), value: record.to_bytes() }
 }
 
-/// Where a replica goes on.
+/// Where a replica continues.
 #[derive(Clone, Debug)]
 pub struct Home {
     /// The node.
@@ -46,7 +46,7 @@ pub struct Home {
     pub space: SpaceId,
 }
 
-/// A replica that goes on alone.
+/// A replica that continues alone.
 #[derive(Clone, Debug)]
 pub struct RestoredReplica {
     record: ReplicaRecord,
@@ -127,7 +127,7 @@ impl RestoredReplica {
         self.record.spec.replica
     }
 
-    /// The index it goes on from.
+    /// The index it continues from.
     pub fn applied(&self) -> LogIndex {
         self.meta.applied
     }

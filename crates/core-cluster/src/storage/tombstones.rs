@@ -2,7 +2,7 @@
 //!
 //! Always: what is forgotten for want of room counts as destroyed all the same, by its id (`floor`).
 //! A later replica of a cluster that is forgotten so may come: that none of an id that was here before does is remembered by
-//! the node as long as it runs (core-node `replica_repair.rs`), and no order outlives the connection it came by.
+//! the node while it runs (core-node `replica_repair.rs`), and no order outlives the connection it came by.
 //! Not here: records that were lost (lost_replicas.rs).
 
 use crate::meta::STATE_TOMBSTONES;

@@ -62,7 +62,7 @@ fn a_bucket_that_does_not_answer_is_told_at_the_deadline() {
     };
     assert!(kept < at.index, "{kept} {at:?}");
     assert_eq!(world.get(leader, "k", ReadConsistency::Strong).as_deref(), Some("v"));
-    // Others do not wait for it, and the same request asked again waits anew, and is not applied again.
+    // Others do not wait for it, and a retry of the same request waits too, and is not applied again.
     world.put("other", "v");
     world.node(tail).engine_stalled = false;
     match world.write(leader, 1, create("k", "v"), S3) {
@@ -101,7 +101,7 @@ fn a_tail_that_leads_is_its_own_witness() {
 fn a_new_leader_hears_of_the_tail() {
     let (mut world, ..) = world_with_tail();
     world.faults.loss = 20;
-    // Where frames are lost it may take longer than its deadline: it goes on, and is asked for again.
+    // Where frames are lost it may take longer than its deadline: it continues, and the client retries.
     let command = || LocalKind::Admin(AdminCommand::TransferLeader { node: NodeId(2) });
     for _ in 0..5 {
         let leader = world.leader();
@@ -117,7 +117,7 @@ fn a_new_leader_hears_of_the_tail() {
     assert_eq!(described(&mut world, 2).kept.len(), 1);
 }
 
-/// Whoever waits when leadership goes is told that the write is committed.
+/// A client that waits when leadership moves learns that the write is committed.
 #[test]
 fn when_leadership_goes_the_write_stays_committed() {
     let (mut world, leader, tail) = world_with_tail();
@@ -131,7 +131,7 @@ fn when_leadership_goes_the_write_stays_committed() {
     assert_eq!(world.get(2, "k", ReadConsistency::Strong).as_deref(), Some("v"));
 }
 
-/// A quiet cluster stays quiet while its tail writes out and tells of it; the lag is counted, and goes.
+/// A quiet cluster stays quiet while its tail writes out and reports it; the lag is counted, and goes.
 #[test]
 fn a_tail_tells_in_the_quiet_and_counts_its_lag() {
     let (mut world, leader, tail) = world_with_tail();
@@ -331,7 +331,7 @@ fn words_of_a_tail_that_overtake_each_other_do_not_undo_the_later_one() {
         matches!(payload, Payload::Kept { index, .. } if index > LogIndex(0))
     };
     let late = world.delivered.drain(..).rfind(says_kept).expect("it told what it holds");
-    // From now on nothing of the tail's bucket can be mended: it tells 0, once, and then is not heard any more.
+    // From now on nothing of the tail's bucket can be repaired: it reports 0, once, and then is cut off.
     (1..=3).for_each(|node| damage(&mut world, node, "rotten"));
     let _met = world.call(tail, read("rotten", ReadConsistency::Eventual));
     world.run(500);

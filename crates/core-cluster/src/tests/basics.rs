@@ -126,7 +126,7 @@ fn an_idle_cluster_falls_quiet_and_wakes() {
     world.put("k", "w");
     world.run(2_000);
     assert!(quiet(&world));
-    // The leader's node dies: the others are told and elect.
+    // The leader's node dies: the others learn of it and elect.
     let old = world.leader();
     world.kill(old);
     world.put("k", "x");
@@ -335,7 +335,7 @@ fn a_cluster_that_falls_idle_forgets_the_requests_it_need_not_remember() {
     world.assert_equal(3);
 }
 
-/// A client that asks again and again, each time with a new deadline, is remembered from the last time on: its outage may be longer than
+/// A client that retries repeatedly, each time with a new deadline, is remembered from the last time on: its outage may be longer than
 /// the id is kept from the first (simulator, 4454).
 #[test]
 fn a_request_asked_again_is_remembered_anew() {
@@ -366,7 +366,7 @@ fn a_request_asked_again_is_remembered_anew() {
     assert_eq!(late, None, "remembered for ever");
 }
 
-/// Whoever ordered it so: it does not know what the voter of its id has promised.
+/// Such an order is wrong: the blank replica does not know what the voter of its id has promised.
 #[test]
 pub fn a_blank_replica_of_a_voters_id_elects_nobody() {
     let mut world = World::new(3, 3, 1 << 20);

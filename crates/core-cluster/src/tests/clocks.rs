@@ -22,7 +22,7 @@ fn world_with(read_leases: bool) -> World {
 }
 
 /// The leader's machine is held, and its clock with it, while others elect and write. What it says to a strong read
-/// five milliseconds of its own time later, cut off, in the turn in which it is asked or the ten behind it.
+/// five milliseconds of its own time later, cut off, in the turn in which it is asked or the ten turns after.
 fn read_after_hold(world: &mut World) -> Option<LocalOutcome> {
     world.put("k", "old");
     let leader = world.leader();
@@ -103,7 +103,7 @@ fn strong_reads_without_leases_share_a_round() {
     assert!(world.lane(leader).statistics().messages_sent - sent <= 8);
 }
 
-/// A write through whoever leads is under way and the leader's disk ends nothing.
+/// A write through the leader is under way and the leader's disk ends nothing.
 fn stall_the_leader(world: &mut World) -> u64 {
     world.put("k", "v");
     let leader = world.leader();
@@ -155,7 +155,7 @@ fn a_stalled_leader_stays_where_the_others_are_no_majority() {
     assert_eq!(world.get(leader, "k", ReadConsistency::Strong).as_deref(), Some("w"));
 }
 
-/// The writes of whoever leads take one and a half election timeouts: leadership must not go round with each. (Where all
+/// The writes of each leader take one and a half election timeouts: leadership must not go round with each. (Where all
 /// disks are so slow, followers' answers come as late and the library's quorum check takes the lead away, as it always did.)
 #[test]
 fn slow_disks_do_not_pass_leadership_round() {

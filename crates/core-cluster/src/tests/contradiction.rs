@@ -175,7 +175,7 @@ fn without_a_majority_everybody_is_quarantined() {
     world.run(12_000);
     assert_eq!(quarantined(&world).len(), 2);
     assert!(matches!(world.call(leader, read("row", ReadConsistency::Eventual)), LocalOutcome::Refused(_)));
-    // The third tells who is right.
+    // The third shows which is right.
     world.start(NodeId(away));
     world.run(3_000);
     assert_eq!((given_up(&world), quarantined(&world)), (vec![odd], vec![]));

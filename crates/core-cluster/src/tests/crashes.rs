@@ -115,7 +115,7 @@ fn a_snapshot_of_many_chunks_moves_without_waiting_for_timers() {
     world.assert_equal(3);
 }
 
-/// A snapshot goes out to the last member that lacks something, and this tells that it has all before the next tick: its leader would
+/// A snapshot goes out to the last member that lacks something, and this one reports that it has all before the next tick: its leader would
 /// fall quiet, were it not for the snapshot, whose last acknowledgement is lost (simulator, 6086).
 #[test]
 fn a_leader_whose_snapshot_is_under_way_does_not_fall_quiet() {

@@ -177,7 +177,7 @@ fn order(world: &mut World, node: u64) -> Option<ReplicaSpec> {
     Some(ReplicaSpec { rule: described.rule.into(), engine: rule.engine?.into(), replica: member.replica, ..spec })
 }
 
-/// A member is made anew where it is, as its leader's own word tells the node.
+/// A member is recreated where it is, as its leader's own notice asks of the node.
 fn renew(world: &mut World, node: u64) {
     let old = described(world).members.iter().find(|(member, _)| member.node == NodeId(node)).unwrap().0.replica;
     for _ in 0..20 {
@@ -188,7 +188,7 @@ fn renew(world: &mut World, node: u64) {
             world.run(50);
             match world.completions.remove(&ticket) {
                 Some(LocalOutcome::AdminDone { .. }) => return,
-                Some(_) => break, // It handed over, or a change is under way: asked again.
+                Some(_) => break, // It handed over, or a change is under way: retried.
                 None => {}
             }
             if let Some(spec) = order(world, node).filter(|spec| spec.replica > old) {
@@ -212,7 +212,7 @@ fn a_cluster_whose_rule_names_an_engine_moves_where_it_stands() {
     assert_eq!((first.engine_since, first.rule.contains("engine=redb")), (ReplicaId(4), true), "{first:?}");
     for node in 1..=3 {
         renew(&mut world, node);
-        // Asked again, as by somebody who never got the answer: what was moved stays where it is.
+        // Retried, as by a client that never got the answer: what was moved stays where it is.
         set_engine(&mut world, "redb");
         world.put(&format!("behind-{node}"), "v");
     }

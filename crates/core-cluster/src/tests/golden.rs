@@ -80,7 +80,7 @@ impl Story {
         format!("{role} as replica {}{learner}{quiet}", view.replica)
     }
 
-    /// Time passes; what changes for the eye is told.
+    /// Time passes; visible changes are noted.
     fn run(&mut self, millis: u64) {
         for _ in 0..millis {
             self.world.run(1);

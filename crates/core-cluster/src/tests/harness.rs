@@ -455,7 +455,7 @@ impl World {
     }
 }
 
-/// What a world reborn from an engine would go on from.
+/// What a world restored from an engine would continue from.
 fn kept(engine: &MemoryEngine) -> LogIndex {
     let home = |space| Home { node: NodeId(1), disk: DiskId(1), engine: "memory".into(), space };
     let read = |space| RestoredReplica::read(engine, space, home(space)).unwrap();

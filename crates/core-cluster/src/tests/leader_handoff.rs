@@ -8,7 +8,7 @@ use base_types::codec::Encode;
 use base_types::{Generation, NodeId, ReadConsistency, ReplicaId, WriteConsistency};
 use core_log::LogDisk;
 
-/// Writes through whoever leads, as a router would; the node that took it.
+/// Writes through the leader, as a router would; returns the node that took it.
 fn insist(world: &mut World, request: u128, key: &str, bytes: usize) -> u64 {
     for _ in 0..200 {
         let leader = world.leader();
@@ -28,7 +28,7 @@ fn a_leader_without_room_hands_over_to_a_member_that_has_some() {
     let mut world = World::new(3, 3, 1 << 20);
     let full = insist(&mut world, 1, "k", 1);
     world.lane(full).set_disk_full(true);
-    // The best follower has none either: it is asked in vain, then the other.
+    // The best follower has none either: it is asked first, without effect, then the other.
     let also_full = full % 3 + 1;
     world.lane(also_full).set_disk_full(true);
     let taken = insist(&mut world, 2, "k", 1);
@@ -118,7 +118,7 @@ fn a_replica_whose_record_rotted_is_noticed_and_replaced() {
     world.assert_equal(3);
 }
 
-/// Nothing tells any more which replica it was (simulator, 2693): the leader does, once it is confirmed to lead.
+/// No record says which replica it was (simulator, 2693): the leader does, once it is confirmed to lead.
 #[test]
 fn a_replica_of_which_every_record_rotted_is_replaced_by_one_that_it_cannot_have_been() {
     let mut world = World::new(3, 3, 1 << 20);

@@ -21,7 +21,7 @@ fn remove(world: &mut World, leader: u64, node: u64) -> LocalOutcome {
 
 pub(crate) fn a_removal_beside_a_silent_death_is_refused() {
     let (mut world, leader, [silent, leaving]) = quiet_trio();
-    // Nobody is told that its connection is gone.
+    // No node learns that its connection is gone.
     world.cut.insert(NodeId(silent));
     match remove(&mut world, leader, leaving) {
         LocalOutcome::Refused(refusal) => assert_eq!(refusal.code.as_str(), "QuorumAtRisk"),

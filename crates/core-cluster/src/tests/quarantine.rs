@@ -1,4 +1,4 @@
-//! A group that cannot apply an entry: it stops alone, survives restarts, and goes on by an operator's word.
+//! A group that cannot apply an entry: it stops alone, survives restarts, and continues by an operator's command.
 
 use super::harness::*;
 use crate::api::*;

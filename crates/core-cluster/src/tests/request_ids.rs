@@ -1,4 +1,4 @@
-//! Which repetitions apply nothing, for how long, and what a client is told after that.
+//! Which repetitions apply nothing, for how long, and what a client learns after that.
 
 use super::harness::*;
 use crate::api::*;

@@ -8,7 +8,7 @@ use base_types::{DiskId, NodeId, ReadConsistency, ReplicaId, SpaceId, Tick, Writ
 use core_log::testing::DiskEvent;
 use core_log::{Log, LogConfig};
 
-/// Makes node 1 of a new world from one replica's rows; its request ids and its time go on.
+/// Makes node 1 of a new world from one replica's rows; its request ids and its time continue.
 fn reborn(old: &mut World, node: u64) -> World {
     let source = old.node(node).engine.clone();
     let spaces = source.spaces().unwrap();

@@ -87,7 +87,7 @@ fn a_read_that_meets_damage_is_served_elsewhere_and_the_pair_is_mended() {
     for node in 1..=3 {
         damage(&mut world, node, &key(node as usize));
         let level = ReadConsistency::Eventual;
-        // Nobody is told that it is corrupt: another member has it.
+        // No client learns that it is corrupt: another member has it.
         let first = world.call(node, read(&key(node as usize), level));
         assert!(matches!(first, LocalOutcome::NotLeader { .. }), "{first:?}");
         world.run(200);
@@ -299,7 +299,7 @@ fn a_leader_that_waits_for_a_pair_hands_over() {
     let next = world.leader();
     assert_ne!(next, leader, "who can apply leads");
     assert!(world.completions.remove(&first).is_some_and(|outcome| !matches!(outcome, LocalOutcome::Written { .. })));
-    // Asked again there, it is found done.
+    // A retry there finds it done.
     let again = world.write(next, 77, renew(5), WriteConsistency::Strong);
     assert!(matches!(again, LocalOutcome::Written { .. }), "{again:?}");
     assert_eq!(world.get(next, &key(5), ReadConsistency::Strong).as_deref(), Some("new"));

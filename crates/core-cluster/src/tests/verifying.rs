@@ -1,4 +1,4 @@
-//! Verifying a cluster on request: members are compared at one index, also under load; who differs is told apart.
+//! Verifying a cluster on request: members are compared at one index, also under load; members that differ are named.
 
 use super::harness::*;
 use crate::api::*;
@@ -45,7 +45,7 @@ fn equal_members_have_equal_digests_at_one_index() {
     assert!(report.done && report.index.0 > 60);
     assert!(found.windows(2).all(|pair| pair[0] == pair[1]) && found[0].0 == report.index, "{found:?}");
     assert!(found[0].1 > 60 && found[0].3 == 0, "{found:?}");
-    // Nobody goes on with anything, and the cluster may fall quiet again.
+    // No work is left, and the cluster may become quiescent again.
     world.run(1_000);
     assert!(world.view(leader).unwrap().quiesced);
     world.assert_equal(3);
@@ -67,7 +67,7 @@ fn under_load_they_are_compared_at_one_index_all_the_same() {
             break;
         }
     }
-    let report = report.expect("it ends while writes go on");
+    let report = report.expect("it ends while writes continue");
     let found = digests(&report);
     assert!(found.windows(2).all(|pair| pair[0] == pair[1]), "{found:?}");
 }
@@ -107,7 +107,7 @@ fn one_that_differs_and_one_that_is_damaged_are_told_apart() {
     let found = digests(&again);
     let of = |node: u64| found[again.members.iter().position(|one| one.member.node == NodeId(node)).unwrap()];
     assert_eq!(of(others[1]), of(leader));
-    assert_ne!(of(others[0]).2, of(leader).2, "no checksum tells of it, so nobody mends it");
+    assert_ne!(of(others[0]).2, of(leader).2, "no checksum shows it, so no member repairs it");
     // Two of three hold the same: the third gives way.
     world.run(100);
     assert_eq!(world.lane(others[0]).statistics().contradictions, 1);

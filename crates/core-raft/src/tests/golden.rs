@@ -307,7 +307,7 @@ impl World {
         }
     }
 
-    /// Every living member's time goes on.
+    /// Time passes for every living member.
     fn tick(&mut self, only: Option<u64>, count: usize) {
         for _ in 0..count {
             self.now += 1_000;
