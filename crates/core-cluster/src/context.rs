@@ -1,7 +1,7 @@
 //! What the replicas of a lane share: its log, engines and numbers, what leaves with the turn, what waits for the log.
 //!
-//! Always: a message that promises a record leaves when that is durable (`awaiting_sync`), and a space is dropped no
-//! earlier than what replaced it is.
+//! Always: a message that promises a record waits in `awaiting_sync` until the record is durable (mutants `AckBeforeSync`,
+//! `VoteNotPersisted`). A space is dropped only after its replacement is durable (`drop_space_later`).
 //! Not here: a replica's own state (replica.rs), who turns all of it (lane.rs).
 
 use crate::api::*;

@@ -1,8 +1,8 @@
 //! The lane: all replicas of one core, their log, their engines, their clock.
 //!
-//! Always: time is handed on in ticks before anything else of a turn sees it (a follower's promise
-//! is counted in ticks, and must not start late and end early); only replicas that were touched are
-//! looked at; a quiet replica costs nothing.
+//! Always: what the lane counts of its replicas is their sum (`lane/checks.rs`). Each event passes time on as ticks before it
+//! does anything else: a follower's promise is counted in ticks, and must not start late and end early. Only replicas that an
+//! event touched are looked at; a quiescent replica costs nothing.
 //! Not here: how it starts (lane/opening.rs), what it reports (lane/views.rs), which clusters were destroyed
 //! (tombstones.rs).
 

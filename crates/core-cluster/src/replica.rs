@@ -4,9 +4,9 @@
 //!                          │                 └──cannot──▶ damaged (asks to be replaced)
 //!                          └──idle──▶ quiesced ──anything──▶ running
 //!
-//! Always: `group` is there exactly while running (or blank); a proposed write is in `proposed` until
-//! its entry is applied or leadership is lost; persisted messages wait in `LaneContext::awaiting_sync`.
-//! Pairs its engine lost are mended beside all that (value_repair.rs).
+//! Always: a proposed write is in `proposed` until its entry is applied or leadership is lost (`invariants.rs`; mutants
+//! `AnsweredWritesCounted`, `AbsoluteWaitsKept`). Messages that promise something wait in `LaneContext::awaiting_sync`
+//! (mutants `AckBeforeSync`, `VoteNotPersisted`).
 //! Not here: clients' writes (writes.rs), applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs),
 //! writes that wait for a bucket (archive_ack.rs), what the replicas of a lane share (lane.rs).
 

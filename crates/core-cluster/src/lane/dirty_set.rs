@@ -1,7 +1,7 @@
 //! Clusters to be looked at when the turn ends: mostly one or two.
 //!
-//! Always: taken in order, each once, whatever the order and number of touches. What a turn touches again while
-//! it ends is for the next turn.
+//! Always: taken in order, each once, whatever the order and number of touches (`each_comes_once_and_in_order`). A cluster
+//! that is touched again while a turn ends belongs to the next turn.
 //! Not here: what is looked at (`lane.rs`).
 
 use base_types::ClusterId;

@@ -10,8 +10,8 @@
 //! The lost one was made before this life began, so before it asked: a leader that was confirmed after that knows of it,
 //! and no replica above its answer can be the lost one.
 //!
-//! Always: a cluster is here as a replica or lost, never both; spaces without an owner are kept while
-//! anything is lost, for one of them may be its only copy.
+//! Always: no replica that may be the lost one is made here again (mutant `FloorOneTooHigh`; `tests/leader_handoff.rs`).
+//! Spaces without an owner are kept while anything is lost: one of them may be its only copy.
 //! Not here: rot in other records of a replica (`Replica::damage`).
 
 use crate::api::{Notice, PeerMessage, ReplicaSpec};

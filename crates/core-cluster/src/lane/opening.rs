@@ -1,8 +1,8 @@
 //! How a lane starts: its log is read back, its replicas are made of their records, and damage is reported.
 //!
-//! Always: a log that has not what a mark outside it says it had is refused before anything else is opened;
-//! a replica whose record or engine cannot be read is asked of the others, never made blank (it may have voted);
-//! a space that may still be somebody's is not dropped.
+//! Always: a log that lacks what a mark outside it says it had is refused before anything else is opened (mutant
+//! `LostLogIsBlank`). A replica whose record or engine cannot be read is rebuilt from the others, never made blank: it may
+//! have voted. A space that may still have an owner is not dropped.
 //! Not here: entries that rotted (log_repair.rs), pairs that did (value_repair.rs), records that are gone (lost_replicas.rs).
 
 use super::Lane;

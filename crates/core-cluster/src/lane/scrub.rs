@@ -6,8 +6,8 @@
 //!    └────── next part, or (last) next round ◀──────┘
 //! ```
 //!
-//! Always: one part an engine is out at a time, and so many bytes a second are read on average; a lane that has
-//! nothing else to do is woken once a part, and once a round when all is read.
+//! One part of an engine is read at a time, and on average so many bytes a second. A lane that has nothing else to do wakes
+//! once a part, and once a round when all is read.
 //! Not here: what is wrong and how it is found (engines), what becomes of it (value_repair.rs).
 
 use crate::api::Notice;

@@ -1,6 +1,6 @@
 //! What a lane reports: its replicas, numbers and sizes, and what the simulator compares.
 //!
-//! Always: nothing here changes anything but what `take_witnessed` and `take_won` take.
+//! Nothing here changes a lane, but `take_witnessed`, `take_won` and `take_begun` empty their lists.
 
 use super::Lane;
 use crate::api::*;

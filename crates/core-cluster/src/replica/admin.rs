@@ -4,8 +4,8 @@
 //! so asking twice is harmless and a new leader continues where the old one stopped. Learners are always
 //! on their way to voting; the leader promotes one as soon as it has caught up.
 //!
-//! Always: one configuration change at a time (raft-rs would turn a second into nothing, silently); a
-//! change that would leave no reachable majority is refused.
+//! Always: one configuration change at a time (`Group::propose_change` refuses a second; raft-rs would silently ignore it).
+//! A change that would leave no reachable majority is refused (checker `quorum`, mutant `QuorumGuardAssumes`).
 
 use crate::api::*;
 use crate::buggify::Point;

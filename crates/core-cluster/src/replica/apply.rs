@@ -1,7 +1,7 @@
 //! Applying committed entries to the overlay, and answering the writes that waited for them.
 //!
-//! Always: the same entries give the same bytes on every member; a request id applies at most once;
-//! nothing here reads a clock (time is the entries' own stamp).
+//! Always: the same entries give the same bytes on every member (checker `states`, mutant `ApplyOutOfOrder`). A request id
+//! applies at most once (checker `counters`, mutant `DoubleApply`). Time is the entries' own stamp.
 
 use crate::api::Witnessed;
 use crate::context::LaneContext;

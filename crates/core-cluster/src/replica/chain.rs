@@ -11,7 +11,7 @@
 //! number at every `SAMPLE_EVERY`th, and reports the last of those and the newest. What rots in an engine afterwards is
 //! not seen by it: that is compared by walking all pairs (verify.rs), which ends in the same verdict here.
 //!
-//! Always: only equal indexes are compared; nobody gives way but to a majority of the voters.
+//! Always: a member gives way only to a majority of the voters (mutant `HashNeverCompared`; `tests/contradiction.rs`).
 //! Not here: what a replica that is given up does (`Replica::damage`).
 //! What it costs, and what else was thought of: docs/decisions/0028.
 

@@ -5,7 +5,7 @@
 //! long ago). The leader has the word of a majority: the member gives way, loudly, for the entries it holds were
 //! acknowledged to somebody.
 //!
-//! Always: a member gives way only to a leader of its own term or a later one.
+//! Always: a member gives way only to a leader of its own term or a later one (mutant `ContradictionIgnored`).
 //! Not here: members whose applied states differ (chain.rs), what a replica does when it is given up
 //! (`Replica::damage`), entries that cannot be applied (quarantine.rs).
 

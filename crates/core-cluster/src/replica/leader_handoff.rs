@@ -10,7 +10,7 @@
 //! A leader whose log write stalls (`log_stall.rs`) hands over only where most voters answer without it, and steps
 //! down where none of them takes over: it can commit nothing, and they elect one of their own.
 //! The same goes for a leader that waits for a damaged pair (`value_repair.rs`): it commits, and answers nothing.
-//! Always: at most one round in `AGAIN_AFTER`, each voter asked once a round.
+//! A round begins at most once in `AGAIN_AFTER`, and asks each voter once.
 //! Not here: what is refused (`Replica::write_refusal`), where replicas are placed.
 
 use crate::context::LaneContext;

@@ -9,7 +9,8 @@
 //! While it is quarantined it serves nothing, at no level; it votes, logs and acknowledges, for its log is sound and
 //! the word that frees it is an entry of it. What is committed meanwhile stays in the log and is read back from there.
 //!
-//! Always: the failed entry has changed nothing; nobody skips an entry that no committed entry says to skip.
+//! Always: the failed entry has changed nothing (mutant `RollBackForwards`). A member skips an entry only if a committed
+//! entry says so (mutant `SkipNotReplicated`).
 //! Not here: damaged pairs that other members have (value_repair.rs), members whose states differ (contradiction.rs).
 //! Why skipping cannot make members differ: docs/decisions/0027.
 

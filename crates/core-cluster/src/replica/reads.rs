@@ -9,8 +9,8 @@
 //! hypervisor) breaks it, and nothing in here can notice: there `read_leases` is off, no round proves a
 //! lease, and all strong reads that come while a round is under way share the next one.
 //!
-//! Always: a read waits only on a round asked for after the read arrived; it is answered only when its
-//! index is applied.
+//! Always: a read waits only for a round that began after the read arrived (mutant `StaleReadIndex`). It is answered only
+//! when the round's index is applied (mutant `ReadBeforeApply`).
 
 use crate::api::LocalOutcome;
 use crate::buggify::Point;

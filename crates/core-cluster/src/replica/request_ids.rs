@@ -14,8 +14,8 @@
 //! An id that was issued after an index has expired once a client's id that was applied behind that index is forgotten:
 //! then it may have been applied itself. That is exact, whatever clocks did.
 //!
-//! Always: rows and places hold the same; what expires is a function of the entries' stamps alone, so
-//! every member forgets the same ids at the same index. Places are never walked: their order is no member's business.
+//! Always: rows and places hold the same (`RequestIds::check_invariants`). Only the entries' stamps decide what expires, so
+//! every member forgets the same ids at the same index (checker `states`). Places are never walked: their order differs.
 //! Not here: how long ids are kept ([`RequestIdTerms`]; decisions 0005 and 0030).
 
 use crate::request_id_terms::REQUEST_IDS_MAX;

@@ -9,8 +9,8 @@
 //! snapshot itself, so data and claim cannot differ. The overlay is not involved; the log is cut only
 //! up to the durable index, so the follower continues from there.
 //!
-//! Always: a staging space is nobody's until the log holds the record that names it; one that is left
-//! over by a crash is dropped at start.
+//! A staging space has no owner until the log holds the record that names it. One that a crash leaves is dropped at the next
+//! start (`snapshot-resumed-after-crashes.txt`).
 
 use crate::context::{LaneContext, SENDERS_MAX};
 use crate::meta::{ClusterMeta, LABEL_KEY, META_KEY};

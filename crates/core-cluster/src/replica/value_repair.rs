@@ -17,8 +17,9 @@
 //! A leader that waits for a pair gives leadership away meanwhile (`leader_handoff.rs`). An engine that says of a range that keys in it are
 //! lost (its fences do not add up) names none of them: the replica is rebuilt where there are other members.
 //!
-//! Always: no value of another index is put; a key is asked for with bounded patience where members answer,
-//! and for ever, ever more seldom, where none does (giving up then would cost a vote when votes are few).
+//! Always: no value of another index is put (mutant `MendFromAnyIndex`). If members answer, a key is given up after
+//! `IN_VAIN_MAX` answers. If none answers, the requests continue, ever more seldom: giving up would cost a vote when votes
+//! are few.
 //! Not here: finding damage (engines, `scrub.rs`), holes in the log (`log_repair.rs`).
 
 use crate::api::{Member, Notice};

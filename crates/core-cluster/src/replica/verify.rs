@@ -11,8 +11,8 @@
 //! What is compared is what engines hold, not what memory does: that is what may rot. A pair that reads as
 //! damaged is counted, left out of the digest, and mended (value_repair.rs).
 //!
-//! Always: digests are compared at one index only; a step is bounded, so that the lane's other clusters are not
-//! held up; a run ends: members that do not answer are reported as silent.
+//! Digests are compared at one index only. A step is bounded (`STEP_PAIRS`, `STEP_BYTES`), so that the lane's other clusters
+//! do not wait. A run ends: members that do not answer are reported as silent.
 //! Not here: what to do about a member that differs (core-node says it), damage that nobody asked for (scrub.rs).
 
 use crate::api::{ClusterVerification, LocalOutcome, MemberVerification, Verified};

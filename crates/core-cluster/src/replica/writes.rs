@@ -6,7 +6,8 @@
 //!                        └─▶ applied (apply.rs) ─▶ strong: answered ─▶ on every member ─▶ absolute: answered
 //! ```
 //!
-//! Always: a write that was taken is answered exactly once; one with a request id that was applied is not proposed again.
+//! Always: a write that was taken is answered once (checker `unanswered`; `invariants.rs` counts those that wait). A write
+//! whose request id was applied is not proposed again (mutant `DoubleApply`).
 //! Not here: applying (apply.rs), level `s3` (archive_ack.rs), the loss of leadership with writes under way (replica.rs).
 
 use crate::api::*;

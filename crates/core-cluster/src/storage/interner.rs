@@ -1,7 +1,7 @@
 //! What most replicas of a lane have in common (rule, engine, members, configuration), held once for all of them.
 //!
-//! Always: at most `KEPT_MAX` values of a kind are looked through, when a replica is made or its members change; what
-//! is not among them is kept for itself. Nothing depends on whether a value is shared.
+//! At most `KEPT_MAX` values of a kind are searched, when a replica is made or its members change. Other values are held by
+//! their replica alone. No behaviour depends on whether a value is shared.
 //! Not here: what is shared within one replica (meta.rs).
 
 use crate::api::{Member, ReplicaSpec};

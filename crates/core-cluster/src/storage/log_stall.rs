@@ -8,7 +8,7 @@
 //! A disk that is slow all the time moves no leader to and fro: each stall that moved leaders doubles what the
 //! next one waits for, up to `DOUBLINGS_MAX` times, until none has for `FORGOTTEN_AFTER`.
 //!
-//! Always: a write that is under way is looked at once a tick (`next_look`).
+//! A write that is under way is looked at once a tick (`next_look`).
 //! Not here: who takes over (`leader_handoff.rs`), what a failed log means (lane.rs).
 
 use base_types::mutant::{planted, Mutant};

@@ -2,8 +2,9 @@
 //!
 //!   reads:  active ─▶ frozen (being written) ─▶ engine
 //!
-//! Always: applying touches only `active`; `frozen` does not change until the engine has it durably;
-//! a deletion is a tombstone until then. Keys start with the backend's byte.
+//! Always: the bytes counted are those held (`invariants.rs`, mutant `FlushedCounted`). Applying changes only `active`;
+//! `frozen` stays until the engine has it durably (mutant `OverlayLost`), and a deletion is a tombstone until then (mutant
+//! `DeleteLostInFlush`). Keys start with the backend's byte.
 //! Not here: when to freeze (flush.rs).
 
 use crate::api::Layer;

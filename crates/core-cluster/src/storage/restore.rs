@@ -13,8 +13,8 @@
 //! need not meet. That is the operator's word, not something a program can know; what it can do is let the
 //! old one's writes to the store fail (engine-object fences it).
 //!
-//! Always: nothing that was acknowledged as in the store is missing; a cluster's time and its request ids go
-//! on, so a request that was applied before is not applied again.
+//! Always: nothing that was acknowledged as in the store is missing (checker `levels`, mutant `KeptToldEarly`). A cluster's
+//! time and request ids continue, so a request that was applied before is not applied again (`tests/restore.rs`).
 //! Not here: copying the rows, writing the log out (edge-node).
 
 use crate::api::{Member, ReplicaSpec};

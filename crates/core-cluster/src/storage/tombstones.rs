@@ -1,6 +1,7 @@
 //! Clusters that were destroyed here, so that a late message cannot make a blank voter of one.
 //!
-//! Always: what is forgotten for want of room counts as destroyed all the same, by its id (`floor`).
+//! Always: a destroyed first member is not made again (mutant `DestroyedMadeAgain`); a cluster that is forgotten for lack of
+//! room still counts as destroyed, by its id (`floor`).
 //! A later replica of a cluster that is forgotten so may come: that none of an id that was here before does is remembered by
 //! the node while it runs (core-node `replica_repair.rs`), and no order outlives the connection it came by.
 //! Not here: records that were lost (lost_replicas.rs).
