@@ -54,7 +54,7 @@ fn write_modules() {
 
 fn main() {
     write_modules();
-    // An exported tree (`git archive`) has no repository: whoever exported it says which commit it is.
+    // An exported tree (`git archive`) has no repository: its maker sets which commit it is.
     let exported = std::env::var("HIVE_COMMIT").ok();
     let checked_out = git(&["rev-parse", "--short", "HEAD"]);
     let dirty =

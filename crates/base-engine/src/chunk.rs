@@ -26,7 +26,7 @@ const PAIRS_RESERVED_MAX: usize = 256;
 pub struct Chunk {
     /// The pairs, keys strictly ascending.
     pub pairs: Vec<(Bytes, Bytes)>,
-    /// Whether the space ends behind them.
+    /// Whether the space ends after them.
     pub done: bool,
 }
 

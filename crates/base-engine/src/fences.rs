@@ -1,8 +1,8 @@
 //! Fences: how an engine proves that a key is not there (decision 0038).
 //!
-//! A seal tells that a pair is what was written; it cannot tell that one is missing, and a flipped bit in a stored key, or
+//! A seal proves that a pair is what was written. It cannot show that a pair is missing; a flipped bit in a stored key, or
 //! in what a B-tree finds keys by, makes a pair missing. So the keys of a space are divided into short runs, each with a
-//! sealed fence, and a miss is believed when the keys of its run add up to what the fence says.
+//! sealed fence. A miss is believed when the keys of its run add up to what the fence says.
 //!
 //! ```text
 //!   space 7     ""        "kiwi"          "pear"                 the space's end
@@ -76,7 +76,7 @@ impl Fence {
         *self.start <= *key && self.end.as_deref().is_none_or(|end| key < end)
     }
 
-    /// Whether nothing of a range that ends there lies behind it.
+    /// Whether no part of a range that ends there lies after it.
     fn reaches(&self, end: Option<&[u8]>) -> bool {
         match (self.end.as_deref(), end) {
             (None, _) => true,
@@ -185,7 +185,7 @@ impl Roll {
     }
 }
 
-/// Sees pairs as stored, keys without the space; breaks, goes on, or fails.
+/// Sees pairs as stored, keys without the space; breaks, continues, or fails.
 pub type PairVisit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, EngineError>;
 
 /// What is proved: one instant of an engine, as found, right or wrong.
@@ -419,7 +419,7 @@ pub fn plan(
     applied: bool,
 ) -> Result<Plan, EngineError> {
     let mut plan = Plan::default();
-    // A damaged roll stays as it is; it is made anew when the engine is opened.
+    // A damaged roll stays as it is; opening the engine recreates it.
     let before = match view.roll() {
         Err(EngineError::Corrupt(_)) => None,
         roll => Some(roll?),

@@ -1,9 +1,9 @@
 //! The contract every storage engine keeps, and (module `conformance`) the suite that proves it.
 //!
-//! An engine holds ordered bytes in *spaces*. Hive's log is the only write-ahead log: an engine is
-//! written in large atomic batches that are durable when `write` returns, by a thread beside the core,
-//! while the core reads. A batch carries for each space it touches the log index up to which the
-//! space is now durable; the log is cut only behind it.
+//! An engine holds ordered bytes in *spaces*. Hive's log is the only write-ahead log: an engine is written in large
+//! atomic batches that are durable when `write` returns, by a thread beside the core, while the core reads. A batch
+//! carries for each space it touches the log index up to which the space is now durable; the log is cut only up to
+//! there.
 //!
 //! Always: `write` is atomic and durable on return; a `snapshot` is one instant across all spaces and
 //! blocks no writer; keys within a space are ordered as bytes; reads see the last finished `write`.
@@ -75,7 +75,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What `visit` of a range returns: go on or stop.
+/// What `visit` of a range returns: continue or stop.
 pub type Visit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// What `visit` of a walk gets: a key, and its value or (`None`) that the pair is damaged.
@@ -181,14 +181,14 @@ pub trait Engine: EngineRead + Send + Sync {
     /// Returns whether anything is left. Background work: called again until nothing is.
     fn drop_space(&self, space: SpaceId, limit: usize) -> Result<bool, EngineError>;
 
-    /// Verifies a bounded part of what it keeps, past its caches where it can, and says where to go on:
-    /// `after` is empty first, then what the last part gave as `next`. Background work, for a scrub.
+    /// Verifies a bounded part of what it keeps, past its caches where it can, and returns where to continue: `after`
+    /// is empty first, then the `next` of the last part. A scrub calls it in the background.
     fn verify(&self, after: &[u8]) -> Result<VerifiedPart, EngineError> {
         verify::verify_by_reading(self, after)
     }
 
-    /// Whether it also tells keys that were lost, or turned into others by flipped bits: where a damaged key is
-    /// one that nobody else has, nothing more than that key is then wrong.
+    /// Whether it also reports keys that were lost or that flipped bits turned into others. Where a damaged key is one
+    /// that no other member has, nothing but that key is then wrong.
     fn tells_lost_keys(&self) -> bool {
         false
     }

@@ -4,8 +4,8 @@
 //!   Engine::verify(after) ─▶ VerifiedPart { …, next } ─▶ Engine::verify(next) … until next is None
 //! ```
 //!
-//! Always: a part is bounded, so that whoever scrubs can wait in between; a digest depends on the pairs of
-//! a space alone: the same in every engine, whatever it puts around them.
+//! Always: a part is bounded, so that a scrub can pause after each. A digest depends on the pairs of a space alone: it
+//! is the same in every engine, whatever the engine puts around them.
 //! Not here: what an engine's checksums are; asking a healthy replica for what is damaged (core-cluster, `value_repair.rs`).
 
 use crate::{Direction, Engine, EngineError, EngineRead, KeyRange};
@@ -31,7 +31,7 @@ pub struct VerifiedPart {
     pub damaged: Vec<(SpaceId, Bytes)>,
     /// Spaces whose durable index is damaged: written anew, it is whole again.
     pub indexes: Vec<SpaceId>,
-    /// Where to go on; `None`: this was the last part.
+    /// Where to continue; `None`: this was the last part.
     pub next: Option<Bytes>,
 }
 

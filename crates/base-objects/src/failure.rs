@@ -1,6 +1,6 @@
 //! What an object store says, in words that say what to do.
 //!
-//! Always: a refusal that no retry mends is told apart from a store that is not reachable.
+//! Always: a refusal that no retry mends differs from a store that is not reachable.
 //! Not here: which requests are tried again (`limited.rs`).
 
 use object_store::Error;

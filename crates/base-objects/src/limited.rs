@@ -256,7 +256,7 @@ fn pages(
     found.into_stream().try_flatten().boxed()
 }
 
-/// An upload in parts. A part that fails fails the upload: whoever sends it begins anew.
+/// An upload in parts. A part that fails fails the upload: the sender starts over.
 #[derive(Debug)]
 struct Upload {
     shared: Arc<Shared>,

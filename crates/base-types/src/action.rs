@@ -127,7 +127,7 @@ pub enum Action {
     },
     /// Removes a keyspace and its clusters.
     DeleteKeyspace { keyspace: String },
-    /// Tells a keyspace's partitions and clusters.
+    /// Describes a keyspace's partitions and clusters.
     DescribeKeyspace { keyspace: String },
     /// Lists keyspaces.
     ListKeyspaces,
@@ -142,8 +142,8 @@ pub enum Action {
     ResolveCluster { name: ClusterName },
     /// As `ResolveCluster`, with the members' progress, asked of the leader.
     DescribeCluster { name: ClusterName },
-    /// Every member checks every pair at one index, and they are compared. Answers at the deadline at the
-    /// latest, with how far it is; asked again with `run`, it goes on telling of the same one.
+    /// Every member checks every pair at one index, and their results are compared. Answers at the deadline at the
+    /// latest, with the progress so far; a retry with `run` follows the same run.
     VerifyCluster { name: ClusterName, run: Option<u64> },
     /// Lists clusters by name.
     ListClusters { prefix: String, start_after: Option<String>, limit: u32 },
@@ -183,8 +183,8 @@ pub enum Action {
 
     /// The node map.
     ListNodes,
-    /// Takes a node out of service: nothing new is put there, and every replica moves away under its rule.
-    /// Returns at once; asked again, it tells how many are left.
+    /// Takes a node out of service: nothing new is put there, and every replica moves away under its rule. Returns at
+    /// once; a retry reports how many are left.
     DecommissionNode { node: NodeId },
     /// Takes a node back into service.
     RecommissionNode { node: NodeId },

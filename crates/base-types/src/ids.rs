@@ -63,8 +63,8 @@ id!(
     PartitionId(u16), "p"
 );
 id!(
-    /// What tells a retry from a new request: equal ids apply once. Drawn at random by whoever first
-    /// sends the request; who that was is told in it (`request_id.rs`).
+    /// Distinguishes a retry from a new request: equal ids apply once. The first sender draws it at random and marks
+    /// itself in it (`request_id.rs`).
     RequestId(u128), "q"
 );
 id!(

@@ -57,7 +57,7 @@ fn on_cpu() -> f64 {
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// Runs something many times and tells what one time takes, on the processor and by the clock.
+/// Runs something many times and reports what one run takes, on the processor and by the clock.
 fn measure(what: &str, times: usize, mut run: impl FnMut(usize)) {
     let (begun, cpu) = (Instant::now(), on_cpu());
     (0..times).for_each(&mut run);
@@ -132,6 +132,6 @@ fn walk(space: &MapSpace, keys: usize) {
             break;
         }
     }
-    assert_eq!(told, keys, "the walk tells every key once");
+    assert_eq!(told, keys, "the walk returns every key once");
     println!("{:<40} {:>10.0} entries/s of CPU", "walk of all keys, pages of 1000", keys as f64 / (on_cpu() - cpu));
 }

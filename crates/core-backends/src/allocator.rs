@@ -11,8 +11,8 @@
 //! N          how many nodes, 8 bytes big-endian
 //! ```
 //!
-//! Always: every change of a node gets a new version, and `v` holds exactly its latest one, so
-//! `NodesSince` tells all that changed, each once.
+//! Always: every change of a node gets a new version, and `v` holds exactly its latest one. So `NodesSince` returns
+//! each changed node once.
 //! Not here: who is up right now (`core_placement::NodeMap`, soft state that is reported here).
 
 use crate::contract::{corrupt_row, decode, ApplyContext, Backend, SpaceRead, SpaceWrite};
@@ -46,7 +46,7 @@ pub struct Report {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(clippy::large_enum_variant)] // Lives for one call; a box would only make its maker's code longer.
 pub enum Command {
-    /// A node's record, as it tells it itself. Whoever registers is up.
+    /// A node's record as the node reports it. A node that registers is up.
     Register { record: NodeRecord },
     /// The latest of some nodes; unknown nodes are passed over.
     Report { updates: Vec<Report> },
@@ -78,7 +78,7 @@ pub enum Reply {
     Done { version: u64 },
     /// The members, best first, with what is known of them.
     Elected { nodes: Vec<NodeRecord> },
-    /// Up to `limit` changes; ask again behind `version` while there are `more`.
+    /// Up to `limit` changes. While there are `more`, ask for those after `version`.
     Nodes { records: Vec<NodeRecord>, forgotten: Vec<NodeId>, version: u64, more: bool },
     /// A node, if it is known.
     Node { record: Option<NodeRecord> },

@@ -137,7 +137,7 @@ pub fn look_up(bucket: &str) -> redis::Command {
     redis::Command(vec!["GET".into(), key_of(bucket)])
 }
 
-/// What the name's key tells. A value that is none of ours is an error for a person.
+/// Reads the value of the name's key. A value in another form is an error that a person must look at.
 pub fn parse(bucket: &str, value: Option<&[u8]>) -> Result<Name, Refusal> {
     let Some(value) = value else { return Ok(Name::Free) };
     let text = std::str::from_utf8(value).unwrap_or_default();
@@ -223,8 +223,8 @@ pub fn sweep_next(me: &Claim, now_ms: u64, name: &Name, entry: Option<Entry>, bu
         // It was committed, so all was built: only the last word is missing.
         EntryState::Creating if mine && matches!(name, Name::Owned(_)) => Step::Mark(EntryState::Active),
         EntryState::Creating => Step::Mark(EntryState::Undoing),
-        // The name goes first in an undo, so that nothing can be committed any more; last in a deletion, so
-        // that whoever takes it next finds no cluster.
+        // An undo releases the name first, so that nothing can be committed any more. A deletion releases it last, so
+        // that the next owner of the name finds no cluster.
         EntryState::Undoing if mine => release(me, name),
         EntryState::Undoing if built => Step::DropCluster,
         EntryState::Undoing => match entry.since_ms.saturating_add(UNDO_GRACE_MS) {

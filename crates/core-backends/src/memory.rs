@@ -37,8 +37,8 @@ impl Part {
     pub const WHOLE: Part = Part(0);
     /// Several parts at once: goes along with each of them.
     pub const SEVERAL: Part = Part(u16::MAX);
-    /// The objects of a shard. Which of the shards that take over keys is told is a matter of the key
-    /// ([`About::may_lie_in`]); an id too many does no harm.
+    /// The objects of a shard. The key decides which of a split's targets receives the id ([`About::may_lie_in`]); a
+    /// superfluous id does no harm.
     pub const OBJECTS: Part = Part(1);
 
     /// One partition.
@@ -118,7 +118,7 @@ impl About {
     }
 }
 
-/// A request that was applied, as one cluster tells another.
+/// An applied request, as one cluster sends it to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Carried {
     pub id: RequestId,

@@ -7,9 +7,9 @@
 //!             └──Abort──▶ Aborted ──Collect───────────────────────────────────────┘
 //! ```
 //!
-//! A completion is three steps of a flow: `BeginComplete` here fixes the parts and their ETag, a `Put` at the
-//! shard with the upload's number as its once-token, `Finish` here. Whoever goes on after a crash repeats
-//! them; the token makes the middle one happen once. Then the token is forgotten at the shard.
+//! A completion is three steps of a flow: `BeginComplete` here fixes the parts and their ETag, a `Put` at the shard
+//! with the upload's number as its once-token, `Finish` here. After a crash, another node repeats these steps. The
+//! token makes the middle one happen once. Then the token is forgotten at the shard.
 //!
 //! Always: an upload that is completing changes in nothing but its end, so repeated completions agree;
 //! every location that no object refers to is queued (`freed.rs`) by the command that takes away its part.
@@ -42,7 +42,7 @@ use base_types::s3::INLINE_BYTES_MAX;
 use base_types::{ErrorCode, Refusal, KEY_BYTES_MAX};
 use bytes::Bytes;
 
-/// The longest text that tells who began an upload.
+/// The longest name of an upload's initiator.
 const INITIATOR_BYTES_MAX: usize = 1024;
 /// The most rows one `Collect` removes.
 const COLLECT_ROWS_MAX: u32 = 4096;
@@ -168,7 +168,7 @@ fn check_part(part: &Part) -> Result<(), Refusal> {
         let message = format!("part {} has {} bytes; at most {PART_BYTES_MAX} are taken", part.number, part.size);
         return Err(S3ErrorCode::EntityTooLarge.because(message));
     }
-    check_size("what a part tells", part.etag.len() + part.checksums.len() + part.location.len(), PART_DETAIL_BYTES_MAX)
+    check_size("a part's ETag, checksums and location", part.etag.len() + part.checksums.len() + part.location.len(), PART_DETAIL_BYTES_MAX)
 }
 
 /// The list of a completion: not empty, ascending, not too long.
@@ -300,7 +300,7 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
     }
 }
 
-/// What the deletion of a bucket tells, and the collector.
+/// Commands of a bucket's deletion and of the collector.
 fn deletion(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome {
     match command {
         Command::Close => space.put(Bytes::from_static(&[keys::BARRED]), Bytes::new()),

@@ -2,11 +2,10 @@
 //! set-if-not-exists. A command is its words, as a client sends them; the reply is what Redis says,
 //! texts of errors included (redis.io).
 //!
-//! Where it differs, because every member must come to the same bytes at any size: keys and members
-//! are at most `KEY_BYTES_MAX` long; a reply is bounded (`REPLY_ELEMENTS_MAX`); sets, hashes and keys
-//! are told in order; floats are 64 bits wide; time is the cluster's own clock, so there is no EXAT;
-//! random commands are missing. A deleted collection and a flushed database are swept by later
-//! writes, a bounded number of rows each (`store.rs`).
+//! Where it differs, because every member must come to the same bytes at any size: keys and members are at most
+//! `KEY_BYTES_MAX` long; a reply is bounded (`REPLY_ELEMENTS_MAX`); sets, hashes and keys are listed in order; floats
+//! are 64 bits wide; time is the cluster's own clock, so there is no EXAT; random commands are missing. A deleted
+//! collection and a flushed database are swept by later writes, a bounded number of rows each (`store.rs`).
 //!
 //! Always: a command that is answered with an error changed nothing a client can see.
 //! Not here: RESP and connections (door-redis). Rows are drawn in docs/formats/backend-redis.md.
@@ -73,7 +72,7 @@ pub fn is_read(argv: &[Bytes]) -> Option<bool> {
     Some(matches!(spec.run, Run::Read(_)))
 }
 
-/// What a client is told where there is no such command.
+/// The refusal of an unknown command.
 pub fn unknown_command(argv: &[Bytes]) -> Refusal {
     let name = argv.first().map_or("", |word| std::str::from_utf8(word).unwrap_or("?"));
     let name: String = name.chars().take(128).collect();

@@ -185,7 +185,7 @@ pub enum Reply {
     Record { record: ClusterRecord },
     /// The record, if there is one; `last_generation` of the name even where there is none (0: never).
     Resolved { record: Option<ClusterRecord>, last_generation: Generation },
-    /// A page; where there is `more`, go on behind the last name.
+    /// A page. Where there is `more`, the next page begins after the last name.
     Records { records: Vec<ClusterRecord>, more: bool },
     /// The places in the question of the lives that are over; of those that ended by a recovery, the life that is now.
     Buried { places: Vec<u32>, ended: Vec<(u32, Generation)> },
@@ -199,7 +199,7 @@ pub enum Reply {
     Deleted { existed: bool },
     /// A document, if there is one.
     Document { document: Option<Document> },
-    /// A page; where there is `more`, go on behind the last key.
+    /// A page. Where there is `more`, the next page begins after the last key.
     Documents { documents: Vec<Document>, more: bool },
 }
 

@@ -48,7 +48,8 @@ use objects::{admit, Outcome};
 use state::{wrong_shard, Shard, SERVING};
 use work::Work;
 
-/// Whether a row of a key table belongs to a key of the range. One that belongs to no key does: who is told it refuses it.
+/// Whether a row of a key table belongs to a key of the range. A row that belongs to no key passes: the shard that
+/// receives it refuses it.
 pub(crate) fn row_lies_in(key: &[u8], range: &Range) -> bool {
     keys::closed_of(key).map_or(true, |closed| range.holds(&keys::client_key(closed)))
 }
@@ -457,7 +458,7 @@ fn reshape(work: &mut Work<'_>, command: Command) -> Outcome<Reply> {
             let more = work.sweep(limit as usize)?;
             Ok(Ok(Reply::Dropped { more }))
         }
-        // The cluster takes the ids; here is told only whether the shard may still be given any.
+        // The cluster takes the ids. Here we only check that the shard may still receive any.
         Command::Remember { epoch, .. } => {
             admit!(work.shard.check(epoch, &[ShardState::Importing]));
             Ok(Ok(Reply::Shard { info: work.shard.info(work.at.cluster_time_ms, work.space.keep()) }))
@@ -509,7 +510,7 @@ fn answer(now_ms: u64, space: &dyn SpaceRead, query: Query) -> Outcome<Reply> {
             Ok(Ok(objects::names(space, &key, after, &locations)?))
         }
         Query::Remembered { .. } => {
-            let message = "what a cluster remembers is told by the cluster, not by its shard";
+            let message = "the cluster answers which request ids it remembers, not its shard";
             Ok(Err(Refusal::new(ErrorCode::Internal, message)))
         }
         Query::Feed { epoch, range, after, limit } => {

@@ -7,15 +7,15 @@
 //!              └──Abort───┴──────────┴─▶ Aborting ────Finish─▶ (nothing)
 //! ```
 //!
-//! A flow that narrows (`PlanNarrow`, `SwitchNarrow`) goes the same way: nothing is copied, and in `Cutting` the source
-//! is told where its range ends.
+//! A flow that narrows (`PlanNarrow`, `SwitchNarrow`) goes the same way. It copies nothing, and in `Cutting` the source
+//! learns where its range ends.
 //!
 //! Rows: `H` the head; `m` closed start: an entry; `f` number (8) 0: a flow; `r` shard (8) 0: a shard that
 //! is no longer, or never was, in the map and whose cluster is still to be dropped.
 //!
 //! Always: the entries cover all keys without gap or overlap; a shard's number and epoch are given once; a
 //! flow's phase changes only from the one named; the map changes in one command.
-//! Not here: what a flow tells the shards (`flow.rs`), when to split (core-node), rows of keys (`shard`).
+//! Not here: the steps that a flow has shards take (`flow.rs`), when to split (core-node), rows of keys (`shard`).
 
 mod command;
 pub mod flow;
@@ -148,7 +148,7 @@ fn run(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -> Outcome<Rep
             }
             let narrowed = flow.narrows() && (from, to) == (Phase::Cutting, Phase::Aborting);
             if flow.phase != from || !from.leads_to(to) || narrowed {
-                return Ok(Err(wrong_phase(&flow, "go on")));
+                return Ok(Err(wrong_phase(&flow, "continue")));
             }
             flow.phase = to;
             space.put(numbered(FLOW, flow.flow), flow.to_bytes());
@@ -318,7 +318,7 @@ fn switch(space: &mut dyn SpaceWrite, flow: u64) -> Outcome<Reply> {
     Ok(Ok(Reply::Flow { flow }))
 }
 
-/// The source's next epoch takes its place in the map, and the new shard the place behind it.
+/// The source's next epoch takes its place in the map, and the new shard the place after the source.
 fn switch_narrow(now_ms: u64, space: &mut dyn SpaceWrite, flow: u64, cut: Option<Bytes>) -> Outcome<Reply> {
     let mut head = admit!(head(space)?);
     let mut flow = admit!(flow_of(space, flow)?);
@@ -361,7 +361,7 @@ fn finish(now_ms: u64, space: &mut dyn SpaceWrite, number: u64) -> Outcome<Reply
     let mut head = admit!(head(space)?);
     let Ok(flow) = flow_of(space, number)? else { return Ok(Ok(Reply::Done)) };
     match flow.phase {
-        // What was narrowed goes on as it is.
+        // A narrowed shard stays as it is.
         Phase::Switched if flow.narrows() => {}
         Phase::Switched => {
             release(space, number, &flow.targets)?;

@@ -50,7 +50,7 @@ pub enum Call {
     Replica { node: NodeId, order: ReplicaOrder },
 }
 
-/// What a node is told to do with a replica.
+/// What a node must do with a replica.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ReplicaOrder {
     /// Make it, if the node's disk is `disk`.

@@ -3,8 +3,8 @@
 //!   Put ──▶ Clusters ──▶ Adopt ──▶ Finish ──▶ done
 //!    │ exists: Look        └─ refused for good ─▶ Undo (document deleting, then `delete.rs`)
 //!
-//! Always: whoever finds a document `creating` may carry it on from the start: each step done already
-//! is as good as done now. A client that goes away leaves a document that a sweep finishes.
+//! Always: any node that finds a document `creating` may carry it on from the start: a step done before counts like one
+//! done now. A client that goes away leaves a document that a sweep finishes.
 //! Not here: moving partitions (`reshard/run.rs`).
 
 use crate::clusters::{create_clusters, first_failure, CLUSTERS_AT_A_TIME, TRIES_MAX};
@@ -249,7 +249,7 @@ impl Create {
         }
     }
 
-    /// Waits and asks again where that may help, else `otherwise`.
+    /// Waits and retries where that may help; otherwise returns `otherwise`.
     fn retry_or(
         &mut self,
         context: &mut PlanContext<'_>,

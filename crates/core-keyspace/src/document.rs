@@ -273,7 +273,7 @@ impl Document {
         self.clusters.max(self.reshard.as_ref().map_or(0, |reshard| reshard.target))
     }
 
-    /// What clients are told.
+    /// What clients receive.
     pub fn info(&self) -> Result<KeyspaceInfo, Refusal> {
         let names: Result<Vec<ClusterName>, Refusal> =
             (0..self.clusters_most()).map(|n| cluster_name(&self.name, n)).collect();

@@ -2,11 +2,11 @@
 //! by one (core-node, rebalance.rs).
 //!
 //!   keyspace: its document ─▶ Describe each ─▶ could each be moved? ─▶ keyspace: the document
-//!        ─▶ each: SetEngine in the cluster (which decides) ─▶ in `reference` (which tells)
+//!        ─▶ each: SetEngine in the cluster (which decides) ─▶ in `reference` (which lists)
 //!
-//! Always: what cannot be moved at all is refused before anything is changed; every step may be repeated, so whoever got
-//! no answer asks again and goes on where it stopped. Not here: which replica moves when, and where to (core-node, rebalance.rs,
-//! flows/moving.rs).
+//! Always: a keyspace that cannot be moved is refused before anything is changed. Every step may be repeated, so a client
+//! without an answer retries, and the flow continues where it stopped. Not here: which replica moves when, and where to
+//! (core-node, rebalance.rs, flows/moving.rs).
 
 use crate::clusters::{CLUSTERS_AT_A_TIME, TRIES_MAX};
 use crate::document::{cluster_name, Document, KeyspaceState};
@@ -91,7 +91,7 @@ impl Set {
     fn again(&mut self, context: &mut PlanContext<'_>, failure: Failure) -> Step {
         self.tries += 1;
         self.stage = Stage::Read;
-        // Somebody else changed the document, or a cluster was made anew, since they were read.
+        // Another writer changed the document, or a cluster was recreated, since they were read.
         let overtaken = matches!(failure.refusal.code, ErrorCode::ConditionFailed | ErrorCode::WrongGeneration);
         if self.tries > TRIES_MAX || !(is_passing(&failure) || overtaken) {
             return Step::Done(Err(failure));
@@ -103,7 +103,7 @@ impl Set {
         let Some((version, document)) = found else { return refuse(unknown_keyspace(keyspace)) };
         if document.state != KeyspaceState::Ready || document.reshard.is_some() {
             let message = format!(
-                "keyspace '{keyspace}' is being made, removed or resharded; ask again when that is done (`hive ctl keyspace show {keyspace}`)"
+                "keyspace '{keyspace}' is being made, removed or resharded; retry when that is done (`hive ctl keyspace show {keyspace}`)"
             );
             return refuse(Refusal::new(ErrorCode::Conflict, message));
         }

@@ -1,9 +1,9 @@
 //! Where a key lives: the cached form of a keyspace document, and the way from an action to the one
 //! cluster and command that carry it out.
 //!
-//! Always: finding a key costs one hash (hash keyspaces) or a binary search over the split keys
-//! (range); nothing is allocated but the command's bytes. A map may be stale: the cluster then
-//! refuses, and [`retry_of`] tells what to do.
+//! Always: finding a key costs one hash (hash keyspaces) or a binary search over the split keys (range); nothing is
+//! allocated but the command's bytes. A map may be stale: the cluster then refuses, and [`retry_of`] decides what to
+//! do.
 //! Not here: reading the document (`read.rs`), scans over several clusters (`scan.rs`).
 
 use crate::document::{cluster_name, Document, KeyspaceState};
@@ -57,9 +57,9 @@ pub enum Retry {
     No,
     /// Ask the same cluster again in a moment (a partition is about to switch).
     Later,
-    /// Read the document again, route anew; where the document has not changed, wait a moment first.
-    /// Only after a *definite* refusal: an attempt whose outcome is unknown is asked again at the
-    /// same cluster, with the same scope and request id, until it is known.
+    /// Read the document again and route again. If the document has not changed, wait a moment first. Only after a
+    /// *definite* refusal: an attempt whose outcome is unknown is retried at the same cluster, with the same scope and
+    /// request id, until it is known.
     Relocate,
 }
 

@@ -13,10 +13,10 @@ use base_types::Refusal;
 use core_flow::rounds::{answer, one, only, refuse, InRounds, Rounds};
 use core_flow::{CallResult, Step};
 
-/// The most keyspaces one listing tells.
+/// The most keyspaces in one listing.
 const KEYSPACES_LISTED_MAX: usize = 10_000;
 
-/// Tells a keyspace; also reads its document for the cache.
+/// Describes a keyspace; also reads its document for the cache.
 pub struct DescribeKeyspace(InRounds<Describe>);
 planner_in_rounds!(DescribeKeyspace, InRounds<Describe>);
 

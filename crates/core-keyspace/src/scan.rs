@@ -230,7 +230,7 @@ impl Scan {
         Ok(pages)
     }
 
-    /// Takes of the clusters' pages what is certain to be complete, then goes on or ends.
+    /// Takes from the clusters' pages what is certain to be complete, then continues or ends.
     fn merge(&mut self, pages: Vec<(Vec<(Bytes, Bytes)>, bool)>) -> Step {
         self.rounds += 1;
         let reverse = self.request.reverse;

@@ -1,7 +1,7 @@
 //! The keyspace documents where they are kept: the `reference` backend of the world cluster.
 //!
-//! Always: every read is strong and every change a compare-and-set on the version; what was read or
-//! written is told to the core's cache through `PlanContext::documents`.
+//! Always: every read is strong and every change a compare-and-set on the version; `PlanContext::documents` passes what
+//! was read or written to the core's cache.
 //! Not here: what the documents say (`document.rs`).
 
 use crate::document::{document_key, Document, DOCUMENT_PREFIX};
@@ -168,7 +168,7 @@ pub(crate) fn documents_listed(
     let next = documents.last().filter(|_| more).map(|last| last.key.clone());
     let mut list = Vec::new();
     for found in documents {
-        // One that does not decode (a newer hive's) must not hide the others; `DescribeKeyspace` tells why.
+        // One that does not decode (a newer hive's) must not hide the others; `DescribeKeyspace` says why.
         let Ok(document) = Document::decode_body(found.body.clone()) else { continue };
         tell(context, &document.name, found.version, Some(found.body));
         list.push(document);

@@ -622,8 +622,8 @@ fn two_runners_at_once_do_no_harm() {
     }
 }
 
-/// A runner that stands still for long wakes when others have finished its reshard and the next one: it must not
-/// take the clusters that the next one has made under the names it was about to remove.
+/// A runner pauses for long, and wakes when others have finished its reshard and the next one. It must not take the
+/// clusters that the next one has made under the names it was about to remove.
 #[test]
 fn a_runner_that_was_held_up_harms_no_later_reshard() {
     for held_at in 1..80 {

@@ -1,7 +1,7 @@
 //! One cluster's part of the log, in memory: entries behind the compacted index, and states.
 //!
-//! Always: entry `i` stands at slot `i - compacted - 1`; every slot and state names the record that
-//! holds it (`sequence`), and `Ledger::kill` is told when that record no longer counts.
+//! Always: entry `i` stands at slot `i - compacted - 1`; every slot and state names the record that holds it
+//! (`sequence`), and `Ledger::kill` is called when that record no longer counts.
 //! Not here: bytes on disk; what a torn or rotted record does (`replay.rs`).
 
 use crate::format::{record_bytes, Record, RecordKind};
@@ -67,8 +67,8 @@ impl Slot {
     }
 }
 
-/// The latest record of one kind; `bytes` is `None` where every copy rotted. Its own copy, without spare room: it is
-/// kept for as long as the cluster.
+/// The latest record of one kind; `bytes` is `None` where every copy rotted. Its own copy, without spare room: it lives
+/// as long as the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub kind: u8,

@@ -38,7 +38,7 @@ pub(crate) const SECTOR_BYTES: usize = 512;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
-    /// Sets the entry and removes everything behind it.
+    /// Sets the entry and removes everything after it.
     Entry = 1,
     /// Sets the entry and nothing else (a live tail moved, a hole mended).
     MovedEntry = 2,
@@ -46,7 +46,7 @@ pub(crate) enum RecordKind {
     State = 3,
     /// Entries up to the index are gone.
     Compact = 4,
-    /// All entries are gone; the log goes on behind the index.
+    /// All entries are gone; the log continues after the index.
     Reset = 5,
     /// The cluster is gone.
     Forget = 6,

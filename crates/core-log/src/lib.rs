@@ -81,7 +81,8 @@ pub struct LogConfig {
     pub batch_bytes_max: usize,
     /// Above this many segments in use, live tails are moved and `wants_compaction` names the laggards.
     pub segments_soft_max: usize,
-    /// When nothing was written for this long, a seal batch is written (tells rot of the last batch from a torn tail).
+    /// When nothing was written for this long, a seal batch is written (it distinguishes rot of the last batch from a
+    /// torn tail).
     pub seal_after: Duration,
 }
 
@@ -103,9 +104,9 @@ pub enum LogAction {
     /// Write `blocks` (a multiple of BLOCK_BYTES) at `offset` (a multiple of BLOCK_BYTES), synced. One at a time per log.
     Write { batch: BatchNumber, segment: SegmentId, offset: u64, blocks: Bytes },
     /// Make a segment file of the configured size ready (prewritten or recycled under a new name), then call
-    /// `on_segment_ready`, or `on_segment_failed` where there is no room. The file must appear under its
-    /// name whole and durably (rename, then sync of the directory). A recycled one may hold anything; a new one zeros, for
-    /// by them a torn batch is told from a rotted one.
+    /// `on_segment_ready`, or `on_segment_failed` where there is no room. The file must appear under its name whole and
+    /// durably (rename, then sync of the directory). A recycled file may hold anything. A new one holds zeros: they
+    /// distinguish a torn batch from a rotted one.
     Prepare { segment: SegmentId, recycle: Option<SegmentId> },
     /// A file no longer wanted. One that is not there is no failure.
     Remove { segment: SegmentId },
@@ -236,7 +237,7 @@ impl Log {
     }
 
     /// The entries up to `index` (with this term) are no longer needed: an engine holds them, or a snapshot replaced them.
-    /// May lie beyond the last entry (snapshot): the log of the cluster is then empty and goes on behind `index`.
+    /// May lie beyond the last entry (snapshot): the log of the cluster is then empty and continues after `index`.
     pub fn compact(&mut self, cluster: ClusterId, index: LogIndex, term: Term) {
         if index <= self.compacted_index(cluster) {
             return;

@@ -1,10 +1,10 @@
-//! Reads a log back at start, and tells a torn tail from rot.
+//! Reads a log back at start, and distinguishes a torn tail from rot.
 //!
 //!   whole batch ──▶ replayed
 //!   not whole ── a later batch proves it was durable ──▶ rot: salvaged, what is lost becomes holes
 //!      │  └───── the same batch follows elsewhere ─────▶ was cut off by an earlier recovery, or the segment was full
 //!      └── nothing follows ── nothing of the write is missing ──▶ rot: salvaged
-//!                       └──── else ──▶ torn tail: cut off and reported, the log goes on here
+//!                       └──── else ──▶ torn tail: cut off and reported, the log continues here
 //!
 //! Always: nothing is written; a batch proves the one before it durable because it is handed out only
 //! after it; what rotted is named (entry, state, or every cluster), never dropped in silence.
@@ -265,7 +265,7 @@ fn ready_spares(sizes: &BTreeMap<u64, u64>, first: u64, segment_bytes: u64) -> u
     (first..).take_while(|id| sizes.get(id) == Some(&segment_bytes)).count()
 }
 
-/// Where a recovered log goes on.
+/// Where a recovered log continues.
 struct LogPlace {
     identity: u64,
     last: u64,
@@ -453,7 +453,7 @@ impl<'a> Walker<'a> {
         self.begins.entry(self.segment).or_insert(first);
     }
 
-    /// Goes on at a batch further on; all before it is done with.
+    /// Skips to a later batch; all before it is done with.
     fn go_to(&mut self, next: &BatchHeader) {
         self.begin();
         (self.segment, self.offset) = (next.segment, next.offset);
@@ -477,7 +477,7 @@ impl<'a> Walker<'a> {
             })
     }
 
-    /// Gets out of the last batch what is left of it; the log goes on after it, for it was durable.
+    /// Reads what is left of the last batch. The log continues after it, for it was durable.
     fn salvage_last(&mut self, last: &BatchHeader, image: &Bytes) {
         self.begin();
         let first_sequence = self.replay.next_sequence();

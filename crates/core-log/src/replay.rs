@@ -166,7 +166,7 @@ impl Cluster {
     }
 }
 
-/// How many missing entries all gaps of a log together are turned into holes for; wider ones are no work of rot
-/// (or of more of it than is mended entry by entry), and the entries behind them are given up: their cluster
-/// is told to be damaged up to there.
+/// The most missing entries, of all gaps of a log together, that become holes. More are not rot, or more of it than a
+/// repair entry by entry can mend. Then the entries after the gap are given up, and their cluster is marked damaged up
+/// to there.
 const HOLES_MAX: u64 = 1 << 14;

@@ -3,9 +3,9 @@
 //!   Prepare ─▶ Preparing ─ready─▶ spare ─▶ active ─full─▶ in use ─nothing live, and a durable batch
 //!                 └─failed─▶ again later                          says so─▶ retired ─▶ recycled, removed
 //!
-//! Always: segments in use have consecutive ids and the last is the active one; the oldest goes
-//! first, so a record that says something is gone outlives what it speaks of; a segment is retired
-//! only after a batch whose `log_start` lies behind it is durable.
+//! Always: segments in use have consecutive ids and the last is the active one. The oldest is freed first, so a record
+//! of a removal outlives the records it removes. A segment is retired only after a batch whose `log_start` lies beyond
+//! it is durable.
 //! Not here: moving live records out of the way (`tails.rs`).
 
 use crate::{LogAction, LogConfig, SegmentId};
@@ -83,7 +83,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// `in_use` ends with the active segment; `ready` are spares with the ids behind it.
+    /// `in_use` ends with the active segment; `ready` are spares with the next ids.
     pub fn new(config: &LogConfig, in_use: VecDeque<Segment>, head: u64, first_id: u64, ready: usize) -> Segments {
         let next = in_use.back().map_or(first_id, |active| active.id + 1);
         Segments {

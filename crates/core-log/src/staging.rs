@@ -35,7 +35,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// An empty queue that goes on behind batch `last` and sequence `front`.
+    /// An empty queue that continues after batch `last` and sequence `front`.
     pub fn new(last: u64, front: u64, limit: usize) -> Staging {
         Staging { records: VecDeque::new(), front, plans: VecDeque::new(), next_batch: last + 1, last, limit, bytes: 0 }
     }

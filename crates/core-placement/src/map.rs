@@ -104,7 +104,7 @@ pub struct MapDelta {
     pub until: MapVersion,
     /// The first page of a full copy: what was known before counts only where a page confirms it.
     pub restart: bool,
-    /// Whether there is more: ask again with `until`.
+    /// Whether there is more: ask for it with `until`.
     pub more: bool,
     /// Records in the order of their numbers.
     pub records: Vec<MapRecord>,
@@ -245,7 +245,7 @@ impl NodeMap {
         Ok(Some(change))
     }
 
-    /// The authority calls down whoever was not heard of for `down_after`.
+    /// The authority marks as down each node that it has not heard for `down_after`.
     pub fn refresh(&mut self, now: Tick, down_after: Duration) -> Vec<MapChange> {
         let silent = |entry: &&Entry| entry.record.up && now.since(entry.heard) >= down_after;
         let down: Vec<(Tick, NodeRecord)> =
@@ -259,7 +259,7 @@ impl NodeMap {
         changes
     }
 
-    /// The authority is told which nodes are being decommissioned: these and no others.
+    /// The authority learns which nodes are being decommissioned: these and no others.
     pub fn set_draining(&mut self, now: Tick, draining: &BTreeSet<NodeId>) -> Vec<MapChange> {
         let differs = |entry: &&Entry| entry.record.draining != draining.contains(&entry.record.node);
         let changed: Vec<(Tick, NodeRecord)> =
@@ -296,7 +296,7 @@ impl NodeMap {
         self.order.insert(number, node);
     }
 
-    /// What the authority tells a copy that has `since`; at most `limit` records.
+    /// What the authority sends to a copy that has `since`; at most `limit` records.
     pub fn delta_since(&self, now: Tick, since: MapVersion, limit: usize) -> MapDelta {
         let MapVersion { epoch, number } = self.version;
         let restart = since.epoch != epoch || since.number > number || since.number < self.floor;
@@ -343,7 +343,7 @@ impl NodeMap {
         for node in gone {
             if let Some(entry) = self.nodes.remove(&node) {
                 self.take_from_order(node, entry.number);
-                // Whoever copies from here is sent everything, and misses the node.
+                // A copy that asks here receives everything, and misses the node.
                 self.floor = delta.until.number;
                 changes.push(MapChange::Forgotten(node));
             }

@@ -1,4 +1,4 @@
-//! Buckets found and listed; making and removing one is told in create.rs and delete.rs.
+//! Finds and lists buckets. create.rs makes them, delete.rs removes them.
 
 pub(crate) mod bucket_recovery;
 pub(crate) mod bucket_resolve;
@@ -44,7 +44,7 @@ pub(crate) fn planner_for(call: S3Action, terms: &Terms) -> Offered {
     })
 }
 
-/// Tells what the record says.
+/// Answers with what the record says.
 struct Look {
     bucket: String,
     name: &'static str,

@@ -1,9 +1,10 @@
 //! Listings of objects and versions.
 //!
-//! Always: a page tells at most [`MAX_KEYS_MAX`] lines and whether there are more, exactly; `max_keys` 0 tells
-//! nothing and asks nobody; a token goes on where its page ended, whatever became of the shards since. The markers of
-//! a walk over a snapshot are tokens, and go on with it whether or not it is asked for again; asked for with a marker
-//! that is none, a page is refused: pages of one instant each would be no snapshot, and nobody would see it.
+//! Always: a page holds at most [`MAX_KEYS_MAX`] lines, and says exactly whether there are more. `max_keys` 0 returns
+//! nothing and asks no shard. A token continues where its page ended, whatever became of the shards since. The markers
+//! of a walk over a snapshot are tokens, and continue it whether or not the client asks for the snapshot again. A page
+//! of a snapshot with a marker that is no token is refused: pages of one instant each would be no snapshot, and nobody
+//! would see it.
 //! Not here: the walk over shards (walk.rs), lines (lines.rs), counts (counts.rs).
 
 pub(crate) mod counts;
@@ -59,7 +60,7 @@ struct Listing {
 
 /// A listing that has begun.
 struct UnderWay {
-    /// In this bucket; one that was made anew under its name is another.
+    /// The bucket's number; a recreated bucket of the same name has another.
     bucket: u128,
     walk: Walk,
     /// Lines of the page.
@@ -166,7 +167,7 @@ impl List {
     }
 }
 
-/// Where a token goes on.
+/// Where a token continues.
 fn behind_token(Token { behind, pin }: Token) -> Result<(ListStart, Option<u128>), Refusal> {
     let start = match behind {
         Behind::Key(key) => ListStart::After { key: key.into() },
@@ -274,7 +275,7 @@ impl Listing {
         let encoding = Encoding::read(encoding)?;
         let max = max.unwrap_or(MAX_KEYS_MAX).min(MAX_KEYS_MAX) as usize;
         let (start, pin) = self.call.start(bucket)?;
-        // One more than is told shows whether there are more.
+        // One line more than the page holds shows whether there are more.
         let wanted = if max == 0 { 0 } else { max + 1 };
         let versions = matches!(self.call, List::Versions(_));
         let walk = Walk::new(versions, prefix, delimiter, start, wanted)?;
@@ -296,8 +297,8 @@ impl Listing {
         })
     }
 
-    /// The page is whole. A new snapshot that this very page shows to its end is given back, for no token names it;
-    /// one that goes on is kept before its first token is told; one whose walk ends here is soon over.
+    /// The page is complete. A new snapshot that this page shows to its end is given back, for no token names it. One
+    /// that continues is kept before its first token leaves. One whose walk ends here expires soon.
     fn end(&mut self, context: &PlanContext<'_>, at: &Place) -> Result<Step, Trouble> {
         let Some(mut under_way) = self.under_way.take() else { return Ok(done(S3Answer::Done, None)) };
         let items = core::mem::take(&mut under_way.walk.items);

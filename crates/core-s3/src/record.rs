@@ -35,7 +35,8 @@ pub struct BucketRecord {
     pub(crate) rule: String,
     /// Drawn when it was made: seals the tokens of its listings.
     pub(crate) token_secret: (u64, u64),
-    /// Drawn by whoever made it `Deleting`, so that no two removals take it for their own. Else zero.
+    /// A random number of the removal that made it `Deleting`, so that two removals do not take each other's for their
+    /// own. Otherwise zero.
     #[serde(default)]
     pub(crate) closing: u64,
     /// Grows with every change, so that a change that comes late never finds the bytes it expects come back.

@@ -20,9 +20,9 @@ pub struct Terms {
     pub request_id: Option<RequestId>,
 }
 
-/// The request ids of one call's writes: alike at every node that the client tries and wherever the key has gone
-/// meanwhile, for each is made of the client's id and the step. A refusal that a call goes on behind is none that
-/// clusters remember (`core_backends::is_redirect`).
+/// The request ids of one call's writes. Each is made of the client's id and the step, so it is the same at every node
+/// that the client tries and wherever the key has moved. A call continues after some refusals; clusters do not remember
+/// those (`core_backends::is_redirect`).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestIds {
     base: Option<RequestId>,

@@ -333,7 +333,7 @@ impl UploadsCall for UploadsOf {
             return Err(S3ErrorCode::KeyTooLongError.because(message));
         }
         let upload_marker = match call.upload_id_marker.as_deref().filter(|id| !id.is_empty()) {
-            // As S3 tells: without a key marker it says nothing.
+            // In S3 an upload id marker without a key marker has no effect.
             Some(id) if !key_marker.is_empty() => Some(
                 upload_id::parse(bucket.id, id)
                     .ok_or_else(|| S3ErrorCode::InvalidArgument.because("Invalid uploadId marker"))?,

@@ -12,8 +12,8 @@
 //! Integers little-endian; the checksum is XXH3-64 over the items as they stand. Journals are made
 //! longer than needed, so zeroes follow the last batch.
 //!
-//! Always: nothing of an acknowledged batch is cut off unless it rotted, and then all behind it goes too:
-//! the state is one that was, at an index the node knows how to go on from.
+//! Always: nothing of an acknowledged batch is cut off unless it rotted, and then all after it is cut off too: the
+//! state is an earlier one, at an index that the node can continue from.
 //! Not here: tables and files of values, whose blocks fjall checks as it reads them.
 
 use base_engine::stored::failure::path_failure;

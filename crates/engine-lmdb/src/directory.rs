@@ -3,7 +3,7 @@
 //!
 //!   ENGINE     one line of text, written last when a directory is made: which engine, which format
 //!   data.mdb   LMDB's file
-//!   lock.mdb   LMDB's readers and writer; made anew at each opening
+//!   lock.mdb   LMDB's readers and writer; recreated at each opening
 //!
 //! Always: nothing is changed here before the directory is known to be ours.
 //! Not here: the marker inside the environment (`open.rs`).

@@ -1,6 +1,6 @@
 //! What LMDB and the system say, in the contract's words.
 //!
-//! Always: no room is `Full` whoever says it; damage is `Corrupt`; the rest is `Io`.
+//! Always: a full disk is `Full`, whichever layer reports it; damage is `Corrupt`; the rest is `Io`.
 //! Not here: damage found by our own checks (`format.rs`, `directory.rs`).
 
 use base_engine::EngineError;

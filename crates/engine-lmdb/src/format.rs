@@ -7,8 +7,8 @@
 //!                       'R'                                   → roll of spaces │ seal
 //!   database `fences`   space u64 big-endian │ start          → fence │ seal        (base_engine::fences)
 //!
-//! LMDB keeps no checksums, so every value ends in one, over its whole key and itself: a flipped bit,
-//! or a value that belongs to another key, is found by whoever reads it.
+//! LMDB keeps no checksums. So every value ends in one, over its whole key and itself. A read finds a flipped bit, or a
+//! value that belongs to another key.
 //!
 //! Always: integers in values are little-endian; keys of a space stay in byte order.
 //! Not here: files (`directory.rs`), transactions.

@@ -5,7 +5,7 @@
 //!   Data, not ours, empty ──▶ a making cut short: made again
 //!   Data, not ours, filled, no marker ──▶ WrongFormat, untouched
 //!   marker of version 1 ──▶ fences are made, marker and ENGINE of version 2
-//!   damaged roll ──▶ made anew
+//!   damaged roll ──▶ recreated
 //!
 //! Always: a directory that is refused keeps every byte it had.
 //! Not here: reading the file's head (`directory.rs`), reads and writes.

@@ -177,7 +177,7 @@ fn drop_fences(
     let (start, end) = (space.0.to_be_bytes(), format::space_end(space));
     let end = end.as_ref().map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
     environment.fences.delete_range(transaction, &(Bound::Included(&start[..]), end)).map_err(failed)?;
-    // A damaged roll is made anew when the environment is opened.
+    // Opening the environment recreates a damaged roll.
     let Ok(mut roll) = (View { environment, reader: transaction }).roll() else { return Ok(()) };
     roll.remove(space);
     fenced::put_roll(environment, transaction, &roll)

@@ -98,8 +98,8 @@ impl MemoryEngine {
         Arc::make_mut(&mut self.lock().state).damage_one_of(space, place, eligible)
     }
 
-    /// Flips a bit (modulo their number) of the stored key that many places (modulo their number) behind the space's first: which
-    /// key is lost by it. What is missing is told as the contract wants it: never as absence.
+    /// Flips a bit (modulo their number) of one stored key, so many places (modulo their number) after the space's first. Returns
+    /// the lost key. The engine then reports damage as the contract wants it, never absence.
     pub fn flip_key_any(&self, space: SpaceId, place: usize, bit: usize) -> Option<Bytes> {
         self.flip_key_one_of(space, place, bit, &|_| true)
     }

@@ -2,7 +2,7 @@
 //! fenced, and the engine's own writer, should it live, is followed.
 //!
 //! ```text
-//!  the owner ──objects──▶ <place>/<name>/hive/… ──▶ DbReader: the manifest, then the log behind it, every `follow`
+//!  the owner ──objects──▶ <place>/<name>/hive/… ──▶ DbReader: the manifest, then the log after it, every `follow`
 //! ```
 //!
 //! Always: only requests that read (tests: a store that refuses every other one is read as well); what is seen was

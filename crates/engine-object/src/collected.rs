@@ -1,4 +1,4 @@
-//! Keeps objects that nothing names any more for as long as a reader may still be in them.
+//! Keeps objects that nothing names any more while a reader may still be in them.
 //!
 //! SlateDB judges garbage by the age of an object, and removes an old one the moment merging has replaced
 //! it; a walk that began before would lose it underneath.

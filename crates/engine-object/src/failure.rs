@@ -1,6 +1,6 @@
 //! What SlateDB and the object store say, in the contract's words.
 //!
-//! Always: being fenced is told apart from everything else: it says that somebody else writes now.
+//! Always: `Fenced` means only that another process writes now.
 //! Not here: which requests are tried again (`base_objects`).
 
 use base_engine::EngineError;

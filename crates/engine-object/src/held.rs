@@ -1,7 +1,7 @@
-//! What a place holds, for whoever has the place and nothing else.
+//! What a place holds, for a reader that has the place and nothing else.
 //!
 //! ```text
-//!  <place>/<name>/owner     two lines: the identity, and a note of whoever made it
+//!  <place>/<name>/owner     two lines: the identity, and a note of its maker
 //! ```
 //!
 //! Always: `owner` is written once, before the first commit; opening what is held makes its last writer

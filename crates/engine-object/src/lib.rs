@@ -5,9 +5,9 @@
 //!  <place>/<owner>/hive/wal, manifest, compacted, …    the data: SlateDB's objects
 //! ```
 //!
-//! A commit is one object of SlateDB's write-ahead log, written only if absent; tables and merging come
-//! later, beside it. Whoever opens the place last is its writer: SlateDB writes an empty object where the
-//! one before would write next, so that one's next commit is refused (`Fenced`), for good.
+//! A commit is one object of SlateDB's write-ahead log, written only if absent; tables and merging come later, at the
+//! same time as commits. The process that opened the place last is its writer. SlateDB writes an empty object where the
+//! former writer would write next, so that writer's next commit is refused (`Fenced`), for good.
 //!
 //! Always: `write` is in the store when it returns; requests go through `base_objects::Limited`; a store
 //! that stalls makes a write wait, up to [`COMMIT_DEADLINE`]; a place that is refused keeps every object.
@@ -70,7 +70,7 @@ pub struct ObjectConfig {
     /// Whose data it is (for example world, disk and lane): part of the objects' names, written when
     /// they are made and compared when they are opened.
     pub identity: String,
-    /// Kept beside the identity for whoever finds the objects and nothing else (`held`).
+    /// Kept beside the identity for a reader that finds the objects and nothing else (`held`).
     pub note: String,
 }
 

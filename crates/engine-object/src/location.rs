@@ -35,7 +35,7 @@ impl Location {
         Ok(Location(place.below(&owner_name(&config.identity))))
     }
 
-    /// That place, whoever's it is.
+    /// That place, with any owner.
     pub fn named(place: Place) -> Location {
         Location(place)
     }

@@ -45,8 +45,8 @@ const COLLECT: Duration = Duration::from_secs(300);
 /// Pairs and bytes a walk fetches at a time.
 const PAGE_PAIRS: usize = 512;
 const PAGE_BYTES: usize = 1 << 20;
-/// Commits after which a table is written out, however small it is: each of them is an object that whoever opens the
-/// place reads.
+/// Commits after which a table is written out, however small it is: each commit is an object that opening the place
+/// must read.
 const COMMITS_A_TABLE: u64 = 256;
 /// What a walk reads ahead.
 const READ_AHEAD_BYTES: usize = 1 << 20;

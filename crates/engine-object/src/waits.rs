@@ -3,7 +3,7 @@
 //! One runtime for all engines of a process, never dropped: an engine may be dropped by a thread that is
 //! itself inside another runtime, where a runtime may not be.
 //!
-//! Always: whoever waits does so on a channel, with a deadline.
+//! Always: a caller waits on a channel, with a deadline.
 //! Not here: what is done.
 
 use base_engine::EngineError;

@@ -77,7 +77,7 @@ pub struct Counters {
     pub adopted: u64,
     /// Metadata without its entry, dropped.
     pub orphans: u64,
-    /// Metadata found flipped and made anew.
+    /// Metadata found flipped and recreated.
     pub recreated: u64,
     /// Entries that did not check when first read.
     pub mismatches: u64,
@@ -97,7 +97,7 @@ type UnsealedKeys = Vec<Vec<u8>>;
 /// A table file that was verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VerifiedFile {
-    /// Its number; ask for the one behind it next.
+    /// Its number; ask for the next one after it.
     pub file: u64,
     /// Entries verified.
     pub entries: u64,
@@ -121,7 +121,7 @@ pub struct Described<'a> {
 /// General metadata: says what is kept beside each entry, whenever it is written into a table. Called by
 /// RocksDB's threads: quick, and without waiting.
 pub trait MetadataProvider: Send + Sync {
-    /// Tells its bytes from other providers'; 1 to 255, never changed once files have it.
+    /// Distinguishes its bytes from other providers'; 1 to 255, never changed once files have it.
     fn tag(&self) -> u8;
 
     /// Appends what is to be kept; all providers together at most [`PAYLOAD_BYTES_MAX`], heads included.

@@ -163,7 +163,7 @@ fn missing_is_damage(made: bool, error: Option<EngineError>, what: &str) -> Engi
 
 impl RawStore for RocksStore {
     const NAME: &'static str = "rocksdb";
-    /// In our own files every entry has metadata beside it, which tells an entry that is gone.
+    /// In our own files every entry has metadata beside it, which reveals a missing entry.
     const TELLS_LOST_KEYS: bool = true;
     type View = RocksView;
 
@@ -283,7 +283,7 @@ impl RawView for RocksView {
 
 struct Cursor<'a> {
     cursor: *mut HiveCursor,
-    /// The database and the snapshot stay as long as it does.
+    /// It keeps the database and the snapshot alive.
     _view: &'a RocksView,
 }
 

@@ -60,7 +60,7 @@ pub fn connect(path: &Path, make: bool, cache_bytes: u64) -> Result<Connection, 
     let connection = Connection::open_with_flags_and_vfs(path, flags, VFS).map_err(failed)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A negative cache size counts KiB. The WAL is copied when we say so, not by whoever commits.
+    // A negative cache size counts KiB. The WAL is copied when we say so, not at a commit.
     let pragmas = format!(
         "PRAGMA cache_size = -{}; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;
          PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA mmap_size = 0;",

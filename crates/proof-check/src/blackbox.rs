@@ -38,7 +38,7 @@ enum Step {
     Read {
         value: State,
     },
-    /// A read that tells only whether the key is there.
+    /// A read that returns only whether the key exists.
     Presence {
         present: bool,
     },
@@ -226,8 +226,9 @@ enum Answer {
 #[derive(Clone)]
 struct Taken {
     bits: Vec<u64>,
-    /// The sum (by exclusive or) of a number for each call taken: sets are told apart by it (Zobrist's hash). Of 128
-    /// bits: two sets with one sum would hide a way and make a false alarm, once in more runs than there will be.
+    /// The exclusive or of a number for each call taken: it identifies the set (Zobrist's hash). It has 128 bits: two
+    /// sets with one sum would hide a way and raise a false alarm, but that happens less than once in all runs there
+    /// will be.
     sum: u128,
 }
 

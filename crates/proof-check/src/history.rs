@@ -79,7 +79,7 @@ pub enum Observed {
     Value(Option<Bytes>),
     /// Whether the deleted key was there; `None` where the level does not tell.
     Deleted(Option<bool>),
-    /// A page of a scan; with more behind it where `next` is told.
+    /// A page of a scan. `next`: more keys follow.
     Page {
         /// The pairs as listed.
         entries: Vec<(Bytes, Bytes)>,
@@ -105,7 +105,7 @@ pub struct Record {
     pub operation: Operation,
     /// The id all attempts shared.
     pub request_id: RequestId,
-    /// The level that was asked for, or (where the answer tells) reached.
+    /// The level that was asked for, or (where the answer says so) reached.
     pub level: Level,
     /// When the first attempt left.
     pub invoked: Time,

@@ -1,5 +1,5 @@
-//! What holds inside the world at every moment, fed by whoever can look inside: at most one leader
-//! in a term, equal state at an equal applied index, one cluster for a name, one owner for a partition and epoch.
+//! What holds inside the world at every moment, fed by a caller that can look inside: at most one leader in a term,
+//! equal state at an equal applied index, one cluster for a name, one owner for a partition and epoch.
 //!
 //! Not here: what clients see (the history checkers).
 

@@ -6,8 +6,8 @@
 //!                                       └▶ no other shard ever took one of that key and epoch, none of an earlier epoch comes behind
 //! ```
 //!
-//! Each command is told once, when the first replica has applied it: what was given away was applied by some replica before
-//! anybody could be told so, and thus before another shard can have begun to serve.
+//! The checker receives each command once, when the first replica has applied it. Some replica applied a hand-over before
+//! anybody could learn of it, and thus before another shard can have begun to serve.
 //!
 //! Always: a write is judged by the epoch its sender named and by how its shard stood before it.
 //! Not here: which replica said what (proof-sim), partitions of keyspaces (`invariants`), what clients see (the history checkers).
@@ -26,7 +26,7 @@ pub struct Stand {
     pub epoch: u64,
     /// The first key.
     pub start: Bytes,
-    /// The first key behind it; `None`: without end.
+    /// The first key after it; `None`: without end.
     pub end: Option<Bytes>,
 }
 

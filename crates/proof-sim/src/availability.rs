@@ -235,7 +235,7 @@ impl Run {
         }
     }
 
-    // -- the world goes on ------------------------------------------------------------------------
+    // -- the world continues ----------------------------------------------------------------------
 
     pub(crate) fn pump(&mut self, until: u64) {
         while self.world.violations.is_empty() {

@@ -71,7 +71,7 @@ pub fn in_order<T: Send>(
     });
 }
 
-/// Tells a failure: what broke, how to see it again, and what was being done to the world.
+/// Describes a failure: what broke, how to replay it, and which faults were under way.
 pub fn describe_failure(report: &Report, plan: &Plan, replay: &str) -> String {
     let mut text = format!("seed {} FAILED\n", report.seed);
     for violation in report.violations.iter().take(5) {

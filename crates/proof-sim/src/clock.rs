@@ -43,13 +43,13 @@ impl Clock {
         *self = Clock { base_true: now.max(self.base_true), base_local: self.local_at(now).0, drift_ppm };
     }
 
-    /// It stands still until then.
+    /// The clock stops until then.
     pub fn hold(&mut self, now: u64, until: u64) {
         let base_true = until.max(self.base_true);
         *self = Clock { base_true, base_local: self.local_at(now).0, drift_ppm: self.drift_ppm };
     }
 
-    /// It stands still no more.
+    /// The clock runs again.
     pub fn release(&mut self, now: u64) {
         self.base_true = self.base_true.min(now);
     }

@@ -39,7 +39,7 @@ fn hazard(at_ms: u64, kind: FaultKind, node: u64, for_ms: u64) -> Hazard {
     Hazard { at_ms, kind, node, peer: 0, for_ms, amount: 0 }
 }
 
-/// Half of those that are held are cut off as well, until a while after they go on: nobody says to them what they missed.
+/// Half of the held nodes are also cut off until a while after their hold ends: no peer can send them what they missed.
 fn draw_holds(random: &mut Random, plan: &mut Plan) {
     // A calm world stays calm, and one in which a disk forgot dies of nothing else.
     if plan.hazards.is_empty() || plan.shape.nodes < 3 || plan.hazards.iter().any(|hazard| damages(hazard.kind)) {
@@ -77,8 +77,8 @@ fn draw_lease_ends(plan: &mut Plan) {
     }
 }
 
-/// A leader hears late and is then cut off: the answer to a round that it asked for comes long after the promise that the
-/// answer tells of has begun.
+/// A leader receives answers late and is then cut off. The answer to its round arrives long after the promise in the
+/// answer began.
 fn draw_late_answers(random: &mut Random, plan: &mut Plan, election: u64) {
     let mut at = random.below(election);
     while at < plan.load.run_ms {

@@ -239,7 +239,7 @@ impl Bend<'_> {
         self.plan.tuning.tick_ms = 100;
         self.plan.load.run_ms = 12_000;
         let (run_ms, election) = (self.plan.load.run_ms, self.election_ms());
-        // Writes are rare: whoever missed one is not elected.
+        // Writes are rare: a member that missed one is not elected.
         let load = &mut self.plan.load;
         (load.mixed, load.counters, load.ledger, load.writers_rest) = (0, 0, 0, 100);
         let mut at = self.random.below(election);
@@ -311,8 +311,8 @@ impl Bend<'_> {
         }
     }
 
-    /// Whoever is elected is cut off, half-way through its first messages or with the first it commits, and
-    /// who was cut off before comes back with what nobody else has (Raft paper, figure 8).
+    /// Each new leader is cut off, half-way through its first messages or with the first entry it commits. The one that
+    /// was cut off before comes back with entries that no other member has (Raft paper, figure 8).
     fn figure_eight(&mut self) {
         self.plan.tuning.buggify = true;
         let (run_ms, election) = (self.plan.load.run_ms, self.election_ms());
@@ -509,7 +509,7 @@ impl Bend<'_> {
         }
     }
 
-    /// One node after the other stands still for so long that another takes over what it was doing, and then goes on.
+    /// One node after the other is stopped for so long that another takes over its work, and then resumes.
     fn stop_runners(&mut self) {
         let mut at = 0;
         while at < self.plan.load.run_ms {

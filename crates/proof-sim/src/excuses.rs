@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Uses of one run that are told apart; beyond that each counts.
+/// The most uses in one run that are compared with each other; each further use counts.
 const APART_MAX: usize = 1 << 16;
 
 macro_rules! excuses {
@@ -32,7 +32,7 @@ excuses! {
     DamagedReplica = "damaged_replica": "`damage`: a replica calls itself damaged on a node whose present disk lost or changed bytes",
     RefusedStart = "refused_start": "`start`: a node refuses to start whose present disk lost or changed bytes; it is given an empty one",
     HaltedOnLostBytes = "halted_on_lost_bytes": "`halt`: a node ends itself whose present disk lost or changed bytes",
-    HaltedOnError = "halted_on_error": "`halt`: a node ends itself in the life in which a write was told to have failed or stalled",
+    HaltedOnError = "halted_on_error": "`halt`: a node ends itself in the life in which a write failed or stalled",
     MembersUnchecked = "members_unchecked": "`members`: an operator's answer is not compared, for somebody died, was paused, lost bytes, or others change members",
     LateAnswer = "late_answer": "`unanswered`: no answer in time from a node that was paused, or whose clock was bent",
     LossByHarmedLeader = "loss_by_harmed_leader": "`ledger`: an eventual write is lost though one node led all the while, whose disk lied or was lost",

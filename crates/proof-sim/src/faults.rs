@@ -472,7 +472,7 @@ fn world_change(world: &World, hazard: &Hazard) -> Option<Action> {
     Some(Action::MoveMember { name: led.name, from, to: Some(to) })
 }
 
-/// An operator asks any node; where nobody routes, all of them: whoever leads obeys.
+/// An operator asks any node. Where no node routes, it asks all of them, and the leader obeys.
 fn ask(world: &mut World, action: Action) -> bool {
     let wish = match &action {
         Action::AddMember { name, node } => Some((name.clone(), *node, true)),
@@ -542,8 +542,8 @@ fn lives(world: &World) -> u64 {
     world.nodes.iter().map(|node| node.life).sum()
 }
 
-/// An operator was told that the members are as wished: then some replica must have applied the change.
-/// Not asked where somebody died meanwhile, or where another operator wished the opposite.
+/// An operator got the answer that the members are as required: then some replica must have applied the change. Not
+/// checked where somebody died meanwhile, or where another operator required the opposite.
 pub fn on_wish_answered(world: &mut World, wish: &Wish, answered: &Answered) {
     let opposite = if wish.add { FaultKind::RemoveMember } else { FaultKind::AddMember };
     let disturbed = lives(world) != wish.lives

@@ -180,7 +180,7 @@ pub struct Node {
     /// Bytes of its present disk were destroyed: it may refuse to start or stop by itself. Errors, stalls and want of room
     /// destroy nothing.
     pub disk_suspect: bool,
-    /// In this life a write was told to have failed or stalled: it may stop by itself.
+    /// In this life a write failed or stalled: the node may stop by itself.
     pub disk_failed: bool,
     pub images: VecDeque<DiskImage>,
     /// Down until somebody (a hazard's end, or healing) starts it.

@@ -6,8 +6,8 @@
 //!   client ◀──read── bytes ◀──door: write── response
 //! ```
 //!
-//! Always: a client goes on with what its bytes said, never with what the core said; where the two differ in anything a client
-//! may rely on, the run fails.
+//! Always: a client acts on what its bytes said, never on what the core said. Where the two differ in anything a client may
+//! rely on, the run fails.
 //! Not here: sockets, headers, TLS (edge-node), the gateway's XML.
 
 use base64::engine::general_purpose::STANDARD;
@@ -210,7 +210,7 @@ fn read_at(body: &Value) -> Result<Option<OrderedAt>, String> {
     }))
 }
 
-/// What a client may conclude: that nothing happened, only where nothing did; that it may ask again.
+/// What a client may conclude: that nothing happened, only where nothing did; that it may retry.
 fn read_failure(failure: &Failure, error: &Value) -> Result<Failure, String> {
     let refusal = &failure.refusal;
     same("code", &error["code"].as_str(), &Some(refusal.code.as_str()))?;

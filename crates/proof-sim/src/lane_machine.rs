@@ -1,5 +1,5 @@
-//! A core without routing: only the lane (Raft, log, backends, snapshots). Clusters are there from the
-//! start; who asks a member that does not lead is told so and asks another.
+//! A core without routing: only the lane (Raft, log, backends, snapshots). Clusters exist from the start. A member that
+//! does not lead refuses, and the client asks another.
 //!
 //! Always: what a lane says is passed on unchanged. It finds faults below `core-node` faster and
 //! nearer to their cause, and every mutant that lives there.

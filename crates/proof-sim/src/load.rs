@@ -432,7 +432,8 @@ impl Load {
         world.schedule(world.now + wait, Due::Client(client));
     }
 
-    /// No answer for so long that its client asks another node, under the same id; the first one goes on.
+    /// After so long without an answer the client asks another node as well, under the same id; the first request stays
+    /// under way.
     pub fn on_hurry(&mut self, world: &mut World, client: usize, ticket: Ticket) {
         let Some(open) = self.clients[client].open.as_mut().filter(|open| open.ticket == Some(ticket)) else { return };
         (open.ticket, open.unknown, open.hurried) = (None, true, open.hurried + 1);

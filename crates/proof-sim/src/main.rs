@@ -356,8 +356,8 @@ fn command_overload(words: &[String]) -> Ran {
     Ok(well)
 }
 
-/// CPU seconds of this thread so far, where the kernel tells (Linux): what is left of a measurement on
-/// a machine that others use as well.
+/// CPU seconds of this thread so far, where the kernel reports them (Linux): other users of the machine do not count in
+/// them.
 fn cpu_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds: u64 = text.split(' ').next()?.parse().ok()?;

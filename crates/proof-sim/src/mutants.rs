@@ -1,9 +1,9 @@
 //! Plants one bug after another and looks for the first seed that notices: the test of the simulator.
 //!
-//! Always: one mutant at a time, for the whole process; the table says on which layer, by which seed, by
-//! which check, how fast. The seeds are the swarm's own, those that lean to where the bug lives. A seed
-//! that fails without the mutant tells nothing and is passed over. A mutant that survives is a hole in
-//! the faults or the checkers, and fails the hunt.
+//! Always: one mutant at a time, for the whole process. The table says on which layer, by which seed, by which check
+//! and how fast it was found. The seeds are the swarm's own, with the fault profile of the bug. A seed that fails
+//! without the mutant proves nothing and is skipped. A mutant that survives is a hole in the faults or the checkers,
+//! and fails the hunt.
 //! Not here: the bugs (base-types and where they are planted), the checkers (proof-check: none knows a mutant).
 
 use crate::campaign::opener;
@@ -47,9 +47,9 @@ pub struct Kill {
 /// (core-backends, `shard/tests/mutants.rs`; core-cluster, `tests/mutants.rs`; core-node, `durable/tests.rs`).
 pub const HUNTED_ELSEWHERE: &[(Mutant, &str)] = &[
     (Mutant::OwnReplicaIgnored, "members of the world that are left, and of the cluster, tell where it is, within the time that is asked for (core-node)"),
-    (Mutant::StaleRouteIsError, "a load's clusters are not deleted, and what is refused once is asked again (core-node)"),
+    (Mutant::StaleRouteIsError, "a load's clusters are not deleted, and a refused call is retried (core-node)"),
     (Mutant::MembersForgotten, "members that are up speak to a node that starts, whomever its list names (core-node)"),
-    (Mutant::RemovedMemberStays, "who asks for votes is told that it is no member, by any member (core-node)"),
+    (Mutant::RemovedMemberStays, "any member answers a removed one's campaign that it is no member (core-node)"),
     (Mutant::OldIncarnationServes, "no simulated world is restored (core-node)"),
     (Mutant::BlankReplicaVotes, "nothing orders a voter's replica made blank any more (core-cluster)"),
     (Mutant::VoterMadeBlank, "a voter that holds nothing on its disk does not come up: its log is refused before (core-node)"),

@@ -95,7 +95,7 @@ pub struct Shape {
     /// Regions have a cluster of their own, of up to three of their nodes (only with the whole core).
     #[serde(default)]
     pub regional: bool,
-    /// Nodes are told the wall clock, which may jump. Otherwise it is never told.
+    /// Nodes receive the wall clock, which may jump. Otherwise they never do.
     #[serde(default)]
     pub wall_clock: bool,
     /// The engines of the first so many nodes outlive them: their replicas are durable tails.
@@ -307,19 +307,19 @@ faults! {
     CutOneWay = "cut_one_way": "frames from `node` to `peer` vanish",
     Cut = "cut": "frames between `node` and `peer` vanish; the connection breaks",
     Isolate = "isolate": "`node` is cut off and its connections are reset",
-    BlackHole = "black_hole": "`node` is cut off and nobody is told",
+    BlackHole = "black_hole": "`node` is cut off, and its connections stay open",
     Reset = "reset": "all connections of `node` are reset once",
     Partition = "partition": "the nodes in the bit mask `amount` are cut off from the rest",
     SwizzleClog = "swizzle_clog": "nodes are cut off one by one and restored in another order",
-    SeeSaw = "see_saw": "whoever comes to lead some cluster is cut off, at once or as soon as it commits, and the one before is let back",
+    SeeSaw = "see_saw": "each new leader of some cluster is cut off, at once or as soon as it commits, and the one before is let back",
     Crash = "crash": "the process of `node` is killed, and back `for_ms` later",
     CrashInTurn = "crash_in_turn": "`node` dies after `amount` effects of its next turn",
     CrashAtVote = "crash_at_vote": "`node` dies within `amount` us after its next change of term",
     CrashAll = "crash_all": "all processes are killed together",
     PowerLoss = "power_loss": "as crash, and what was being written is torn",
-    Pause = "pause": "`node` is stopped and goes on `for_ms` later",
-    Hold = "hold": "the machine of `node` is held by its hypervisor, its clock with it, and goes on `for_ms` later",
-    LeaseEnd = "lease_end": "whoever leads is cut off as soon as its lease is renewed, and clocks run at the bounds against it, for `for_ms`",
+    Pause = "pause": "`node` is stopped and resumes `for_ms` later",
+    Hold = "hold": "the machine of `node` is held by its hypervisor, its clock with it, and resumes `for_ms` later",
+    LeaseEnd = "lease_end": "a leader is cut off as soon as its lease is renewed, and clocks run at the bounds against it, for `for_ms`",
     FewerCores = "fewer_cores": "`node` is killed and back with `amount` cores for all its lanes, and again with one each `for_ms` later",
     DiskStall = "disk_stall": "no write of `node` ends",
     SyncError = "sync_error": "the next log write of `node` fails",
@@ -346,7 +346,7 @@ faults! {
     AddMember = "add_member": "an operator adds `node` to a cluster",
     RemoveMember = "remove_member": "an operator removes `node` from a cluster",
     MoveMember = "move_member": "an operator moves a cluster's replica from `node` to `peer`, or (`amount` 1) to the best node",
-    SetEngine = "set_engine": "an operator gives a cluster another engine (the same kind): every replica is made anew",
+    SetEngine = "set_engine": "an operator gives a cluster another engine (the same kind): every replica is recreated",
     WorldMember = "world_member": "an operator puts `peer` in the place of the world's member number `node`",
     WorldDown = "world_down": "after the load, most members of the world's cluster (`amount` 1: all; 2: those of the configured lists) are down for `for_ms`, and the rest starts anew",
     Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",

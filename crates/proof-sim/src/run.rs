@@ -519,7 +519,7 @@ impl Run {
             if held.is_empty() {
                 continue;
             }
-            // A configuration cluster need not survive its majority (it is made anew): what is left of it is not compared.
+            // A configuration cluster need not survive its majority (it is recreated): what is left of it is not compared.
             let config = held.iter().any(|(_, view, _)| view.name.as_str().starts_with("metadata@config-"));
             let members = held.iter().map(|(_, view, _)| view.members.len()).max().unwrap_or(0);
             let whole = held.iter().filter(|(_, view, _)| !view.damaged && !view.blank).count();

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 const FIRST_PLACE: u32 = 1 << 20;
 /// Keys that clients of a bucket share.
 const KEYS: u64 = 40;
-/// Keys of its own that a client of growing keys puts at most; behind them it goes on with the last.
+/// The most keys of its own that a client of growing keys puts; after them it repeats the last.
 const GROWN_MAX: u64 = 100;
 /// The account whose the buckets are.
 pub const ACCOUNT: &str = "simulated";
@@ -143,7 +143,7 @@ pub fn action_of(operation: &Operation, bucket: &str, instant: bool) -> Option<A
     Some(Action::S3(call))
 }
 
-/// What an answer tells a client.
+/// What a client observes by an answer.
 pub fn observe(answer: &S3Answer) -> Option<Observed> {
     let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     Some(match answer {
@@ -165,12 +165,12 @@ pub fn observe(answer: &S3Answer) -> Option<Observed> {
     })
 }
 
-/// Whether some of several deletes ended without an answer of its own: it is asked again.
+/// Whether some of several deletes ended without an answer of its own: the client retries the call.
 pub fn is_partly_done(answer: &S3Answer) -> bool {
     matches!(answer, S3Answer::DeleteObjectsAnswer(told) if told.results.iter().any(|result| result.deleted.is_none()))
 }
 
-/// What a refusal that is an answer tells: of an object that is not there, of a condition that does not hold.
+/// What a client observes by a refusal that is an answer: an object does not exist, a condition does not hold.
 pub fn observe_refusal(operation: &Operation, code: ErrorCode) -> Option<Observed> {
     match (operation, code.s3()) {
         (Operation::Get { .. }, Some(S3ErrorCode::NoSuchKey)) => Some(Observed::Value(None)),
@@ -179,7 +179,7 @@ pub fn observe_refusal(operation: &Operation, code: ErrorCode) -> Option<Observe
     }
 }
 
-/// Whether a refusal shows that something is broken, whoever asked.
+/// Whether a refusal shows that something is broken, for any client.
 pub fn is_broken(code: ErrorCode) -> bool {
     let own = matches!(code, ErrorCode::Internal | ErrorCode::CorruptDocument | ErrorCode::Other(_));
     let command = matches!(code, ErrorCode::CorruptCommand | ErrorCode::Malformed);

@@ -9,8 +9,8 @@
 //!
 //! What was surely removed is looked at once more, through any node (`Gone`, between Leaving and Without).
 //!
-//! Always: a name has one owner; a bucket just made is empty; one that nobody removes is not lost; one that is removed
-//! is told of by no node any more. Each life of a bucket is a place of its own in the history, where only its owner writes.
+//! Always: a name has one owner; a bucket just made is empty; one that nobody removes is not lost; no node still answers
+//! for a removed one. Each life of a bucket is a place of its own in the history, where only its owner writes.
 //! Not here: retries and history (`load`), that no name is barred for ever (`run`).
 
 use crate::random::Random;
@@ -288,7 +288,7 @@ impl Owner {
     /// What was removed is not there any more, whichever node is asked.
     fn still_told(&self, client: usize, told: &Told<'_>) -> Option<Violation> {
         let Told::Answer(Some(S3Answer::BucketInfo(info))) = told else { return None };
-        let message = format!("bucket {} of client {client} was removed, and a node still tells of it", self.name);
+        let message = format!("bucket {} of client {client} was removed, and a node still answers for it", self.name);
         (info.owner.id == self.account).then(|| Violation::new("owners", message, vec![]))
     }
 

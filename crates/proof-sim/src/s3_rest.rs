@@ -46,7 +46,7 @@ pub fn count_of_versions(versions: &[VersionEntry]) -> ObjectCount {
     ObjectCount { keys: shown.count() as u64, versions: versions.len() as u64, bytes }
 }
 
-/// Markers that are the newest of their key, each with the version right behind it.
+/// Markers that are the newest of their key, each with the next older version.
 pub fn hidden(versions: &[VersionEntry]) -> Vec<(&VersionEntry, &VersionEntry)> {
     let pairs = versions.windows(2).map(|pair| (&pair[0], &pair[1]));
     let hides = |(marker, behind): &(&VersionEntry, &VersionEntry)| {

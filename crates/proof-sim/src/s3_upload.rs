@@ -31,7 +31,7 @@ pub enum Fate {
     Ended,
 }
 
-/// Every upload whose id a client was told, by bucket.
+/// Every upload whose id a client received, by bucket.
 pub type Fates = BTreeMap<(usize, String), Fate>;
 
 /// Places of parts that are surely there, by bucket and key.
@@ -87,7 +87,7 @@ impl Upload {
             parts.push(part(number, again));
         }
         let key = s3_load::key(random);
-        // Of a single part there is nothing to go on behind.
+        // A page of a single part has no next page.
         let listed = if parts.len() == 1 { 1 } else { 0 };
         Upload { bucket, key, id: None, parts, sends, uploaded: 0, listed, abort: random.per_mille(200) }
     }
@@ -184,7 +184,8 @@ pub fn walk(random: &mut Random, bucket: &str) -> S3Action {
     ListObjectsV2 { bucket: bucket.to_string(), max_keys, snapshot: true, ..ListObjectsV2::default() }.into()
 }
 
-/// Whether an answer was a page of a snapshot that goes on: it is kept, and the action becomes that for the next page.
+/// Whether an answer was a page of a snapshot with more pages: it is kept, and the action becomes that for the next
+/// page.
 pub fn goes_on(action: &mut Action, walked: &mut Vec<(Bytes, Bytes)>, result: &ActionResult) -> bool {
     let (Action::S3(S3Action::ListObjectsV2(call)), ActionResult::S3(S3Answer::ObjectPage(page))) = (action, result)
     else {

@@ -96,7 +96,7 @@ fn text(key: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(key)
 }
 
-/// A page's entries, in the form of whoever asks for the next.
+/// A page's entries, in the form that the request for the next one needs.
 pub fn take_page(listed: &mut Vec<VersionEntry>, page: &VersionPage) -> bool {
     listed.extend(page.versions.iter().cloned());
     page.is_truncated

@@ -226,8 +226,8 @@ fn draw_buckets(seed: u64, shape: &mut Shape, load: &mut Load, tuning: &mut SimT
     }
 }
 
-/// Who keeps objects is told the time of day in half of the worlds, and told wrong now and then: a version's time never
-/// steps back for it. Its own stream.
+/// Nodes that keep objects receive the time of day in half of the worlds, now and then a wrong one: a version's time
+/// never steps back for it. Its own stream.
 fn draw_wall_clock(seed: u64, shape: &mut Shape, load: &Load, hazards: &mut Vec<Hazard>, calm: bool) {
     let mut random = Random::stream(seed, "wall clock");
     shape.wall_clock = shape.buckets > 0 && random.per_mille(500);

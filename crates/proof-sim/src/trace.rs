@@ -9,7 +9,7 @@ pub const TRACE_INTERVAL: u64 = 1_000;
 /// The hash of a run so far.
 pub struct Trace {
     hash: Xxh3,
-    /// One event as bytes; kept, that it need not be made anew.
+    /// One event as bytes; kept to reuse its memory.
     event: Vec<u8>,
     /// Events so far.
     pub events: u64,

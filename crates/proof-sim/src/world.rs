@@ -48,7 +48,7 @@ use queue::Queue;
 use see_saw::SeeSaw;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many violations are kept; a run stops at the first turn behind it.
+/// How many violations are kept; a run stops at the first turn after that many.
 const VIOLATIONS_MAX: usize = 20;
 
 /// How long it is taken to be until a world is set up.

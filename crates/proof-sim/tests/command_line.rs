@@ -116,7 +116,7 @@ fn a_failure_prints_one_replay_command_and_its_plan_as_a_list() {
     assert_eq!(output.status.code(), Some(1), "{out}");
     assert!(out.contains("FAILED"), "{out}");
     assert_eq!(out.lines().filter(|line| line.starts_with("replay: proof-sim ")).count(), 1, "{out}");
-    assert_eq!(out.matches("disk_lost").count(), 3, "the plan is told: {out}");
+    assert_eq!(out.matches("disk_lost").count(), 3, "the plan is printed: {out}");
     assert!(out.contains("300 ms  disk_lost"), "{out}");
 }
 
@@ -126,7 +126,7 @@ fn a_shrunk_plan_is_a_scenario_file_that_fails_in_the_same_way() {
     let output = sim(&["shrink", &path.to_string_lossy()]);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(err.contains("FAILED"), "the failure is told beside the file: {err}");
+    assert!(err.contains("FAILED"), "the failure is printed besides the file: {err}");
     assert!(out.starts_with("# "), "the file says what it is: {out}");
     assert!(!out.contains("transfer"), "what the failure does not need is gone: {out}");
     let small = file("small.toml", &out);

@@ -165,7 +165,7 @@ pub fn an_engine_without_fences_gets_them<F: EngineFactory>(factory: &F) {
         let told = a_flip_is_told(factory, (engine, model, keys), &mut Random::new(2_000 + seed));
         found += usize::from(told == Some(true));
     }
-    assert!(found > 0, "no flip was told of: it has no fences");
+    assert!(found > 0, "no flip was reported: it has no fences");
 }
 
 fn walk(engine: &dyn Engine, space: SpaceId) -> Result<Vec<Bytes>, EngineError> {

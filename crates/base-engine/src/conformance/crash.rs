@@ -9,7 +9,7 @@ const SPACES: [SpaceId; 3] = [SpaceId(1), SpaceId(2), SpaceId(300)];
 const CRASH_SEEDS: u64 = 3;
 const CRASH_ROUNDS: u64 = 8;
 
-/// Crashes between and during writes; the histories go on from the images too.
+/// Crashes between and during writes; the histories continue from the images too.
 pub fn a_crash_keeps_what_was_acknowledged<F: EngineFactory>(factory: &F) {
     for seed in 0..CRASH_SEEDS {
         let mut random = Random::new(seed);
@@ -60,6 +60,6 @@ pub fn a_failed_write_leaves_nothing<F: EngineFactory>(factory: &F) {
     let failing = batch([vec![put(SPACES[0], "kept", "2"), durable(SPACES[0], 2)], many].concat());
     assert!(engine.write(&failing).is_err());
     model.assert_shown_by(&engine, &SPACES, "after the failed write");
-    model.assert_shown_by(&factory.crash(&engine), &SPACES, "after a crash behind it");
-    model.assert_shown_by(&factory.reopen(engine), &SPACES, "after reopening behind it");
+    model.assert_shown_by(&factory.crash(&engine), &SPACES, "after the write and a crash");
+    model.assert_shown_by(&factory.reopen(engine), &SPACES, "after the write and reopening");
 }

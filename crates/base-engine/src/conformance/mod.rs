@@ -45,7 +45,7 @@ pub trait EngineFactory {
     /// Closes an engine in good order and opens what it left.
     fn reopen(&self, engine: Self::Engine) -> Self::Engine;
 
-    /// Opens what would be found if the machine lost power now; `engine` goes on.
+    /// Opens what a power loss would leave now; `engine` keeps running.
     fn crash(&self, engine: &Self::Engine) -> Self::Engine;
 
     /// Writes `batch` into `engine`, then opens things a machine could find that lost power at some

@@ -29,7 +29,7 @@ pub fn the_durable_index_is_kept<F: EngineFactory>(factory: &F) {
     assert_eq!(engine.durable_index(B), Ok(LogIndex(7)));
 }
 
-/// A space is listed as long as it holds a pair or a durable index.
+/// A space is listed while it holds a pair or a durable index.
 pub fn spaces_are_listed<F: EngineFactory>(factory: &F) {
     let engine = factory.open();
     assert_eq!(engine.spaces(), Ok(vec![]));

@@ -8,7 +8,8 @@ use base_types::SpaceId;
 
 const SPACES: [SpaceId; 3] = [SpaceId(0), SpaceId(7), SpaceId(u64::MAX)];
 
-/// All parts together meet every pair, find nothing, and end; a digest tells a change and forgets it.
+/// All parts together meet every pair, find nothing, and end; a digest shows a change, and no longer shows it once it
+/// is undone.
 pub fn verifying_meets_everything_and_finds_nothing<F: EngineFactory>(factory: &F) {
     let engine = factory.open();
     assert_eq!(engine.verify(&[]).map(|part| (part.damaged, part.next)), Ok((vec![], None)), "empty");

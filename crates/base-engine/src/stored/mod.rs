@@ -35,7 +35,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Sees the stored pairs of a range; breaks, goes on, or fails.
+/// Sees the stored pairs of a range; breaks, continues, or fails.
 pub type RawVisit<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, EngineError>;
 
 /// One ordered map of bytes on a disk.
@@ -87,7 +87,7 @@ pub struct RawVerified {
     pub bytes: u64,
     /// Whole keys that are damaged.
     pub damaged: Vec<Vec<u8>>,
-    /// Where to go on.
+    /// Where to continue.
     pub next: Option<Bytes>,
 }
 
@@ -378,7 +378,7 @@ fn any_range(view: &impl RawView, mut start: Vec<u8>, end: &[u8], visit: AnyVisi
         if visit(refused, None)?.is_break() {
             return Ok(());
         }
-        // The first key behind it.
+        // The first key after it.
         start = [&refused[..], &[0]].concat();
     }
     Ok(())
@@ -497,7 +497,7 @@ impl<S: RawStore> Engine for StoredEngine<S> {
         let (mut fence_keys, mut roll) = (Vec::new(), None);
         if S::FENCED && !left {
             fence_keys = fenced::keys_of(&view, &format::fence_key(space, &[]), &format::fences_end(space))?;
-            // A damaged one is made anew when the engine is opened.
+            // Opening the engine recreates a damaged roll.
             roll = Fenced(&view).roll().ok();
             roll.iter_mut().for_each(|roll| roll.remove(space));
         }

@@ -8,7 +8,7 @@ macro_rules! actions {
     ($($action:ident $access:ident;)*) => {
         /// A call of the S3 API that touches metadata. Boxed: requests are passed around by value.
         #[derive(Clone, PartialEq, Eq, Debug)]
-        #[allow(missing_docs)] // Each is told at its struct.
+        #[allow(missing_docs)] // Each is explained at its struct.
         pub enum S3Action { $($action(Box<$action>),)* }
 
         impl S3Action {
@@ -134,7 +134,7 @@ macro_rules! answers {
     ($($answer:ident;)*) => {
         /// What a call came to.
         #[derive(Clone, PartialEq, Eq, Debug)]
-        #[allow(missing_docs)] // Each is told at its struct.
+        #[allow(missing_docs)] // Each is explained at its struct.
         pub enum S3Answer {
             /// Nothing to say but that it was done.
             Done,

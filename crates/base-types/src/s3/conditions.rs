@@ -1,5 +1,5 @@
-//! When a conditional call goes on, by RFC 9110 and the S3 API reference. Pure, so that the gateway and
-//! the node cannot differ.
+//! When a conditional call is carried out, by RFC 9110 and the S3 API reference. Pure, so that the gateway and the node
+//! cannot differ.
 
 use super::{ReadConditions, S3ErrorCode, WriteConditions};
 

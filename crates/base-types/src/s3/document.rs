@@ -4,8 +4,8 @@
 //! field*        field = id varint · length varint · bytes          ids ascend, none twice
 //! ```
 //!
-//! Always: fields below [`LIST_FIELDS_END`] are what a listing tells and stand first, so a listing's
-//! row is a prefix of the document; fields this version does not know are kept as they came.
+//! Always: fields below [`LIST_FIELDS_END`] are what a listing returns and stand first, so a listing's row is a prefix
+//! of the document; fields this version does not know are kept as they came.
 //! Not here: what is in a field that only the edge reads (ACLs, tags, user metadata: BSON there).
 
 use crate::codec::{DecodeError, Reader, Writer};
@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// The most fields one document has.
 pub const DOCUMENT_FIELDS_MAX: usize = 256;
-/// Fields below are told by listings.
+/// Listings return the fields below this id.
 pub const LIST_FIELDS_END: u16 = 16;
 
 /// The numbers of the fields. Never reuse one.
@@ -201,7 +201,7 @@ pub fn each_field<'a>(mut encoded: &'a [u8], mut show: impl FnMut(u16, &'a [u8])
     }
 }
 
-/// How many bytes at the start of an encoded document are the fields a listing tells.
+/// How many bytes at the start of an encoded document are the fields that a listing returns.
 pub fn list_fields_bytes(encoded: &[u8]) -> usize {
     let mut at = 0;
     while let Some((id, taken)) = read_varint(&encoded[at..]) {

@@ -10,7 +10,7 @@ macro_rules! codes {
     ($($code:ident $status:literal $kind:ident $message:literal;)*) => {
         /// An error code of the S3 API.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-        #[allow(missing_docs)] // The S3 API reference tells each.
+        #[allow(missing_docs)] // The S3 API reference explains each.
         pub enum S3ErrorCode { $($code,)* }
 
         impl S3ErrorCode {

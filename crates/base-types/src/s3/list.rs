@@ -221,7 +221,7 @@ pub struct ShardEntry {
     pub epoch: u64,
     /// The first key it may have; empty: from the beginning.
     pub start: String,
-    /// The first key behind it; absent: to the end.
+    /// The first key after it; absent: to the end.
     pub end: Option<String>,
     /// What it does: `serving`, `splitting`, and so on.
     pub state: String,

@@ -7,7 +7,7 @@
 //!
 //! Always: ten thousand parts with places of sixty bytes fit a document; a part without a location has its
 //! bytes in the object's inline data (only the last part can be so small).
-//! Not here: what is in `checksums` (whoever reads attributes), what a location means (a data store).
+//! Not here: what is in `checksums` (the reader of attributes), what a location means (a data store).
 
 use super::document::{field, peek_field, Document, DOCUMENT_BYTES_MAX};
 use super::PART_NUMBER_MAX;

@@ -1,8 +1,8 @@
 //! The part of a bucket policy's text that says whether it is public, for gateways and cores alike.
 //!
-//! Always: a statement is public that allows something to everybody, and under no condition that only callers from
-//! certain places, or certain callers, can meet: what AWS calls a public policy, as far as its conditions are known
-//! here. One judgement for all who ask: a policy that is refused as public is one that is told as public.
+//! Always: a statement is public if it allows something to everybody, under no condition that limits callers to certain
+//! places or persons. AWS calls this a public policy; we judge it as far as its conditions are known here. All callers
+//! share this judgement: a policy that is refused as public is also reported as public.
 //! Not here: who may do what by a policy, and which policies are understood (door-s3).
 
 use alloc::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Version ids. A shard stamps every version with a number that only grows (decision 0011); the id
-//! clients see is the number and a check, so that a mistyped or invented id is told from a lost one.
+//! Version ids. A shard stamps every version with a number that only grows (decision 0011). Clients see the number and
+//! a check, which distinguishes a mistyped or invented id from a lost one.
 //!
 //! Always: an id names one version of a key for ever; a later version has a greater stamp.
 //! Not here: where versions lie (core-backends, shard/keys.rs).

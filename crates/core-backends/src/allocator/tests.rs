@@ -154,7 +154,7 @@ fn a_node_being_decommissioned_stays_so_until_it_is_taken_back() {
     let (_, _, before) = changes(&space, 0);
     run(&mut space, Command::Drain { node: NodeId(2), draining: true }).unwrap();
     run(&mut space, Command::Drain { node: NodeId(2), draining: true }).unwrap();
-    assert_eq!(changes(&space, before).0, vec![2], "it is told once");
+    assert_eq!(changes(&space, before).0, vec![2], "the change is returned once");
     // What a node says of itself does not count.
     run(&mut space, Command::Register { record: NodeRecord { version: "0.2.0".into(), ..node(2) } }).unwrap();
     assert_eq!(ask(&space, Query::Draining), Ok(Reply::Draining { nodes: vec![NodeId(2)] }));

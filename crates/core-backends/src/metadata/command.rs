@@ -1,4 +1,4 @@
-//! What the `metadata` backend is told and asked, with the byte forms (docs/formats/backend-metadata.md).
+//! Commands and queries of the `metadata` backend, with their byte forms (docs/formats/backend-metadata.md).
 //!
 //! Always: a decoded key or value is a slice of the command's own bytes; counts are checked against
 //! the bytes that are there before anything is allocated.
@@ -14,7 +14,7 @@ use bytes::Bytes;
 pub const KEYSPACE_PARTITIONS_MAX: u16 = 1024;
 /// The longest a freeze may last before writes break it.
 pub const FREEZE_LEASE_MS_MAX: u32 = 10_000;
-/// The most pairs one `Import` carries, one `Dirty` page tells, or one `Release` removes.
+/// The most pairs one `Import` carries, one `Dirty` page lists, or one `Release` removes.
 pub const MOVE_PAIRS_MAX: usize = 4_096;
 /// The most bytes of keys and values one exported page has (one pair may exceed it).
 pub const MOVE_PAGE_BYTES_MAX: usize = 1 << 20;
@@ -38,8 +38,8 @@ pub struct ScopedStep {
     pub step: BatchStep,
 }
 
-/// How far an import has come. The importing cluster keeps it with the pairs, so a mover that crashed
-/// goes on where it was, and a late copy of an earlier import finds another cursor and changes nothing.
+/// How far an import has come. The importing cluster keeps the cursor with the pairs. So a mover that crashed resumes
+/// there, and a late copy of an earlier import finds another cursor and changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImportCursor {
     /// The last key copied. Of a partition that is dropped: the last raw key removed.
@@ -52,7 +52,7 @@ pub struct ImportCursor {
 
 /// A change.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The fields are told with each variant.
+#[allow(missing_docs)] // Each variant explains its fields.
 pub enum Command {
     /// Sets a key.
     Put { scope: Option<Scope>, key: Bytes, value: Bytes },
@@ -74,8 +74,8 @@ pub enum Command {
     Handover { scope: Scope, dirty: u64 },
     /// The new owner begins to take pairs; `scope` has the new epoch.
     PrepareImport { scope: Scope },
-    /// Sets and removes pairs and moves the cursor from `expected` to `cursor`; where the cursor is
-    /// another, nothing changes and the reply tells it.
+    /// Sets and removes pairs and moves the cursor from `expected` to `cursor`; where the cursor is another, nothing
+    /// changes and the reply holds that cursor.
     Import { scope: Scope, expected: ImportCursor, cursor: ImportCursor, pairs: Vec<(Bytes, Option<Bytes>)> },
     /// The new owner takes clients.
     Activate { scope: Scope },
@@ -98,13 +98,13 @@ pub enum ScanScopes {
     Plain,
     /// These partitions; each must be owned at its epoch.
     Partitions(Vec<Scope>),
-    /// Whatever partitions the cluster owns; the reply tells which.
+    /// Lists the partitions that the cluster owns.
     Owned,
 }
 
 /// A question.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The fields are told with each variant.
+#[allow(missing_docs)] // Each variant explains its fields.
 pub enum Query {
     /// A key's value.
     Get { scope: Option<Scope>, key: Bytes },
@@ -149,7 +149,7 @@ pub enum PartitionState {
     Released = 6,
 }
 
-/// What a cluster tells of a partition.
+/// What a cluster reports of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartitionInfo {
     /// Which, and in which life.
@@ -166,7 +166,7 @@ pub struct PartitionInfo {
 
 /// What a command or a query comes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The fields are told with each variant.
+#[allow(missing_docs)] // Each variant explains its fields.
 pub enum Reply {
     /// Done; nothing to tell.
     Done,

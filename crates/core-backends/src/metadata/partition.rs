@@ -6,10 +6,9 @@
 //!   new owner   (none) ──PrepareImport──▶ Importing ──Activate──▶ Owned
 //!                                             └──AbortImport──▶ Dropping ──Release──▶ Released
 //!
-//! Always: an epoch that was given up in a cluster never comes back there (`Released` stays); each
-//! command found already done changes nothing and tells the state, so a mover may repeat every step;
-//! `Handover` is a compare-and-set on the dirty sequence: no write can fall between the last copy
-//! and the switch, whatever became of the freeze.
+//! Always: an epoch that was given up in a cluster never comes back there (`Released` stays). A command that finds its
+//! work done changes nothing and returns the state, so a mover may repeat every step. `Handover` is a compare-and-set
+//! on the dirty sequence: no write can fall between the last copy and the switch, even if the freeze expired.
 //! Not here: pairs (`write.rs`, `scan.rs`), who calls these in which order (core-keyspace).
 
 use super::command::{ImportCursor, PartitionInfo, PartitionState, Scope, FREEZE_LEASE_MS_MAX};
@@ -68,7 +67,7 @@ impl Record {
         decode(partition, bytes).map(Some)
     }
 
-    /// What it tells others.
+    /// The partition's state, as the cluster reports it.
     pub fn info(&self, partition: PartitionId) -> PartitionInfo {
         PartitionInfo {
             scope: Scope { partition, epoch: self.epoch },

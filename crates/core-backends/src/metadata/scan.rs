@@ -46,7 +46,7 @@ pub(super) fn query(space: &dyn SpaceRead, query: Query) -> Answered {
         Query::ExportPage { scope, after, bytes_max } => export(space, scope, after, bytes_max as usize),
         Query::Partitions => Ok(Ok(Reply::Partitions(partitions(space)?))),
         Query::Remembered { .. } => {
-            let message = "what a cluster remembers is told by the cluster, not by its metadata";
+            let message = "the cluster answers which request ids it remembers, not its metadata";
             Ok(Err(Refusal::new(ErrorCode::Internal, message)))
         }
         Query::Partition { partition } => {
@@ -94,7 +94,7 @@ struct PageBuilder {
     bytes_max: usize,
     reverse: bool,
     keys_only: bool,
-    /// The foremost key that did not fit: nothing at or behind it belongs to the page.
+    /// The foremost key that did not fit: nothing at or after this key belongs to the page.
     cut: Option<Bytes>,
 }
 

@@ -70,7 +70,7 @@ pub(super) fn apply(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -
         Command::PrepareImport { scope } => admit!(work.change(scope, Change::PrepareImport)?),
         Command::Activate { scope } => admit!(work.change(scope, Change::Activate)?),
         Command::AbortImport { scope } => admit!(work.change(scope, Change::AbortImport)?),
-        // The cluster takes the ids; here is told only whether the partition may still be given any.
+        // The cluster takes the ids. Here we only check that the partition may still receive any.
         Command::Remember { scope, .. } => match work.record(scope.partition)? {
             Some(record) if record.epoch == scope.epoch && record.state == PartitionState::Importing => {
                 Reply::Partition(record.info(scope.partition))

@@ -1,4 +1,4 @@
-//! What the multipart backend is told and asked (docs/formats/s3-rows.md).
+//! Commands and queries of the multipart backend (docs/formats/s3-rows.md).
 
 use crate::freed::Freed;
 use crate::wire::{wire_enum, wire_struct};
@@ -82,7 +82,7 @@ wire_struct! {
         pub chosen: Vec<u32>,
         pub etag: String,
         pub size: u64,
-        /// What the completion came to, for who asks again.
+        /// The completion's outcome, for a client that retries.
         pub outcome: Option<Completed>,
         /// Cluster time after which a closed upload is forgotten.
         pub forget_ms: u64,
@@ -166,7 +166,7 @@ wire_enum! {
         7 => Removed { more: bool },
         8 => Open { uploads: u64, bytes: u64 },
         9 => Freed { rows: Vec<Freed>, more: bool },
-        /// `after`: where to go on asking, if not all parts were looked at.
+        /// `after`: where the next query begins, if not all parts were looked at.
         10 => Named { locations: Vec<Bytes>, after: Option<(u64, u32)> },
         11 => Due { uploads: Vec<Due> },
         /// Closed uploads may be collected now (`due`), or will be (`waiting`); rows of freed data wait.

@@ -157,7 +157,7 @@ fn a_completion_repeated_hears_the_same_until_it_is_forgotten() {
     assert_eq!(bed.part(upload, 3, 5, "x"), Err("Conflict"));
     assert_eq!(bed.tell(Command::Abort { key: "k".into(), upload }).unwrap_err().code.as_str(), "Conflict");
     bed.tell(Command::Finish { key: "k".into(), upload, outcome: outcome(77, false) }).unwrap();
-    // A finish that comes late tells what was.
+    // A late finish returns the first outcome.
     let reply = bed.tell(Command::Finish { key: "k".into(), upload, outcome: outcome(78, true) });
     assert!(matches!(
         reply,

@@ -158,8 +158,8 @@ struct ScanOptions {
     count: Option<usize>,
 }
 
-/// The cursor is the sequence of the last key looked at: a number, as clients want it, that stays
-/// right whatever is added or removed meanwhile. A key that is there all the time is told once.
+/// The cursor is the sequence of the last key looked at. Clients want a number, and this one stays right while keys are
+/// added or removed. A key that exists throughout the scan is returned once.
 pub(super) fn scan(view: &View<'_>, argv: &[Bytes]) -> Done {
     let cursor = std::str::from_utf8(&argv[1]).ok().and_then(|text| text.parse::<u64>().ok());
     let Some(cursor) = cursor else { return fail("ERR invalid cursor") };

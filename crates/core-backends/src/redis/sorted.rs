@@ -211,7 +211,7 @@ pub(super) fn zrange(view: &View<'_>, argv: &[Bytes]) -> Done {
     }
 }
 
-/// Turns the order of members round, each with its score behind it.
+/// Reverses the order of members. Each keeps its score after itself.
 fn turned(reply: Reply, scores: bool) -> Reply {
     let Reply::Array(mut items) = reply else { return reply };
     items.reverse();

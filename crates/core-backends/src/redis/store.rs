@@ -299,7 +299,7 @@ impl<'s> Store<'s> {
         self.space.put(row_key(GARBAGE, &[&sequence.to_be_bytes()]), Bytes::new());
     }
 
-    /// Removes every key: the database goes on in the next epoch.
+    /// Removes every key: the database moves to the next epoch.
     pub fn flush(&mut self) -> Result<(), Fail> {
         if self.state.keys == 0 {
             return Ok(());

@@ -101,7 +101,7 @@ pub(super) const TABLE: &[Spec] = &[
     write("zincrby", 4, sorted::zincrby),
 ];
 
-/// Names are told apart without regard to case.
+/// Names are compared without regard to case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Spec> {
     TABLE.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
 }

@@ -259,7 +259,7 @@ fn lives_that_are_over_are_told_and_a_member_that_is_behind_tells_none() {
     end(&mut space, 1);
     assert_eq!(over(&space), [0]);
     run(&mut space, create("metadata@a")).unwrap();
-    assert_eq!(over(&space), [0], "the second life goes on");
+    assert_eq!(over(&space), [0], "the second life has not ended");
     end(&mut space, 2);
     assert_eq!(over(&space), [0, 1]);
 }

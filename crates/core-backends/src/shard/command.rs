@@ -1,4 +1,4 @@
-//! What a shard is told and asked, with the byte forms (docs/formats/s3-rows.md).
+//! Commands and queries of a shard, with their byte forms (docs/formats/s3-rows.md).
 //!
 //! Not here: what a command does (`objects.rs`, `reshard.rs`), what a query finds (`list.rs`, `index.rs`).
 
@@ -212,7 +212,7 @@ wire_enum! {
         20 => BeginSplit { epoch: u64, targets: Vec<Peer> },
         /// The split is given up.
         21 => AbortSplit { epoch: u64 },
-        /// Goes on summing up rows, to prove both sides equal.
+        /// Adds the next rows to the digest that proves both sides equal.
         22 => Digest { epoch: u64, limit: u32 },
         /// Writes wait for so long at most.
         23 => Freeze { epoch: u64, lease_ms: u32 },
@@ -290,7 +290,7 @@ wire_enum! {
 }
 
 wire_struct! {
-    /// Which keys a listing tells.
+    /// Which keys a listing returns.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Listing {
         pub epoch: u64,
@@ -414,7 +414,7 @@ wire_struct! {
 }
 
 wire_struct! {
-    /// What a shard tells of itself.
+    /// What a shard reports of itself.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct ShardInfo {
         pub state: ShardState,
@@ -476,7 +476,7 @@ wire_enum! {
         14 => Feed { rows: Vec<(Bytes, Option<Bytes>)>, reached: u64, more: bool },
         15 => Dropped { more: bool },
         16 => Freed { rows: Vec<Freed>, more: bool },
-        /// `after`: where to go on asking, if not all versions were looked at.
+        /// `after`: where the next query begins, if not all versions were looked at.
         17 => Named { locations: Vec<Bytes>, after: Option<VersionStamp> },
         /// The put was refused under its token, and is so for good.
         18 => PutRefused { refusal: Refusal },

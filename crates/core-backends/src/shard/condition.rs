@@ -18,7 +18,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Out of a document, or the fields of it a listing tells.
+    /// From a document, or from the fields of it that a listing returns.
     pub fn of(fields: &Bytes) -> Found {
         let document = Document::decode(fields.clone()).unwrap_or_default();
         Found {
@@ -49,8 +49,8 @@ fn failed(what: &str) -> Refusal {
     S3ErrorCode::PreconditionFailed.because(message)
 }
 
-/// A write: `If-Match` wants the object to be there (`NoSuchKey` where it is not), `If-None-Match` not. As
-/// `base_types::s3::WriteConditions` tells the gateway.
+/// A write: `If-Match` wants the object to be there (`NoSuchKey` where it is not), `If-None-Match` not.
+/// `base_types::s3::WriteConditions` says the same for the gateway.
 pub(super) fn check_write(condition: &Condition, found: Option<&Found>, key: &Bytes) -> Result<(), Refusal> {
     if condition.is_none() {
         return Ok(());
@@ -90,7 +90,7 @@ pub(super) enum Verdict {
     NotModified,
 }
 
-/// A read. An ETag's condition that is given makes the one on time beside it void, as S3 tells.
+/// A read. As in S3, a condition on the ETag voids one on time.
 pub(super) fn check_read(condition: &Condition, found: &Found) -> Result<Verdict, Refusal> {
     match &condition.if_match {
         Some(test) if !test.holds(&found.etag) => return Err(failed("If-Match")),

@@ -5,8 +5,8 @@
 //!                          b, c are not    ─▶ deleted, and remembered like deletes of their own
 //! ```
 //!
-//! Always: who asks again, when the keys lie in other shards than before, groups them otherwise; what is remembered is
-//! therefore each key's own id, and it goes along when shards are split and merged. Where the rest is refused, all is.
+//! Always: a retry groups its keys otherwise when they have moved to other shards. So each key's own id is remembered,
+//! and splits and merges carry it along. Where one key of the rest is refused, the whole rest is.
 //! Not here: how long ids are remembered (core-cluster, request_ids.rs), who makes them (core-s3, objects/delete_many.rs).
 
 use super::command::DELETE_EACH;

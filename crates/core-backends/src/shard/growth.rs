@@ -1,12 +1,12 @@
-//! How a shard grows, and how often it is written: what tells a hot tail from growth everywhere, and a busy shard
-//! from a quiet one.
+//! How a shard grows, and how often it is written: this distinguishes a hot tail from growth everywhere, and a busy
+//! shard from a quiet one.
 //!
 //! Keys that only grow (times, counters) put every new key behind all others. Such a shard is not split, which would
 //! copy it again and again: it is *narrowed*. It gives up the keys behind the greatest one that it was ever told to
 //! write, where it holds nothing, and an empty shard takes those (`reshard.rs`, `narrow`; decision 0021).
 //!
-//! Always: no write of a key behind [`Growth::top`] was ever carried out here, so nothing behind it has a row, a stamp,
-//! a token or a remembered request; all of it is a function of the commands and the cluster's time.
+//! Always: no write of a key after [`Growth::top`] was ever applied here, so no such key has a row, a stamp, a token or
+//! a remembered request. All of it is a function of the commands and the cluster's time.
 //! Not here: who looks and plans (core-s3, reshard/maintenance.rs), the rows of sampled keys (`keys.rs`).
 
 use super::command::{Range, Totals};
@@ -52,7 +52,7 @@ wire_struct! {
 }
 
 wire_struct! {
-    /// What a shard tells of it.
+    /// What a shard reports of its growth.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct GrowthInfo {
         pub settled: u64,

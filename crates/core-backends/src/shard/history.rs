@@ -1,8 +1,8 @@
 //! The space as it was when a snapshot was pinned.
 //!
-//! The first change of a row under a snapshot leaves what the row was in a history row, named by the
-//! snapshot's place in their order. So a row as of snapshot `p` is what the history row with the
-//! smallest place at or behind `p` tells, or, where there is none, the row itself.
+//! The first change of a row under a snapshot keeps the row's former value in a history row, named by the snapshot's
+//! place in their order. So a row as of snapshot `p` is the history row with the smallest place at or after `p`. Where
+//! there is none, it is the row itself.
 //!
 //! Always: a space like any other, so listings and counts run on it unchanged; costs one seek more a
 //! range, and one history row for each row changed since.
@@ -77,7 +77,7 @@ impl AsOf<'_> {
         damage.map_or(Ok((found, more)), Err)
     }
 
-    /// Rows of a span with what changed since put in its place. Returns whether to go on.
+    /// Rows of a span with what changed since put in its place. Returns whether to continue.
     fn merge(
         &self,
         range: KeyRange<'_>,

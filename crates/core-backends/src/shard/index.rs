@@ -230,7 +230,7 @@ fn split(work: &mut Work<'_>, level: u8, start: &Bytes, before: Node, node: Node
     let whole = pieces.iter().fold(Node::default(), |sum, (_, piece)| sum.plus(piece));
     if whole != node && !mutants_count() {
         return Err(EngineError::Corrupt(format!(
-            "a node of a shard's count index tells {node:?}, its rows {whole:?}"
+            "a node of a shard's count index holds {node:?}, its rows {whole:?}"
         )));
     }
     let came = pieces.len() as i64 - 1;

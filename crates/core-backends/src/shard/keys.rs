@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 /// The shard's own record: one row.
 pub(super) const STATE: u8 = b'S';
-/// What a listing tells of keys whose newest version is an object.
+/// What a listing returns of keys whose newest version is an object.
 pub(super) const CURRENT: u8 = b'c';
 /// Every version.
 pub(super) const VERSION: u8 = b'v';
@@ -127,7 +127,7 @@ pub(super) fn stamp_of(key: &[u8], closed_bytes: usize) -> Result<VersionStamp, 
     stamp.ok_or_else(|| EngineError::Corrupt(format!("a version's row has a key of {} bytes", key.len())))
 }
 
-/// The first row of a key in a table, where its newest version is; and the first behind it.
+/// The first row of a key in a table, where its newest version is; and the first row after the key.
 pub(super) fn versions_of(tag: u8, closed: &[u8]) -> (Bytes, Vec<u8>) {
     let start = of_key(tag, closed);
     let mut end = start.to_vec();
@@ -138,7 +138,7 @@ pub(super) fn versions_of(tag: u8, closed: &[u8]) -> (Bytes, Vec<u8>) {
     (start, end)
 }
 
-/// What a current row holds: flags, stamp, and the fields a listing tells.
+/// What a current row holds: flags, stamp, and the fields that a listing returns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Current {
     pub flags: u8,
@@ -169,7 +169,7 @@ impl Current {
         self.flags & FLAG_NULL != 0
     }
 
-    /// What the row of the version it tells counts: the size is among the fields.
+    /// What the current version's row adds to the counts: the size is among the fields.
     pub fn version_weight(&self) -> Totals {
         Totals { versions: 1, bytes: peek_number(&self.fields, field::SIZE).unwrap_or(0), ..Totals::default() }
     }

@@ -1,8 +1,8 @@
 //! Listings: objects from the current rows, versions from the version rows.
 //!
-//! A common prefix is told once and then passed over by one seek to the first key behind it, so a page
-//! costs steps and seeks in proportion to what it tells, whatever lies below. Objects are listed from
-//! rows of their own, so neither old versions nor delete markers nor data are in the way.
+//! A listing returns a common prefix once and then seeks to the first key after the prefix. So a page costs steps and
+//! seeks in proportion to its lines, however many keys lie below a prefix. Objects are listed from rows of their own,
+//! so a page reads neither old versions nor delete markers nor data.
 //!
 //! Always: items come in byte order, none twice; `more` exactly if something follows in this shard.
 //! Not here: shards one after the other, tokens, XML (core-s3, door-s3).
@@ -39,7 +39,7 @@ enum Step {
     End,
     /// The page is full and something follows.
     Full,
-    /// Go on behind a common prefix.
+    /// Continue after a common prefix.
     Skip(Vec<u8>),
 }
 
@@ -137,7 +137,8 @@ impl<'a> Walk<'a> {
 fn behind_prefix(table: u8, raised: &[u8]) -> Vec<u8> {
     let mut tagged = [&[table][..], raised].concat();
     if planted(Mutant::PrefixSkipEatsKey) {
-        // The last byte is made the greatest there is: the first keys behind it go with the prefix.
+        // The last byte becomes the greatest possible one: the skip then also passes over the first keys after the
+        // prefix.
         tagged.push(0xff);
         if let Some(last) = tagged.iter_mut().rev().nth(1) {
             *last = last.saturating_add(1);
@@ -147,8 +148,8 @@ fn behind_prefix(table: u8, raised: &[u8]) -> Vec<u8> {
     prefix_end(&tagged).unwrap_or_else(|| vec![table + 1])
 }
 
-/// The first row behind a version, and whether a newer one of its key stands before it. A null version that is gone
-/// leaves no place: its key is told again rather than lost.
+/// The first row after a version, and whether a newer version of its key precedes that row. A removed null version
+/// leaves no place: the listing repeats its key rather than lose it.
 fn behind_version(
     space: &dyn SpaceRead,
     table: u8,

@@ -1,8 +1,8 @@
 //! Versions put, deleted and changed, as S3 has it.
 //!
-//! Always: of a key's versions at most one is null; the current row is there exactly while the newest
-//! version is an object, and tells it; a null row exactly while the null version is not the one the current row
-//! tells; a refused command has written nothing.
+//! Always: at most one of a key's versions is null. The current row exactly exists while the newest version is an
+//! object, and describes that version. A null row exactly exists while the null version is another one. A refused
+//! command has written nothing.
 //! Not here: epochs and ranges (`state.rs`), what follows a changed row (`work.rs`).
 
 use super::command::{
@@ -305,11 +305,11 @@ fn put_version(
     Ok(stamp)
 }
 
-/// A row that is there and that no count tells of: inline data, where the flags say so.
+/// A row that exists and that no count includes: inline data, where the flags say so.
 const UNCOUNTED: Before = Before::Counted(Totals { keys: 0, versions: 0, markers: 0, bytes: 0, current_bytes: 0 });
 
-/// The current version's row before `document` is written over it. What it counts and whether it names bytes of a data
-/// store the current row tells: mostly it need not be read.
+/// The current version's row before `document` overwrites it. The current row holds what that version counts and
+/// whether it names bytes of a data store, so the version's row is mostly not read.
 fn written_over(work: &mut Work<'_>, key: &Key, current: &Current, document: &Bytes) -> Result<Before, EngineError> {
     if current.flags & FLAG_PLACELESS != 0 {
         return Ok(Before::Counted(current.version_weight()));
@@ -414,7 +414,7 @@ fn check_unlocked(version: &VersionRow, now_ms: u64, bypass_governance: bool) ->
     Ok(Err(S3ErrorCode::AccessDenied.because(format!("the version is locked: {why}"))))
 }
 
-/// What `Update` is told.
+/// What `Update` carries.
 pub(super) struct Update {
     pub key: Bytes,
     pub version: Version,

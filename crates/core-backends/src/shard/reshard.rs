@@ -1,4 +1,4 @@
-//! Splits, merges and snapshots: what a flow tells shards to do (decisions 0026 and 0025).
+//! Splits, merges and snapshots: what a flow has shards do (decisions 0026 and 0025).
 //!
 //! A split: `BeginSplit` at the source (every changed row is from now on named in the feed),
 //! `PrepareImport` at the targets, copies by `Export` and `Import`, then the feed, `Digest` on both sides until
@@ -8,7 +8,7 @@
 //! Always: each step may come twice or late and then changes nothing it should not; `CutOver` succeeds
 //! only if nothing was written since the feed the targets have, and both sides sum up to the same;
 //! an import is a compare-and-set on its cursor.
-//! Not here: in which order a flow goes on after a crash (`shard_reference/flow.rs`).
+//! Not here: in which order a flow resumes after a crash (`shard_reference/flow.rs`).
 
 use super::command::{
     ImportCursor, Peer, Range, RangeDigest, Reply, ShardState, Totals, FREEZE_MS_MAX, PINS_MAX, PIN_MS_MAX,
@@ -127,16 +127,16 @@ pub(super) fn freeze(work: &mut Work<'_>, epoch: u64, lease_ms: u32) -> Outcome<
     done(work)
 }
 
-/// Lets writes go on, unless a snapshot is being prepared.
+/// Ends the freeze of writes, unless a snapshot is being prepared.
 pub(super) fn unfreeze(work: &mut Work<'_>, epoch: u64) -> Outcome<Reply> {
     admit!(work.shard.check(epoch, SERVING));
     work.shard.end_freeze();
     done(work)
 }
 
-/// Gives the range up. What makes it safe for rows is not the freeze, which only lets the feed come to its end,
-/// but that no write came since `feed` and that both sides hold the same; for remembered requests, some of which change
-/// no row, that the shard has stood still ever since it told of `feed`.
+/// Gives the range up. For rows the freeze is not what makes this safe: it only lets the feed come to its end. No write
+/// came since `feed`, and both sides hold the same rows. Some remembered requests change no row; for them the shard
+/// must have been frozen ever since it reported `feed`.
 pub(super) fn cut_over(work: &mut Work<'_>, epoch: u64, feed: u64, digests: &[RangeDigest]) -> Outcome<Reply> {
     if work.shard.epoch == epoch && work.shard.state == ShardState::Retired {
         return done(work);
@@ -149,7 +149,7 @@ pub(super) fn cut_over(work: &mut Work<'_>, epoch: u64, feed: u64, digests: &[Ra
     let early = planted(Mutant::CutOverBeforeEqual);
     if work.shard.feed != feed && !early {
         let message =
-            format!("the shard has doubled {} writes, the targets have {feed}; go on with the feed", work.shard.feed);
+            format!("the shard has doubled {} writes, the targets have {feed}; continue the feed", work.shard.feed);
         return Ok(Err(Refusal::new(ErrorCode::Conflict, message)));
     }
     let own = work.shard.digest.as_ref().filter(|digest| digest.done).map(|digest| &digest.sums[..]);
@@ -160,7 +160,7 @@ pub(super) fn cut_over(work: &mut Work<'_>, epoch: u64, feed: u64, digests: &[Ra
     work.shard.state = ShardState::Retired;
     work.shard.frozen_until_ms = 0;
     work.shard.digest = None;
-    // Writes go on elsewhere, so this shard no longer stands still for a snapshot that is not complete.
+    // Other shards take the writes from here on, so an incomplete snapshot freezes this one no longer.
     work.shard.drop_pins(Pin::stands);
     done(work)
 }
@@ -182,7 +182,7 @@ pub(super) fn import(
         let client = admit!(check_row(key, value.as_ref(), within.as_ref())?);
         work.shard.growth.imported(&client);
     }
-    // A source's own rows come once each, in their order, before what its feed tells: none of them can be here yet.
+    // A source's own rows come once each, in order, before the changes of its feed. So none of them can exist here yet.
     let before = if expected.copied { Before::Unread } else { Before::Absent };
     work.shard.cursors[source] = cursor;
     for (key, value) in rows {
@@ -259,9 +259,9 @@ pub(super) fn activate(work: &mut Work<'_>, epoch: u64, stamp_floor: u64) -> Out
     done(work)
 }
 
-/// Gives up the keys behind all that were ever written here, in one step: no row, stamp, token or remembered request
-/// is of one of them. Where no key is behind (or not yet), only the epoch is another: a flow that has told a
-/// shard to narrow can always go on.
+/// Gives up the keys after all keys that were ever written here, in one step. No row, stamp, token or remembered
+/// request belongs to one of them. Where no key was given up (or not yet), only the epoch changes, so a flow that has
+/// begun to narrow a shard can always finish.
 pub(super) fn narrow(work: &mut Work<'_>, epoch: u64, next: u64) -> Outcome<Reply> {
     if work.shard.epoch == next {
         return done(work);
@@ -270,7 +270,7 @@ pub(super) fn narrow(work: &mut Work<'_>, epoch: u64, next: u64) -> Outcome<Repl
     let (range, now) = (work.shard.range.clone(), work.at.cluster_time_ms);
     let cut = work.shard.growth.cut(&range, now, work.space.keep());
     if !planted(Mutant::NarrowKeepsHalfPins) {
-        // Keys behind the cut are written elsewhere from now on, so this shard no longer stands still for them.
+        // Another shard takes the writes of keys after the cut, so an incomplete snapshot freezes them here no longer.
         work.shard.drop_pins(Pin::stands);
     }
     for pin in work.shard.pins.iter_mut().filter(|pin| pin.of.is_none()) {
@@ -389,7 +389,7 @@ pub(super) fn pin_prepare(work: &mut Work<'_>, epoch: u64, pin: u128, freeze_ms:
     done(work)
 }
 
-/// The snapshot stands, if no write came since it was prepared; writes go on.
+/// Completes the snapshot, if no write came since it was prepared, and ends the freeze of writes.
 pub(super) fn pin_commit(work: &mut Work<'_>, pin: u128) -> Outcome<Reply> {
     match work.shard.pins.iter_mut().find(|held| held.pin == pin) {
         Some(held) => held.frozen_until_ms = 0,

@@ -80,8 +80,8 @@ wire_struct! {
         pub frozen_until_ms: u64,
         pub feed: u64,
         pub peers: Vec<Peer>,
-        /// Of a shard that imports: one for each source. Else none, or one that tells how far what nobody needs is removed
-        /// ([`Shard::removal`]).
+        /// A shard that imports has one for each source. Another has none, or one that says how far rows that nobody needs
+        /// are removed ([`Shard::removal`]).
         pub cursors: Vec<ImportCursor>,
         pub digest: Option<Digest>,
         pub pins: Vec<Pin>,
@@ -220,8 +220,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Writes go on. What a cut-over was told while the shard stood still is out of date, even if no row changes: a
-    /// sequence of the feed stands for it, of which there is no row.
+    /// Ends the freeze. What a runner has learned during the freeze is out of date, even if no row changes. A sequence
+    /// of the feed marks this; no row has that sequence.
     pub fn end_freeze(&mut self) {
         if self.frozen_until_ms > 0 && self.doubles() {
             self.feed += 1;
@@ -229,7 +229,7 @@ impl Shard {
         self.frozen_until_ms = 0;
     }
 
-    /// The same, and nothing is broken: until when it stood still.
+    /// As [`Shard::admit_write`], and changes nothing. Returns until when an expired freeze lasted.
     pub fn admits_write<'k>(
         &self,
         epoch: u64,
@@ -244,7 +244,7 @@ impl Shard {
         }
         let until = self.stands_still_until();
         if until > now_ms {
-            let message = format!("the shard stands still for {} ms at most; retry", until - now_ms);
+            let message = format!("the shard is frozen for {} ms at most; retry", until - now_ms);
             return Err(Refusal::new(ErrorCode::ShardFrozen, message));
         }
         Ok(until)

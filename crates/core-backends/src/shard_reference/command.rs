@@ -1,4 +1,4 @@
-//! What the map of a bucket is told and asked (docs/formats/s3-rows.md).
+//! Commands and queries of a bucket's map (docs/formats/s3-rows.md).
 
 use crate::shard::{Peer, Range};
 use crate::wire::{wire_enum, wire_struct};
@@ -21,7 +21,8 @@ wire_enum! {
         1 => Planned,
         /// Writes are doubled, rows copied.
         2 => Copying,
-        /// Sources are being cut over: from here it only goes on, unless none was and one cannot be.
+        /// Sources are being cut over. The flow can no longer be given up, unless no source was cut over and one cannot
+        /// be.
         3 => Cutting,
         /// The map names the targets.
         4 => Switched,

@@ -3,11 +3,11 @@
 //! The runner keeps nothing. It reads the flow and the shards, asks [`decide`], does the one step, and reads
 //! again. So a crash anywhere, a step done twice, or two runners at once come to the same.
 //!
-//! Always: nothing is given up once a source may have been cut over: while sources are being cut over, only a flow of
-//! which none was, and one has itself gone back to serve; a source is cut over only with the targets' own digests, and
-//! several in one round, when all of them can be; targets serve only when all sources have stopped. The map is switched beside their activation:
-//! until they are told they refuse, and a flow that has switched ends only when all of them serve.
-//! A flow that narrows copies nothing: its source says where it ends, the new shard begins there, the map follows.
+//! Always: a flow is not given up once a source may have been cut over. While sources are being cut over, it is given up only if
+//! none was, and one of them serves again by itself. A source is cut over only with the targets' own digests; several are cut
+//! over in one round, when all of them can be. Targets serve only when all sources have stopped. The map is switched at the same
+//! time as targets are activated: until then they refuse, and a flow that has switched ends only when all targets serve. A flow
+//! that narrows copies nothing: its source learns where its range ends, the new shard begins there, and the map follows.
 //! Not here: sending (core-node), what shards check for themselves (`shard/reshard.rs`).
 
 use super::{Command, Flow, Phase};
@@ -16,14 +16,15 @@ use crate::shard::{
 };
 use bytes::Bytes;
 
-/// So many doubled writes behind, a source may be frozen: the rest is one small step. Where more than this come in during every
-/// round (many writers, far away), whoever runs the flow is content with more, up to the other: writers wait for the rest.
+/// A source may be frozen when its targets lack at most so many doubled writes: the rest is one small step. Where more writes
+/// than this arrive during every round (many writers, long distances), the runner accepts more, up to the other bound, and
+/// writers wait for the rest.
 pub const FEED_CLOSE: u64 = 64;
 pub const FEED_CLOSE_MAX: u64 = 2 * FEED_WRITES as u64;
-/// Writes of which one page of a feed tells at most; each changes some four rows.
+/// The most writes in one page of a feed; each changes some four rows.
 pub const FEED_WRITES: u32 = STEP_ROWS_MAX / 4;
-/// How long a source stands still for its cut-over where rounds are quick; whoever runs the flow tells it a longer time where
-/// they are not. A runner that dies frees it so.
+/// How long a source is frozen for its cut-over where rounds are quick; where they are not, the runner asks for a longer
+/// time. If the runner dies, the freeze expires.
 pub const CUT_FREEZE_MS: u32 = 1_000;
 
 /// The next thing to do.
@@ -43,7 +44,7 @@ pub enum Step {
     Feed { source: usize, targets: Vec<usize> },
     /// Nothing is left to do.
     Done,
-    /// Only a person can go on: it should not happen.
+    /// Only a person can resolve it; it should not happen.
     Stuck { why: &'static str },
 }
 
@@ -144,7 +145,7 @@ fn before_narrowing(flow: &Flow, source: &Seen) -> Vec<Step> {
     }
 }
 
-/// Narrow the source, begin the new shard where it ends, then the map. Each is told as long as it has not been done.
+/// Narrow the source, begin the new shard where it ends, then the map. Each step is repeated until it is done.
 fn narrowing(flow: &Flow, source: &Seen, tail: &Seen) -> Vec<Step> {
     let (old, next) = (&flow.sources[0], flow.targets[0].epoch);
     let Some(info) = source.info() else { return vec![Step::Stuck { why: "a source's shard is gone" }] };
@@ -276,7 +277,7 @@ fn sum_up(peer: &Peer) -> shard::Command {
     shard::Command::Digest { epoch: peer.epoch, limit: STEP_ROWS_MAX }
 }
 
-/// Goes on summing up whatever is not summed up yet.
+/// Digests of what is not summed up yet.
 fn digests_left(flow: &Flow, sources: &[ShardInfo], targets: &[ShardInfo]) -> Vec<Step> {
     let of = |infos: &[ShardInfo]| (0..infos.len()).filter(|at| is_unsummed(&infos[*at])).collect::<Vec<_>>();
     let mut steps: Vec<Step> = Vec::new();
@@ -322,14 +323,15 @@ fn decide_cutting(flow: &Flow, sources: &[Seen], targets: &[Seen], close: u64) -
         }
     }
     if is_in(ShardState::Retired) || steps.iter().all(cuts_over) {
-        // What cannot go on has been found before any source is cut over, or is left to a person.
+        // A flow that cannot finish was found before any source was cut over; otherwise a person must resolve it.
     } else if steps.iter().any(gives_up) {
         steps.retain(gives_up);
     } else {
         steps.retain(|step| !cuts_over(step));
     }
     if !from.iter().any(|info| info.frozen) && steps.iter().any(copies) && steps.iter().any(freezes) {
-        // Writers of the one would wait for rows of the other: all feeds go on until all sources are near their ends.
+        // Writers of one source would wait for rows of another. So all feeds continue until all sources are near their
+        // ends.
         steps.retain(|step| !freezes(step) && !matches!(step, Step::Feed { .. }));
         steps.extend(feeds_left(flow, sources, targets));
     }
@@ -355,7 +357,7 @@ pub fn freezes(step: &Step) -> bool {
     matches!(step, Step::Source { command: shard::Command::Freeze { .. }, .. })
 }
 
-/// Whether a source is told to go back to serve.
+/// Whether the step makes a source serve again.
 pub fn gives_up(step: &Step) -> bool {
     matches!(step, Step::Source { command: shard::Command::AbortSplit { .. }, .. })
 }
@@ -456,8 +458,8 @@ pub fn feed_part(flow: &Flow, target: usize, cursor: &ImportCursor, answer: &sha
     Some(shard::Reply::Feed { rows, reached: *reached, more: *more })
 }
 
-/// What the target is told of the source's answer, and how far it is then. `info`: the target's, as it was when the
-/// source was asked.
+/// The part of the source's answer that the target imports, and how far the target is then. `info`: the target's state
+/// when the source was asked.
 pub fn import_of(
     flow: &Flow,
     source: usize,

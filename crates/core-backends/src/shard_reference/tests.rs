@@ -336,7 +336,7 @@ fn a_flow_that_has_switched_ends_only_when_its_targets_serve() {
     let of_targets = bucket.entries();
     assert!(of_targets.iter().all(|entry| entry.flow == Some(flow)), "no other flow may have them yet");
     let Ok(Reply::Retired { shards, .. }) = bucket.ask(Query::Retired { after: 0, limit: 9 }) else { panic!() };
-    assert!(shards.is_empty(), "the source has the stamps that its targets go on from");
+    assert!(shards.is_empty(), "the source has the stamps from which its targets continue");
     let source = bucket.shards.remove(&before[0].shard).unwrap();
     let view = look(&bucket, flow).unwrap();
     assert!(matches!(decide(&view.flow, &view.sources, &view.targets), Step::Stuck { .. }));
@@ -491,7 +491,7 @@ fn a_flow_given_up_leaves_the_bucket_as_it_was() {
     check_bucket(&mut bucket, &plain_s3);
 }
 
-/// Of the shards of a flow those that are behind by more writes hold back the freeze of the others, whose feeds go on.
+/// A shard that lacks more writes holds back the freeze of a flow's other shards, whose feeds continue.
 #[test]
 fn writers_of_one_source_do_not_wait_for_rows_of_another() {
     let (mut random, mut plain_s3) = (Random(5), Plain::default());

@@ -1,7 +1,7 @@
 //! Carrying out a reshard: one partition after the other, while clients read and write.
 //!
-//! For each move, decided anew from what the two clusters say (`decide`), so a runner that crashed, or
-//! a second one beside it, goes on where the clusters are:
+//! The next step of each move follows from what the two clusters say (`decide`). So a runner that crashed, or a second
+//! one beside it, continues where the clusters are:
 //!
 //!   new owner: PrepareImport ─▶ old owner: BeginMove ─▶ pages copied ─▶ changed keys copied, again and
 //!   again until few ─▶ old owner: Freeze ─▶ last changed keys ─▶ old owner: Handover (only if nothing
@@ -50,8 +50,8 @@ const PAGE_BYTES: u32 = if cfg!(test) { 64 } else { MOVE_PAGE_BYTES_MAX as u32 }
 /// Changed keys copied at a time.
 const CHANGES: u32 = if cfg!(test) { 3 } else { MOVE_PAIRS_MAX as u32 };
 
-/// Carries out the reshard a keyspace's document tells of; done when there is none. Answers with the
-/// keyspace; runs in the background, without a deadline.
+/// Carries out the reshard that a keyspace's document describes; done when there is none. Answers with the keyspace. It
+/// runs in the background, without a deadline.
 pub struct ReshardRun(InRounds<Run>);
 planner_in_rounds!(ReshardRun, InRounds<Run>);
 
@@ -146,7 +146,7 @@ enum Next {
         keys: u64,
     },
     Impossible(&'static str),
-    /// To be asked again.
+    /// To be retried.
     Unclear(&'static str),
 }
 
@@ -532,8 +532,8 @@ impl Run {
         Ok(Step::Calls(in_commands(page.ids).into_iter().map(remember).collect()))
     }
 
-    /// The new owner remembers what the old one does up to this index. Whether that is all is told by where the old
-    /// owner stood when it was asked.
+    /// The new owner remembers what the old one does up to this index. The place at which the old owner answered shows
+    /// whether that is all.
     fn brought(&mut self, reached: u64, more: bool) -> Result<Step, Failure> {
         self.memory = reached;
         if more {

@@ -248,7 +248,7 @@ fn a_crash_after_every_action_loses_nothing_acknowledged() {
         for step in 0..400 {
             world.trace = format!("seed {seed} step {step}");
             world.step();
-            // A look at what a crash here would leave; the world goes on unharmed.
+            // A look at what a crash here would leave; the world itself stays unharmed.
             let mut disk = world.disk.clone();
             disk.crash(&mut |bound| world.random.below(bound));
             let (log, report) = open(&mut disk);

@@ -36,9 +36,10 @@ pub(crate) struct EntryDocument {
     state: Kept,
     pub region: String,
     pub created_ms: u64,
-    /// The client's request that made it, hexadecimal: so that it may ask again.
+    /// The client's request that made it, in hexadecimal, so that the client may retry.
     pub request: Option<String>,
-    /// Somebody is finding out whether it is empty, to remove it: drawn by whoever does. Zero: nobody.
+    /// A removal is checking whether the account is empty; this is the number that the removal drew. Zero: there is
+    /// none.
     pub closing: u64,
 }
 

@@ -24,7 +24,7 @@ use core_flow::rounds::{answer, one, only, InRounds, Rounds};
 use core_flow::{CallResult, Step};
 use std::collections::VecDeque;
 
-/// Notes looked at in one sweep; the next goes on behind them.
+/// Notes that one sweep looks at. The next sweep continues after them.
 const NOTES_MAX: u32 = 128;
 
 /// The planner of one sweep.

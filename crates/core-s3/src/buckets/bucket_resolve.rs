@@ -31,7 +31,7 @@ const DROPS_AT_A_TIME: usize = 8;
 const UPLOAD_ROWS_AT_A_TIME: u32 = 1_000;
 /// The most rounds of one run: a bucket of [`crate::buckets::with_bucket::SHARDS_MAX`] shards, and more.
 const ROUNDS_MAX: u32 = 30_000;
-/// How often the name is told to change in one run; what is left a later run does.
+/// How often one run asks the name's owner to change it. A later run does what is left.
 const NAME_TOLD_MAX: u32 = 4;
 
 /// How long the entry has been as it is.
@@ -152,8 +152,8 @@ impl Ending {
         Some((cluster.clone(), queue))
     }
 
-    /// What deleted objects and ended uploads left in a data store is told to who removes it, before the only place
-    /// that knows of it goes.
+    /// Hands the places that deleted objects and ended uploads left in a data store to the process that removes them,
+    /// before the only record of them is removed.
     fn hand_on(
         &mut self,
         context: &mut PlanContext<'_>,
@@ -194,7 +194,7 @@ impl Ending {
         let step = sweep_next(&self.claim, self.now_ms(), &name, seen, !self.clusters.is_empty());
         let Claim { bucket, account, .. } = &self.claim;
         Ok(match step {
-            // A name that does not change although it was told to is not asked without pause.
+            // A name that stays the same after that many commands gets the next one only after a pause.
             Commit::Name(_) if self.name_told >= NAME_TOLD_MAX => Progress::Wait,
             Commit::Name(command) => {
                 self.name_told += 1;

@@ -1,4 +1,4 @@
-//! Calls that are meant for the bucket of one account, whoever has its name when they are carried out.
+//! Calls that are meant for the bucket of one account, and are refused when another account has its name by then.
 //!
 //! ```text
 //!   door: may this caller touch bucket b of account a? ──▶ body comes, for hours ──▶ core: b, if it is still a's

@@ -6,9 +6,9 @@
 //!     region
 //! ```
 //!
-//! Always: nothing is done on what was not just seen; a note in the directory is there from before the first
-//! step until the last, so that whoever sweeps finds what a crash left; the account is looked at again after the
-//! entry was put and before anything is built, for `DeleteAccount` looks the other way round.
+//! Always: every step acts on what was just read. A note in the directory exists from before the first step until the
+//! last, so that a sweep finds what a crash left. The account is read again after the entry was put and before anything
+//! is built, for `DeleteAccount` looks the other way round.
 //! Not here: which step is next (bucket_names), taking back (bucket_resolve.rs).
 
 use crate::accounts;

@@ -9,7 +9,8 @@
 //! * *Claim* writes a number of our own into the entry: one removal of a bucket at a time.
 //! * *Bar* makes the record `Deleting`; a wait later no core begins a call by the record before.
 //! * *Map* bars splits, merges and uploads, *Shards* closes each shard that holds nothing: calls begun before find it closed.
-//! * *Seal* makes the entry `Deleting`, if it is still ours. From there it only goes on, by whoever looks.
+//! * *Seal* makes the entry `Deleting`, if it is still ours. From then on the removal can only finish, by any node that
+//! looks.
 //!
 //! Always: a bucket with a version, a marker or a client that may still put one is not removed; one that stays serves
 //! again, by us or, where we stopped, by the sweep (bucket_recovery.rs), which waits until nothing of ours can come late.
@@ -75,7 +76,7 @@ struct Delete {
     claim: Option<Claim>,
     /// Ours, in entry and record.
     closing: u64,
-    /// It was sealed: from there it only goes on.
+    /// It was sealed: the removal can only finish.
     sealed: bool,
     /// Why it stays, once that is known: then we close nothing any more, for a reopening may come late.
     stays: Option<Failure>,
@@ -131,7 +132,7 @@ fn map_and_uploads(answers: Vec<CallResult>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells some shards.
+/// Sends a command to some shards.
 fn tell_shards(
     context: &mut PlanContext<'_>,
     id: u128,
@@ -449,7 +450,7 @@ impl Delete {
         self.close(context, shards, told)
     }
 
-    /// The bucket stays, for this reason: it serves again before that is told.
+    /// The bucket stays, for this reason. It serves again before the client gets the refusal.
     fn reopen(&mut self, context: &mut PlanContext<'_>, why: Failure) -> Result<Step, Failure> {
         let Some(claim) = self.claim.clone() else { return Err(confused()) };
         self.stays = Some(why.clone());
@@ -495,14 +496,14 @@ enum Reopen {
 
 /// Makes a bucket serve again whose removal was begun and is not sealed.
 ///
-/// Only while the entry is claimed: by the removal itself, or by the sweep, which takes the claim over and so bars
-/// the seal of whoever had it, if that one lives after all. It is given back only when all was definitely answered,
-/// so that nothing of ours reopens what a later removal has closed.
+/// Only while the entry is claimed by this removal or by the sweep. The sweep takes the claim over, and this bars the
+/// seal of the removal that had the claim, if that one still runs. The claim is given back only when every answer is
+/// definite, so that no command of ours reopens what a later removal has closed.
 pub(crate) struct Reopening {
     claim: Claim,
     /// The number the entry is claimed by.
     closing: u64,
-    /// Whoever has claimed it loses it.
+    /// Takes the claim from the removal that has it.
     takes_over: bool,
     entry: Option<(u64, EntryDocument)>,
     stage: Reopen,

@@ -1,8 +1,8 @@
-//! The bytes in data stores that are no longer named: handed on by shards and uploads, told to gateways.
+//! Bytes in data stores that nothing names any more: shards and uploads hand their places on, gateways receive them.
 //!
 //! ```text
 //!   shard, uploads: queue of the command that freed it ──HandOn──▶ accounts' cluster: `freed/<hash>` ──▶ gateway
-//!                     ForgetFreed only behind it                     ForgetFreedData only behind the removal
+//!                     ForgetFreed only after it                      ForgetFreedData only after the removal
 //! ```
 //!
 //! So the list outlives the bucket, and a gateway asks one cluster however many buckets there are.

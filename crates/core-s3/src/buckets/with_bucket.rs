@@ -7,12 +7,10 @@
 //!    └── Trouble::Bucket ────┴───────┘ Trouble::Map · Trouble::Again (a pause)
 //! ```
 //!
-//! Always: `work` is handed a record that is young enough and, if it needs one, the whole map; after trouble
-//! it is entered without answers and asks again for what its stage needs. At most [`TRIES_MAX`] troubles.
-//! While a shard stands still, or its keys are on their way, one call at a time asks again (cutover_gate.rs); a map is read by
-//! one call of a core at a time.
-//! A record past half of its age is read anew beside the calls of the first work that comes by, so that calls of a
-//! bucket in use never wait for it.
+//! Always: `work` receives a record that is young enough and, if it needs one, the whole map. After trouble it is entered
+//! without answers and sends what its stage needs once more, at most [`TRIES_MAX`] times. While a shard is frozen, or its keys
+//! are moving, one call at a time retries (cutover_gate.rs); one call of a core at a time reads a map. A record past half of
+//! its age is refreshed beside the calls of the next work that uses it, so that calls of a bucket in use never wait for it.
 //! Not here: what calls do.
 
 use crate::buckets::names;
@@ -35,11 +33,11 @@ use std::sync::Arc;
 
 /// Troubles of one call after which it gives up; its deadline usually ends it before.
 pub(crate) const TRIES_MAX: u32 = 100;
-/// Half of the first pause, doubled for each further one up to the second. Short, for what is waited for is mostly
-/// a shard that stands still for some round trips while it is switched, and clients feel all of it.
+/// Half of the first pause, doubled for each further one up to the second. It is short because most pauses wait for a
+/// shard that is frozen for some round trips of a cut-over, and clients feel all of it.
 const PAUSE_MS_MIN: u64 = 2;
 const PAUSE_MS_MAX: u64 = 500;
-/// A call that waits for what another one asks looks so often, and a little less, whether that was told.
+/// A call that waits for another call's answer looks for that answer this often, or a little less.
 const HELD_PAUSE: Duration = Duration::from_millis(2);
 const HELD_JITTER_MICROS: u64 = 2_000;
 /// Shards of one bucket beyond which its map is not read.
@@ -98,8 +96,8 @@ pub(crate) trait BucketWork: Send {
     fn needs_map(&self) -> bool {
         true
     }
-    /// The next round. No answers: at the start, after a `Step::Wait` and after trouble; then it asks again
-    /// for what its stage needs. A bucket that is being deleted is never handed in.
+    /// The next round. There are no answers at the start, after a `Step::Wait` and after trouble; then the work sends
+    /// what its stage needs. A bucket that is being deleted is never handed in.
     fn next(&mut self, context: &mut PlanContext<'_>, at: &Place, answers: Vec<CallResult>) -> Result<Step, Trouble>;
     /// As of a [`Planner`].
     fn cleanup(&mut self) -> Option<Box<S3Planner>> {
@@ -187,7 +185,7 @@ impl<W: BucketWork> Rounds<S3State> for WithBucket<W> {
 }
 
 impl<W: BucketWork> WithBucket<W> {
-    /// Asks for what is not known yet; else the work goes on.
+    /// Asks for what is not known yet; then runs the work.
     fn go(&mut self, context: &mut PlanContext<'_>) -> Result<Step, Trouble> {
         let name = self.work.bucket();
         let Some(bucket) = context.state.cache.bucket(name, context.now) else {
@@ -242,14 +240,14 @@ impl<W: BucketWork> WithBucket<W> {
         self.held <= HELD_MAX
     }
 
-    /// It was told something else than that a shard refuses it for a moment: so may others be.
+    /// The call got another answer than a shard's refusal for the moment: other calls may, too.
     fn on_news(&mut self, context: &mut PlanContext<'_>) {
         if let Some(id) = self.waits_for.take() {
             context.state.cutover_gate.on_news(id);
         }
     }
 
-    /// A record read ahead of need; where it could not be read, who needs it asks again.
+    /// A record read ahead of need. If that read failed, the call that needs the record repeats it.
     fn on_refresh(&mut self, context: &mut PlanContext<'_>, sent: Tick, id: u128, result: CallResult) {
         let name = self.work.bucket();
         if let Ok(Some(bucket)) = record_of(id, sent, result) {
@@ -289,7 +287,7 @@ impl<W: BucketWork> WithBucket<W> {
         match record_of(id, sent, result)? {
             Some(bucket) => {
                 context.state.cache.learn_bucket(name, Arc::new(bucket));
-                // A question that took longer than a record may be old is asked again.
+                // A read that took longer than a record may be old is repeated.
                 self.go(context)
             }
             None => Err(Trouble::Bucket(no_such_bucket(name).into())),
@@ -322,7 +320,7 @@ impl<W: BucketWork> WithBucket<W> {
             self.asked = Asked::Map(id, now, entries);
             return Ok(one(map_read(id, &Query::Map { start, limit: MAP_PAGE_MAX })?));
         }
-        // What was asked of is told of, whatever bucket has the name by now.
+        // The answer belongs to the bucket asked, even if another has its name by now.
         context.state.learn_map(id, Arc::new(ShardMap { version: now, entries }));
         self.go(context)
     }
@@ -343,7 +341,7 @@ impl<W: BucketWork> WithBucket<W> {
                     }
                 }
                 if failure.refusal.code == ErrorCode::UnknownCluster {
-                    // The whole bucket may be gone: its record tells.
+                    // The whole bucket may be gone: its record says so.
                     context.state.cache.forget_record(name);
                 }
                 failure
@@ -364,7 +362,7 @@ impl<W: BucketWork> WithBucket<W> {
         let code = failure.refusal.code;
         let times = self.refused.filter(|(last, _)| *last == code).map_or(1, |(_, times)| times + 1);
         self.refused = Some((code, times));
-        // Another refusal than the last one is news: a shard that stood still sends elsewhere now.
+        // A refusal that differs from the last one is news: a shard that was frozen now redirects.
         if times == 1 && code != ErrorCode::ShardFrozen {
             return self.go(context).unwrap_or_else(|trouble| self.trouble(context, trouble));
         }
@@ -399,7 +397,7 @@ fn brief_pause(context: &mut PlanContext<'_>, times: u32) -> Step {
     Step::Wait(Duration::from_millis(most / 2 + context.random.below(most / 2 + 1)))
 }
 
-/// A pause of who waits for what another call is told.
+/// The pause of a call that waits for another call's answer.
 fn held(context: &mut PlanContext<'_>, least: Duration) -> Step {
     Step::Wait(least + Duration::from_micros(context.random.below(HELD_JITTER_MICROS)))
 }

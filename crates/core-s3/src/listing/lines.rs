@@ -36,7 +36,7 @@ impl Encoding {
     }
 }
 
-/// What of a document a listing tells.
+/// The part of a document that a listing returns.
 #[derive(Default)]
 pub(crate) struct Listed<'a> {
     etag: &'a str,

@@ -1,26 +1,26 @@
-//! One instant of a whole bucket: a pin in every shard, and a row in the bucket's cluster that tells which.
+//! One instant of a whole bucket: a pin in every shard, and a row in the bucket's cluster that names the shards.
 //!
 //! ```text
-//!   map ─▶ row `snapshot/<pin>` ─▶ PinPrepare everywhere (writes wait) ─▶ PinCommit everywhere (writes go on)
+//!   map ─▶ row `snapshot/<pin>` ─▶ PinPrepare everywhere (writes wait) ─▶ PinCommit everywhere (writes resume)
 //!    ▲                                  │ refused                              │ refused: a write came between
 //!    └──────────────────────────────────┴──── Unpin everywhere, a new pin ◀────┘
 //! ```
 //!
-//! When every shard has prepared and none was written to until it committed, there was a moment at which all
-//! stood still: behind the last `PinPrepare`, before the first `PinCommit`. The row holds the map of that moment,
-//! so a walk reads the very shards it began with, whatever was split since; those are kept until their pins end.
+//! If every shard has prepared, and none took a write until it committed, there was a moment at which all were frozen:
+//! after the last `PinPrepare`, before the first `PinCommit`. The row holds the map of that moment. So a walk reads the
+//! very shards it began with, whatever was split since; those are kept until their pins end.
 //!
-//! Always: a pin that does not stand everywhere is never told to anybody; a snapshot that has ended is refused
-//! `SnapshotExpired`. No pin without a row: the row is written first, and for a short time; it is [`keep`] that
-//! prolongs it, before a token is told. So what a maker left that gave up, and a walk that came to its end, is
-//! soon taken back by the bucket's maintenance, and a shard's few places for pins are free for others. A row goes behind
-//! the answers to its unpins, never beside them.
+//! Always: no client learns of a pin that is not complete everywhere; a snapshot that has ended is refused
+//! `SnapshotExpired`. No pin exists without a row: the row is written first, for a short time, and [`keep`] prolongs it
+//! before a token leaves. So the bucket's maintenance soon removes what a failed maker or a finished walk left, and a
+//! shard's few places for pins become free. A row is removed only after the answers to its unpins, never at the same
+//! time.
 //!
-//! A maker may have too little time. What the row took tells what a round takes, and one that has not even twice that
-//! (for `PinPrepare` and `PinCommit`) is refused before it pins anything: writes would wait for nothing. Where its
-//! deadline comes all the same, or its call fails, the node gives all back behind it ([`give_back`]); maintenance is for
-//! a node that died, or calls that were lost. A pin that is prepared behind its `Unpin` never stands, for nobody
-//! commits it: the shard drops it at the first write or pin behind its freeze.
+//! A maker may have too little time. The write of the row shows how long a round takes. A maker with less than twice
+//! that time (for `PinPrepare` and `PinCommit`) is refused before it pins anything: writes would wait for nothing. If
+//! its deadline comes all the same, or its call fails, the node gives the pins back afterwards ([`give_back`]).
+//! Maintenance covers a node that died, or calls that were lost. A pin that is prepared after its `Unpin` never
+//! completes, for nobody commits it: the shard drops it at the first write or pin after its freeze.
 //! Not here: history (core-backends, shard/history.rs), listings (listing.rs), retired shards (reshard/maintenance.rs).
 
 use crate::buckets::with_bucket::{Place, Trouble};
@@ -55,7 +55,7 @@ const CALLS_AT_ONCE: usize = 512;
 const ROW_KEEP_MS: u64 = 60 * 60 * 1000;
 /// How long a snapshot is kept that no token names yet: one being made or read for the first time.
 pub(crate) const UNTOLD_KEEP_MS: u64 = 60 * 1000;
-/// …and one whose last page was told, for that answer may be lost on its way. Short: its pins' places are few.
+/// …and one whose last page was sent, for that answer may be lost on its way. Short: its pins' places are few.
 const ENDED_KEEP_MS: u64 = 10 * 1000;
 /// Rows of snapshots looked at in one look: more than a shard has places for pins.
 const ROWS_PAGE: u32 = 256;
@@ -65,7 +65,7 @@ const PREFIX: &[u8] = b"snapshot/";
 const FORMAT: u8 = 1;
 
 /// How far it is.
-#[allow(clippy::large_enum_variant)] // It lives from one return to the match behind it.
+#[allow(clippy::large_enum_variant)] // It lives from one return to the next match.
 pub(crate) enum Progress {
     Step(Step),
     Ready(Arc<Snapshot>),

@@ -1,4 +1,4 @@
-//! Continuation tokens: where a listing goes on, sealed, so that nobody but the bucket can have made one.
+//! Continuation tokens: where a listing continues. They are sealed, so that only the bucket can have made one.
 //!
 //! ```text
 //!   base64url( 1 · kind (1) · pin (16, zero: none) · text · seal (16) )       text of kind 3: length (1) · version · key
@@ -31,7 +31,7 @@ const TOKEN_BYTES_MAX: usize = HEAD_BYTES + VERSION_BYTES_MAX + KEY_BYTES_MAX + 
 /// And none has more letters.
 const TOKEN_TEXT_MAX: usize = TOKEN_BYTES_MAX.div_ceil(3) * 4;
 
-/// Where a listing goes on.
+/// Where a listing continues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Behind {
     Key(String),

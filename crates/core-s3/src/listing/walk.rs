@@ -165,12 +165,12 @@ impl Walk {
             };
             if more && items.is_empty() {
                 return Err(S3ErrorCode::InternalError
-                    .because("a shard told a page of nothing with more behind it")
+                    .because("a shard returned an empty page and says that more follows")
                     .into());
             }
             self.add(items);
             if more && !planted(Mutant::PageGoesOn) {
-                break; // The page ended by its bytes, or is full: the same shard goes on.
+                break; // The page ended by its bytes, or is full: the same shard continues.
             }
             self.shards_done += 1;
             match end {
@@ -195,7 +195,7 @@ impl Walk {
     }
 }
 
-/// Where a walk goes on behind an item.
+/// Where a walk continues after an item.
 fn behind(item: &Item) -> ListStart {
     match item {
         Item::Object { key, .. } => ListStart::After { key: key.clone() },

@@ -1,9 +1,9 @@
 //! Many versions deleted by one call: all keys of one shard by one command, all shards at once.
 //!
-//! Always: the results stand in the order asked, one for each; what a shard has answered is not asked again when
-//! another proves to be split; keys of one shard are deleted in the order asked. Each key has a request id of its own,
-//! made of the call's id and the step: asked again in other company, since shards were split or merged, or by another
-//! node, it is found done.
+//! Always: the results stand in the order of the request, one for each key. A key that one shard has answered is not
+//! sent again when another shard proves to be split. Keys of one shard are deleted in the order of the request. Each
+//! key has a request id of its own, made of the call's id and the step. So a retry finds it done even if shards were
+//! split or merged since, or another node sends it.
 //! Not here: what a delete does (core-backends, shard/objects.rs), how one is found done (shard/each.rs).
 
 use crate::buckets::with_bucket::{with_bucket, BucketWork, Place, Trouble};

@@ -198,7 +198,7 @@ pub(crate) fn read_legal_hold(document: &Document) -> bool {
     document.text(field::LEGAL_HOLD) == Some("ON")
 }
 
-/// The fields that say what a document is now and was not before: what `Update` is told to make the one the other.
+/// The fields in which a document differs from its former self: `Update` carries them.
 pub(crate) fn changes(ids: &[u16], document: &Document) -> Vec<(u16, Option<Bytes>)> {
     ids.iter().map(|id| (*id, document.get(*id).cloned())).collect()
 }
@@ -350,7 +350,7 @@ pub(crate) fn set_parts_of(
     Ok(())
 }
 
-/// A version as a shard tells it.
+/// A version as a shard returns it.
 pub(crate) struct Found {
     pub stamp: VersionStamp,
     pub null: bool,

@@ -126,7 +126,7 @@ pub(crate) fn shard_trouble(cluster: Option<&ClusterName>, mut failure: Failure)
     Trouble::from(failure)
 }
 
-/// As [`shard_trouble`], where nobody is told the cluster.
+/// As [`shard_trouble`], where the refusal does not name the cluster.
 pub(crate) fn read_trouble(failure: Failure) -> Trouble {
     shard_trouble(None, failure)
 }

@@ -7,9 +7,10 @@
 //!                          no more can be applied at sources that are retired
 //! ```
 //!
-//! Always: a source stood still all the time if it is cut over at the place of its feed that it told when it stood still:
-//! the end of a freeze counts as a change (core-backends, shard/state.rs). A source's place is moved on only when all its targets have answered that they remember; bringing an id
-//! twice is harmless, so nothing is kept but in the runner, and another runner begins at the beginning.
+//! Always: if a source is cut over at the place of its feed that it reported when it was frozen, it was frozen all the time: the
+//! end of a freeze counts as a change (core-backends, shard/state.rs). A source's place moves on only when all its targets have
+//! answered that they remember. Bringing an id twice is harmless, so only the runner keeps this state, and another runner starts
+//! from the beginning.
 //! Not here: which requests are remembered and for how long (core-cluster, request_ids.rs), what shards check
 //! (core-backends). Why: docs/decisions/0061-request-ids-move-with-keys.md.
 
@@ -32,7 +33,7 @@ pub(crate) struct DedupTransfer {
     more: bool,
     /// All was carried to its end: since the last freeze.
     early: bool,
-    /// The same, and the sources were asked when they had retired, or stood still at these places of their feeds.
+    /// All was carried to its end, from sources that had retired, or that were frozen at these places of their feeds.
     whole: Option<Still>,
     asked: Option<Still>,
     /// Ids brought that nobody has counted yet.
@@ -113,8 +114,8 @@ impl DedupTransfer {
         flow.sources.iter().zip(&self.reached).map(ask).collect()
     }
 
-    /// What the targets are told of the pages; none where there is nothing to tell. A page for which there is no room
-    /// any more is asked for again.
+    /// The ids of the pages that the targets must remember; empty where there are none. A page that has no room is
+    /// asked for later.
     pub(crate) fn bring(
         &mut self,
         id: u128,
@@ -165,14 +166,14 @@ fn activates(step: &Step) -> bool {
     matches!(step, Step::Target { command: shard::Command::Activate { .. }, .. })
 }
 
-/// What a target is told of a page: what may be asked of it again.
+/// The ids of a page that a target must remember: those whose requests it may receive again.
 fn told<'p>(peer: &'p shard::Peer, ids: &[Carried]) -> impl Iterator<Item = (&'p shard::Peer, Vec<Carried>)> {
     let range = &peer.range;
     let own = |carried: &&Carried| carried.about.may_lie_in(&range.start, range.end.as_deref());
     in_commands(ids.iter().filter(own).cloned().collect()).into_iter().map(move |ids| (peer, ids))
 }
 
-/// The targets that share keys with a source and do not serve yet: who serves was told all before.
+/// The targets that share keys with a source and do not serve yet. A target that serves has all ids.
 fn takers<'f>(flow: &'f Flow, source: usize, targets: &[Seen]) -> Vec<&'f shard::Peer> {
     let range = &flow.sources[source].range;
     let takes = |(target, peer): &(usize, &shard::Peer)| {

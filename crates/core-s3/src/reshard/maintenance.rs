@@ -32,7 +32,7 @@ const PART_ROWS_QUARTERS: u64 = 3;
 const MERGE_PART: u64 = 4;
 /// …and less than this part of the writes that a shard should take.
 const MERGE_WRITES_PART: u64 = 2;
-/// Entries that are looked at for a merge: one before the shard, itself, and those behind it.
+/// Entries that a merge looks at: one before the shard, the shard, and those after it.
 const NEIGHBOURS: usize = SOURCES_MAX;
 /// Rounds of one look; what is left the next one finds.
 const ROUNDS_MAX: u32 = 2_000;
@@ -246,7 +246,7 @@ impl ShardLook {
         Ok(Step::Calls(asks?))
     }
 
-    /// The neighbour before it and as many behind it as together stay small.
+    /// The neighbour before it, and as many after it as stay small together.
     fn merge(
         &mut self,
         context: &mut PlanContext<'_>,

@@ -13,8 +13,8 @@
 //!                                   └▶ many, and hardly fewer than behind the round before, for a second: twice as many will do
 //! ```
 //!
-//! Always: what was waited for goes on after a bounded time, calm or not: a node that is never idle must have its
-//! shards split all the same. Compared is only with this flow's own best, so distance does not count.
+//! Always: a wait ends after a bounded time, idle node or not: a node that is never idle must have its shards split all
+//! the same. Times are compared only with this flow's own best, so distance does not count.
 //! Not here: what is asked and done then (reshard.rs).
 
 use base_types::Tick;
@@ -55,7 +55,7 @@ impl CopyPacer {
         core::mem::take(&mut self.reached)
     }
 
-    /// The answers took so long. How long to pause before asking again; `None`: go on.
+    /// Takes the time that the answers took. Returns how long to pause before the next question; `None`: continue.
     pub(crate) fn on_answers(&mut self, now: Tick, took: Duration) -> Option<Duration> {
         let best = self.best.map_or(took, |best| best.min(took));
         self.best = Some(best);
@@ -70,8 +70,8 @@ impl CopyPacer {
     }
 }
 
-/// The rounds of the feed before a freeze. What follows a freeze is the same work, for the writes of the last round: a quick
-/// one tells of a short freeze, better than any question.
+/// The rounds of the feed before a freeze. After a freeze the runner does the same work, for the writes of the last round.
+/// So a quick round predicts a short freeze, better than any question.
 #[derive(Debug)]
 pub(crate) struct FreezeGate {
     since: Option<Tick>,
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(calm.on_answers(now, ms(20)), Some(ms(PAUSE_MS_MIN)));
     }
 
-    /// The round before which writers are told to wait, of rounds one after the other.
+    /// The round before which the freeze begins, of rounds one after the other.
     fn frozen_behind(rounds: impl IntoIterator<Item = u64>) -> (usize, Duration) {
         let (mut closing, mut now) = (FreezeGate::default(), Tick(0));
         for (at, took) in rounds.into_iter().enumerate() {

@@ -36,7 +36,8 @@ use core_flow::{Call, CallResult, Step as PlanStep};
 
 /// Troubles after which a run ends; the scheduler begins another one later.
 const TROUBLES_MAX: u32 = 200;
-/// Of the time a round of copying took, so many hundredths are rested behind it, before it is asked whether it is calm.
+/// After a round of copying the runner rests this share of the time that the round took; then it asks whether the node
+/// is idle.
 const REST_PERCENT: u32 = 10;
 /// While writers wait for another flow of this core, copying looks so often whether they still do.
 const STANDS_STILL_PAUSE: Duration = Duration::from_millis(5);
@@ -68,7 +69,7 @@ pub fn run_flow(id: u128, flow: u64) -> Box<S3Planner> {
     }))
 }
 
-/// What a shard tells of itself, or that there is none.
+/// What a shard reports of itself, or that there is none.
 pub(crate) fn seen(result: CallResult) -> Result<Seen, Failure> {
     match reply(result) {
         Ok((shard::Reply::Shard { info }, _)) => Ok(Seen::Shard(Box::new(info))),
@@ -159,10 +160,10 @@ struct FlowRun {
     gate: FreezeGate,
     /// How long the last round of the feed took, from the question to the last answer of who took it over.
     feed_round: Option<Duration>,
-    /// How long a source stands still for its cut-over at most, and how many freezes were over before that.
+    /// How long a source is frozen for its cut-over at most, and how many freezes have expired before the cut-over.
     freeze_ms: u64,
     in_vain: u64,
-    /// A source has stood still since the last freeze, and nobody failed to answer.
+    /// A source has been frozen since the last freeze, and every call was answered.
     stood: bool,
     ahead: Vec<Ahead>,
 }
@@ -190,7 +191,7 @@ impl Rounds<S3State> for FlowRun {
 }
 
 impl FlowRun {
-    /// Goes on from what is known, or reads it.
+    /// Continues from what is known, or reads it.
     fn go(&mut self, context: &mut PlanContext<'_>) -> Result<PlanStep, Failure> {
         if self.rule.is_none() {
             self.asked = Asked::Rule;
@@ -207,7 +208,7 @@ impl FlowRun {
         self.view = None;
         self.ahead.clear();
         self.troubles += 1;
-        // What was refused as too late tells of a freeze that was too short, anything else does not.
+        // A refusal as too late shows a freeze that was too short; other failures do not.
         self.stood &= failure.refusal.kind() == ErrorKind::Conflict;
         let code = failure.refusal.code;
         // Of the bucket's own cluster: the bucket is gone. (A shard's is seen as `NoCluster`.)
@@ -445,7 +446,7 @@ impl FlowRun {
                         self.stood |= info.frozen && matches!(command, shard::Command::Freeze { .. });
                         view.sources[source] = Seen::Shard(Box::new(info));
                     }
-                    // A sweep, which tells only whether more is left.
+                    // A sweep, which reports only whether more is left.
                     _ => return self.go(context),
                 },
                 Step::Target { target, .. } => view.targets[target] = seen(answer)?,
@@ -477,7 +478,7 @@ impl FlowRun {
         self.hand_over(context, view, copied, memory)
     }
 
-    /// Tells the targets the rows, and reads what comes behind them meanwhile.
+    /// Sends the rows to the targets, and reads the next ones meanwhile.
     fn hand_over(
         &mut self,
         context: &mut PlanContext<'_>,
@@ -516,7 +517,7 @@ impl FlowRun {
         asked.sources.dedup();
         for source in &asked.sources {
             let number = view.flow.sources[*source].shard;
-            // Either tells what the source is now.
+            // Either answer shows the source's state.
             calls.push(match sum_beside(&view.flow, *source, &view.sources, &view.targets) {
                 Some(sum) => shard_tell(self.id, number, &sum)?,
                 None => shard_ask(self.id, number, &shard::Query::Describe)?,
@@ -615,9 +616,9 @@ impl FlowRun {
     }
 }
 
-/// How long the next freeze lasts at most. Behind it come three rounds until the cut-over, and one for each page of the feed that is
-/// `left` but for the last, each as long as one of the feed; one that was not enough (`again`) is doubled. Far away, or behind busy
-/// nodes, a second is over before.
+/// How long the next freeze lasts at most. Three rounds follow until the cut-over, and one for each page of the feed that is
+/// `left` but for the last, each as long as one of the feed. A freeze that was too short (`again`) is doubled. Over long
+/// distances, or with busy nodes, a second is not enough.
 fn freeze_ms(last: u64, feed_round: Option<Duration>, left: u64, again: bool) -> u64 {
     let rounds = ROUNDS_FROZEN + left / u64::from(FEED_WRITES);
     let rounds = feed_round.map_or(0, |round| round.as_millis() as u64 * rounds);

@@ -131,7 +131,8 @@ impl S3Cache {
         young.then(|| bucket.clone())
     }
 
-    /// Whether the caller is to read a record anew beside what it does, for it is used and old; it is told so once.
+    /// Whether the caller must refresh a record beside its own work, because the record is in use and old. Only one
+    /// caller gets `true`.
     pub(crate) fn claim_refresh(&mut self, name: &str, now: Tick) -> bool {
         let old = |since: Tick| now.since(since) > RECORD_REFRESH_AGE;
         let is_old = self.buckets.get(name).is_some_and(|bucket| old(bucket.read_at));
@@ -177,7 +178,7 @@ impl S3Cache {
         self.buckets.insert(name.to_string(), bucket);
     }
 
-    /// Whether the caller is to read a map that is not here; it is told so alone, for a while.
+    /// Whether the caller must read a map that is not here. For a while only this caller gets `true`.
     pub(crate) fn claim_map(&mut self, id: u128, now: Tick) -> bool {
         if self.reading.get(&id).is_some_and(|since| now.since(*since) < MAP_READ_WAIT) {
             return false;

@@ -20,7 +20,8 @@ pub struct ReshardCounters {
     /// Such switches, and those of them that took longer than a writer should wait.
     pub switches: u64,
     pub frozen_long: u64,
-    /// Freezes that were over before their switch, so that writers waited in vain; and the most of one flow, one after the other.
+    /// Freezes that expired before their switch, so that writers waited without effect; and the most of one flow, one after the
+    /// other.
     pub frozen_in_vain: u64,
     pub frozen_in_vain_max: u64,
     /// Remembered requests that were carried over, and those of them that were while nobody served; milliseconds that

@@ -1,5 +1,5 @@
-//! Who asks again while a shard stands still, or its keys are on their way to others: one call of a core at a time for
-//! each bucket, and all others when that one was told something new.
+//! Which calls retry while a shard is frozen or its keys are moving: one call of a core at a time for each bucket, and
+//! all others once that call gets another answer.
 //!
 //! ```text
 //!   refused ─▶ held ─▶ its turn (one each ASK_EVERY) ─▶ asks ─▶ refused as before ─▶ held
@@ -10,8 +10,8 @@
 //! Always: who was never refused is not held; nobody is held for longer than [`HELD_MAX`] pauses, so that what is noted
 //! here costs time at worst, and decides nothing: shards check every epoch for themselves.
 //! Not here: what counts as refused, and the pauses (with_bucket.rs).
-//! Why: hundreds of writers wait for a switch of some tens of milliseconds, and what they cost while they ask again is
-//! what the switch itself waits for.
+//! Why: hundreds of writers wait for a switch of some tens of milliseconds, and their retries would cost the time that
+//! the switch itself needs.
 
 use base_types::Tick;
 use core::time::Duration;
@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 /// The most buckets that are noted; beyond it the first by id is no longer, and its calls ask.
 const BUCKETS_MAX: usize = 1_000;
-/// So often one call asks again, but for a part of how long it has gone on: a switch takes some tens of milliseconds, a
-/// snapshot that nobody completes ten seconds, and calls ask a bounded number of times.
+/// One call retries this often, and more rarely the longer the wait lasts. A switch takes some tens of milliseconds, a
+/// snapshot that nobody completes takes ten seconds, and each call retries a bounded number of times.
 const ASK_EVERY: Duration = Duration::from_millis(3);
 const ASK_EVERY_MAX: Duration = Duration::from_millis(500);
 const ASK_EVERY_PART: u32 = 8;
@@ -33,7 +33,7 @@ const FORGOTTEN: Duration = Duration::from_secs(2);
 /// Pauses on end after which a call asks in any case.
 pub(crate) const HELD_MAX: u32 = 24;
 
-/// The buckets of one core whose calls are told to come back.
+/// The buckets of one core whose calls must retry.
 #[derive(Debug, Default)]
 pub(crate) struct CutoverGate(BTreeMap<u128, Held>);
 
@@ -72,7 +72,7 @@ impl CutoverGate {
         None
     }
 
-    /// A call that had been refused was told something else.
+    /// A call that had been refused got another answer.
     pub(crate) fn on_news(&mut self, id: u128) {
         self.0.remove(&id);
     }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((held.pause(7, Tick(0)), held.pause(8, Tick(0))), (Some(PAUSE_MIN), None));
         let turn = Tick(0) + ASK_EVERY;
         assert_eq!((held.pause(7, turn), held.pause(7, turn)), (None, Some(PAUSE_MIN)));
-        // What others are told of the same moment changes no turn.
+        // Refusals that other calls get at the same moment change no turn.
         held.on_refused(7, 3, turn);
         assert_eq!(held.pause(7, turn + ASK_EVERY), None);
         held.on_map(7, 3);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
     notes: BTreeMap<Bytes, (u64, Tick)>,
-    /// Where the next sweep goes on.
+    /// Where the next sweep continues.
     pub(crate) behind: Option<Bytes>,
 }
 

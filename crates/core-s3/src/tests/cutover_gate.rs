@@ -1,4 +1,4 @@
-//! What it costs while hundreds of calls wait for a shard that stands still, or for a new map.
+//! What it costs while hundreds of calls wait for a frozen shard or a new map.
 
 use super::bed::{self, body, get, put, put_call, Old};
 use super::world::{Running, World};
@@ -124,8 +124,8 @@ fn marker(epoch: u64, at: u64) -> shard::Command {
     }
 }
 
-/// Between its freeze and its cut-over a shard stands still for some round trips: over distance, or behind busy nodes, they
-/// take longer than the second in which they mostly are done.
+/// A shard is frozen for some round trips until its cut-over. Over long distances, or with busy nodes, they take longer
+/// than the second in which they are mostly done.
 #[test]
 fn shards_are_split_however_slow_their_rounds_are() {
     for call_ms in [1, 40, 150, 300] {

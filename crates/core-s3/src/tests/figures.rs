@@ -1,5 +1,5 @@
 //! What planner and state machine cost together, without cluster, network and door, in processor time of the thread
-//! (where Linux tells it; else by the clock). For docs/decisions/0014.
+//! (where Linux reports it; else by the clock). For docs/decisions/0014.
 //!
 //! `cargo test --profile sim -p core-s3 --lib tests::figures -- --ignored --nocapture`
 

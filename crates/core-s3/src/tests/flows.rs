@@ -159,7 +159,7 @@ fn a_put_asked_again_after_splits_and_merges_is_found_done() {
         assert_eq!(
             remembering,
             [tended.entry_of("k0305").shard],
-            "seed {seed}: who cannot be asked again need not know"
+            "seed {seed}: a target that no retry can reach need not know"
         );
         assert_eq!(put_once(&mut tended.world, 1, id).map(drop), Ok(()), "seed {seed}");
         let keys: Vec<String> = tended.keys.keys().cloned().collect();

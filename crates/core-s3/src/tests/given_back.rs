@@ -1,5 +1,5 @@
-//! What becomes of snapshots whose makers go no further: too little time, deadlines between any two rounds, and what
-//! is given back behind them lost, late, doubled, or ahead of what it gives back.
+//! What becomes of snapshots whose makers stop: for lack of time, or at a deadline between any two rounds. And what
+//! happens when the commands that give their pins back are lost, late, doubled, or arrive before the pins.
 
 use super::tended::{Tended, NAME};
 use super::world::Running;
@@ -41,7 +41,7 @@ fn rows(bucket: &mut Tended) -> Vec<u128> {
     snapshot::old(u64::MAX, answer).unwrap().1.into_iter().map(|(pin, _)| pin).collect()
 }
 
-/// The first page of a walk that goes on, or a whole count.
+/// The first page of a longer walk, or a whole count.
 fn making(bucket: &mut Tended, counts: bool) -> Running {
     let name = NAME.to_string();
     let count = CountObjects { bucket: name.clone(), snapshot: true, ..CountObjects::default() };
@@ -52,7 +52,7 @@ fn making(bucket: &mut Tended, counts: bool) -> Running {
 
 #[test]
 fn who_surely_has_no_time_for_a_snapshot_is_refused_before_it_pins_anything() {
-    // What the row took, what is left behind it, and whether two rounds more are too many. Longer than half a second is an
+    // What the row took, the time left after it, and whether two rounds more are too many. Longer than half a second is an
     // accident.
     for (row_ms, left_ms, refused) in [(20, 39, true), (20, 40, false), (2_000, 999, true), (2_000, 1_000, false)] {
         let (mut bucket, mut instant) = (bucket(38), Instant::make());
@@ -73,7 +73,7 @@ fn who_surely_has_no_time_for_a_snapshot_is_refused_before_it_pins_anything() {
                 assert!(says(&least) && says(&format!("leaves {left_ms} ms")), "{}", failure.refusal.message);
             }
             Err(other) => panic!("{row_ms} {left_ms}: {other:?}"),
-            Ok(_) => panic!("{row_ms} {left_ms}: it goes on"),
+            Ok(_) => panic!("{row_ms} {left_ms}: it was not refused"),
         }
         // Nothing was pinned, so there is one thing to do: its row goes.
         assert_eq!(rows(&mut bucket).len(), 1);
@@ -101,7 +101,7 @@ fn what_a_maker_left_at_its_deadline_is_given_back_behind_it() {
             pinned += usize::from(!ended && !pins(&bucket).is_empty());
             let left = running.end();
             if ended {
-                assert!(left.is_none(), "its end is told; what is to be kept is kept");
+                assert!(left.is_none(), "the client has the answer, and the pins it needs are kept");
                 let standing = pins(&bucket);
                 assert_eq!(standing.is_empty(), counts);
                 assert!(standing.iter().all(|pin| pin.committed));
@@ -147,7 +147,7 @@ fn what_is_given_back_may_be_lost_late_doubled_or_ahead_of_its_pins() {
         stood += standing.len();
         gone += usize::from(named.is_empty());
         (bucket.world.lost, bucket.world.late) = (0, 0);
-        // Once more than it was told: nothing comes of it.
+        // One more unpin than the row names changes nothing.
         for pin in &named {
             let mut again = Running::new(0, snapshot::give_back(bucket.id, *pin, bucket.place().map));
             bucket.world.finish_background(&mut again).unwrap();

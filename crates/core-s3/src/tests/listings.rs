@@ -19,7 +19,7 @@ fn filled(seed: u64, cuts: &[&str]) -> World {
     world
 }
 
-/// Keys and groups in order, as the API reference tells: what a page of everything behind `after` shows.
+/// Keys and groups in order, as the API reference defines them: a page of everything after `after`.
 fn model(prefix: &str, delimiter: &str, after: &str) -> Vec<String> {
     let mut shown = BTreeSet::new();
     for key in KEYS.iter().filter(|key| key.starts_with(prefix)) {

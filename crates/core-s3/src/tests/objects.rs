@@ -534,5 +534,5 @@ fn a_shard_that_stands_still_is_waited_for_briefly() {
         put(&mut world, "k", "2");
         longest = longest.max((world.now_ms - before).saturating_sub(u64::from(lease_ms)));
     }
-    assert!(longest <= 32, "{longest} ms longer than it stood still");
+    assert!(longest <= 32, "{longest} ms longer than the freeze");
 }

@@ -277,7 +277,7 @@ fn a_completion_left_at_any_step_is_ended_by_the_next() {
                 bed::split(&mut world, &["c"], Old::Gone);
             }
             let answer: PutObjectAnswer = world.ask(call).unwrap();
-            // The one that was left goes on at last, and hears and does the same.
+            // The delayed one continues at last, gets the same answers and does the same.
             let late = world.finish(&mut first).unwrap();
             assert_eq!(PutObjectAnswer::try_from(late).unwrap(), answer, "after {steps} steps");
             assert_eq!(versions(&mut world, "k").len(), 1, "after {steps} steps");

@@ -172,7 +172,7 @@ impl World {
         panic!("{} does not end", running.planner.name());
     }
 
-    /// Lets planners take turns in any order until all have ended, or none goes on.
+    /// Lets planners take turns in any order until all have ended, or none makes progress.
     pub fn race(&mut self, all: &mut [Running]) {
         for _ in 0..STEPS_MAX {
             let ready: Vec<usize> = (0..all.len()).filter(|at| all[*at].is_ready(self.now_ms)).collect();

@@ -1,4 +1,4 @@
-//! The end of an upload as an object, and the part of it that whoever finds an upload half ended goes through.
+//! The completion of an upload, and the part of it that a node repeats when it finds an upload half completed.
 //!
 //! ```text
 //!   Begin ──chosen──▶ Put ──put──▶ Finish ──▶ answer
@@ -192,7 +192,8 @@ impl Complete {
         }
     }
 
-    /// A condition that this call did not make: an abort's. What became of the upload, it is told anew.
+    /// Whether the condition that failed is not this call's, but an abort's. The call then reads the upload's outcome
+    /// again.
     fn is_foreign(&self, refusal: &Refusal) -> bool {
         let conditional = matches!(refusal.code.s3(), Some(S3ErrorCode::PreconditionFailed | S3ErrorCode::NoSuchKey));
         conditional && self.call.conditions.is_none() && self.round < ROUNDS_MAX

@@ -90,7 +90,7 @@ impl Sweep {
     fn take(&mut self, id: u128, answers: Vec<CallResult>) -> Result<bool, Trouble> {
         if self.stage == Stage::Forget {
             for result in answers {
-                // A shard that was split since is asked again, with all others: to forget twice does no harm.
+                // A shard that was split since is asked once more with all others: to forget twice does no harm.
                 reply::<shard::Reply>(result).map_err(crate::objects::single_shard::read_trouble)?;
             }
             self.stage = Stage::Collect;

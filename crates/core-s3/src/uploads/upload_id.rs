@@ -1,4 +1,4 @@
-//! Upload ids: an upload's number, and a check that tells a mistyped or foreign one from one that is over.
+//! Upload ids: an upload's number, and a check that distinguishes a mistyped or foreign one from one that has ended.
 //!
 //! Always: ids of one bucket sort as their uploads began.
 

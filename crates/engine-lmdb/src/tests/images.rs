@@ -80,7 +80,7 @@ fn without_its_meta_page_a_commit_is_not_there() {
     assert!(seen[2..].iter().all(|value| value == "1"));
 }
 
-/// The sectors in which two files differ: those of pages first, those of the meta pages behind them, as LMDB syncs.
+/// The sectors in which two files differ: those of pages first, those of the meta pages after those, as LMDB syncs.
 fn changed(before: &[u8], after: &[u8]) -> Vec<usize> {
     let sectors = (0..after.len()).step_by(SECTOR_BYTES);
     let mut all: Vec<usize> = sectors

@@ -108,7 +108,7 @@ fn a_kill_at_any_object_leaves_every_commit() {
     }
 }
 
-/// Making a place is many objects: a kill at each leaves something that is made again, or goes on.
+/// Making a place writes many objects: after a kill at each of them, the place opens or is made again.
 #[test]
 fn a_kill_while_a_place_is_made_is_made_good() {
     let factory = ObjectFactory::new(16 << 20, false);

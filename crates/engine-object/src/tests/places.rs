@@ -80,7 +80,7 @@ fn a_newer_format_is_refused() {
     assert!(error.contains("format 99") && error.contains("newer"), "{error}");
 }
 
-/// Whoever has the objects and nothing else finds whose they are, and opens them.
+/// A reader that has the objects and nothing else finds their owner and opens them.
 #[test]
 fn what_a_place_holds_is_found() {
     let home = tempfile::tempdir_in(base_engine::conformance::scratch()).unwrap();
@@ -139,7 +139,7 @@ fn objects_of_a_newer_format_are_refused() {
     }
 }
 
-/// A directory that may not be written to is told by name, with what to do.
+/// The refusal of a directory without write permission names the directory and the remedy.
 #[test]
 fn a_place_that_is_a_file_is_refused() {
     let home = tempfile::tempdir_in(base_engine::conformance::scratch()).unwrap();

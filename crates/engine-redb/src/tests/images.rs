@@ -39,7 +39,7 @@ struct Log {
 #[derive(Default)]
 pub struct Recorded(Mutex<BTreeMap<PathBuf, Arc<Mutex<Log>>>>);
 
-/// A file that tells what is done to it.
+/// A file that reports each operation on it.
 #[derive(Debug)]
 struct RecordedDisk {
     disk: Disk,
@@ -223,8 +223,8 @@ fn write_with_calls_left(factory: &RedbFactory, engine: &RedbEngine, calls_left:
     written
 }
 
-/// The disk fills up at any call of a write: the state before, and the engine goes on; or, if it was a
-/// sync that failed, no more writes, and after a restart the state before or after.
+/// The disk fills up at any call of a write. The engine then has the state before and keeps working. If a sync failed,
+/// it refuses writes, and after a restart it has the state before or after.
 #[test]
 fn a_disk_that_fills_up_at_any_call_leaves_no_part_of_a_batch() {
     let factory = RedbFactory::new(0);
@@ -243,7 +243,7 @@ fn a_disk_that_fills_up_at_any_call_leaves_no_part_of_a_batch() {
                 model.assert_shown_by(&engine, &[A], &format!("full after {calls_left} calls"));
                 engine.write(&second).expect("there is room again");
                 model.apply(&second);
-                model.assert_shown_by(&engine, &[A], "it goes on");
+                model.assert_shown_by(&engine, &[A], "after the next write");
                 model.assert_shown_by(&factory.crash(&engine), &[A], "and after a crash");
             }
             Err(error) => {

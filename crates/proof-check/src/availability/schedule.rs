@@ -18,7 +18,7 @@ pub const DAY: Duration = Duration::from_secs(86_400);
 pub const PRESSED: Duration = Duration::from_secs(3_600);
 /// How long a killed node stays down.
 pub const DOWN: Duration = Duration::from_secs(5);
-/// How long a paused node stands still.
+/// How long a paused node is stopped.
 pub const PAUSE: Duration = Duration::from_secs(10);
 /// How long a zone is cut off, in a run of an hour or more.
 pub const CUT: Duration = Duration::from_secs(300);

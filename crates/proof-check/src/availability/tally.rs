@@ -8,7 +8,7 @@ use super::schedule::{day_count, Kind, CUT, KINDS};
 use serde_json::{json, Value};
 use std::fmt::Write;
 
-/// A window goes on for so long after the fault was mended, or until redundancy is back.
+/// A window lasts this long after the fault was healed, or until redundancy is back.
 pub const SETTLE_MS: u32 = 5_000;
 
 /// How an operation ended.

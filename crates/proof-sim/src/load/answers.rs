@@ -58,7 +58,8 @@ impl Load {
         match answer {
             S3Answer::PutObjectAnswer(put) => {
                 let Some(record) = self.history.records.get(open.record) else { return };
-                // The null version is whoever puts next's: no single one of them can be removed.
+                // The next put replaces the null version, whatever client it is from: no single one of them can be
+                // removed.
                 let version = put.version_id.as_ref().filter(|version| version.as_str() != NULL_VERSION);
                 this.remover.put(record.place, &record.operation, version);
             }
@@ -162,8 +163,9 @@ impl Load {
         self.finish_as(world, client, ending, Told::Refused(ErrorCode::S3(S3ErrorCode::QuotaExceeded)));
     }
 
-    /// A write that was to be in a bucket failed, and no member of its cluster has one: nothing is wrong. Who asked in haste
-    /// may have heard of its deadline only, for a router first asks again whether the leader is fresh (seed 2708 at 4f87679).
+    /// A write at level `s3` failed, and no member of its cluster has a bucket: nothing is wrong. A client with a short
+    /// deadline may have learned of its deadline only, for a router first checks whether the leader is only fresh (seed 2708
+    /// at 4f87679).
     fn excuse_tailless(&mut self, world: &World, client: usize) {
         let Some(open) = self.clients[client].open.as_ref().filter(|open| open.record != usize::MAX) else { return };
         if let Action::KvPut { target, .. } = &open.action {
@@ -181,7 +183,7 @@ impl Load {
         }
     }
 
-    /// An operation ends without a result that the history shows; what it told goes to whoever takes several steps.
+    /// An operation ends without a result that the history shows. An operation of several steps gets what it returned.
     pub(super) fn finish_as(&mut self, world: &mut World, client: usize, ending: Ending, told: Told<'_>) {
         if ending != Ending::Ok {
             self.excuse_tailless(world, client);
@@ -314,7 +316,7 @@ impl Load {
     }
 }
 
-/// What an answer tells a client.
+/// What a client observes by an answer.
 pub fn observe(result: &ActionResult, level: Level) -> Option<Observed> {
     let applied = !matches!(level, Level::Write(WriteConsistency::Hopeful | WriteConsistency::Eventual));
     Some(match result {

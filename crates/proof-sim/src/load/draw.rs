@@ -1,6 +1,6 @@
 //! What a client asks next: by its kind, what it knows, and its own random numbers.
 //!
-//! Always: a client's draws depend on nothing but itself and what it was told; every value is written once.
+//! Always: a client's draws depend only on the client and the answers it received; every value is written once.
 //! Not here: through which node, how often, and what becomes of it (`load`).
 
 use super::{Kind, Load, ANSWER_GRACE_US};

@@ -1,8 +1,8 @@
 //! Clients that come again late: a request that was done is sent once more, through another node, within the window in
 //! which its id is remembered. Some ids are issued: made after a position that an answer told. They may come later still.
 //!
-//! Always: such a repetition applies nothing and tells where the first was applied, or (issued) that it has expired.
-//! A double apply is seen by every check of values and counters, too.
+//! Always: such a repetition applies nothing and returns where the first was applied, or (issued) that it has expired.
+//! Every check of values and counters also sees a double apply.
 //! Not here: repetitions while the first is under way (`load`).
 
 use super::draw::STRONG_WRITE;

@@ -1,4 +1,5 @@
-//! Clients whose eventual reads hold what they have seen: each tells the position it has reached, and never goes back.
+//! Clients whose eventual reads include what they have seen: each read names the position that the client has reached,
+//! and never goes back.
 //!
 //! Always: only plain clusters: the keys of others move, and a position of another cluster says nothing.
 //! Not here: what is right of the values (proof-check).

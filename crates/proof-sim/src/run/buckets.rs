@@ -1,4 +1,5 @@
-//! Buckets, around the load: they are made before it; behind it, at rest, what they hold is looked at from every side.
+//! Buckets, around the load: they are made before it. After it, at rest, the audit compares every view of what they
+//! hold.
 //!
 //! Always: an audit changes nothing that the history knows of, but what it reads goes into it; the markers it removes
 //! are looked behind last.
@@ -23,8 +24,8 @@ use std::collections::BTreeSet;
 const MAKE_BUCKET_US: u64 = 400_000_000;
 /// At rest, splits and merges that were begun end within this time.
 const SETTLE_US: u64 = 180_000_000;
-/// What nothing names any more is told to be freed within this time: it must be a minute old, and looks at a bucket that
-/// nobody writes to come seldom.
+/// Places that nothing names any more must be on the list of freed ones within this time: each must be a minute old, and
+/// the sweep of an idle bucket is rare.
 const FREED_US: u64 = 600_000_000;
 /// Behind the end of what is kept: collectors come by every few seconds.
 const COLLECTED_MS: u64 = 20_000;
@@ -263,7 +264,7 @@ impl Run {
         (contents, groups)
     }
 
-    /// `CountObjects` tells what was listed.
+    /// `CountObjects` counts what was listed.
     fn audit_count(&mut self, bucket: &str, listed: ObjectCount) {
         let count = CountObjects { bucket: bucket.to_string(), ..CountObjects::default() };
         match self.told("count", count.into()) {
@@ -311,7 +312,7 @@ impl Run {
                 return self.world.probe("freed_data_beyond_one_page");
             }
             if self.world.now >= until && !unnamed.is_empty() {
-                let message = format!("nothing names these places, and none is told to be freed: {unnamed:?}");
+                let message = format!("nothing names these places, and no list of freed ones holds them: {unnamed:?}");
                 return self.violate("places", message);
             }
             let pause = self.world.now + LOOK_US * 50;
@@ -406,7 +407,7 @@ impl Run {
         }
     }
 
-    /// No name is barred for ever: each that was raced for can be had, once whoever has it has removed its bucket.
+    /// No name is barred for ever: each contested name is free again once its owner has removed its bucket.
     pub(super) fn audit_names(&mut self) {
         let names = if self.world.plan.load.owners > 0 { s3_owner::names() } else { Vec::new() };
         for bucket in names {

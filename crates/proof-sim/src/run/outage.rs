@@ -1,5 +1,5 @@
-//! The majority of the world's cluster, or all of it, is gone for minutes, and everybody else starts anew: what has a majority
-//! of its own goes on, through every node, and no node says that all is well.
+//! The majority of the world's cluster, or all of it, is gone for minutes, and all other nodes restart. Clusters with a
+//! majority of their own keep working, through every node, and no node reports full health.
 //!
 //! Always: nothing else is wrong meanwhile: what came before has been healed.
 //! Not here: what befalls worlds under load (`faults`).
@@ -38,7 +38,8 @@ impl Run {
         let members: Vec<usize> = world.members.iter().filter_map(|member| self.world.index_of(member.node)).collect();
         let order = self.world.random.fault.shuffled(members.len());
         let gone: Vec<usize> = match hazard.amount {
-            // Whoever the configured lists name; the world goes on where all of them have given way to others.
+            // The nodes that the configured lists name. The world keeps working where all of them have given way to
+            // others.
             2 => (0..self.world.plan.shape.world_members as usize).collect(),
             1 => members.clone(),
             _ => order.into_iter().take(members.len() / 2 + 1).map(|number| members[number]).collect(),

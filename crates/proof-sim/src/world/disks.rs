@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// A fault on a disk ended: what waited for it goes on.
+    /// A fault on a disk ended: operations that waited for it continue.
     pub fn kick_disks(&mut self, node: usize) {
         for lane in 0..self.nodes[node].lanes.len() {
             if self.nodes[node].running {

@@ -1,7 +1,7 @@
 //! A machine that its hypervisor holds: the process stops, and its clock shows nothing of it.
 //!
 //! Always: a hold ends with its hazard, with healing, or with the process.
-//! Not here: a suspend, in which the clock goes on (`pause` in faults.rs), who may be held (`plan`: leases off).
+//! Not here: a suspend, in which the clock runs (`pause` in faults.rs), who may be held (`plan`: leases off).
 
 use super::{Due, World};
 

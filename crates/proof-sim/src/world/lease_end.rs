@@ -1,6 +1,6 @@
-//! A cut at the very moment at which it asks most of a lease: whoever leads is cut off as soon as a round has
-//! renewed its lease, and from then on its clock runs as slow and the others' as fast as is allowed. So its lease ends
-//! as late, and the promise it rests on as early, as they ever can.
+//! A cut at the moment that strains a lease most. A leader is cut off as soon as a round has renewed its lease. From
+//! then on its clock runs as slow, and the others' as fast, as is allowed. So its lease ends as late, and the promise
+//! it rests on as early, as they ever can.
 //!
 //! Always: it acts at a turn's end, before anything of that turn leaves; once each time it begins.
 //! Not here: when it begins and ends (`faults`), who reads meanwhile (`load`).

@@ -11,7 +11,7 @@ use core_node::api::Event;
 
 /// How often connections are looked after.
 pub(super) const KEEPER_US: u64 = 100_000;
-/// The wall clock is told every second.
+/// Nodes receive the wall clock every second.
 const WALL_CLOCK_KEEPS: u64 = 10;
 
 impl World {

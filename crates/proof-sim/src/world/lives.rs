@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// Tells a node's cores what its wall clock says, in worlds where it is told at all.
+    /// Sends a node's cores its wall clock, in worlds where nodes receive one.
     pub fn tell_wall_clock(&mut self, node: usize) {
         if !self.plan.shape.wall_clock || !self.nodes[node].running {
             return;

@@ -1,5 +1,5 @@
-//! A cut that follows leadership: whoever comes to lead is cut off, and the one that was cut before is
-//! let back. So logs part again and again, each time with other members in reach (Raft paper, figure 8).
+//! A cut that follows leadership: each new leader is cut off, and the one that was cut off before is let back. So logs
+//! diverge again and again, each time with other members in reach (Raft paper, figure 8).
 //!
 //! Always: one node is cut off at a time; it acts at a turn's end, before anything of that turn leaves.
 //! Not here: when it begins and ends (`faults`).
@@ -34,8 +34,8 @@ impl SeeSaw {
 }
 
 impl World {
-    /// Begins over some cluster that has a leader: that one is cut off first. False: there is none, or it
-    /// goes on already.
+    /// Begins with some cluster that has a leader, and cuts that one off first. False: there is none, or the fault is
+    /// under way already.
     pub fn begin_see_saw(&mut self) -> bool {
         if self.see_saw.is_some() {
             return false;

@@ -43,7 +43,7 @@ pub fn judges_stalls(plan: &Plan) -> bool {
 }
 
 impl World {
-    /// Something of the log has begun that will not end before the stall does; a write may wait behind it.
+    /// An operation of the log has begun that will not end before the stall does; a write may wait for it.
     pub(super) fn note_stall(&mut self, node: usize, lane: usize, ends: u64, is_write: bool) {
         let (now, life) = (self.now, self.nodes[node].life);
         let last = self.stalls.last.get(&(node, lane)).copied();

@@ -238,7 +238,7 @@ impl Plain {
         sum
     }
 
-    /// Everything a listing tells, as (key or prefix, version or nothing).
+    /// Everything a listing returns, as (key or prefix, version or nothing).
     pub fn list(&self, prefix: &str, delimiter: &str, versions: bool) -> Vec<(String, Option<(Kept, bool)>)> {
         let mut out: Vec<(String, Option<(Kept, bool)>)> = Vec::new();
         for (key, kept) in self.keys.iter().filter(|(key, _)| key.starts_with(prefix)) {
@@ -261,7 +261,7 @@ impl Plain {
     }
 }
 
-/// An item as the plain S3 tells it.
+/// An item as the plain S3 returns it.
 pub fn plain(item: Item) -> (String, Option<(Kept, bool)>) {
     let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let size = |fields: &Bytes| Document::decode(fields.clone()).unwrap().number(field::SIZE).unwrap_or(0);
@@ -298,7 +298,7 @@ impl crate::SpaceRead for Counting<'_> {
     }
 }
 
-/// How many items a listing tells, and how many rows it visits for them.
+/// How many items a listing returns, and how many rows it visits for them.
 pub fn counting(bed: &Bed, listing: Listing) -> (usize, usize) {
     let space = Counting(&bed.space, Default::default());
     let reply = query(bed.now_ms, &space, &Query::List { listing }.to_bytes()).unwrap();

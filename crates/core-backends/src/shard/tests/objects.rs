@@ -192,7 +192,7 @@ pub fn each_of_many_deletes_is_done_once_in_any_company() {
     let first = tell_each(&mut bed, &mut memory, &[1, 2, 9]);
     assert!(matches!(first[..], [Ok(Deleted::Marked { .. }), Ok(Deleted::Marked { .. }), Err(_)]), "{first:?}");
     assert_eq!(bed.count("", None).markers, 2);
-    // All of them, some, some with others: what was done is told as it was, what is new is done.
+    // All of them, some, some with others: a repeated delete returns its first result, a new one is carried out.
     assert_eq!(tell_each(&mut bed, &mut memory, &[1, 2, 9]), first);
     assert_eq!(tell_each(&mut bed, &mut memory, &[9, 2]), [first[2].clone(), first[1].clone()]);
     assert_eq!(bed.count("", None).markers, 2);
@@ -521,7 +521,7 @@ pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
     bed.delete("a", Enabled, Version::Current).unwrap();
     assert_eq!(put(&mut bed, "a", Enabled, keys(1)), "QuotaExceeded");
     assert_eq!(put(&mut bed, "a", Enabled, Bounds::default()), "done");
-    // What came of a put under a token is told again, whatever its bounds are by then.
+    // A repeated put under a token returns its first result, although its bounds have changed.
     let step = PutStep { once: Some(5), ..bed.put_step("c", Enabled, 1) };
     assert_eq!(code(bed.tell(Command::PutWithin { step: step.clone(), bounds: keys(3) })), "done");
     assert_eq!(code(bed.tell(Command::PutWithin { step, bounds: keys(0) })), "done");
@@ -536,7 +536,7 @@ pub fn a_put_is_held_to_its_bounds_by_what_is_there_at_that_command() {
     assert_eq!(code(bed.tell(Command::PutWithin { step: other_epoch, bounds: keys(0) })), "WrongShard");
 }
 
-/// The key is told from the first bytes: from the very place where the whole command has it.
+/// A prefix of the command gives the key at the same place as the whole command does.
 #[test]
 fn a_command_on_one_object_is_placed_at_its_key() {
     use crate::about_of;

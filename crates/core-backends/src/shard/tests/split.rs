@@ -114,7 +114,7 @@ pub fn split_in_three(seed: u64, versioning: Versioning) {
     assert_eq!(all, source.content());
     let sum = targets.iter().fold(Totals::default(), |sum, target| sum.plus(&target.info().totals));
     assert_eq!((sum, sum), (plain_s3.count(""), source.info().totals));
-    // Each goes on as a shard of its own.
+    // Each target is now a shard of its own.
     for target in &mut targets {
         let mut own = plain_s3.clone();
         let range = target.info().range;
@@ -217,8 +217,8 @@ pub fn a_cut_over_before_all_is_equal_is_refused() {
     assert_eq!(source.tell(over(0, &digests)).unwrap_err().code.as_str(), "Conflict");
 }
 
-/// Requests that change no row are remembered all the same: who carried over what was remembered while the shard stood
-/// still must hear that it did not stand still all the time.
+/// Requests that change no row are remembered too. A runner that carried request ids over during a freeze must learn
+/// that the freeze ended meanwhile.
 #[test]
 pub fn a_cut_over_knows_whether_the_shard_stood_still_all_the_time() {
     for (unfrozen, writes) in [(false, false), (false, true), (true, false)] {
@@ -233,7 +233,7 @@ pub fn a_cut_over_knows_whether_the_shard_stood_still_all_the_time() {
             true => drop(source.tell(Command::Unfreeze { epoch: 1 }).unwrap()),
             false => source.now_ms += 10,
         }
-        assert_eq!(source.tell(over(0)).unwrap_err().code.as_str(), "Conflict", "it stands still no more");
+        assert_eq!(source.tell(over(0)).unwrap_err().code.as_str(), "Conflict", "its freeze has ended");
         if writes {
             // Nothing is there to be removed: no row changes.
             source.delete("none", Versioning::Unversioned, Version::Current).unwrap();

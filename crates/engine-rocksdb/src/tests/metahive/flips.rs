@@ -144,7 +144,7 @@ fn a_flip_on_the_disk_is_found_without_block_checksums() {
     }
 }
 
-/// A key that flipped has no metadata, and its metadata has no key: both are told.
+/// A flipped key has no metadata, and its metadata has no key: both are reported.
 #[test]
 fn a_flipped_key_is_missed_and_met() {
     let factory = RocksFactory::new(8 << 20, false);
@@ -165,7 +165,7 @@ fn a_flipped_key_is_missed_and_met() {
     store.verify_files().unwrap();
     let damage = store.damage();
     let found: Vec<_> = damage.iter().map(|one| (std::str::from_utf8(&one.key).unwrap(), one.verdict)).collect();
-    // The metadata's key is kept as the difference to the key's, so it flips along: then the checksum tells.
+    // The metadata's key is kept as the difference to the key's, so it flips along: then the checksum shows it.
     assert!(
         found == [("secone", Verdict::EntryCorrupted)]
             || found == [("second", Verdict::KeyLost), ("secone", Verdict::MetadataMissing)],

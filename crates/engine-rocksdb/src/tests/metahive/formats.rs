@@ -163,7 +163,7 @@ fn files_of_form_1_get_form_2_when_merged() {
     assert_eq!(said, [(21, 1000)], "what providers said in form 1 is still known");
 }
 
-/// Histories that begin with files of form 1 and go on with files of form 2 beside them.
+/// Histories that begin with files of form 1 and continue with files of form 2 beside them.
 #[test]
 fn histories_over_files_of_both_forms_match_the_model() {
     for seed in 0..6 {

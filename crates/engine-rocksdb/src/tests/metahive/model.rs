@@ -110,7 +110,7 @@ fn histories_without_metadata_match_the_model() {
     history(200, |_| false);
 }
 
-/// Every entry has its metadata in the block behind it, the last of a file in a property.
+/// Every entry has its metadata in the next block, the last of a file in a property.
 #[test]
 fn every_entry_gets_metadata_when_it_is_written_out() {
     let factory = RocksFactory::new(1 << 20, false);

@@ -51,7 +51,7 @@ fn raw_entries(path: &Path) -> (usize, usize) {
     (lines.len(), lines.iter().filter(|line| line.contains("01' seq:") && line.contains("type:0")).count())
 }
 
-/// Two overlapping files on the first level, so that whoever merges rewrites them.
+/// Two overlapping files on the first level, so that a merge rewrites them.
 fn fill(store: &RocksStore) -> Model {
     let mut model = Model::new();
     let mut random = Random::new(5);
