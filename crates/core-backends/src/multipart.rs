@@ -168,7 +168,11 @@ fn check_part(part: &Part) -> Result<(), Refusal> {
         let message = format!("part {} has {} bytes; at most {PART_BYTES_MAX} are taken", part.number, part.size);
         return Err(S3ErrorCode::EntityTooLarge.because(message));
     }
-    check_size("a part's ETag, checksums and location", part.etag.len() + part.checksums.len() + part.location.len(), PART_DETAIL_BYTES_MAX)
+    check_size(
+        "a part's ETag, checksums and location",
+        part.etag.len() + part.checksums.len() + part.location.len(),
+        PART_DETAIL_BYTES_MAX,
+    )
 }
 
 /// The list of a completion: not empty, ascending, not too long.

@@ -67,7 +67,8 @@ impl World {
             in_vain = in_vain.max(machine.frozen_in_vain_max());
         }
         if in_vain > IN_VAIN_MAX {
-            let message = format!("a split or merge of node {} froze writers {in_vain} times without a cut-over", node + 1);
+            let message =
+                format!("a split or merge of node {} froze writers {in_vain} times without a cut-over", node + 1);
             self.violate(Violation::new("in-vain", message, Vec::new()));
         }
         if unequal > 0 {
