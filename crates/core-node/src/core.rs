@@ -5,11 +5,12 @@
 //! Not here: what any part does (node_state.rs shows the way).
 
 use crate::api::{Effect, Effects, Event, Mail, NodeConfig, NoteLevel};
+use crate::context::local_replicas::ReplicaKnown;
+use crate::context::{CoreContext, RouterStatistics, Turn};
 use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_handle::LaneHandle;
-use crate::membership::nodes::ReplicaKnown;
-use crate::node_state::{NodeState, RouterStatistics, Turn};
+use crate::node_state::NodeState;
 use crate::routing::Served;
 use crate::timers::TimerKey;
 use base_engine::Engine;
@@ -55,6 +56,7 @@ pub struct CoreMetrics {
 /// One core of a node.
 pub struct Core {
     lane: Lane,
+    context: CoreContext,
     state: NodeState,
     /// Work was left over by the last turn.
     unfinished: bool,
@@ -75,55 +77,55 @@ impl Core {
         let mut effects = Effects::default();
         let note = |text| Effect::Note { level: NoteLevel::Warning, text };
         effects.list.extend(notes.into_iter().map(note));
-        let mut core = Core { lane, state: NodeState::new(config), unfinished: false };
-        let Core { lane, state, .. } = &mut core;
-        state.outbox.note_opened(lane.durable_batch().0);
-        start(state, &mut Turn { now, lane, effects: &mut effects });
+        let context = CoreContext::new(config, lane.durable_batch());
+        let state = NodeState::new(&context);
+        let mut core = Core { lane, context, state, unfinished: false };
+        let Core { lane, context, state, .. } = &mut core;
+        start(state, &mut Turn { now, lane, effects: &mut effects, core: context });
         core.finish_turn(now, &mut effects);
         Ok((core, effects))
     }
 
     /// One event.
     pub fn step(&mut self, now: Tick, event: Event, effects: &mut Effects) {
-        let Core { lane, state, .. } = self;
+        let Core { lane, context, state, .. } = self;
         match event {
             Event::LogWritten { batch } => {
                 lane.on_log_written(now, batch);
                 state.health.log.end(now);
-                state.outbox.note_durable(lane.durable_batch().0);
-                state.lane_dirty = true;
-                on_durable(state, lane.durable_batch());
+                context.wake_lane();
+                on_durable(state, context, lane.durable_batch());
             }
             Event::LogSegmentReady { segment } => {
                 lane.on_log_segment_ready(now, segment);
-                state.lane_dirty = true;
+                context.wake_lane();
             }
             Event::LogSegmentFailed { segment } => {
                 lane.on_log_segment_failed(now, segment);
-                state.lane_dirty = true;
+                context.wake_lane();
             }
             Event::LogFailed { message } => {
                 lane.on_log_failed(now, &message);
-                state.lane_dirty = true;
+                context.wake_lane();
             }
             Event::EngineDone { job, result } => {
                 lane.on_engine_done(now, job, result);
-                state.lane_dirty = true;
+                context.wake_lane();
             }
             Event::DiskFull { full } => lane.set_disk_full(full),
             Event::Timer => {
                 lane.on_timer(now);
-                state.lane_dirty = true;
-                ring(state, &mut Turn { now, lane, effects });
+                context.wake_lane();
+                ring(state, &mut Turn { now, lane, effects, core: context });
             }
-            event => handle(state, &mut Turn { now, lane, effects }, event),
+            event => handle(state, &mut Turn { now, lane, effects, core: context }, event),
         }
     }
 
     /// Ends a turn: everything that has become ready leaves.
     pub fn finish_turn(&mut self, now: Tick, effects: &mut Effects) {
-        let Core { lane, state, .. } = self;
-        self.unfinished = finish(state, &mut Turn { now, lane, effects });
+        let Core { lane, context, state, .. } = self;
+        self.unfinished = finish(state, &mut Turn { now, lane, effects, core: context });
     }
 
     /// When the core wants `Event::Timer` at the latest.
@@ -131,19 +133,24 @@ impl Core {
         if self.unfinished {
             return Tick(0);
         }
-        self.state.next_timer().min(self.lane.next_wake())
+        self.context.next_timer().min(self.lane.next_wake())
     }
 
     /// Counters.
     pub fn metrics(&self) -> CoreMetrics {
-        let reshards = self.state.s3.counters();
-        CoreMetrics { lane: self.lane.statistics(), router: self.state.router_statistics(), reshards }
+        let routing = &self.state.routing;
+        let router = RouterStatistics {
+            operations_pending: routing.operations_pending() as u64,
+            routes_cached: routing.routes_cached() as u64,
+            ..self.context.statistics()
+        };
+        CoreMetrics { lane: self.lane.statistics(), router, reshards: self.state.s3.counters() }
     }
 
     /// How long every queue and table of the core is, each beside its bound.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = self.lane.sizes();
-        self.state.sizes(&mut sizes);
+        self.state.sizes(&self.context, &mut sizes);
         sizes
     }
 
@@ -279,25 +286,23 @@ pub(crate) fn handle(state: &mut NodeState, turn: &mut Turn<'_>, event: Event) {
         Event::Frame { from, frame } => on_frame(state, turn, Some(from), frame),
         Event::Mail { mail, .. } => on_frame(state, turn, None, mail.frame),
         Event::PeerUp { node } => {
-            state.peers.on_up(node);
-            state.health.connected.insert(node);
+            turn.core.nodes_mut().on_connected(node);
             // Whoever has dialled this node wants answers: without a connection back they would be dropped.
-            state.want_address(turn, node);
+            turn.want_address(node);
             turn.lane.on_peer_up(turn.now, node);
-            state.lane_dirty = true;
-            state.greet(node);
-            state.tell_of_later_lives(node);
+            turn.core.wake_lane();
+            state.greet(turn.core, node);
+            state.tell_of_later_lives(turn.core, node);
             state.on_formation_peer(turn, node);
         }
         Event::PeerDown { node } => {
-            state.peers.on_down(node);
-            state.health.connected.remove(&node);
+            turn.core.nodes_mut().on_disconnected(node);
             turn.lane.on_peer_down(turn.now, node);
-            state.lane_dirty = true;
+            turn.core.wake_lane();
             state.on_attempts_lost(turn, node);
         }
-        Event::Machine { load, disk } => state.on_machine(load, disk),
-        Event::Clock { unix_ms } => state.wall_clock.on_clock(unix_ms, turn.now),
+        Event::Machine { load, disk } => turn.core.on_machine(load, disk),
+        Event::Clock { unix_ms } => turn.core.on_clock(unix_ms, turn.now),
         Event::WorldReborn { heard, from } => state.hear_of_reborn(turn, heard, from),
         Event::Hold { reason } => state.health.hold = reason,
         Event::Certificate { issued_ms, expires_ms } => state.health.certificate = Some((issued_ms, expires_ms)),
@@ -313,11 +318,11 @@ pub(crate) fn handle(state: &mut NodeState, turn: &mut Turn<'_>, event: Event) {
 }
 
 /// All log batches up to this one are durable: what waited for them is said.
-pub(crate) fn on_durable(state: &mut NodeState, synced: BatchNumber) {
-    for deferred in state.durable.on_durable(synced) {
+pub(crate) fn on_durable(state: &mut NodeState, core: &mut CoreContext, synced: BatchNumber) {
+    for deferred in core.on_durable(synced) {
         match deferred {
-            Deferred::Say { node, lane, item } => state.outbox.push(node, lane, &item),
-            Deferred::Formed(cluster) => state.on_formed_durable(cluster),
+            Deferred::Say { node, lane, item } => core.send(node, lane, &item),
+            Deferred::Formed(cluster) => state.on_formed_durable(core, cluster),
         }
     }
 }
@@ -325,7 +330,7 @@ pub(crate) fn on_durable(state: &mut NodeState, synced: BatchNumber) {
 /// Rings the timers that are due.
 pub(crate) fn ring(state: &mut NodeState, turn: &mut Turn<'_>) {
     for _ in 0..TIMERS_PER_TURN_MAX {
-        let Some(key) = state.timers.take_due(turn.now) else { return };
+        let Some(key) = turn.core.take_due(turn.now) else { return };
         match key {
             TimerKey::Operation(number) => state.on_operation_timer(turn, number),
             TimerKey::Plan(number) => state.on_plan_timer(turn, number),
@@ -350,17 +355,17 @@ pub(crate) fn finish(state: &mut NodeState, turn: &mut Turn<'_>) -> bool {
     for _ in 0..ROUNDS_MAX {
         state.deliver_results(turn);
         deliver_own(state, turn);
-        if core::mem::take(&mut state.lane_dirty) {
+        if turn.core.take_lane_work() {
             let output = turn.lane.finish_turn(turn.now);
             take_output(state, turn, output);
         }
-        left = state.lane_dirty || state.plans.has_results() || state.outbox.has_own();
+        left = turn.core.has_work() || state.plans.has_results();
         if !left {
             break;
         }
     }
-    state.outbox.flush(turn.effects);
-    if state.config.superseded_by > 0 {
+    turn.core.flush(turn.effects);
+    if turn.core.config().superseded_by > 0 {
         // Neither votes nor entries nor answers of a life that is over.
         turn.effects.list.retain(|effect| !matches!(effect, Effect::Send { .. }));
     }
@@ -375,11 +380,11 @@ fn take_output(state: &mut NodeState, turn: &mut Turn<'_>, output: LaneOutput) {
         turn.effects.list.push(Effect::Log(action));
     }
     turn.effects.list.extend(output.engine.into_iter().map(Effect::Engine));
-    let origin = state.config.node;
+    let origin = turn.core.node();
     for message in output.messages {
         let item =
             Item::Peer { origin, cluster: message.cluster, generation: message.generation, payload: message.payload };
-        state.say(message.to, message.cluster, &item);
+        turn.core.send_to_cluster(message.to, message.cluster, &item);
     }
     for notice in output.notices {
         state.on_notice(turn, notice);
@@ -390,33 +395,33 @@ fn take_output(state: &mut NodeState, turn: &mut Turn<'_>, output: LaneOutput) {
 }
 
 fn deliver_own(state: &mut NodeState, turn: &mut Turn<'_>) {
-    let own = state.outbox.sender();
-    while let Some(item) = state.outbox.next_own() {
+    let own = turn.core.sender();
+    while let Some(item) = turn.core.next_own() {
         on_item(state, turn, own, item);
     }
 }
 
 /// A frame of a peer (its certificate says `from`), or of another lane of this node (`None`).
 fn on_frame(state: &mut NodeState, turn: &mut Turn<'_>, from: Option<NodeId>, bytes: Bytes) {
-    state.statistics.frames_received += 1;
-    let claimed = from.unwrap_or(state.config.node);
+    turn.core.counters().frames_received += 1;
+    let claimed = from.unwrap_or(turn.core.node());
     let frame: Frame = match frame::decode(bytes) {
         Ok(frame) => frame,
-        Err(error) => return state.refuse_frame(turn, claimed, &error.to_string()),
+        Err(error) => return turn.refuse_frame(claimed, &error.to_string()),
     };
-    if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == state.config.node {
-        return state.refuse_frame(turn, claimed, "it names another sender than its certificate");
+    if from.is_some_and(|from| from != frame.from.node) || from.is_some() && frame.from.node == turn.core.node() {
+        return turn.refuse_frame(claimed, "it names another sender than its certificate");
     }
     if from.is_some() && state.refuses_incarnation(turn, &frame.from) {
         return;
     }
     // The news that an old connection is gone may come behind the news of the next: whoever speaks is there.
-    if from.is_some() && state.peers.on_up(frame.from.node) {
+    if from.is_some() && turn.core.nodes_mut().peers_mut().on_up(frame.from.node) {
         turn.lane.on_peer_up(turn.now, frame.from.node);
-        state.lane_dirty = true;
+        turn.core.wake_lane();
     }
-    if frame.from.node != state.config.node {
-        state.peers.note_lanes(frame.from.node, frame.from.lanes);
+    if frame.from.node != turn.core.node() {
+        turn.core.nodes_mut().peers_mut().note_lanes(frame.from.node, frame.from.lanes);
         if from.is_some() && state.refuses_memory(turn, &frame.from) {
             return;
         }
@@ -424,15 +429,15 @@ fn on_frame(state: &mut NodeState, turn: &mut Turn<'_>, from: Option<NodeId>, by
     let outside = from.is_some();
     for item in frame.items {
         if outside && is_inner(&item) {
-            state.refuse_frame(turn, claimed, "it holds what only lanes of one node tell each other");
+            turn.refuse_frame(claimed, "it holds what only lanes of one node tell each other");
             continue;
         }
         if outside && matches!(&item, Item::Peer { origin, .. } if *origin != claimed) {
-            state.refuse_frame(turn, claimed, "it holds a message of another node");
+            turn.refuse_frame(claimed, "it holds a message of another node");
             continue;
         }
-        match cluster_of(&item).filter(|cluster| !state.is_mine(*cluster)) {
-            Some(cluster) => pass_on(state, turn, frame.from, cluster, &item),
+        match cluster_of(&item).filter(|cluster| !turn.core.is_mine(*cluster)) {
+            Some(cluster) => pass_on(turn, frame.from, cluster, &item),
             None => on_item(state, turn, frame.from, item),
         }
     }
@@ -473,8 +478,8 @@ fn cluster_of(item: &Item) -> Option<ClusterId> {
 
 /// The sender took this node for one with another number of lanes (it has not heard from it yet). The
 /// item goes to the right lane under the sender's own name, and the answer goes straight back.
-fn pass_on(state: &NodeState, turn: &mut Turn<'_>, from: Sender, cluster: ClusterId, item: &Item) {
-    let to = state.lane_on(state.config.node, cluster);
+fn pass_on(turn: &mut Turn<'_>, from: Sender, cluster: ClusterId, item: &Item) {
+    let to = turn.core.lane_on(turn.core.node(), cluster);
     let mut builder = FrameBuilder::new(to, from);
     builder.push(item);
     turn.effects.list.push(Effect::Mail { to, mail: Mail { frame: builder.finish() } });
@@ -483,7 +488,7 @@ fn pass_on(state: &NodeState, turn: &mut Turn<'_>, from: Sender, cluster: Cluste
 fn on_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: Item) {
     match item {
         Item::Peer { origin, cluster, generation, payload } => {
-            state.lane_dirty = true;
+            turn.core.wake_lane();
             turn.lane.on_peer_message(turn.now, origin, cluster, generation, payload);
         }
         Item::Forward { ticket, cluster, generation, deadline_ms, kind } => {
@@ -492,19 +497,19 @@ fn on_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: Item)
             let operation = LocalOperation { ticket: Ticket(0), cluster, generation, deadline, kind };
             state.on_forward(turn, asker, operation);
         }
-        Item::ForwardReply { ticket, boot, outcome } if boot == state.config.boot => {
+        Item::ForwardReply { ticket, boot, outcome } if boot == turn.core.config().boot => {
             state.on_forward_reply(turn, from.node, ticket, outcome);
         }
         Item::CreateReplica { ticket, disk, spec } => state.on_create_order(turn, from, ticket, disk, *spec),
         Item::DestroyReplica { ticket, cluster, generation, replica } => {
             state.on_destroy_order(turn, from, ticket, (cluster, generation, replica));
         }
-        Item::ReplicaDone { ticket, boot, result } if boot == state.config.boot => {
-            state.on_replica_done(from.node, ticket, result);
+        Item::ReplicaDone { ticket, boot, result } if boot == turn.core.config().boot => {
+            state.on_replica_done(turn.core, from.node, ticket, result);
         }
         Item::Survey { ticket, cluster } => state.on_survey_order(turn, from, ticket, cluster),
-        Item::Surveyed { ticket, boot, survivor } if boot == state.config.boot => {
-            state.on_surveyed(from.node, ticket, survivor);
+        Item::Surveyed { ticket, boot, survivor } if boot == turn.core.config().boot => {
+            state.on_surveyed(turn.core, from.node, ticket, survivor);
         }
         Item::BeginLife { ticket, life } => state.on_begin_order(turn, from, ticket, life),
         Item::ForwardReply { .. } | Item::ReplicaDone { .. } | Item::Surveyed { .. } => {}
@@ -532,33 +537,17 @@ fn on_node_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: 
             let known = ReplicaKnown { name, generation, replica, leader };
             state.on_replica_news(turn, cluster, known);
         }
-        Item::ReplicaGone { cluster, name } => state.on_replica_gone(cluster, &name),
+        Item::ReplicaGone { cluster, name } => state.on_replica_gone(turn.core, cluster, &name),
         Item::LaneNews { gauges } => state.on_lane_news(from.lane, *gauges),
         Item::StatusAsked { ticket } => state.ask_health_for_lane(turn, from, ticket),
         Item::StatusTold { ticket, status } => state.on_status_told(turn, ticket, *status),
-        Item::WhereIs { name, led } => state.on_where_is(from, &name, led),
+        Item::WhereIs { name, led } => state.on_where_is(turn.core, from, &name, led),
         Item::Whereabouts { name, told } => state.on_whereabouts(turn, from.node, name, told),
         Item::Neighbours { nodes } => state.on_neighbours(turn, &nodes),
         Item::WorldReborn { heard, from } => state.on_world_reborn(turn, heard, from),
-        Item::WorldIs { own, superseded_by } => state.on_world_is(own, superseded_by),
+        Item::WorldIs { own, superseded_by } => state.on_world_is(turn.core, own, superseded_by),
         Item::HealthAsked { ticket } => state.on_health_asked(turn, from, ticket),
         Item::HealthTold { ticket, health } => state.on_health_told(turn, from.lane, ticket, *health),
         _ => {}
-    }
-}
-
-impl NodeState {
-    /// The earliest timer.
-    pub(crate) fn next_timer(&self) -> Tick {
-        self.timers.next()
-    }
-
-    /// Counters and gauges.
-    pub(crate) fn router_statistics(&self) -> RouterStatistics {
-        RouterStatistics {
-            operations_pending: self.routing.operations_pending() as u64,
-            routes_cached: self.routing.routes_cached() as u64,
-            ..self.statistics
-        }
     }
 }

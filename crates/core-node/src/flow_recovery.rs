@@ -3,10 +3,11 @@
 //! Always: a record that has been unfinished for `FLOW_STALE` as seen here is taken up; every step of a
 //! flow may be repeated, so two that work on one record do no harm. Not here: the flows (flows/, keyspace/).
 
+use crate::context::Turn;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::flows::recover::{sweep_deadline, SweepFlow};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
@@ -52,13 +53,13 @@ pub struct FlowRecovery {
 impl NodeState {
     /// Time to look.
     pub fn on_flow_recovery_timer(&mut self, turn: &mut Turn<'_>) {
-        if !self.is_lane_zero() {
+        if !turn.core.is_lane_zero() {
             return;
         }
-        let at = turn.now + self.random.jitter(SWEEP_EVERY);
+        let at = turn.now + turn.core.random().jitter(SWEEP_EVERY);
         let old = core::mem::replace(&mut self.flow_recovery.timer, at);
-        self.timers.set(TimerKey::FlowRecovery, old, at);
-        if !self.leads_world() {
+        turn.core.set_timer(TimerKey::FlowRecovery, old, at);
+        if !self.leads_world(turn.core) {
             self.flow_recovery.seen.clear();
             self.flow_recovery.keyspaces.clear();
             self.s3.forget_sweep();
@@ -71,12 +72,12 @@ impl NodeState {
         }
         if !self.flow_recovery.recovering {
             self.flow_recovery.recovering = true;
-            let flow = SweepFlow::new(self.nodes.map.records().cloned().collect());
+            let flow = SweepFlow::new(turn.core.map().records().cloned().collect());
             self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::RecoverySweep, sweep_deadline(turn.now));
         }
         let kind = reference_read(&Query::Unfinished { limit: RECORDS_MAX });
         let operation =
-            Operation::new(Owner::Unfinished, self.world.clone(), kind, turn.now, turn.now + RESOLVE_TIMEOUT);
+            Operation::new(Owner::Unfinished, turn.core.world(), kind, turn.now, turn.now + RESOLVE_TIMEOUT);
         self.start_operation(turn, operation);
         if let (false, Some(planner)) = (self.flow_recovery.sweeping, planner_for(&Action::ListKeyspaces, None)) {
             self.flow_recovery.sweeping = true;
@@ -110,7 +111,7 @@ impl NodeState {
                 self.start_plan(turn, AnyPlanner::flow(CreateFlow::resume(record)), PlanOwner::Background, deadline);
             }
             ClusterState::Deleting => {
-                let gone = self.gone_for(&record.name, turn.now);
+                let gone = self.gone_for(turn.core, &record.name, turn.now);
                 let flow = DeleteFlow::resume(record).without(gone);
                 self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Background, deadline);
             }

@@ -5,6 +5,7 @@
 //! effects. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
 
 pub mod api;
+mod context;
 pub mod core;
 mod durable;
 mod flow_recovery;
@@ -22,8 +23,8 @@ mod timers;
 mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};
+pub use context::RouterStatistics;
 pub use core_s3::ReshardCounters;
-pub use node_state::RouterStatistics;
 
 #[cfg(test)]
 mod tests;

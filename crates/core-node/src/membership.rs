@@ -6,7 +6,6 @@
 //!   config_cluster.rs     this node's own cluster            incarnation.rs       a world that was restored
 //!   replica_repair.rs     a dead or blank member is replaced rebalance.rs         members that must move
 //!   stale_generations.rs  replicas of lives that are over    disk_rollback.rs     an old image of a disk
-//!   peers.rs              who can be reached
 //!   untold.rs             changes that nobody reported       status.rs, health.rs what operators are shown
 //! ```
 //!
@@ -19,7 +18,6 @@ pub(crate) mod health;
 pub(crate) mod incarnation;
 pub(crate) mod level_zero;
 pub(crate) mod nodes;
-pub(crate) mod peers;
 pub(crate) mod rebalance;
 pub(crate) mod registry;
 pub(crate) mod replica_repair;

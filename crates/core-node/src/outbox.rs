@@ -53,11 +53,6 @@ impl Outbox {
         })
     }
 
-    /// The last durable batch of the lane's log as it was opened.
-    pub fn note_opened(&mut self, batch: u64) {
-        (self.sender.batch_at_boot, self.sender.batch) = (batch, batch);
-    }
-
     /// Which life of the world this node belongs to: frames begun from now on tell it.
     pub fn note_incarnation(&mut self, incarnation: u64) {
         self.sender.incarnation = incarnation;

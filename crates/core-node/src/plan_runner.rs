@@ -4,12 +4,13 @@
 //! and `CALLS_OUT_MAX` calls of each; a call ends within `CALL_TIMEOUT` or the plan's deadline.
 //! Not here: what plans do (keyspace, flows).
 
+use crate::context::{CoreContext, Turn};
 use crate::durable::Deferred;
 use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::routing::operation::{Operation, Owner};
 use crate::timers::TimerKey;
 use base_types::action::{Failure, Response};
@@ -207,15 +208,15 @@ impl PlanTable {
 impl NodeState {
     /// Starts a plan.
     pub fn start_plan(&mut self, turn: &mut Turn<'_>, planner: AnyPlanner, owner: PlanOwner, deadline: Tick) -> u64 {
-        let number = self.next_number();
+        let number = turn.core.next_number();
         if self.plans.list.len() >= PLANS_MAX {
             let failure = failures::overloaded("plans under way", PLANS_MAX);
             self.finish_plan(turn, owner, planner.name(), None, Err(failure));
             return number;
         }
-        self.statistics.plans_started += 1;
+        turn.core.counters().plans_started += 1;
         let timer = deadline;
-        self.timers.set(TimerKey::Plan(number), Tick::NEVER, timer);
+        turn.core.set_timer(TimerKey::Plan(number), Tick::NEVER, timer);
         let plan = Plan {
             planner: Some(planner),
             owner,
@@ -233,17 +234,18 @@ impl NodeState {
     }
 
     fn enter_plan(&mut self, turn: &mut Turn<'_>, number: u64, entry: Entry) {
-        let unix_ms = self.wall_clock.unix_ms(turn.now);
-        let machine_load = self.machine_load();
+        let unix_ms = turn.core.unix_ms(turn.now);
+        let machine_load = turn.core.machine_load();
         let Some(plan) = self.plans.list.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
         let mut news = KeyspaceNews::default();
+        let (config, random) = turn.core.config_and_random();
         let context = PlanContext {
             now: turn.now,
             deadline: plan.deadline,
-            node: self.config.node,
-            region: &self.config.labels.region,
-            random: &mut self.random,
+            node: config.node,
+            region: &config.labels.region,
+            random,
             unix_ms,
             machine_load,
             state: &mut (),
@@ -275,18 +277,18 @@ impl NodeState {
             Step::Wait(pause) => {
                 if let Some(plan) = self.plans.list.get_mut(&number) {
                     plan.wake = turn.now + pause.max(Duration::from_millis(1));
-                    self.rearm_plan(number);
+                    self.rearm_plan(turn.core, number);
                 }
             }
             Step::Done(response) => self.end_plan(turn, number, response),
         }
     }
 
-    fn rearm_plan(&mut self, number: u64) {
+    fn rearm_plan(&mut self, core: &mut CoreContext, number: u64) {
         if let Some(plan) = self.plans.list.get_mut(&number) {
             let at = plan.wake.min(plan.deadline);
             let old = core::mem::replace(&mut plan.timer, at);
-            self.timers.set(TimerKey::Plan(number), old, at);
+            core.set_timer(TimerKey::Plan(number), old, at);
         }
     }
 
@@ -316,7 +318,7 @@ impl NodeState {
         let child = PlanOwner::Plan { plan, index };
         let (cluster, kind) = match call {
             Call::Write { cluster, backend, command, consistency, request_id } => {
-                let request_id = request_id.unwrap_or_else(|| self.random.request_id());
+                let request_id = request_id.unwrap_or_else(|| turn.core.random().request_id());
                 (cluster, LocalKind::Write { backend, command, consistency, request_id, cluster_time_ms: 0 })
             }
             Call::Read { cluster, backend, query, consistency } => {
@@ -324,12 +326,12 @@ impl NodeState {
             }
             Call::Admin { cluster, command } => (cluster, LocalKind::Admin(command)),
             Call::CreateCluster { cluster, rule } => {
-                let flow = CreateFlow::new(cluster, rule, self.config.default_engine.clone());
+                let flow = CreateFlow::new(cluster, rule, turn.core.config().default_engine.clone());
                 self.start_plan(turn, AnyPlanner::flow(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
             }
             Call::DeleteCluster { cluster, life } => {
-                let gone = self.gone_for(&cluster, turn.now);
+                let gone = self.gone_for(turn.core, &cluster, turn.now);
                 let flow = DeleteFlow::new(cluster).of_life(life).without(gone);
                 self.start_plan(turn, AnyPlanner::flow(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
                 return;
@@ -372,14 +374,14 @@ impl NodeState {
         }
         plan.wake = Tick::NEVER;
         plan.timer = Tick::NEVER;
-        self.rearm_plan(number);
+        self.rearm_plan(turn.core, number);
         self.enter_plan(turn, number, Entry::Wake);
     }
 
     fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
         let Some(mut plan) = self.plans.list.remove(&number) else { return };
-        self.timers.cancel(TimerKey::Plan(number), plan.timer);
-        self.statistics.plans_finished += 1;
+        turn.core.cancel_timer(TimerKey::Plan(number), plan.timer);
+        turn.core.counters().plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
         let left = plan.planner.as_mut().and_then(|planner| planner.cleanup());
         self.finish_plan(turn, plan.owner, name, plan.follow_up, response);
@@ -451,7 +453,7 @@ impl NodeState {
     }
 
     fn start_order(&mut self, turn: &mut Turn<'_>, order: Order) {
-        let number = self.next_number();
+        let number = turn.core.next_number();
         self.plans.orders.insert(number, order);
         self.send_order(turn, number);
     }
@@ -462,45 +464,65 @@ impl NodeState {
         if turn.now >= order.deadline || !self.plans.list.contains_key(&order.plan) {
             let message = format!("node {} did not answer an order about a replica in time", order.node);
             let failure = Refusal::new(ErrorCode::DeadlineExceeded, message).into();
-            return self.end_order(number, Err(failure));
+            return self.end_order(turn.core, number, Err(failure));
         }
         let old = core::mem::replace(&mut order.timer, order.deadline.min(turn.now + ORDER_RETRY));
         let (at, node, what) = (order.timer, order.node, order.order.clone());
-        self.timers.set(TimerKey::Order(number), old, at);
-        self.want_address(turn, node);
+        turn.core.set_timer(TimerKey::Order(number), old, at);
+        turn.want_address(node);
         let ticket = Ticket(number);
         match what {
             ReplicaOrder::Create { spec, disk } => {
                 let cluster = spec.cluster;
-                self.say(node, cluster, &Item::CreateReplica { ticket, disk, spec });
+                turn.core.send_to_cluster(node, cluster, &Item::CreateReplica { ticket, disk, spec });
             }
             ReplicaOrder::Destroy { cluster, generation, replica } => {
-                self.say(node, cluster, &Item::DestroyReplica { ticket, cluster, generation, replica });
+                turn.core.send_to_cluster(
+                    node,
+                    cluster,
+                    &Item::DestroyReplica { ticket, cluster, generation, replica },
+                );
             }
-            ReplicaOrder::Survey { cluster } => self.say(node, cluster, &Item::Survey { ticket, cluster }),
-            ReplicaOrder::BeginLife(life) => self.say(node, life.cluster, &Item::BeginLife { ticket, life }),
+            ReplicaOrder::Survey { cluster } => {
+                turn.core.send_to_cluster(node, cluster, &Item::Survey { ticket, cluster })
+            }
+            ReplicaOrder::BeginLife(life) => {
+                turn.core.send_to_cluster(node, life.cluster, &Item::BeginLife { ticket, life })
+            }
         }
     }
 
-    fn end_order(&mut self, number: u64, result: CallResult) {
+    fn end_order(&mut self, core: &mut CoreContext, number: u64, result: CallResult) {
         if let Some(order) = self.plans.orders.remove(&number) {
-            self.timers.cancel(TimerKey::Order(number), order.timer);
+            core.cancel_timer(TimerKey::Order(number), order.timer);
             self.plans.results.push_back((order.plan, order.index, result));
         }
     }
 
     /// A node answered an order. `Ticket(0)`: nobody waits for it.
-    pub fn on_replica_done(&mut self, from: NodeId, ticket: Ticket, result: Result<bool, Refusal>) {
+    pub fn on_replica_done(
+        &mut self,
+        core: &mut CoreContext,
+        from: NodeId,
+        ticket: Ticket,
+        result: Result<bool, Refusal>,
+    ) {
         if self.plans.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
-            self.end_order(ticket.0, result.map(|_| CallReply::Done { at: None }).map_err(Failure::from));
+            self.end_order(core, ticket.0, result.map(|_| CallReply::Done { at: None }).map_err(Failure::from));
         }
     }
 
     /// A node answered what is left of a cluster there.
-    pub fn on_surveyed(&mut self, from: NodeId, ticket: Ticket, survivor: Option<Box<Survivor>>) {
+    pub fn on_surveyed(
+        &mut self,
+        core: &mut CoreContext,
+        from: NodeId,
+        ticket: Ticket,
+        survivor: Option<Box<Survivor>>,
+    ) {
         let asked = |order: &Order| order.node == from && matches!(order.order, ReplicaOrder::Survey { .. });
         if self.plans.orders.get(&ticket.0).is_some_and(asked) {
-            self.end_order(ticket.0, Ok(CallReply::Surveyed(survivor)));
+            self.end_order(core, ticket.0, Ok(CallReply::Surveyed(survivor)));
         }
     }
 
@@ -508,28 +530,28 @@ impl NodeState {
     pub fn on_survey_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, cluster: ClusterId) {
         let mut survivor = turn.lane.survivor(cluster).map(Box::new);
         if let Some(survivor) = &mut survivor {
-            survivor.follows = survivor.follows.filter(|leader| self.has_contact(*leader, survivor));
+            survivor.follows = survivor.follows.filter(|leader| self.has_contact(turn.core, *leader, survivor));
         }
-        self.outbox.push(from.node, from.lane, &Item::Surveyed { ticket, boot: from.boot, survivor });
+        turn.core.send(from.node, from.lane, &Item::Surveyed { ticket, boot: from.boot, survivor });
     }
 
     /// Whether a leader is within reach, with a majority if it leads from here: one that sleeps has yet to notice that it is not.
-    fn has_contact(&self, leader: NodeId, survivor: &Survivor) -> bool {
-        let reached = |node: NodeId| node == self.config.node || self.health.connected.contains(&node);
+    fn has_contact(&self, core: &CoreContext, leader: NodeId, survivor: &Survivor) -> bool {
+        let reached = |node: NodeId| node == core.node() || core.nodes().connected().contains(&node);
         let voters: Vec<NodeId> =
             survivor.members.iter().filter(|member| !member.learner).map(|member| member.node).collect();
         let majority = voters.iter().filter(|node| reached(**node)).count() * 2 > voters.len();
-        reached(leader) && (majority || leader != self.config.node)
+        reached(leader) && (majority || leader != core.node())
     }
 
     /// This lane has the order to begin a new life of a cluster on its replica. The answer leaves once that is durable.
     pub fn on_begin_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, life: NewLife) {
-        self.lane_dirty = true;
+        turn.core.wake_lane();
         let result = turn.lane.begin_life(turn.now, life);
         if result == Ok(true) {
-            self.durable.stage(life.cluster, turn.lane.staged_batch());
+            turn.core.stage(life.cluster, turn.lane.staged_batch());
         }
-        self.say_once_durable(from, life.cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
+        self.say_once_durable(turn.core, from, life.cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
     }
 
     /// This lane is told to make a replica. The answer leaves once the replica is durable.
@@ -544,34 +566,35 @@ impl NodeState {
         let cluster = spec.cluster;
         let result = self.create_replica(turn, disk, spec);
         if result == Ok(true) {
-            self.durable.stage(cluster, turn.lane.staged_batch());
+            turn.core.stage(cluster, turn.lane.staged_batch());
         }
-        self.say_once_durable(from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
+        self.say_once_durable(turn.core, from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
     }
 
     /// Answers an order. Also one that was carried out before: the first may not be durable yet, and who counts a
     /// majority of answers would count a replica that a crash still takes away.
-    fn say_once_durable(&mut self, to: Sender, cluster: ClusterId, item: Item) {
+    fn say_once_durable(&mut self, core: &mut CoreContext, to: Sender, cluster: ClusterId, item: Item) {
         let say = Deferred::Say { node: to.node, lane: to.lane, item: Box::new(item) };
-        if let Some(Deferred::Say { node, lane, item }) = self.durable.hold(cluster, say) {
-            self.outbox.push(node, lane, &item);
+        if let Some(Deferred::Say { node, lane, item }) = core.hold(cluster, say) {
+            core.send(node, lane, &item);
         }
     }
 
     /// The engine of a replica made here: the rule's, else this node's own default, whatever the others of
     /// the cluster are in. So a cluster moves to another engine by replacing its replicas one by one.
-    fn engine_here(&self, spec: &ReplicaSpec) -> Arc<str> {
+    fn engine_here(&self, core: &CoreContext, spec: &ReplicaSpec) -> Arc<str> {
         match spec.rule.parse::<Rule>() {
-            Ok(rule) => rule.engine.as_ref().unwrap_or(&self.config.default_engine).as_str().into(),
+            Ok(rule) => rule.engine.as_ref().unwrap_or(&core.config().default_engine).as_str().into(),
             Err(_) => spec.engine.clone(), // Written by a release that knows more words.
         }
     }
 
     fn create_replica(&mut self, turn: &mut Turn<'_>, disk: DiskId, mut spec: ReplicaSpec) -> Result<bool, Refusal> {
-        if disk != self.config.disk {
+        if disk != turn.core.config().disk {
             let message = format!(
                 "node {} has disk {}, not {disk}: it lost its disk since the order was given",
-                self.config.node, self.config.disk
+                turn.core.node(),
+                turn.core.config().disk
             );
             return Err(Refusal::new(ErrorCode::Conflict, message));
         }
@@ -583,11 +606,11 @@ impl NodeState {
                 return Ok(false);
             }
         }
-        self.lane_dirty = true;
+        turn.core.wake_lane();
         for member in spec.initial_members.iter() {
-            self.want_address(turn, member.node);
+            turn.want_address(member.node);
         }
-        spec.engine = self.engine_here(&spec);
+        spec.engine = self.engine_here(turn.core, &spec);
         turn.lane.create_replica(turn.now, spec)
     }
 
@@ -602,7 +625,12 @@ impl NodeState {
         let (cluster, generation, replica) = target;
         let other = turn.lane.view(cluster).is_some_and(|view| replica != ReplicaId(0) && view.replica != replica);
         let done = !other && self.destroy_replica(turn, cluster, generation);
-        self.say_once_durable(from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result: Ok(done) });
+        self.say_once_durable(
+            turn.core,
+            from,
+            cluster,
+            Item::ReplicaDone { ticket, boot: from.boot, result: Ok(done) },
+        );
     }
 
     /// Removes a replica here and remembers that it is gone.
@@ -611,10 +639,10 @@ impl NodeState {
         if view.generation != generation {
             return false;
         }
-        self.lane_dirty = true;
+        turn.core.wake_lane();
         let done = turn.lane.destroy_replica(turn.now, cluster, generation);
         if done {
-            self.durable.stage(cluster, turn.lane.staged_batch());
+            turn.core.stage(cluster, turn.lane.staged_batch());
             self.replica_repair.note_gone(cluster, view.replica);
         }
         done

@@ -7,7 +7,8 @@
 //! run at a time; a flow that was found begins as soon as another one ends.
 //! Not here: what a look finds and does (core-s3, reshard/).
 
-use crate::node_state::{NodeState, Turn};
+use crate::context::Turn;
+use crate::node_state::NodeState;
 use crate::plan_runner::PlanOwner;
 use crate::timers::TimerKey;
 use base_types::action::Response;
@@ -73,9 +74,9 @@ impl S3Scheduler {
 impl NodeState {
     /// Time to see what has changed.
     pub fn on_s3_scheduler_timer(&mut self, turn: &mut Turn<'_>) {
-        let at = turn.now + self.random.jitter(KEEP_EVERY);
+        let at = turn.now + turn.core.random().jitter(KEEP_EVERY);
         let old = core::mem::replace(&mut self.s3_scheduler.timer, at);
-        self.timers.set(TimerKey::S3Scheduler, old, at);
+        turn.core.set_timer(TimerKey::S3Scheduler, old, at);
         self.start_found(turn);
         let mut seen: Vec<(ClusterId, LogIndex, Kept)> = Vec::new();
         turn.lane.each_led(&mut |cluster, name, applied| seen.extend(kept(name).map(|kept| (cluster, applied, kept))));

@@ -3,6 +3,7 @@
 //! Always: reading changes nothing.
 //! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
 
+use crate::context::CoreContext;
 use crate::membership::rebalance::MOVES_KNOWN_MAX;
 use crate::membership::status::ASKED_MAX;
 use crate::node_state::NodeState;
@@ -19,13 +20,13 @@ const DEFERRED_MAX: usize = ORDERS_MAX;
 
 impl NodeState {
     /// Adds this part's sizes.
-    pub(crate) fn sizes(&self, sizes: &mut Sizes) {
+    pub(crate) fn sizes(&self, core: &CoreContext, sizes: &mut Sizes) {
         let (heard, heard_max) = self.disk_rollback.size();
         sizes.lasting("lanes of others heard, a core", heard, heard_max);
-        self.routing.sizes(self.level_zero.len(), sizes);
+        self.routing.sizes(core.level_zero().len(), sizes);
         self.plans.sizes(sizes);
-        sizes.passing("answers held for the log, a core", self.durable.len(), DEFERRED_MAX);
-        sizes.lasting("timers, a core", self.timers.len(), TIMERS_MAX);
+        sizes.passing("answers held for the log, a core", core.held(), DEFERRED_MAX);
+        sizes.lasting("timers, a core", core.timers(), TIMERS_MAX);
         let (buckets, shards) = self.s3.sizes();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);

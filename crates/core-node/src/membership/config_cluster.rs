@@ -10,8 +10,9 @@
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
 
+use crate::context::{CoreContext, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::timers::TimerKey;
@@ -188,16 +189,16 @@ impl ConfigCluster {
 impl NodeState {
     /// Time to look.
     pub fn on_config_timer(&mut self, turn: &mut Turn<'_>) {
-        if !self.is_lane_zero() {
+        if !turn.core.is_lane_zero() {
             return;
         }
         let at = turn.now + TICK;
         let old = core::mem::replace(&mut self.config_cluster.timer, at);
-        self.timers.set(TimerKey::Config, old, at);
-        let misfits = self.config_cluster.state == State::Ready && self.config_may_misfit(turn.now);
+        turn.core.set_timer(TimerKey::Config, old, at);
+        let misfits = self.config_cluster.state == State::Ready && self.config_may_misfit(turn.core, turn.now);
         match self.config_cluster.state {
             State::Waiting => self.seek_config(turn),
-            State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis() > 0 => {
+            State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis(turn.core) > 0 => {
                 self.seek_config(turn)
             }
             State::Ready if core::mem::take(&mut self.config_cluster.recheck) => self.seek_config(turn),
@@ -208,11 +209,11 @@ impl NodeState {
     }
 
     /// How many other chassis of this region have a node that is up.
-    fn other_chassis(&self) -> usize {
-        let own = self.config.labels.domain(FailureDomain::Chassis);
-        let region = &self.config.labels.region;
+    fn other_chassis(&self, core: &CoreContext) -> usize {
+        let own = core.config().labels.domain(FailureDomain::Chassis);
+        let region = &core.config().labels.region;
         let usable = |record: &&core_placement::NodeRecord| record.up && !record.draining;
-        let here = self.nodes.map.records().filter(usable).filter(|record| record.labels.region == *region);
+        let here = core.map().records().filter(usable).filter(|record| record.labels.region == *region);
         here.map(|record| record.labels.domain(FailureDomain::Chassis))
             .filter(|chassis| *chassis != own)
             .collect::<BTreeSet<String>>()
@@ -220,8 +221,8 @@ impl NodeState {
     }
 
     /// How many members it should have. Never two: they would need both of them for a majority, and gain nothing over one.
-    fn config_size(&self) -> usize {
-        match self.other_chassis() {
+    fn config_size(&self, core: &CoreContext) -> usize {
+        match self.other_chassis(core) {
             0 => 0,
             others if others < SIZE => 1,
             _ => SIZE,
@@ -229,15 +230,15 @@ impl NodeState {
     }
 
     /// The nodes of this region that are being decommissioned.
-    fn leaving_here(&self) -> BTreeSet<NodeId> {
-        let region = &self.config.labels.region;
+    fn leaving_here(&self, core: &CoreContext) -> BTreeSet<NodeId> {
+        let region = &core.config().labels.region;
         let leaves = |record: &&core_placement::NodeRecord| record.draining && record.labels.region == *region;
-        self.nodes.map.records().filter(leaves).map(|record| record.node).collect()
+        core.map().records().filter(leaves).map(|record| record.node).collect()
     }
 
     /// Whether its record is to be looked at: it was made while there were fewer chassis, or more, than there are now. What it
     /// lists must all be here, for it is then made anew.
-    fn config_may_misfit(&mut self, now: Tick) -> bool {
+    fn config_may_misfit(&mut self, core: &CoreContext, now: Tick) -> bool {
         let config = &self.config_cluster;
         if now < config.fit_at || !config.missing.is_empty() || config.writing.is_some() {
             return false;
@@ -246,35 +247,35 @@ impl NodeState {
         let voters = route.map_or(SIZE, |route| route.members.iter().filter(|member| !member.learner).count());
         self.config_cluster.fit_at = now + FIT_EVERY;
         // The route here is a guess, so while a node leaves, the record itself is asked.
-        voters == 2 || voters < SIZE && self.config_size() == SIZE || !self.leaving_here().is_empty()
+        voters == 2 || voters < SIZE && self.config_size(core) == SIZE || !self.leaving_here(core).is_empty()
     }
 
     fn seek_config(&mut self, turn: &mut Turn<'_>) {
-        let known = self.nodes.map.get(self.config.node).is_some_and(|record| record.disk == self.config.disk);
-        let Ok(name) = format!("metadata@config-{}", self.config.node).parse::<ClusterName>() else { return };
+        let known = turn.core.map().get(turn.core.node()).is_some_and(|record| record.disk == turn.core.config().disk);
+        let Ok(name) = format!("metadata@config-{}", turn.core.node()).parse::<ClusterName>() else { return };
         if !known || turn.now < self.config_cluster.retry_at && self.config_cluster.state == State::Waiting {
             return;
         }
-        let size = self.config_size();
-        let chassis = self.config.labels.domain(FailureDomain::Chassis);
-        let region = &self.config.labels.region;
+        let size = self.config_size(turn.core);
+        let chassis = turn.core.config().labels.domain(FailureDomain::Chassis);
+        let region = &turn.core.config().labels.region;
         let rule =
             (size > 0).then(|| format!("size={size} location={region} failure_domain=chassis exclude={chassis}"));
-        let regional = self.level_zero.get(1).map(|zero| (*zero.name).clone());
+        let regional = turn.core.level_zero().get(1).map(|zero| (*zero.name).clone());
         self.config_cluster.name = Some(name.clone());
         self.config_cluster.state = State::Seeking;
         self.config_cluster.sought.get_or_insert(turn.now);
         let disks =
-            self.nodes.map.records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
+            turn.core.map().records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
         let whole = self.config_cluster.complete && self.config_cluster.missing.is_empty();
-        let fit = whole.then(|| Fit { size, leaving: self.leaving_here() });
+        let fit = whole.then(|| Fit { size, leaving: self.leaving_here(turn.core) });
         let silent = self.config_cluster.is_silent(turn.now).then(|| {
             // What is made in its place begins with no silence.
             self.config_cluster.silent = None;
-            self.nodes.map.records().map(|record| record.node).filter(|node| self.is_up(*node)).collect()
+            turn.core.map().records().map(|record| record.node).filter(|node| turn.core.is_up(*node)).collect()
         });
-        let lost = Lost { disks, gone: self.gone_nodes(turn.now), fit, silent };
-        let flow = ConfigFlow::new(name, self.config.node, rule, regional, lost);
+        let lost = Lost { disks, gone: turn.core.gone_nodes(turn.now), fit, silent };
+        let flow = ConfigFlow::new(name, turn.core.node(), rule, regional, lost);
         self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
 
@@ -291,7 +292,7 @@ impl NodeState {
                     .config_cluster
                     .listed
                     .iter()
-                    .filter(|(_, joined)| !self.nodes.replicas.contains_key(&joined.cluster));
+                    .filter(|(_, joined)| !turn.core.replicas().contains(joined.cluster));
                 self.config_cluster.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
                 self.keep_config(turn);
             }
@@ -315,12 +316,12 @@ impl NodeState {
         if self.config_cluster.writing.is_some() || !core::mem::take(&mut self.config_cluster.dirty) {
             return self.nudge_missing(turn);
         }
-        let here: BTreeSet<ClusterName> = self.nodes.replicas.values().map(|known| known.name.clone()).collect();
+        let here: BTreeSet<ClusterName> = turn.core.replicas().iter().map(|(_, known)| known.name.clone()).collect();
         self.config_cluster.missing.retain(|name, _| !here.contains(name));
         self.config_cluster.unanswered.retain(|name| !here.contains(name));
         self.nudge_missing(turn);
         let mut changes: Vec<(ClusterName, Option<Joined>)> = Vec::new();
-        for (cluster, known) in &self.nodes.replicas {
+        for (cluster, known) in turn.core.replicas().iter() {
             let joined = Joined { cluster: *cluster, generation: known.generation, replica: known.replica };
             if self.config_cluster.listed.get(&known.name) != Some(&joined) && changes.len() < STEPS_MAX {
                 changes.push((known.name.clone(), Some(joined)));
@@ -345,7 +346,7 @@ impl NodeState {
             ScopedStep { scope: None, step }
         });
         let command = Command::Batch { steps: steps.collect() }.to_bytes();
-        let request_id = self.random.request_id();
+        let request_id = turn.core.random().request_id();
         let kind = LocalKind::Write {
             backend: BackendKind::Metadata,
             command,
@@ -417,15 +418,15 @@ impl NodeState {
     /// A nudged leader answered: it counts this node on its old disk (it must replace it), on its new one
     /// (the replica is on its way), or not at all.
     pub fn on_config_nudged(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
-        let own = self.config.node;
+        let own = turn.core.node();
         let mut over = false;
         self.config_cluster.unanswered.remove(&**name);
         match result {
             Ok(CallReply::Described(description)) => {
                 match description.members.iter().find(|(member, _)| member.node == own) {
                     None => over = true,
-                    Some((member, _)) if member.disk != self.config.disk => {
-                        let command = AdminCommand::ReplaceDisk { node: own, disk: self.config.disk };
+                    Some((member, _)) if member.disk != turn.core.config().disk => {
+                        let command = AdminCommand::ReplaceDisk { node: own, disk: turn.core.config().disk };
                         return self.nudge(turn, name.clone(), command);
                     }
                     Some(_) => {}

@@ -14,8 +14,9 @@
 //! Not here: which batches are durable (core-log), what a lost disk leads to (replica_repair.rs).
 
 use crate::api::Effect;
+use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, Sender};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BootId, DiskId, LaneId, NodeId};
 use std::collections::BTreeMap;
@@ -66,10 +67,10 @@ impl DiskRollback {
 
 impl NodeState {
     /// A peer is connected: its lanes hear what log this lane has, even if there is nothing else to say.
-    pub fn greet(&mut self, node: NodeId) {
-        let lanes = self.peers.lanes_of(node).unwrap_or(self.config.lane_count);
+    pub fn greet(&mut self, core: &mut CoreContext, node: NodeId) {
+        let lanes = core.nodes().peers().lanes_of(node).unwrap_or(core.config().lane_count);
         for lane in 0..lanes {
-            self.outbox.greet(node, LaneId(lane));
+            core.greet(node, LaneId(lane));
         }
     }
 
@@ -80,14 +81,14 @@ impl NodeState {
             "disk {} of its lane {} is older than it was: batch {batch} of its log was seen",
             from.disk, from.lane
         );
-        self.refuse_frame(turn, from.node, &why);
-        self.outbox.push(from.node, from.lane, &Item::DiskForgot { boot: from.boot, disk: from.disk, batch });
+        turn.refuse_frame(from.node, &why);
+        turn.core.send(from.node, from.lane, &Item::DiskForgot { boot: from.boot, disk: from.disk, batch });
         true
     }
 
     /// A peer has seen more of this lane's log than there is.
     pub fn on_disk_forgot(&mut self, turn: &mut Turn<'_>, from: NodeId, (boot, disk, batch): (BootId, DiskId, u64)) {
-        let own = self.outbox.sender();
+        let own = turn.core.sender();
         if boot != own.boot || disk != own.disk || batch <= own.batch_at_boot {
             return;
         }

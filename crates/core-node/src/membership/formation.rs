@@ -14,9 +14,11 @@
 //! Who remembers an announcement of the cluster (level_zero.rs), or hears one, forms nothing.
 //! Not here: members that are added or come back later.
 
+use crate::context::level_zero::LevelZero;
+use crate::context::{CoreContext, Turn};
 use crate::durable::Deferred;
 use crate::frame::{FormationDocument, FormationState, Item};
-use crate::node_state::{LevelZero, NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::timers::TimerKey;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
@@ -65,20 +67,21 @@ impl Formations {
 impl NodeState {
     /// At start: which level 0 clusters should be here, and are they.
     pub fn start_formations(&mut self, turn: &mut Turn<'_>) {
-        let here: Vec<LevelZero> = self
-            .level_zero
+        let here: Vec<LevelZero> = turn
+            .core
+            .level_zero()
             .iter()
-            .filter(|zero| self.belongs_to(zero) && self.is_mine(zero.cluster))
+            .filter(|zero| self.belongs_to(turn.core, zero) && turn.core.is_mine(zero.cluster))
             .cloned()
             .collect();
         let two =
             |zero: &LevelZero| crate::membership::status::two_members(zero, self.level_zero_members.of(zero.cluster));
-        for warning in self.level_zero.iter().filter_map(two).collect::<Vec<_>>() {
+        for warning in turn.core.level_zero().iter().filter_map(two).collect::<Vec<_>>() {
             turn.note(crate::api::NoteLevel::Warning, warning);
         }
         for zero in here {
             let document = turn.lane.view(zero.cluster).map(|view| document_of(&zero, &view.members));
-            let mut formation = Formation { nonce: self.random.next(), ..Formation::default() };
+            let mut formation = Formation { nonce: turn.core.random().next(), ..Formation::default() };
             if let Some(known) = document {
                 // No document any more (members have changed): blank members are the leader's to heal.
                 (formation.document, formation.durable) = (known.or(Some(empty(zero.cluster))), true);
@@ -89,10 +92,10 @@ impl NodeState {
     }
 
     /// Whether this node is a member of a level 0 cluster: as was announced, else as is configured.
-    fn belongs_to(&self, zero: &LevelZero) -> bool {
+    fn belongs_to(&self, core: &CoreContext, zero: &LevelZero) -> bool {
         match self.level_zero_members.of(zero.cluster) {
-            Some(known) => known.lists(self.config.node),
-            None => zero.members.contains(&self.config.node),
+            Some(known) => known.lists(core.node()),
+            None => zero.members.contains(&core.node()),
         }
     }
 
@@ -109,32 +112,32 @@ impl NodeState {
             }
             self.probe(turn, *cluster, None);
         }
-        let at = if waiting.is_empty() { Tick::NEVER } else { turn.now + self.random.jitter(PROBE_EVERY) };
+        let at = if waiting.is_empty() { Tick::NEVER } else { turn.now + turn.core.random().jitter(PROBE_EVERY) };
         let old = core::mem::replace(&mut self.formations.timer, at);
-        self.timers.set(TimerKey::Formation, old, at);
+        turn.core.set_timer(TimerKey::Formation, old, at);
     }
 
     /// A member can be reached: ask at once.
     pub fn on_formation_peer(&mut self, turn: &mut Turn<'_>, node: NodeId) {
         let waiting: Vec<ClusterId> = self.formations.waiting().collect();
         let concerned = |zero: &LevelZero| waiting.contains(&zero.cluster) && zero.members.contains(&node);
-        if self.level_zero.iter().any(concerned) {
+        if turn.core.level_zero().iter().any(concerned) {
             self.on_formation_timer(turn);
         }
     }
 
     /// Starts a round of questions to everyone (or goes on with a new nonce towards one).
     fn probe(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, only: Option<NodeId>) {
-        let nonce = self.random.next();
-        let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
+        let nonce = turn.core.random().next();
+        let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
         let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
         formation.nonce = nonce;
         formation.answers.clear();
         let others =
-            zero.members.iter().filter(|node| **node != self.config.node && only.is_none_or(|only| only == **node));
+            zero.members.iter().filter(|node| **node != turn.core.node() && only.is_none_or(|only| only == **node));
         let others: Vec<NodeId> = others.copied().collect();
         for node in others {
-            self.say(node, cluster, &Item::FormationProbe { cluster, nonce });
+            turn.core.send_to_cluster(node, cluster, &Item::FormationProbe { cluster, nonce });
         }
         self.form_if_complete(turn, &zero);
     }
@@ -142,17 +145,13 @@ impl NodeState {
     /// A member asks what this node holds.
     pub fn on_formation_probe(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64) {
         // Whoever knows that the cluster is there says who has it: nobody forms another by an old list.
-        let told = self.answer_with_members(from, cluster);
-        let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
+        let told = self.answer_with_members(turn.core, from, cluster);
+        let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
         if !zero.members.contains(&from) {
             if told {
                 return;
             }
-            return self.refuse_frame(
-                turn,
-                from,
-                "it asks about a level 0 cluster of which it is no configured member",
-            );
+            return turn.refuse_frame(from, "it asks about a level 0 cluster of which it is no configured member");
         }
         let changed = self.replica_repair.members_of(cluster).is_some_and(|seen| document_of(&zero, &seen).is_none());
         let Some(formation) = self.formations.of.get_mut(&cluster).filter(|_| !changed) else { return };
@@ -161,13 +160,13 @@ impl NodeState {
             Some(document) if formation.durable => FormationState::Formed(document.clone()),
             Some(_) => FormationState::Pending,
             None if told => return,
-            None => FormationState::Blank { disk: self.config.disk },
+            None => FormationState::Blank { disk: turn.core.config().disk },
         };
         if !matches!(state, FormationState::Formed(_)) {
             formation.asked.insert(from, nonce);
         }
         let promised = matches!(state, FormationState::Blank { .. }) && zero.members.first() == Some(&from);
-        self.say(from, cluster, &Item::FormationAnswer { cluster, nonce, state });
+        turn.core.send_to_cluster(from, cluster, &Item::FormationAnswer { cluster, nonce, state });
         if promised {
             self.probe(turn, cluster, Some(from));
         }
@@ -182,7 +181,7 @@ impl NodeState {
         nonce: u64,
         state: FormationState,
     ) {
-        let Some(zero) = self.level_zero_of(cluster).cloned() else { return };
+        let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
         let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
         if formation.nonce != nonce || formation.document.is_some() || !zero.members.contains(&from) {
             return;
@@ -198,13 +197,13 @@ impl NodeState {
     }
 
     fn form_if_complete(&mut self, turn: &mut Turn<'_>, zero: &LevelZero) {
-        if zero.members.first() != Some(&self.config.node) || self.level_zero_members.of(zero.cluster).is_some() {
+        if zero.members.first() != Some(&turn.core.node()) || self.level_zero_members.of(zero.cluster).is_some() {
             return;
         }
         let Some(formation) = self.formations.of.get(&zero.cluster) else { return };
         let disk = |node: &NodeId| {
-            if *node == self.config.node {
-                Some(self.config.disk)
+            if *node == turn.core.node() {
+                Some(turn.core.config().disk)
             } else {
                 formation.answers.get(node).copied()
             }
@@ -216,8 +215,8 @@ impl NodeState {
     }
 
     fn join_formed(&mut self, turn: &mut Turn<'_>, zero: &LevelZero, document: FormationDocument) {
-        let own = document.members.iter().find(|member| member.node == self.config.node);
-        let same_disk = own.is_some_and(|member| member.disk == self.config.disk);
+        let own = document.members.iter().find(|member| member.node == turn.core.node());
+        let same_disk = own.is_some_and(|member| member.disk == turn.core.config().disk);
         if document.cluster == zero.cluster && own.is_some() && (same_disk || planted(Mutant::BlankVotes)) {
             self.make_formed(turn, zero, document);
         }
@@ -229,13 +228,13 @@ impl NodeState {
             generation: Generation(1),
             name: (*zero.name).clone(),
             rule: format!("size={} location=world failure_domain=chassis", document.members.len()).into(),
-            engine: self.config.default_engine.as_str().into(),
+            engine: turn.core.config().default_engine.as_str().into(),
             consistency: WriteConsistency::Strong,
             read_consistency: ReadConsistency::Strong,
-            replica: ReplicaId(self.config.node.0),
+            replica: ReplicaId(turn.core.node().0),
             initial_members: document.members.as_slice().into(),
         };
-        self.lane_dirty = true;
+        turn.core.wake_lane();
         match turn.lane.create_replica(turn.now, spec) {
             Ok(_) => {
                 turn.note(
@@ -245,8 +244,8 @@ impl NodeState {
                 if let Some(formation) = self.formations.of.get_mut(&zero.cluster) {
                     formation.document = Some(document);
                 }
-                self.durable.stage(zero.cluster, turn.lane.staged_batch());
-                let early = self.durable.hold(zero.cluster, Deferred::Formed(zero.cluster));
+                turn.core.stage(zero.cluster, turn.lane.staged_batch());
+                let early = turn.core.hold(zero.cluster, Deferred::Formed(zero.cluster));
                 assert!(early.is_none(), "what was staged just now cannot be durable");
             }
             Err(refusal) => turn
@@ -255,14 +254,14 @@ impl NodeState {
     }
 
     /// This node's replica of a level 0 cluster is on disk: whoever asked is told.
-    pub fn on_formed_durable(&mut self, cluster: ClusterId) {
+    pub fn on_formed_durable(&mut self, core: &mut CoreContext, cluster: ClusterId) {
         let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
         formation.durable = true;
         let asked = core::mem::take(&mut formation.asked);
         let Some(document) = formation.document.clone() else { return };
         for (node, nonce) in asked {
             let state = FormationState::Formed(document.clone());
-            self.say(node, cluster, &Item::FormationAnswer { cluster, nonce, state });
+            core.send_to_cluster(node, cluster, &Item::FormationAnswer { cluster, nonce, state });
         }
     }
 }

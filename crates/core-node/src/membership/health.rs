@@ -10,9 +10,11 @@
 //! ready: clusters with a majority of their own go on serving through it.
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
+use crate::context::level_zero::WORLD_CLUSTER;
+use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, LaneHealth, Sender};
 use crate::membership::status::ASKED_MAX;
-use crate::node_state::{NodeState, Turn, WORLD_CLUSTER};
+use crate::node_state::NodeState;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::reference_read;
 use crate::timers::TimerKey;
@@ -89,8 +91,6 @@ pub struct Health {
     round: Option<Round>,
     timer: Tick,
     pub log: LogPace,
-    /// Nodes that this one has a connection with.
-    pub connected: BTreeSet<NodeId>,
     /// Since when this node's certificate is valid and until when, Unix milliseconds.
     pub certificate: Option<(u64, u64)>,
     /// What the host is still setting up.
@@ -132,17 +132,17 @@ impl NodeState {
         if let Some(round) = &mut self.health.round {
             return round.askers.push(asker);
         }
-        let number = self.next_number();
+        let number = turn.core.next_number();
         let probes: Vec<(ClusterId, std::sync::Arc<ClusterName>)> =
-            self.level_zero.iter().map(|zero| (zero.cluster, zero.name.clone())).collect();
+            turn.core.level_zero().iter().map(|zero| (zero.cluster, zero.name.clone())).collect();
         let mut round = Round { number, askers: vec![asker], ..Round::default() };
         round.probing = probes.iter().map(|(cluster, _)| *cluster).collect();
-        round.lanes.insert(self.config.lane, self.lane_health(turn));
+        round.lanes.insert(turn.core.config().lane, self.lane_health(turn));
         self.health.round = Some(round);
-        self.tell_other_lanes(&Item::HealthAsked { ticket: Ticket(number) });
-        let patience = self.election_timeout() * ROUND_SHARE.0 / ROUND_SHARE.1;
+        turn.core.send_to_other_lanes(&Item::HealthAsked { ticket: Ticket(number) });
+        let patience = turn.core.election_timeout() * ROUND_SHARE.0 / ROUND_SHARE.1;
         let deadline = turn.now + patience;
-        self.set_health_timer(deadline);
+        self.set_health_timer(turn.core, deadline);
         for (cluster, name) in probes {
             let kind = reference_read(&Query::Resolve { name: (*name).clone() });
             let probe = Operation::new(Owner::Probe { round: number, cluster }, name, kind, turn.now, deadline);
@@ -151,9 +151,9 @@ impl NodeState {
         self.end_round_if_complete(turn);
     }
 
-    fn set_health_timer(&mut self, at: Tick) {
+    fn set_health_timer(&mut self, core: &mut CoreContext, at: Tick) {
         let old = core::mem::replace(&mut self.health.timer, at);
-        self.timers.set(TimerKey::Health, old, at);
+        core.set_timer(TimerKey::Health, old, at);
     }
 
     /// A level 0 cluster answered, or did not in time.
@@ -165,9 +165,9 @@ impl NodeState {
     }
 
     /// Lane zero asks this lane.
-    pub fn on_health_asked(&mut self, turn: &Turn<'_>, from: Sender, ticket: Ticket) {
+    pub fn on_health_asked(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket) {
         let health = Box::new(self.lane_health(turn));
-        self.outbox.push(from.node, from.lane, &Item::HealthTold { ticket, health });
+        turn.core.send(from.node, from.lane, &Item::HealthTold { ticket, health });
     }
 
     /// A lane told lane zero.
@@ -184,10 +184,9 @@ impl NodeState {
     }
 
     fn end_round_if_complete(&mut self, turn: &mut Turn<'_>) {
-        let complete =
-            self.health.round.as_ref().is_some_and(|round| {
-                round.probing.is_empty() && round.lanes.len() == usize::from(self.config.lane_count)
-            });
+        let complete = self.health.round.as_ref().is_some_and(|round| {
+            round.probing.is_empty() && round.lanes.len() == usize::from(turn.core.config().lane_count)
+        });
         if complete {
             self.end_round(turn);
         }
@@ -195,9 +194,9 @@ impl NodeState {
 
     fn end_round(&mut self, turn: &mut Turn<'_>) {
         let Some(round) = self.health.round.take() else { return };
-        self.set_health_timer(Tick::NEVER);
+        self.set_health_timer(turn.core, Tick::NEVER);
         let mut status = self.counts(turn);
-        self.judge(turn.now, &round, &mut status);
+        self.judge(turn.core, turn.now, &round, &mut status);
         for asker in round.askers {
             match asker {
                 Asker::Client(ticket) => {
@@ -206,45 +205,45 @@ impl NodeState {
                 }
                 Asker::Lane { node, lane, ticket } => {
                     let item = Item::StatusTold { ticket, status: Box::new(status.clone()) };
-                    self.outbox.push(node, lane, &item);
+                    turn.core.send(node, lane, &item);
                 }
             }
         }
     }
 
     /// Puts the reasons into a status.
-    fn judge(&self, now: Tick, round: &Round, status: &mut StatusInfo) {
+    fn judge(&self, core: &CoreContext, now: Tick, round: &Round, status: &mut StatusInfo) {
         let answers = |cluster: ClusterId| round.answers.get(&cluster) == Some(&true);
         let world = answers(WORLD_CLUSTER) || planted(Mutant::HealthIgnoresQuorum);
         let held: u32 = round.lanes.values().map(|lane| lane.held).sum();
         let served: u32 = round.lanes.values().map(|lane| lane.served).sum();
-        let any_level_zero = world || self.level_zero.iter().any(|zero| answers(zero.cluster));
-        let useful = any_level_zero || served > 0 || held == 0 && !self.health.connected.is_empty();
-        for lane in 0..self.config.lane_count {
+        let any_level_zero = world || core.level_zero().iter().any(|zero| answers(zero.cluster));
+        let useful = any_level_zero || served > 0 || held == 0 && !core.nodes().connected().is_empty();
+        for lane in 0..core.config().lane_count {
             if !round.lanes.contains_key(&LaneId(lane)) {
                 let text = format!("lane {lane} of this node does not answer; restart the node if that lasts");
                 status.not_ready.push(text);
             }
         }
         status.not_ready.extend(self.health.hold.clone());
-        status.not_ready.extend(self.superseded().map(|refusal| refusal.message));
+        status.not_ready.extend(core.superseded().map(|refusal| refusal.message));
         if !useful {
-            status.not_ready.push(self.useless(held));
+            status.not_ready.push(self.useless(core, held));
         }
-        let known = self.nodes.map.get(self.config.node);
-        if !known.is_some_and(|record| record.disk == self.config.disk && record.up) {
+        let known = core.map().get(core.node());
+        if !known.is_some_and(|record| record.disk == core.config().disk && record.up) {
             let text = "this node is not in the node map: the world is not formed yet, or its leader cannot be reached; start the members of the world";
             self.put(status, world || served == 0, text.into());
         }
-        for text in self.unformed(status) {
+        for text in self.unformed(core, status) {
             self.put(status, world || served == 0, text);
         }
         if world {
-            self.config_cluster.judge(now, &self.config.labels.region, status);
+            self.config_cluster.judge(now, &core.config().labels.region, status);
         }
-        self.judge_level_zero(&answers, status);
+        self.judge_level_zero(core, &answers, status);
         self.judge_lanes(round, held, served, status);
-        status.degraded.extend(self.certificate_reason(now));
+        status.degraded.extend(self.certificate_reason(core, now));
         status.certificate_expires_ms = self.health.certificate.map_or(0, |(_, expires)| expires);
         status.ready = status.not_ready.is_empty();
     }
@@ -254,20 +253,20 @@ impl NodeState {
         list.push(text);
     }
 
-    fn useless(&self, held: u32) -> String {
+    fn useless(&self, core: &CoreContext, held: u32) -> String {
         let clusters = match held {
             0 => "no other node can be reached".to_string(),
             _ => format!("none of the {held} clusters with a replica here has a leader that can be reached"),
         };
         format!(
             "node {} can do none of its work: the world's cluster does not answer and {clusters}; check this node's network and start the nodes that are down",
-            self.config.node
+            core.node()
         )
     }
 
     /// Level 0 clusters that should be here and are not.
-    fn unformed(&self, status: &StatusInfo) -> Vec<String> {
-        let formed = self.nodes.gauges.len() == usize::from(self.config.lane_count)
+    fn unformed(&self, core: &CoreContext, status: &StatusInfo) -> Vec<String> {
+        let formed = self.nodes.gauges.len() == usize::from(core.config().lane_count)
             && self.nodes.gauges.values().all(|lane| lane.formed);
         if formed {
             return Vec::new();
@@ -280,15 +279,15 @@ impl NodeState {
         known
     }
 
-    fn judge_level_zero(&self, answers: &dyn Fn(ClusterId) -> bool, status: &mut StatusInfo) {
-        for zero in &self.level_zero {
+    fn judge_level_zero(&self, core: &CoreContext, answers: &dyn Fn(ClusterId) -> bool, status: &mut StatusInfo) {
+        for zero in core.level_zero() {
             let is_there = answers(zero.cluster) || planted(Mutant::HealthIgnoresQuorum);
             status.quorum.push(QuorumInfo { cluster: (*zero.name).clone(), answers: is_there });
             if is_there {
                 continue;
             }
             let members = self.routing.route(&zero.name).map(|route| route.members.clone()).unwrap_or_default();
-            let word = |node: NodeId| format!("node {node} {}", if self.is_up(node) { "up" } else { "down" });
+            let word = |node: NodeId| format!("node {node} {}", if core.is_up(node) { "up" } else { "down" });
             let members: Vec<String> = members.iter().map(|member| word(member.node)).collect();
             status.degraded.push(format!(
                 "cluster {} does not answer: no leader with a majority can be reached ({}); start the members that are down; until then no cluster, keyspace or bucket can be made, moved or removed, and those that exist go on serving",
@@ -312,10 +311,10 @@ impl NodeState {
         status.degraded.extend(round.lanes.values().flat_map(|lane| lane.degraded.clone()));
     }
 
-    fn certificate_reason(&self, now: Tick) -> Option<String> {
+    fn certificate_reason(&self, core: &CoreContext, now: Tick) -> Option<String> {
         let (issued, expires) = self.health.certificate?;
-        let unix_ms = self.wall_clock.unix_ms(now);
-        let node = self.config.node;
+        let unix_ms = core.unix_ms(now);
+        let node = core.node();
         let hours = |ms: u64| ms / 3_600_000;
         if unix_ms == 0 {
             return None;
@@ -337,14 +336,14 @@ impl NodeState {
 
     /// What this lane tells in a round.
     pub(crate) fn lane_health(&self, turn: &Turn<'_>) -> LaneHealth {
-        let mut health = LaneHealth { degraded: self.lane_degraded(turn.now), ..LaneHealth::default() };
+        let mut health = LaneHealth { degraded: self.lane_degraded(turn.core, turn.now), ..LaneHealth::default() };
         for view in turn.lane.views() {
             let ended = view.ended > base_types::Generation(0);
             if view.name.is_level_zero() || view.name.tail().starts_with("config-") || ended {
                 continue;
             }
             health.held += 1;
-            if self.has_leader(&view) {
+            if self.has_leader(turn.core, &view) {
                 health.served += 1;
             } else if health.unserved.len() < NAMES_SHOWN_MAX {
                 health.unserved.push(view.name.to_string());
@@ -355,25 +354,25 @@ impl NodeState {
     }
 
     /// Whether a replica's cluster has a leader that can do its work, as far as is seen from here.
-    fn has_leader(&self, view: &ReplicaView) -> bool {
+    fn has_leader(&self, core: &CoreContext, view: &ReplicaView) -> bool {
         if !view.is_leader {
-            return view.leader.is_some_and(|leader| leader != self.config.node && self.is_up(leader));
+            return view.leader.is_some_and(|leader| leader != core.node() && core.is_up(leader));
         }
         let voters = view.members.iter().filter(|member| !member.learner);
-        voters.clone().filter(|member| self.is_up(member.node)).count() * 2 > voters.count()
+        voters.clone().filter(|member| core.is_up(member.node)).count() * 2 > voters.count()
     }
 
     /// What does not work on this lane. Whoever finds another thing that an operator must know of adds it here.
-    fn lane_degraded(&self, now: Tick) -> Vec<String> {
+    fn lane_degraded(&self, core: &CoreContext, now: Tick) -> Vec<String> {
         let mut reasons: Vec<String> = self.replica_repair.damaged.values().cloned().collect();
         reasons.extend(self.replica_repair.quarantined.values().cloned());
         let took = self.health.log.worst(now);
-        if took >= self.election_timeout() / 2 {
+        if took >= core.election_timeout() / 2 {
             reasons.push(format!(
                 "a log write of lane {} takes {} ms, longer than an election timeout; check the disk below the data directory of node {}",
-                self.config.lane,
+                core.config().lane,
                 took.as_millis(),
-                self.config.node
+                core.node()
             ));
         }
         reasons.truncate(LANE_REASONS_MAX);

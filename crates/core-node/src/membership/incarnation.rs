@@ -11,71 +11,61 @@
 //! Not here: where the number comes from (edge-node's rebirth.rs), the peers' handshake (edge-node).
 
 use crate::api::{Effect, NoteLevel};
+use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, Sender};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorCode, NodeId, Refusal};
+use base_types::NodeId;
 
 impl NodeState {
-    /// Why this node serves nothing, if a later life of its world has been heard of.
-    pub fn superseded(&self) -> Option<Refusal> {
-        let later = self.config.superseded_by;
-        (later > 0).then(|| {
-            let message = format!(
-                "world {} was restored or recovered as incarnation {later}, and the data of node {} is of incarnation {}: it serves nothing; stop it, move its data directory away and start it, and it joins the world as it is now",
-                self.config.world, self.config.node, self.config.incarnation
-            );
-            Refusal::new(ErrorCode::Superseded, message)
-        })
-    }
-
     /// Whether a peer's frame is dropped because it is of another life of the world.
     pub fn refuses_incarnation(&mut self, turn: &mut Turn<'_>, from: &Sender) -> bool {
-        let own = self.config.incarnation;
-        if from.incarnation == own && self.config.superseded_by == 0 || planted(Mutant::OldIncarnationServes) {
+        let own = turn.core.config().incarnation;
+        if from.incarnation == own && turn.core.config().superseded_by == 0 || planted(Mutant::OldIncarnationServes) {
             return false;
         }
-        if from.incarnation > own.max(self.config.superseded_by) {
+        if from.incarnation > own.max(turn.core.config().superseded_by) {
             self.hear_of_reborn(turn, from.incarnation, from.node);
         } else if from.incarnation < own {
             let why = format!(
                 "its data is of incarnation {} of world {}, which is {own} now (restored or recovered since); stop it, move its data directory away and start it",
-                from.incarnation, self.config.world
+                from.incarnation, turn.core.config().world
             );
-            self.refuse_frame(turn, from.node, &why);
-            self.outbox.greet(from.node, from.lane);
+            turn.refuse_frame(from.node, &why);
+            turn.core.greet(from.node, from.lane);
         }
         true
     }
 
     /// This lane has heard of a later life.
     pub fn hear_of_reborn(&mut self, turn: &mut Turn<'_>, heard: u64, from: NodeId) {
-        if self.is_lane_zero() {
+        if turn.core.is_lane_zero() {
             self.on_world_reborn(turn, heard, from);
         } else {
-            self.tell_lane_zero(&Item::WorldReborn { heard, from });
+            turn.core.send_to_lane_zero(&Item::WorldReborn { heard, from });
         }
     }
 
     /// Lane zero: some lane has heard of a later life.
     pub fn on_world_reborn(&mut self, turn: &mut Turn<'_>, heard: u64, from: NodeId) {
-        if !self.is_lane_zero() || heard <= self.config.incarnation.max(self.config.superseded_by) {
+        if !turn.core.is_lane_zero() || heard <= turn.core.config().incarnation.max(turn.core.config().superseded_by) {
             return;
         }
-        let blank = self.nodes.replicas.is_empty() && turn.lane.views().is_empty();
-        let (own, superseded_by) = if blank { (heard, 0) } else { (self.config.incarnation, heard) };
+        let blank = turn.core.replicas().is_empty() && turn.lane.views().is_empty();
+        let (own, superseded_by) = if blank { (heard, 0) } else { (turn.core.config().incarnation, heard) };
         turn.effects.list.push(Effect::Incarnation { own, superseded_by });
-        self.on_world_is(own, superseded_by);
-        self.tell_other_lanes(&Item::WorldIs { own, superseded_by });
-        match self.superseded() {
+        self.on_world_is(turn.core, own, superseded_by);
+        turn.core.send_to_other_lanes(&Item::WorldIs { own, superseded_by });
+        match turn.core.superseded() {
             Some(refusal) => turn.note(NoteLevel::Error, format!("node {from} says: {}", refusal.message)),
-            None => turn.note(NoteLevel::Info, format!("joins incarnation {heard} of world {}", self.config.world)),
+            None => {
+                turn.note(NoteLevel::Info, format!("joins incarnation {heard} of world {}", turn.core.config().world))
+            }
         }
     }
 
     /// What lane zero has concluded.
-    pub fn on_world_is(&mut self, own: u64, superseded_by: u64) {
-        (self.config.incarnation, self.config.superseded_by) = (own, superseded_by);
-        self.outbox.note_incarnation(own);
+    pub fn on_world_is(&mut self, core: &mut CoreContext, own: u64, superseded_by: u64) {
+        core.set_incarnation(own, superseded_by);
     }
 }

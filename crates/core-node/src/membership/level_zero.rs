@@ -11,9 +11,12 @@
 //! Not here: how members change (flows/level_zero.rs), how a cluster comes into being (formation.rs).
 
 use crate::api::{Effect, NoteLevel};
+use crate::context::level_zero::{is_level_zero, region_cluster_id, LevelZero, WORLD_CLUSTER};
+use crate::context::{CoreContext, Turn};
 use crate::flows::recover::KnownZero;
 use crate::frame::{Announcement, Item};
-use crate::node_state::{is_level_zero, region_cluster_id, LevelZero, NodeState, Turn, WORLD_CLUSTER};
+use crate::node_state::NodeState;
+use crate::routing::cache::Route;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, ClusterName, ErrorCode, Generation, LogIndex, NodeId, Refusal, Term, LANE_ZERO};
 use core_backends::reference::ClusterMember;
@@ -58,8 +61,8 @@ impl NodeState {
     }
 
     /// A node of the world that may know who leads it: of the members of now, and of those that are configured.
-    pub fn world_contacts(&self) -> Vec<NodeId> {
-        let configured = self.level_zero[0].members.iter().copied();
+    pub fn world_contacts(&self, core: &CoreContext) -> Vec<NodeId> {
+        let configured = core.level_zero()[0].members.iter().copied();
         let known = self.level_zero_members.of(WORLD_CLUSTER);
         let members = known.into_iter().flat_map(|known| known.members.iter().map(|(member, _)| member.node));
         members.chain(configured).collect::<BTreeSet<NodeId>>().into_iter().collect()
@@ -93,43 +96,47 @@ impl NodeState {
         let Some(seen) = self.replica_repair.members_of(cluster) else { return };
         let Some(index) = self.level_zero_members.since.get(&cluster).copied() else { return };
         let members: Vec<(Member, String)> =
-            seen.iter().map(|member| (*member, self.address_of(cluster, member.node))).collect();
+            seen.iter().map(|member| (*member, self.address_of(turn.core, cluster, member.node))).collect();
         let Some(generation) = turn.lane.view(cluster).map(|view| view.generation) else { return };
         let announcement = Announcement { cluster, generation, index, members };
         let scope = |record: &&core_placement::NodeRecord| concerns(cluster, &record.labels.region);
-        let nodes = self.nodes.map.records().filter(scope).map(|record| record.node);
+        let nodes = turn.core.map().records().filter(scope).map(|record| record.node);
         let mut to: BTreeSet<NodeId> = nodes.chain(seen.iter().map(|member| member.node)).collect();
-        to.remove(&self.config.node);
+        to.remove(&turn.core.node());
         let item = Item::Announce { announcement: Box::new(announcement.clone()) };
         for node in to {
-            self.outbox.push(node, LANE_ZERO, &item);
+            turn.core.send(node, LANE_ZERO, &item);
         }
-        if self.is_lane_zero() {
-            self.on_announcement(turn, self.config.node, announcement);
+        if turn.core.is_lane_zero() {
+            self.on_announcement(turn, turn.core.node(), announcement);
         } else {
-            self.tell_lane_zero(&item);
+            turn.core.send_to_lane_zero(&item);
         }
     }
 
     /// Where peers reach a member: as the node map has it, or as it was announced, or configured.
-    fn address_of(&self, cluster: ClusterId, node: NodeId) -> String {
-        if node == self.config.node {
-            return self.config.peer_address.clone();
+    fn address_of(&self, core: &CoreContext, cluster: ClusterId, node: NodeId) -> String {
+        if node == core.node() {
+            return core.config().peer_address.clone();
         }
-        let map = self.nodes.map.get(node).map(|record| record.peer_address.clone());
+        let map = core.map().get(node).map(|record| record.peer_address.clone());
         let known = self.level_zero_members.of(cluster).and_then(|known| {
             known.members.iter().find(|(member, _)| member.node == node).map(|(_, address)| address.clone())
         });
-        let configured = self.config.world_members.iter().chain(&self.config.region_members);
+        let configured = core.config().world_members.iter().chain(&core.config().region_members);
         let configured = configured.into_iter().find(|(other, _)| *other == node).map(|(_, address)| address.clone());
         [map, known, configured].into_iter().flatten().find(|address| !address.is_empty()).unwrap_or_default()
     }
 
     /// What this node knows of a level 0 cluster, and all nodes that may hold a replica of it, each with whether it is connected:
     /// nobody keeps the node map up to date while the world has no leader.
-    pub fn known_zero(&self, name: &ClusterName) -> Result<(KnownZero, Vec<(NodeId, bool)>), Refusal> {
-        let Some(zero) = self.level_zero.iter().find(|zero| *zero.name == *name) else {
-            let message = format!("node {} is of another region than {name}: ask a node of that one", self.config.node);
+    pub fn known_zero(
+        &self,
+        core: &CoreContext,
+        name: &ClusterName,
+    ) -> Result<(KnownZero, Vec<(NodeId, bool)>), Refusal> {
+        let Some(zero) = core.level_zero().iter().find(|zero| *zero.name == *name) else {
+            let message = format!("node {} is of another region than {name}: ask a node of that one", core.node());
             return Err(Refusal::new(ErrorCode::LevelZero, message));
         };
         let announced = self.level_zero_members.of(zero.cluster);
@@ -142,54 +149,54 @@ impl NodeState {
             learner: member.learner,
         };
         let members: Vec<ClusterMember> = announced.iter().flat_map(|members| members.iter().map(listed)).collect();
-        let mapped = self.nodes.map.records().map(|record| record.node);
+        let mapped = core.map().records().map(|record| record.node);
         let all = mapped.chain(zero.members.iter().copied()).chain(members.iter().map(|member| member.node));
         let all: BTreeSet<NodeId> = all.collect();
-        let up = |node: NodeId| (node, node == self.config.node || self.health.connected.contains(&node));
+        let up = |node: NodeId| (node, node == core.node() || core.nodes().connected().contains(&node));
         let known = KnownZero { name: name.clone(), cluster: zero.cluster, heard, members };
         Ok((known, all.into_iter().map(up).collect()))
     }
 
     /// Answers a node that looks for a cluster with who its members are, if that is known here.
-    pub fn answer_with_members(&mut self, to: NodeId, cluster: ClusterId) -> bool {
+    pub fn answer_with_members(&mut self, core: &mut CoreContext, to: NodeId, cluster: ClusterId) -> bool {
         let Some(known) = self.level_zero_members.of(cluster) else { return false };
         let item = Item::Announce { announcement: Box::new(known.clone()) };
-        self.outbox.push(to, LANE_ZERO, &item);
+        core.send(to, LANE_ZERO, &item);
         true
     }
 
     /// A node is connected: it may hold a replica of an earlier life of a level 0 cluster, and must hear of that before it serves.
-    pub fn tell_of_later_lives(&mut self, to: NodeId) {
+    pub fn tell_of_later_lives(&mut self, core: &mut CoreContext, to: NodeId) {
         let later = self.level_zero_members.known.values().filter(|known| known.generation > Generation(1));
         for cluster in later.map(|known| known.cluster).collect::<Vec<_>>() {
-            self.answer_with_members(to, cluster);
+            self.answer_with_members(core, to, cluster);
         }
     }
 
     /// Somebody says who the members are: the leader, or who remembers what a leader said.
     pub fn on_announcement(&mut self, turn: &mut Turn<'_>, from: NodeId, mut announcement: Announcement) {
         let cluster = announcement.cluster;
-        if !concerns(cluster, &self.config.labels.region) || announcement.members.is_empty() {
+        if !concerns(cluster, &turn.core.config().labels.region) || announcement.members.is_empty() {
             return;
         }
         if let Some(known) = self.level_zero_members.of(cluster) {
             fill_addresses(&mut announcement, known);
             let at = |one: &Announcement| (one.generation, one.index);
             if at(&announcement) < at(known) || announcement == *known {
-                if announcement.generation < known.generation && from != self.config.node {
-                    self.answer_with_members(from, cluster);
+                if announcement.generation < known.generation && from != turn.core.node() {
+                    self.answer_with_members(turn.core, from, cluster);
                 }
                 return;
             }
         }
         let before = self.level_zero_members.known.insert(cluster, announcement.clone());
-        self.take_route(&announcement);
+        self.take_route(turn.core, &announcement);
         self.dial_members(turn, &announcement, true);
         self.drop_what_is_over(turn, &announcement);
-        if !self.is_lane_zero() {
+        if !turn.core.is_lane_zero() {
             return;
         }
-        self.tell_other_lanes(&Item::Announce { announcement: Box::new(announcement.clone()) });
+        turn.core.send_to_other_lanes(&Item::Announce { announcement: Box::new(announcement.clone()) });
         // A later index of the same members is not worth a write.
         let same = |before: Announcement| {
             (before.generation, before.members) == (announcement.generation, announcement.members.clone())
@@ -201,17 +208,17 @@ impl NodeState {
     }
 
     /// Operations for the cluster go to the members of now.
-    fn take_route(&mut self, announcement: &Announcement) {
+    fn take_route(&mut self, core: &mut CoreContext, announcement: &Announcement) {
         let known =
-            self.level_zero.iter().find(|zero| zero.cluster == announcement.cluster).map(|zero| zero.name.clone());
+            core.level_zero().iter().find(|zero| zero.cluster == announcement.cluster).map(|zero| zero.name.clone());
         let name = match known {
             Some(name) => name,
             None => {
                 // A region's cluster that this node's configuration does not name.
-                let Ok(name) = ClusterName::regional(&self.config.labels.region) else { return };
+                let Ok(name) = ClusterName::regional(&core.config().labels.region) else { return };
                 let name = Arc::new(name);
                 let zero = LevelZero { cluster: announcement.cluster, name: name.clone(), members: Vec::new() };
-                self.level_zero.push(zero);
+                core.add_level_zero(zero);
                 name
             }
         };
@@ -225,7 +232,7 @@ impl NodeState {
                 route.members = members;
             }
             None => {
-                let route = crate::node_state::level_zero_route(announcement.cluster, announcement.generation, members);
+                let route = Route::of_level_zero(announcement.cluster, announcement.generation, members);
                 self.routing.learn_route(name, route);
             }
         }
@@ -234,7 +241,7 @@ impl NodeState {
     /// `anew`: an address said by a leader is newer than one that is configured.
     fn dial_members(&mut self, turn: &mut Turn<'_>, announcement: &Announcement, anew: bool) {
         let configured = |node: NodeId| {
-            let lists = self.config.world_members.iter().chain(&self.config.region_members);
+            let lists = turn.core.config().world_members.iter().chain(&turn.core.config().region_members);
             lists.into_iter().any(|(other, _)| *other == node)
         };
         let due: Vec<(NodeId, String)> = announcement
@@ -244,17 +251,17 @@ impl NodeState {
             .map(|(member, address)| (member.node, address.clone()))
             .collect();
         for (node, address) in due {
-            self.give_address(turn, node, &address);
+            turn.give_address(node, &address);
         }
     }
 
     /// This node waits for a cluster of which it is no member, or has a replica that is none any more.
     fn drop_what_is_over(&mut self, turn: &mut Turn<'_>, announcement: &Announcement) {
         let cluster = announcement.cluster;
-        if !self.is_mine(cluster) {
+        if !turn.core.is_mine(cluster) {
             return;
         }
-        if !announcement.lists(self.config.node) && self.formations.give_up(cluster) {
+        if !announcement.lists(turn.core.node()) && self.formations.give_up(cluster) {
             let text =
                 format!("cluster {cluster} has other members than those configured here: this node is none of them");
             turn.note(NoteLevel::Info, text);
@@ -262,7 +269,9 @@ impl NodeState {
         let Some(view) = turn.lane.view(cluster) else { return };
         if announcement.generation != view.generation && !planted(Mutant::LaterLifeUnheard) {
             // Of a later life: this replica's is over, and it is kept. Of an earlier one: the node that said so has yet to hear.
-            self.lane_dirty |= turn.lane.end_life(turn.now, cluster, announcement.generation);
+            if turn.lane.end_life(turn.now, cluster, announcement.generation) {
+                turn.core.wake_lane();
+            }
             return;
         }
         let removed = announcement.has_removed(view.replica, view.applied, view.blank);

@@ -10,16 +10,19 @@
 //! elections (core-backends), what clients are told of it (status.rs).
 
 use crate::api::Effect;
+use crate::context::level_zero::WORLD_CLUSTER;
+use crate::context::local_replicas::ReplicaKnown;
+use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, LaneGauges, Sender};
 use crate::membership::registry::Authority;
-use crate::node_state::{NodeState, Turn, WORLD_CLUSTER};
+use crate::node_state::NodeState;
 use crate::timers::TimerKey;
-use base_types::{ClusterId, ClusterName, Generation, LaneId, NodeId, ReplicaId, Tick, LANE_ZERO};
+use base_types::{ClusterId, ClusterName, LaneId, NodeId, Tick, LANE_ZERO};
 use core::time::Duration;
 use core_placement::{
-    occupancy, score, MapChange, MapDelta, MapVersion, NodeMap, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX,
+    occupancy, score, MapChange, MapDelta, MapVersion, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Heartbeats without an answer before another member of the world is asked.
 const SILENT_MAX: u32 = 2;
@@ -28,37 +31,9 @@ const NEIGHBOURS_MAX: usize = 256;
 /// Pages of the map mailed to the other lanes in one turn.
 const LANE_PAGES_MAX: usize = 16;
 
-/// A replica on this node, on whatever lane.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ReplicaKnown {
-    pub name: ClusterName,
-    pub generation: Generation,
-    pub replica: ReplicaId,
-    pub leader: Option<NodeId>,
-}
-
-/// The host looks once a second: the busiest of so many looks says whether there is CPU to spare.
-const LOOKS: usize = 5;
-
-/// What the machine's load was when the host last looked.
-#[derive(Default)]
-struct Loads([u32; LOOKS]);
-
-impl Loads {
-    fn look(&mut self, load: u32) {
-        self.0.rotate_right(1);
-        self.0[0] = load;
-    }
-
-    fn busiest(&self) -> u32 {
-        self.0.into_iter().max().unwrap_or(0)
-    }
-}
-
 /// The map and what keeps it.
 #[derive(Default)]
 pub struct Nodes {
-    pub map: NodeMap,
     timer: Tick,
     /// Who was last said to lead the world cluster.
     pub(crate) world_leader: Option<NodeId>,
@@ -66,36 +41,23 @@ pub struct Nodes {
     /// Which member is asked while no leader is known.
     rotation: usize,
     pub(crate) authority: Option<Authority>,
-    machine: (u32, u32),
-    loads: Loads,
     /// Lane zero: what each lane told last.
     pub(crate) gauges: BTreeMap<LaneId, LaneGauges>,
     /// How far the other lanes' copies are.
     lanes_have: MapVersion,
-    /// Lane zero: every replica of the node.
-    pub replicas: BTreeMap<ClusterId, ReplicaKnown>,
-    names: BTreeMap<ClusterName, ClusterId>,
     /// Who was heard of while no leader of the world was known, and where they are.
     heard: BTreeMap<NodeId, String>,
-    addressed: BTreeMap<NodeId, String>,
-    wanted: BTreeSet<NodeId>,
 }
 
-impl Nodes {
-    /// The replica of a cluster on this node, on whatever lane; lane zero knows.
-    pub fn replica_named(&self, name: &ClusterName) -> Option<(ClusterId, &ReplicaKnown)> {
-        let cluster = *self.names.get(name)?;
-        self.replicas.get(&cluster).map(|known| (cluster, known))
-    }
-}
+impl Nodes {}
 
 impl NodeState {
     /// At start: the addresses that are configured, the replicas that are here, the first heartbeat.
     pub fn start_nodes(&mut self, turn: &mut Turn<'_>) {
         let configured: Vec<(NodeId, String)> =
-            self.config.world_members.iter().chain(&self.config.region_members).cloned().collect();
+            turn.core.config().world_members.iter().chain(&turn.core.config().region_members).cloned().collect();
         for (node, address) in configured {
-            self.give_address(turn, node, &address);
+            turn.give_address(node, &address);
         }
         self.start_level_zero(turn);
         for view in turn.lane.views() {
@@ -110,54 +72,18 @@ impl NodeState {
         self.on_nodes_timer(turn);
     }
 
-    pub(crate) fn give_address(&mut self, turn: &mut Turn<'_>, node: NodeId, address: &str) {
-        if node == self.config.node
-            || address.is_empty()
-            || self.nodes.addressed.get(&node).is_some_and(|old| old == address)
-        {
-            return;
-        }
-        self.nodes.addressed.insert(node, address.into());
-        turn.effects.list.push(Effect::Address { node, address: address.into() });
-    }
-
-    /// This core is about to talk to a node: the host should be connected to it.
-    pub fn want_address(&mut self, turn: &mut Turn<'_>, node: NodeId) {
-        if node == self.config.node || self.nodes.addressed.contains_key(&node) {
-            return;
-        }
-        match self.nodes.map.get(node).map(|record| record.peer_address.clone()) {
-            Some(address) => self.give_address(turn, node, &address),
-            None => {
-                self.nodes.wanted.insert(node);
-            }
-        }
-    }
-
-    /// Thousandths of the machine's CPU time in use, at the busiest of the last looks: one quiet second in between is not CPU
-    /// to spare.
-    pub(crate) fn machine_load(&self) -> u32 {
-        self.nodes.loads.busiest()
-    }
-
-    /// The host told the machine's load and disk fill.
-    pub fn on_machine(&mut self, load: u32, disk: u32) {
-        self.nodes.machine = (load, disk);
-        self.nodes.loads.look(load);
-    }
-
     /// Time for a heartbeat.
     pub fn on_nodes_timer(&mut self, turn: &mut Turn<'_>) {
-        let every = Duration::from_millis(self.config.tuning.node_heartbeat_ms.max(1));
+        let every = Duration::from_millis(turn.core.config().tuning.node_heartbeat_ms.max(1));
         let at = turn.now + every;
         let old = core::mem::replace(&mut self.nodes.timer, at);
-        self.timers.set(TimerKey::Nodes, old, at);
+        turn.core.set_timer(TimerKey::Nodes, old, at);
         let gauges = self.lane_gauges(turn);
-        self.nodes.gauges.insert(self.config.lane, gauges.clone());
-        if !self.is_lane_zero() {
-            return self.tell_lane_zero(&Item::LaneNews { gauges: Box::new(gauges) });
+        self.nodes.gauges.insert(turn.core.config().lane, gauges.clone());
+        if !turn.core.is_lane_zero() {
+            return turn.core.send_to_lane_zero(&Item::LaneNews { gauges: Box::new(gauges) });
         }
-        if self.nodes.world_leader == Some(self.config.node) {
+        if self.nodes.world_leader == Some(turn.core.node()) {
             self.beat_as_authority(turn);
         } else {
             self.nodes.authority = None;
@@ -172,7 +98,7 @@ impl NodeState {
             leaders: statistics.leaders as u32,
             quiesced: statistics.quiesced as u32,
             formed: self.formations.waiting().next().is_none(),
-            warnings: self.lane_warnings(),
+            warnings: self.lane_warnings(turn.core),
         }
     }
 
@@ -181,22 +107,22 @@ impl NodeState {
         self.nodes.gauges.insert(lane, gauges);
     }
 
-    pub(crate) fn own_record(&self) -> NodeRecord {
+    pub(crate) fn own_record(&self, core: &CoreContext) -> NodeRecord {
         let clusters = self.nodes.gauges.values().map(|gauges| gauges.replicas).sum();
         let leaders = self.nodes.gauges.values().map(|gauges| gauges.leaders).sum();
-        let mut engines = vec![self.config.default_engine.clone()];
-        engines.extend(self.config.engines.iter().filter(|engine| **engine != self.config.default_engine).cloned());
+        let mut engines = vec![core.config().default_engine.clone()];
+        engines.extend(core.config().engines.iter().filter(|engine| **engine != core.config().default_engine).cloned());
         NodeRecord {
-            node: self.config.node,
-            disk: self.config.disk,
-            boot: self.config.boot,
-            labels: self.config.labels.clone(),
-            peer_address: self.config.peer_address.clone(),
-            http_address: self.config.http_address.clone(),
-            lanes: self.config.lane_count,
-            version: self.config.version.clone(),
+            node: core.node(),
+            disk: core.config().disk,
+            boot: core.config().boot,
+            labels: core.config().labels.clone(),
+            peer_address: core.config().peer_address.clone(),
+            http_address: core.config().http_address.clone(),
+            lanes: core.config().lane_count,
+            version: core.config().version.clone(),
             engines,
-            score: score(self.nodes.machine.0, self.nodes.machine.1, occupancy(clusters, leaders)),
+            score: score(core.machine().0, core.machine().1, occupancy(clusters, leaders)),
             clusters,
             leaders,
             up: true,
@@ -209,10 +135,10 @@ impl NodeState {
         if self.nodes.silent > SILENT_MAX {
             self.nodes.world_leader = None;
         }
-        let mut members = self.world_contacts();
+        let mut members = self.world_contacts(turn.core);
         if self.nodes.silent as usize > SILENT_MAX as usize + members.len() {
             // No member of the world knows a leader: those of the region may know other nodes (decision 0035).
-            members.extend(self.level_zero.iter().skip(1).flat_map(|zero| zero.members.iter().copied()));
+            members.extend(turn.core.level_zero().iter().skip(1).flat_map(|zero| zero.members.iter().copied()));
         }
         let target = match self.nodes.world_leader {
             Some(leader) => leader,
@@ -222,54 +148,51 @@ impl NodeState {
                 members[self.nodes.rotation % members.len()]
             }
         };
-        if target == self.config.node {
+        if target == turn.core.node() {
             return;
         }
-        let item = Item::Heartbeat { record: Box::new(self.own_record()), wanted: self.nodes.map.next_wanted() };
-        self.want_address(turn, target);
-        self.outbox.push(target, LANE_ZERO, &item);
+        let item =
+            Item::Heartbeat { record: Box::new(self.own_record(turn.core)), wanted: turn.core.map().next_wanted() };
+        turn.want_address(target);
+        turn.core.send(target, LANE_ZERO, &item);
     }
 
     /// A node lives, and tells what it holds of the map.
     pub fn on_heartbeat(&mut self, turn: &mut Turn<'_>, from: Sender, record: NodeRecord, wanted: MapVersion) {
-        if !self.is_lane_zero() || record.node != from.node {
-            return self.refuse_frame(
-                turn,
-                from.node,
-                "its heartbeat tells of another node, or came to the wrong lane",
-            );
+        if !turn.core.is_lane_zero() || record.node != from.node {
+            return turn.refuse_frame(from.node, "its heartbeat tells of another node, or came to the wrong lane");
         }
         // A node that nobody has told of yet (it is not in the configuration, the map does not have it) could
         // not be answered otherwise; its certificate has shown who it is.
-        self.give_address(turn, record.node, &record.peer_address);
-        let leading = self.nodes.world_leader == Some(self.config.node);
+        turn.give_address(record.node, &record.peer_address);
+        let leading = self.nodes.world_leader == Some(turn.core.node());
         let mut delta = None;
         if leading && self.nodes.authority.as_ref().is_some_and(|authority| authority.loading.is_none()) {
             self.note_alive(turn, &record);
-            delta = Some(Box::new(self.nodes.map.delta_since(turn.now, wanted, MAP_DELTA_RECORDS_MAX)));
+            delta = Some(Box::new(turn.core.map().delta_since(turn.now, wanted, MAP_DELTA_RECORDS_MAX)));
         }
         let leader = self.nodes.world_leader;
-        self.outbox.push(from.node, LANE_ZERO, &Item::HeartbeatReply { leader, delta });
+        turn.core.send(from.node, LANE_ZERO, &Item::HeartbeatReply { leader, delta });
         if !leading {
             // It does not know who leads, and perhaps not even who could.
-            self.answer_with_members(from.node, WORLD_CLUSTER);
+            self.answer_with_members(turn.core, from.node, WORLD_CLUSTER);
         }
         if leader.is_none() {
-            self.tell_neighbours(from.node, record);
+            self.tell_neighbours(turn.core, from.node, record);
         }
     }
 
     /// Without a leader of the world, nodes learn of each other from the members that they turn to.
-    fn tell_neighbours(&mut self, to: NodeId, record: NodeRecord) {
+    fn tell_neighbours(&mut self, core: &mut CoreContext, to: NodeId, record: NodeRecord) {
         if self.nodes.heard.len() < MAP_NODES_MAX {
             self.nodes.heard.insert(record.node, record.peer_address);
         }
-        let mapped = self.nodes.map.records().map(|record| (record.node, record.peer_address.clone()));
+        let mapped = core.map().records().map(|record| (record.node, record.peer_address.clone()));
         let heard = self.nodes.heard.iter().map(|(node, address)| (*node, address.clone()));
         let nodes: BTreeMap<NodeId, String> =
             mapped.chain(heard).filter(|(node, _)| *node != to).take(NEIGHBOURS_MAX).collect();
         if !nodes.is_empty() {
-            self.outbox.push(to, LANE_ZERO, &Item::Neighbours { nodes: nodes.into_iter().collect() });
+            core.send(to, LANE_ZERO, &Item::Neighbours { nodes: nodes.into_iter().collect() });
         }
     }
 
@@ -279,8 +202,8 @@ impl NodeState {
             return;
         }
         for (node, address) in nodes {
-            if self.nodes.addressed.len() < MAP_NODES_MAX && !self.nodes.addressed.contains_key(node) {
-                self.give_address(turn, *node, address);
+            if turn.core.nodes().addresses() < MAP_NODES_MAX && !turn.core.nodes().is_addressed(*node) {
+                turn.give_address(*node, address);
             }
         }
     }
@@ -293,17 +216,17 @@ impl NodeState {
         leader: Option<NodeId>,
         delta: Option<MapDelta>,
     ) {
-        if self.nodes.world_leader == Some(self.config.node) {
+        if self.nodes.world_leader == Some(turn.core.node()) {
             return;
         }
         let news = leader != self.nodes.world_leader;
-        if leader != Some(self.config.node) {
+        if leader != Some(turn.core.node()) {
             self.nodes.world_leader = leader;
         }
         if let Some(delta) = delta {
             self.nodes.silent = 0;
             self.routing.on_world_heard();
-            let changes = self.nodes.map.apply_delta(turn.now, &delta);
+            let changes = turn.core.map_mut().apply_delta(turn.now, &delta);
             self.on_map_changes(turn, changes);
         } else if news && leader.is_some() && leader != Some(from) {
             self.nodes.silent = 0;
@@ -313,12 +236,12 @@ impl NodeState {
 
     /// Lane zero told this lane what is new.
     pub fn on_map_news(&mut self, turn: &mut Turn<'_>, delta: &MapDelta) {
-        let changes = self.nodes.map.apply_delta(turn.now, delta);
+        let changes = turn.core.map_mut().apply_delta(turn.now, delta);
         self.on_map_changes(turn, changes);
     }
 
     pub(crate) fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
-        self.rebalance.note_changes(turn.now, &self.nodes.map, &changes);
+        turn.core.nodes_mut().note_changes(turn.now, &changes);
         for change in changes {
             match change {
                 MapChange::DiskLost(node) => {
@@ -333,37 +256,37 @@ impl NodeState {
                 MapChange::Down(node) => turn.lane.on_peer_down(turn.now, node),
                 MapChange::Report(_) => {}
                 MapChange::Forgotten(node) => {
-                    self.nodes.addressed.remove(&node);
+                    turn.core.nodes_mut().forget_address(node);
                     turn.effects.list.push(Effect::Forget { node });
                 }
             }
-            self.lane_dirty = true;
+            turn.core.wake_lane();
         }
         self.pass_on_map(turn);
     }
 
     fn on_facts(&mut self, turn: &mut Turn<'_>, node: NodeId) {
-        let Some(record) = self.nodes.map.get(node) else { return };
-        let (lanes, address) = (record.lanes, record.peer_address.clone());
-        self.peers.note_lanes(node, lanes);
-        if self.nodes.wanted.remove(&node) || self.nodes.addressed.contains_key(&node) {
-            self.give_address(turn, node, &address);
+        if turn.core.map().get(node).is_none() {
+            return;
         }
-        self.recheck_disks(turn.now);
+        if let Some(address) = turn.core.nodes_mut().note_facts(node) {
+            turn.give_address(node, &address);
+        }
+        self.recheck_disks(turn.core, turn.now);
     }
 
     fn pass_on_map(&mut self, turn: &mut Turn<'_>) {
-        if !self.is_lane_zero() || self.config.lane_count < 2 {
+        if !turn.core.is_lane_zero() || turn.core.config().lane_count < 2 {
             return;
         }
         for _ in 0..LANE_PAGES_MAX {
-            if self.nodes.lanes_have == self.nodes.map.version() {
+            if self.nodes.lanes_have == turn.core.map().version() {
                 return;
             }
-            let delta = self.nodes.map.delta_since(turn.now, self.nodes.lanes_have, MAP_DELTA_RECORDS_MAX);
+            let delta = turn.core.map().delta_since(turn.now, self.nodes.lanes_have, MAP_DELTA_RECORDS_MAX);
             let more = delta.more;
             self.nodes.lanes_have = delta.until;
-            self.tell_other_lanes(&Item::MapNews { delta: Box::new(delta) });
+            turn.core.send_to_other_lanes(&Item::MapNews { delta: Box::new(delta) });
             if !more {
                 return;
             }
@@ -374,62 +297,40 @@ impl NodeState {
 
     /// Something about a replica of this lane: for lane zero.
     pub fn tell_replica(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, known: ReplicaKnown) {
-        if self.is_lane_zero() {
+        if turn.core.is_lane_zero() {
             return self.on_replica_news(turn, cluster, known);
         }
         let ReplicaKnown { name, generation, replica, leader } = known;
-        self.tell_lane_zero(&Item::ReplicaNews { cluster, generation, name, replica, leader });
+        turn.core.send_to_lane_zero(&Item::ReplicaNews { cluster, generation, name, replica, leader });
     }
 
     /// Lane zero hears of a replica.
     pub fn on_replica_news(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, known: ReplicaKnown) {
         self.config_cluster.dirty = true;
-        self.nodes.names.insert(known.name.clone(), cluster);
         if cluster == WORLD_CLUSTER {
-            let was = self.nodes.world_leader == Some(self.config.node);
+            let was = self.nodes.world_leader == Some(turn.core.node());
             if known.leader.is_some() || was {
                 self.nodes.world_leader = known.leader;
             }
-            let leads = self.nodes.world_leader == Some(self.config.node);
-            self.nodes.replicas.insert(cluster, known);
+            let leads = self.nodes.world_leader == Some(turn.core.node());
+            turn.core.replicas_mut().insert(cluster, known);
             if leads != was {
                 self.nodes.authority = None;
                 self.on_nodes_timer(turn);
             }
             return;
         }
-        self.nodes.replicas.insert(cluster, known);
+        turn.core.replicas_mut().insert(cluster, known);
     }
 
     /// Lane zero hears that a replica is gone.
-    pub fn on_replica_gone(&mut self, cluster: ClusterId, name: &ClusterName) {
-        self.nodes.replicas.remove(&cluster);
-        if self.nodes.names.get(name) == Some(&cluster) {
-            self.nodes.names.remove(name);
-        }
+    pub fn on_replica_gone(&mut self, core: &mut CoreContext, cluster: ClusterId, name: &ClusterName) {
+        core.replicas_mut().remove(cluster, name);
         self.config_cluster.note_left(name);
     }
 
     /// Whether this node leads the world cluster, as lane zero knows.
-    pub fn leads_world(&self) -> bool {
-        self.is_lane_zero() && self.nodes.world_leader == Some(self.config.node)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quiet_second_is_not_cpu_to_spare() {
-        let mut loads = Loads::default();
-        assert_eq!(loads.busiest(), 0);
-        loads.look(990);
-        for _ in 1..LOOKS {
-            loads.look(300);
-            assert_eq!(loads.busiest(), 990);
-        }
-        loads.look(300);
-        assert_eq!(loads.busiest(), 300);
+    pub fn leads_world(&self, core: &CoreContext) -> bool {
+        core.is_lane_zero() && self.nodes.world_leader == Some(core.node())
     }
 }

@@ -10,16 +10,17 @@
 //! moves when its node is being decommissioned, not when it is only down. Nothing is kept here that is not seen anew after a crash.
 //! Not here: how a member moves (flows/moving.rs), a node that came back with another disk (replica_repair.rs).
 
+use crate::context::level_zero::is_level_zero;
+use crate::context::{CoreContext, Turn};
 use crate::flows::config::is_config_cluster;
 use crate::flows::moving::MoveFlow;
-use crate::node_state::{is_level_zero, NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::timers::TimerKey;
 use base_types::action::Response;
 use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};
 use core::time::Duration;
 use core_cluster::api::Member;
-use core_placement::{MapChange, NodeMap};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Moves under way at a time in one lane: snapshots of all of them would crowd out the clients.
@@ -53,8 +54,6 @@ struct Move {
 #[derive(Debug, Default)]
 pub struct Rebalance {
     timer: Tick,
-    /// Since when nodes are down, as seen here.
-    down_since: BTreeMap<NodeId, Tick>,
     /// Those that counted as gone when last looked at.
     gone: BTreeSet<NodeId>,
     /// One a cluster.
@@ -64,26 +63,6 @@ pub struct Rebalance {
 }
 
 impl Rebalance {
-    /// The node map changed.
-    pub fn note_changes(&mut self, now: Tick, map: &NodeMap, changes: &[MapChange]) {
-        for change in changes {
-            let node = match change {
-                MapChange::Joined(node)
-                | MapChange::Up(node)
-                | MapChange::Down(node)
-                | MapChange::DiskLost(node)
-                | MapChange::Facts(node)
-                | MapChange::Report(node)
-                | MapChange::Forgotten(node) => *node,
-            };
-            if map.get(node).is_some_and(|record| !record.up) {
-                self.down_since.entry(node).or_insert(now);
-            } else {
-                self.down_since.remove(&node);
-            }
-        }
-    }
-
     /// A cluster's members and engine, as last noticed here.
     pub fn note_engine(&mut self, cluster: ClusterId, members: &[Member], since: ReplicaId) {
         if members.iter().any(|member| member.replica < since) {
@@ -112,32 +91,22 @@ impl Rebalance {
 }
 
 impl NodeState {
-    /// Nodes that are down for so long that they count as gone for good.
-    pub fn gone_nodes(&self, now: Tick) -> BTreeSet<NodeId> {
-        let after = Duration::from_millis(self.config.tuning.replace_after_ms);
-        if after.is_zero() {
-            return BTreeSet::new();
-        }
-        let gone = self.rebalance.down_since.iter().filter(|(_, since)| now.since(**since) >= after);
-        gone.map(|(node, _)| *node).collect()
-    }
-
     /// For whose answer the removal of a cluster need not wait: nobody's, but for configuration clusters.
-    pub fn gone_for(&self, cluster: &ClusterName, now: Tick) -> BTreeSet<NodeId> {
+    pub fn gone_for(&self, core: &CoreContext, cluster: &ClusterName, now: Tick) -> BTreeSet<NodeId> {
         match is_config_cluster(cluster) {
-            true => self.gone_nodes(now),
+            true => core.gone_nodes(now),
             false => BTreeSet::new(),
         }
     }
 
     /// Nodes that members must leave now.
-    fn leaving_nodes(&mut self, now: Tick) -> BTreeSet<NodeId> {
-        let gone = self.gone_nodes(now);
+    fn leaving_nodes(&mut self, core: &CoreContext, now: Tick) -> BTreeSet<NodeId> {
+        let gone = core.gone_nodes(now);
         if !gone.is_subset(&self.rebalance.gone) {
             // This node's configuration cluster may have lost its majority with them.
             self.config_cluster.recheck = true;
         }
-        let draining = self.nodes.map.records().filter(|record| record.draining).map(|record| record.node);
+        let draining = core.map().records().filter(|record| record.draining).map(|record| record.node);
         let leaving = draining.chain(gone.iter().copied()).collect();
         self.rebalance.gone = gone;
         leaving
@@ -145,10 +114,10 @@ impl NodeState {
 
     /// Time to look.
     pub fn on_rebalance_timer(&mut self, turn: &mut Turn<'_>) {
-        let at = turn.now + self.random.jitter(LOOK_EVERY);
+        let at = turn.now + turn.core.random().jitter(LOOK_EVERY);
         let old = core::mem::replace(&mut self.rebalance.timer, at);
-        self.timers.set(TimerKey::Rebalance, old, at);
-        let leaving = self.leaving_nodes(turn.now);
+        turn.core.set_timer(TimerKey::Rebalance, old, at);
+        let leaving = self.leaving_nodes(turn.core, turn.now);
         let stale = &self.rebalance.stale;
         self.rebalance.list.retain(|cluster, one| {
             one.out || if one.renews { stale.contains_key(cluster) } else { leaving.contains(&one.from) }
@@ -167,7 +136,7 @@ impl NodeState {
             // One that waits to be renewed, perhaps because its node is the one that is gone, stands back.
             .filter(|(cluster, _)| self.rebalance.list.get(cluster).is_none_or(|one| one.renews && !one.out));
         // A majority of the world does not walk away from machines that are only switched off.
-        let draining = |node: &NodeId| self.nodes.map.get(*node).is_some_and(|record| record.draining);
+        let draining = |node: &NodeId| turn.core.map().get(*node).is_some_and(|record| record.draining);
         let called: BTreeSet<NodeId> = leaving.iter().copied().filter(draining).collect();
         let found = unknown.filter_map(|(cluster, members)| {
             let leaving = if is_level_zero(*cluster) { &called } else { leaving };
@@ -186,7 +155,7 @@ impl NodeState {
         let unknown = self.rebalance.stale.iter().filter(|(cluster, _)| !self.rebalance.list.contains_key(cluster));
         let found = unknown.filter_map(|(cluster, since)| {
             let view = turn.lane.view(*cluster).filter(|view| view.is_leader)?;
-            Some((*cluster, stale_member(&view.members, *since, self.config.node)?))
+            Some((*cluster, stale_member(&view.members, *since, turn.core.node())?))
         });
         for (cluster, from) in found.take(free).collect::<Vec<_>>() {
             self.rebalance.list.insert(cluster, Move::of(from, true, turn.now));
@@ -210,10 +179,10 @@ impl NodeState {
                 one.out = true;
             }
             self.know_own(&view);
-            let spread = self.random.next();
+            let spread = turn.core.random().next();
             let flow = match renews {
-                true => MoveFlow::renewed(view.name, from, spread, self.nodes.map.get(from).cloned()),
-                false if self.nodes.map.get(from).is_some_and(|record| record.draining) => {
+                true => MoveFlow::renewed(view.name, from, spread, turn.core.map().get(from).cloned()),
+                false if turn.core.map().get(from).is_some_and(|record| record.draining) => {
                     MoveFlow::elected(view.name, from, spread).leaving()
                 }
                 false => MoveFlow::elected(view.name, from, spread),

@@ -8,7 +8,8 @@
 //! before this one wrote last, or late, would stand for ever. Not here: the map itself (core-placement), heartbeats (nodes.rs).
 
 use crate::api::NoteLevel;
-use crate::node_state::{NodeState, Turn};
+use crate::context::{CoreContext, Turn};
+use crate::node_state::NodeState;
 use crate::routing::operation::{Operation, Owner, RegistryWork};
 use base_types::codec::Encode;
 use base_types::{BackendKind, NodeId, ReadConsistency};
@@ -49,10 +50,10 @@ impl NodeState {
         if self.nodes.authority.as_ref().is_some_and(|authority| authority.loading.is_some()) {
             return self.load_registry(turn);
         }
-        let record = self.own_record();
+        let record = self.own_record(turn.core);
         self.note_alive(turn, &record);
-        let down_after = Duration::from_millis(self.config.tuning.node_down_ms);
-        let changes = self.nodes.map.refresh(turn.now, down_after);
+        let down_after = Duration::from_millis(turn.core.config().tuning.node_down_ms);
+        let changes = turn.core.map_mut().refresh(turn.now, down_after);
         self.note_registry_changes(&changes);
         self.on_map_changes(turn, changes);
         self.write_registry(turn);
@@ -73,9 +74,9 @@ impl NodeState {
     }
 
     fn on_forgotten(&mut self, turn: &mut Turn<'_>, forgotten: &[NodeId]) {
-        let own = self.config.node;
+        let own = turn.core.node();
         let gone: Vec<NodeId> = forgotten.iter().copied().filter(|node| *node != own).collect();
-        let gone = gone.into_iter().filter(|node| self.nodes.map.forget(*node)).collect::<Vec<_>>();
+        let gone = gone.into_iter().filter(|node| turn.core.map_mut().forget(*node)).collect::<Vec<_>>();
         self.on_map_changes(turn, gone.into_iter().map(MapChange::Forgotten).collect());
     }
 
@@ -93,13 +94,13 @@ impl NodeState {
     }
 
     fn on_who_drains(&mut self, turn: &mut Turn<'_>, draining: Vec<NodeId>) {
-        let changes = self.nodes.map.set_draining(turn.now, &draining.into_iter().collect());
+        let changes = turn.core.map_mut().set_draining(turn.now, &draining.into_iter().collect());
         self.on_map_changes(turn, changes);
     }
 
     /// A node was heard of.
     pub fn note_alive(&mut self, turn: &mut Turn<'_>, record: &NodeRecord) {
-        match self.nodes.map.note_heartbeat(turn.now, record) {
+        match turn.core.map_mut().note_heartbeat(turn.now, record) {
             Ok(Some(change)) => {
                 let changes = vec![change];
                 self.note_registry_changes(&changes);
@@ -129,7 +130,7 @@ impl NodeState {
 
     fn registry_operation(&mut self, turn: &mut Turn<'_>, work: RegistryWork, kind: LocalKind) {
         let deadline = turn.now + REGISTRY_TIMEOUT;
-        let operation = Operation::new(Owner::Registry(work), self.world.clone(), kind, turn.now, deadline);
+        let operation = Operation::new(Owner::Registry(work), turn.core.world(), kind, turn.now, deadline);
         self.start_operation(turn, operation);
     }
 
@@ -158,24 +159,24 @@ impl NodeState {
         let reports = if authority.reporting { BTreeSet::new() } else { core::mem::take(&mut authority.to_report) };
         authority.reporting |= !reports.is_empty();
         for node in due {
-            if let Some(record) = self.nodes.map.get(node).cloned() {
-                let kind = self.allocator_write(&Command::Register { record });
+            if let Some(record) = turn.core.map().get(node).cloned() {
+                let kind = self.allocator_write(turn.core, &Command::Register { record });
                 self.registry_operation(turn, RegistryWork::Register(node), kind);
             }
         }
         if !reports.is_empty() {
-            let updates = reports.iter().filter_map(|node| self.nodes.map.get(*node)).map(report_of).collect();
-            let kind = self.allocator_write(&Command::Report { updates });
+            let updates = reports.iter().filter_map(|node| turn.core.map().get(*node)).map(report_of).collect();
+            let kind = self.allocator_write(turn.core, &Command::Report { updates });
             self.registry_operation(turn, RegistryWork::Report(reports.into_iter().collect()), kind);
         }
     }
 
-    fn allocator_write(&mut self, command: &Command) -> LocalKind {
+    fn allocator_write(&mut self, core: &mut CoreContext, command: &Command) -> LocalKind {
         LocalKind::Write {
             backend: BackendKind::Allocator,
             command: command.to_bytes(),
             consistency: None,
-            request_id: self.random.request_id(),
+            request_id: core.random().request_id(),
             cluster_time_ms: 0,
         }
     }
@@ -203,7 +204,7 @@ impl NodeState {
                 let loaded = authority.loading.is_none();
                 if let (Ok((Reply::Nodes { records, forgotten, version, .. }, _)), true) = (reply, loaded) {
                     authority.loaded_until = version;
-                    self.note_disagreements(&records);
+                    self.note_disagreements(turn.core, &records);
                     self.on_forgotten(turn, &forgotten);
                 }
             }
@@ -238,23 +239,23 @@ impl NodeState {
         }
         let loaded = authority.loading.take().unwrap_or_default();
         let before: BTreeMap<NodeId, base_types::DiskId> =
-            self.nodes.map.records().map(|record| (record.node, record.disk)).collect();
-        self.nodes.map.become_authority(turn.now, term, &loaded);
+            turn.core.map().records().map(|record| (record.node, record.disk)).collect();
+        turn.core.map_mut().become_authority(turn.now, term, &loaded);
         let differs = |record: &&NodeRecord| before.get(&record.node) != Some(&record.disk);
         let changes: Vec<MapChange> =
             loaded.iter().filter(differs).map(|record| MapChange::Joined(record.node)).collect();
         self.on_map_changes(turn, changes);
-        self.note_disagreements(&loaded);
-        let record = self.own_record();
+        self.note_disagreements(turn.core, &loaded);
+        let record = self.own_record(turn.core);
         self.note_alive(turn, &record);
         self.write_registry(turn);
     }
 
     /// The allocator's records, as they are or were a moment ago, are compared with the map.
-    fn note_disagreements(&mut self, records: &[NodeRecord]) {
+    fn note_disagreements(&mut self, core: &CoreContext, records: &[NodeRecord]) {
         let Some(authority) = self.nodes.authority.as_mut() else { return };
         for told in records {
-            let Some(known) = self.nodes.map.get(told.node) else { continue };
+            let Some(known) = core.map().get(told.node) else { continue };
             match disagreement(known, told) {
                 Some(MapChange::Down(node)) => authority.to_report.insert(node),
                 Some(_) => authority.to_register.insert(told.node),

@@ -12,11 +12,13 @@
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
 
+use crate::context::level_zero::{is_level_zero, region_cluster_id};
+use crate::context::local_replicas::ReplicaKnown;
+use crate::context::{CoreContext, Turn};
 use crate::flows::orphan::OrphanFlow;
 use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
-use crate::membership::nodes::ReplicaKnown;
-use crate::node_state::{is_level_zero, region_cluster_id, NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
 use crate::timers::TimerKey;
@@ -171,8 +173,8 @@ impl NodeState {
                 self.rebalance.note_engine(cluster, &members, engine_since);
                 let replica = turn.lane.view(cluster).map_or(ReplicaId(0), |view| view.replica);
                 self.learn_route_of_replica(&name, (cluster, generation), leader, &members);
-                if leader.is_some_and(|leader| self.is_up(leader)) {
-                    self.wake_backed_off(turn.now, &name);
+                if leader.is_some_and(|leader| turn.core.is_up(leader)) {
+                    self.wake_backed_off(turn.core, turn.now, &name);
                 }
                 self.on_members_noticed(turn, cluster, leader, &members);
                 self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader });
@@ -184,28 +186,28 @@ impl NodeState {
                 self.replica_repair.damaged.remove(&cluster);
                 self.replica_repair.quarantined.remove(&cluster);
                 self.replica_repair.untold.remove(&cluster);
-                if self.is_lane_zero() {
-                    self.on_replica_gone(cluster, &name);
+                if turn.core.is_lane_zero() {
+                    self.on_replica_gone(turn.core, cluster, &name);
                 } else {
-                    self.tell_lane_zero(&Item::ReplicaGone { cluster, name });
+                    turn.core.send_to_lane_zero(&Item::ReplicaGone { cluster, name });
                 }
             }
             Notice::Damaged { cluster, name, message } => {
                 let text = format!(
                     "replica of {name} on node {} is damaged and waits to be replaced: {message}",
-                    self.config.node
+                    turn.core.node()
                 );
                 turn.note(crate::api::NoteLevel::Error, text.clone());
                 self.replica_repair.quarantined.remove(&cluster);
                 self.replica_repair.damaged.insert(cluster, text);
             }
             Notice::Quarantined { cluster, name, message } => {
-                let text = format!("cluster {name} is quarantined on node {}: {message}", self.config.node);
+                let text = format!("cluster {name} is quarantined on node {}: {message}", turn.core.node());
                 turn.note(crate::api::NoteLevel::Error, text.clone());
                 self.replica_repair.quarantined.insert(cluster, text);
             }
             Notice::Ended { cluster, name, replica, by, message } => {
-                let text = format!("replica of {name} on node {} has ended: {message}", self.config.node);
+                let text = format!("replica of {name} on node {} has ended: {message}", turn.core.node());
                 turn.note(crate::api::NoteLevel::Error, text.clone());
                 self.replica_repair.quarantined.remove(&cluster);
                 self.replica_repair.damaged.insert(cluster, text);
@@ -213,20 +215,20 @@ impl NodeState {
                 self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader: None });
             }
             Notice::Recovered { name, message, .. } => {
-                let text = format!("replica of {name} on node {}: {message}", self.config.node);
+                let text = format!("replica of {name} on node {}: {message}", turn.core.node());
                 turn.note(crate::api::NoteLevel::Warning, text);
             }
             Notice::Released { cluster, name } => {
-                let text = format!("cluster {name} on node {} serves again", self.config.node);
+                let text = format!("cluster {name} on node {} serves again", turn.core.node());
                 turn.note(crate::api::NoteLevel::Warning, text);
                 self.replica_repair.quarantined.remove(&cluster);
             }
             Notice::Mending { name, message, lost, .. } => {
                 let level = if lost { crate::api::NoteLevel::Error } else { crate::api::NoteLevel::Warning };
-                turn.note(level, format!("replica of {name} on node {}: {message}", self.config.node));
+                turn.note(level, format!("replica of {name} on node {}: {message}", turn.core.node()));
             }
             Notice::ScrubFailed { engine, message } => {
-                let text = format!("engine {engine} on node {} cannot be scrubbed: {message}", self.config.node);
+                let text = format!("engine {engine} on node {} cannot be scrubbed: {message}", turn.core.node());
                 turn.note(crate::api::NoteLevel::Error, text);
             }
             Notice::LogFailed { message } => {
@@ -236,13 +238,13 @@ impl NodeState {
             Notice::EngineFailed { engine, message } => {
                 let reason = format!(
                     "engine {engine} (lane-{}/{engine} below the data directory) failed, nothing is acknowledged any more: {message};                      the process ends; a damaged engine is set aside at the next start, and its replicas are rebuilt from the other members",
-                    self.config.lane.0
+                    turn.core.config().lane.0
                 );
                 turn.effects.list.push(crate::api::Effect::Halt { reason });
             }
             Notice::UnknownCluster { from, cluster, generation } => {
-                let item = Item::UnknownCluster { cluster, generation, disk: self.config.disk };
-                self.say(from, cluster, &item);
+                let item = Item::UnknownCluster { cluster, generation, disk: turn.core.config().disk };
+                turn.core.send_to_cluster(from, cluster, &item);
             }
         }
     }
@@ -273,7 +275,7 @@ impl NodeState {
         members: &Arc<[Member]>,
     ) {
         for member in members.iter() {
-            self.want_address(turn, member.node);
+            turn.want_address(member.node);
         }
         let before = self.replica_repair.seen.insert(cluster, members.clone());
         let changed = before.as_ref().is_some_and(|before| before != members);
@@ -281,9 +283,9 @@ impl NodeState {
             self.replica_repair.untold.insert(cluster, turn.now);
         }
         if is_level_zero(cluster) {
-            self.note_level_zero(turn, cluster, changed, leader == Some(self.config.node));
+            self.note_level_zero(turn, cluster, changed, leader == Some(turn.core.node()));
         }
-        if leader != Some(self.config.node) {
+        if leader != Some(turn.core.node()) {
             return;
         }
         if let (true, Some(view)) = (changed, turn.lane.view(cluster)) {
@@ -295,23 +297,23 @@ impl NodeState {
                     generation: view.generation,
                     replica: old.replica,
                 };
-                self.say(old.node, cluster, &item);
+                turn.core.send_to_cluster(old.node, cluster, &item);
             }
         }
         self.find_lost_disks(turn, cluster, members);
-        self.wake_recruits(turn.now);
-        if cluster == region_cluster_id(&self.config.labels.region) {
+        self.wake_recruits(turn.core, turn.now);
+        if cluster == region_cluster_id(&turn.core.config().labels.region) {
             let generation = turn.lane.view(cluster).map_or(Generation(1), |view| view.generation);
             let document = RegionDocument { cluster, generation, members: members.to_vec() };
-            let flow = RegionFlow::new(&self.config.labels.region, &document);
+            let flow = RegionFlow::new(&turn.core.config().labels.region, &document);
             self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + REGION_TIMEOUT);
         }
     }
 
-    fn wake_recruits(&mut self, now: Tick) {
+    fn wake_recruits(&mut self, core: &mut CoreContext, now: Tick) {
         if self.replica_repair.timer > now {
             let old = core::mem::replace(&mut self.replica_repair.timer, now);
-            self.timers.set(TimerKey::ReplicaRepair, old, now);
+            core.set_timer(TimerKey::ReplicaRepair, old, now);
         }
     }
 
@@ -326,9 +328,9 @@ impl NodeState {
     }
 
     /// The map told something of a node, perhaps another disk: soon all clusters led here are looked at, once.
-    pub fn recheck_disks(&mut self, now: Tick) {
+    pub fn recheck_disks(&mut self, core: &mut CoreContext, now: Tick) {
         self.replica_repair.recheck = true;
-        self.wake_recruits(now);
+        self.wake_recruits(core, now);
     }
 
     fn look_at_disks(&mut self, turn: &mut Turn<'_>) {
@@ -345,24 +347,24 @@ impl NodeState {
             return;
         }
         for member in members {
-            if self.disk_of(member.node).is_some_and(|disk| disk != member.disk) {
-                self.want_replacement(turn.now, cluster, member.node);
+            if self.disk_of(turn.core, member.node).is_some_and(|disk| disk != member.disk) {
+                self.want_replacement(turn.core, turn.now, cluster, member.node);
             }
         }
     }
 
     /// The disk a node now has, as far as the map knows.
-    fn disk_of(&self, node: NodeId) -> Option<DiskId> {
-        if node == self.config.node {
-            return Some(self.config.disk);
+    fn disk_of(&self, core: &CoreContext, node: NodeId) -> Option<DiskId> {
+        if node == core.node() {
+            return Some(core.config().disk);
         }
-        self.nodes.map.get(node).filter(|record| record.up).map(|record| record.disk)
+        core.map().get(node).filter(|record| record.up).map(|record| record.disk)
     }
 
-    fn want_replacement(&mut self, now: Tick, cluster: ClusterId, node: NodeId) {
+    fn want_replacement(&mut self, core: &mut CoreContext, now: Tick, cluster: ClusterId, node: NodeId) {
         let fresh = Replacement { next: now, pause: REPLACE_PAUSE, out: false };
         self.replica_repair.replacements.entry((cluster, node)).or_insert(fresh);
-        self.wake_recruits(now);
+        self.wake_recruits(core, now);
     }
 
     /// Time to try again whatever is not done.
@@ -371,7 +373,7 @@ impl NodeState {
         self.try_replacements(turn);
         self.tell_members(turn);
         if turn.now >= self.replica_repair.orphans_next {
-            self.replica_repair.orphans_next = turn.now + self.random.jitter(ORPHANS_EVERY);
+            self.replica_repair.orphans_next = turn.now + turn.core.random().jitter(ORPHANS_EVERY);
             self.look_at_orphans(turn);
         }
         let replacements = self
@@ -389,7 +391,7 @@ impl NodeState {
         let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
         let at = due.min(self.replica_repair.orphans_next);
         let old = core::mem::replace(&mut self.replica_repair.timer, at);
-        self.timers.set(TimerKey::ReplicaRepair, old, at);
+        turn.core.set_timer(TimerKey::ReplicaRepair, old, at);
     }
 
     fn try_replacements(&mut self, turn: &mut Turn<'_>) {
@@ -422,7 +424,7 @@ impl NodeState {
         node: NodeId,
     ) -> Option<(ReplicaView, AdminCommand)> {
         let view = turn.lane.view(cluster).filter(|view| view.is_leader)?;
-        let disk = self.disk_of(node)?;
+        let disk = self.disk_of(turn.core, node)?;
         let member = view.members.iter().find(|member| member.node == node)?;
         let command = match member.disk != disk {
             true => AdminCommand::ReplaceDisk { node, disk },
@@ -483,7 +485,7 @@ impl NodeState {
                 }
             }
         }
-        self.wake_recruits(turn.now);
+        self.wake_recruits(turn.core, turn.now);
     }
 
     /// A node this lane's clusters talk to has no such replica.
@@ -500,8 +502,8 @@ impl NodeState {
         };
         let Some(member) = view.members.iter().find(|member| member.node == from).copied() else { return };
         if member.disk != disk && !planted(Mutant::ReplicaIdReused) {
-            if self.disk_of(from) == Some(disk) {
-                self.want_replacement(turn.now, cluster, from);
+            if self.disk_of(turn.core, from) == Some(disk) {
+                self.want_replacement(turn.core, turn.now, cluster, from);
             }
             // Else the map will tell soon; a report that was long under way must not undo a newer disk.
             return;
@@ -519,7 +521,7 @@ impl NodeState {
         self.replica_repair.told.insert((cluster, from), turn.now);
         self.know_own(&view);
         let kind = LocalKind::Admin(AdminCommand::Describe);
-        let deadline = turn.now + self.election_timeout();
+        let deadline = turn.now + turn.core.election_timeout();
         let operation = Operation::new(Owner::Heal { node: from }, Arc::new(view.name), kind, turn.now, deadline);
         self.start_operation(turn, operation);
     }
@@ -528,7 +530,8 @@ impl NodeState {
     /// about to be made: only who says so for long is replaced.
     fn on_voter_forgot(&mut self, turn: &mut Turn<'_>, view: &ReplicaView, member: &Member) {
         let cluster = view.cluster;
-        let forms = self
+        let forms = turn
+            .core
             .level_zero_of(cluster)
             .is_some_and(|zero| crate::membership::formation::is_original(zero, &view.members));
         let after = if forms { UNFORMED_AFTER } else { FORGOT_AFTER };
@@ -542,7 +545,7 @@ impl NodeState {
             );
             turn.note(crate::api::NoteLevel::Warning, text);
         }
-        self.want_replacement(turn.now, cluster, member.node);
+        self.want_replacement(turn.core, turn.now, cluster, member.node);
     }
 
     /// The leader's own description: what the member must be told.
@@ -569,11 +572,11 @@ impl NodeState {
             replica: member.replica,
             initial_members: Arc::default(),
         };
-        let known = self.disk_of(node).filter(|_| planted(Mutant::ReplicaIdReused));
+        let known = self.disk_of(turn.core, node).filter(|_| planted(Mutant::ReplicaIdReused));
         let disk = known.unwrap_or(member.disk);
         let item = Item::CreateReplica { ticket: Ticket(0), disk, spec: Box::new(spec) };
-        self.want_address(turn, node);
-        self.say(node, description.cluster, &item);
+        turn.want_address(node);
+        turn.core.send_to_cluster(node, description.cluster, &item);
     }
 
     fn tell_members(&mut self, turn: &mut Turn<'_>) {
@@ -603,20 +606,19 @@ impl NodeState {
                 backend: BackendKind::Reference,
                 command: command.to_bytes(),
                 consistency: None,
-                request_id: self.random.request_id(),
+                request_id: turn.core.random().request_id(),
                 cluster_time_ms: 0,
             };
             let deadline = turn.now + crate::routing::resolve::RESOLVE_TIMEOUT;
-            let operation =
-                Operation::new(Owner::TellMembers { cluster }, self.world.clone(), kind, turn.now, deadline);
+            let operation = Operation::new(Owner::TellMembers { cluster }, turn.core.world(), kind, turn.now, deadline);
             self.start_operation(turn, operation);
         }
     }
 
     /// `reference` holds other members than a leader here: an update was lost, with a process or in some other way.
-    pub fn members_are_untold(&mut self, now: Tick, cluster: ClusterId) {
+    pub fn members_are_untold(&mut self, core: &mut CoreContext, now: Tick, cluster: ClusterId) {
         self.replica_repair.untold.entry(cluster).or_insert(now);
-        self.wake_recruits(now);
+        self.wake_recruits(core, now);
     }
 
     /// `reference` took the members, or could not be reached.
@@ -628,11 +630,11 @@ impl NodeState {
         match reply {
             Err(failure) if failure.refusal.kind().retryable() => {
                 self.replica_repair.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
-                self.wake_recruits(turn.now);
+                self.wake_recruits(turn.core, turn.now);
             }
             _ if outdated && !planted(Mutant::NewsOfMembersDropped) => {
                 self.replica_repair.untold.insert(cluster, turn.now);
-                self.wake_recruits(turn.now);
+                self.wake_recruits(turn.core, turn.now);
             }
             _ => {
                 self.replica_repair.untold.remove(&cluster);
@@ -655,7 +657,7 @@ impl NodeState {
             .collect();
         self.replica_repair.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
         for view in suspects {
-            let flow = OrphanFlow::new(self.config.node, &view);
+            let flow = OrphanFlow::new(turn.core.node(), &view);
             let deadline = turn.now + ORPHANS_EVERY;
             self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, deadline);
         }

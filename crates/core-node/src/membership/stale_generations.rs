@@ -8,7 +8,9 @@
 //! member of the world that is behind names too few and none wrongly. One question of a lane at a time.
 //! Not here: a replica whose cluster lives but has gone on without it (flows/orphan.rs).
 
-use crate::node_state::{is_level_zero, NodeState, Turn};
+use crate::context::level_zero::is_level_zero;
+use crate::context::Turn;
+use crate::node_state::NodeState;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
@@ -51,7 +53,7 @@ impl NodeState {
         };
         self.stale_generations.asking = true;
         let deadline = turn.now + RESOLVE_TIMEOUT;
-        let operation = Operation::new(Owner::Lives(asked), self.world.clone(), kind, turn.now, deadline);
+        let operation = Operation::new(Owner::Lives(asked), turn.core.world(), kind, turn.now, deadline);
         self.start_operation(turn, operation);
     }
 
@@ -62,7 +64,9 @@ impl NodeState {
         let superseded = ended.iter().filter_map(|(place, by)| Some((asked.get(*place as usize)?, *by)));
         for ((cluster, generation), by) in superseded {
             if turn.lane.view(*cluster).is_some_and(|view| view.generation == *generation) {
-                self.lane_dirty |= turn.lane.end_life(turn.now, *cluster, by);
+                if turn.lane.end_life(turn.now, *cluster, by) {
+                    turn.core.wake_lane();
+                }
             }
         }
         let over = places.iter().filter_map(|place| asked.get(*place as usize));

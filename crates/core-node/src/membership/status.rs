@@ -5,8 +5,10 @@
 //! Always: whichever lane is asked, the answer is lane zero's, so that it is the whole node's.
 //! Not here: the map (nodes.rs), what each part warns of, whether the node is ready (health.rs).
 
+use crate::context::level_zero::{LevelZero, WORLD_CLUSTER};
+use crate::context::{CoreContext, Turn};
 use crate::frame::{Announcement, Item, LaneGauges};
-use crate::node_state::{LevelZero, NodeState, Turn, WORLD_CLUSTER};
+use crate::node_state::NodeState;
 use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
 use base_types::{Tick, Ticket};
 use core_flow::failures;
@@ -38,10 +40,10 @@ impl StatusAsked {
 
 impl NodeState {
     /// The map for `ListNodes`.
-    pub fn node_infos(&self, now: Tick) -> Vec<NodeInfo> {
+    pub fn node_infos(&self, core: &CoreContext, now: Tick) -> Vec<NodeInfo> {
         let info = |record: &NodeRecord| NodeInfo {
             node: record.node,
-            up: record.up && self.is_up(record.node),
+            up: record.up && core.is_up(record.node),
             draining: record.draining,
             region: record.labels.region.clone(),
             az: record.labels.az.clone(),
@@ -55,22 +57,22 @@ impl NodeState {
             disk: record.disk,
             cores: record.lanes,
             version: record.version.clone(),
-            seen_ms_ago: self.nodes.map.heard_ago(record.node, now).map_or(0, |ago| ago.as_millis() as u64),
+            seen_ms_ago: core.map().heard_ago(record.node, now).map_or(0, |ago| ago.as_millis() as u64),
         };
-        self.nodes.map.records().map(info).collect()
+        core.map().records().map(info).collect()
     }
 
     /// A client asks for the status.
     pub fn on_status_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Result<(), Failure> {
-        if self.is_lane_zero() {
+        if turn.core.is_lane_zero() {
             return self.ask_health(turn, ticket);
         }
         if self.status_asked.waiting.len() >= ASKED_MAX {
             return Err(failures::overloaded("questions about the status", ASKED_MAX));
         }
-        let number = self.next_number();
+        let number = turn.core.next_number();
         self.status_asked.waiting.insert(number, ticket);
-        self.tell_lane_zero(&Item::StatusAsked { ticket: Ticket(number) });
+        turn.core.send_to_lane_zero(&Item::StatusAsked { ticket: Ticket(number) });
         Ok(())
     }
 
@@ -84,19 +86,20 @@ impl NodeState {
     /// The world as this node sees it, but for whether it is ready; on lane zero.
     pub(crate) fn counts(&self, turn: &Turn<'_>) -> StatusInfo {
         let mut gauges = self.nodes.gauges.clone();
-        gauges.insert(self.config.lane, self.lane_gauges(turn));
+        gauges.insert(turn.core.config().lane, self.lane_gauges(turn));
         let sum = |pick: fn(&LaneGauges) -> u32| gauges.values().map(pick).sum();
         let mut warnings: Vec<String> = gauges.values().flat_map(|lane| lane.warnings.clone()).collect();
-        warnings.extend(self.node_warnings());
+        warnings.extend(self.node_warnings(turn.core));
         StatusInfo {
-            world: self.config.world.clone(),
-            node: self.config.node,
+            world: turn.core.config().world.clone(),
+            node: turn.core.node(),
             ready: false,
             not_ready: Vec::new(),
             degraded: Vec::new(),
             quorum: Vec::new(),
-            nodes_up: self.nodes.map.records().filter(|record| record.up && self.is_up(record.node)).count() as u32,
-            nodes_total: self.nodes.map.len() as u32,
+            nodes_up: turn.core.map().records().filter(|record| record.up && turn.core.is_up(record.node)).count()
+                as u32,
+            nodes_total: turn.core.map().len() as u32,
             clusters: sum(|gauges| gauges.replicas),
             leaders: sum(|gauges| gauges.leaders),
             quiesced: sum(|gauges| gauges.quiesced),
@@ -108,10 +111,10 @@ impl NodeState {
     }
 
     /// What this lane's clusters want an operator to look at.
-    pub fn lane_warnings(&self) -> Vec<String> {
+    pub fn lane_warnings(&self, core: &CoreContext) -> Vec<String> {
         let mut warnings = Vec::new();
         for cluster in self.formations.waiting() {
-            if let Some(zero) = self.level_zero_of(cluster) {
+            if let Some(zero) = core.level_zero_of(cluster) {
                 let join = |nodes: Vec<String>| nodes.join(", node ");
                 warnings.push(match self.level_zero_members.of(cluster) {
                     Some(known) => format!(
@@ -134,17 +137,17 @@ impl NodeState {
         warnings
     }
 
-    fn node_warnings(&self) -> Vec<String> {
-        let mut warnings: Vec<String> = self
-            .level_zero
+    fn node_warnings(&self, core: &CoreContext) -> Vec<String> {
+        let mut warnings: Vec<String> = core
+            .level_zero()
             .iter()
             .filter_map(|zero| two_members(zero, self.level_zero_members.of(zero.cluster)))
             .collect();
         warnings.extend(self.flow_recovery.recoveries.iter().cloned());
-        let draining = self.nodes.map.records().filter(|record| record.draining);
+        let draining = core.map().records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
-        let is_up = |record: &NodeRecord| record.up && self.is_up(record.node);
-        let down = self.nodes.map.records().filter(|record| !record.draining && !is_up(record));
+        let is_up = |record: &NodeRecord| record.up && core.is_up(record.node);
+        let down = core.map().records().filter(|record| !record.draining && !is_up(record));
         warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
         warnings
     }

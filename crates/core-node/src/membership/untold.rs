@@ -8,8 +8,10 @@
 //! Always: one question of a lane at a time; a member of the world that lags names too many, and telling once more does no
 //! harm. Not here: telling (replica_repair.rs), lives that are over (stale_generations.rs).
 
+use crate::context::level_zero::is_level_zero;
+use crate::context::Turn;
 use crate::membership::replica_repair::told_members;
-use crate::node_state::{is_level_zero, NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::RESOLVE_TIMEOUT;
 use base_types::codec::Encode;
@@ -53,7 +55,7 @@ impl NodeState {
         };
         self.untold.asking = true;
         let deadline = turn.now + RESOLVE_TIMEOUT;
-        let operation = Operation::new(Owner::Compared(asked), self.world.clone(), kind, turn.now, deadline);
+        let operation = Operation::new(Owner::Compared(asked), turn.core.world(), kind, turn.now, deadline);
         self.start_operation(turn, operation);
     }
 
@@ -62,7 +64,7 @@ impl NodeState {
         self.untold.asking = false;
         let Ok((Reply::Outdated { places }, _)) = decode_call::<Reply>(result) else { return };
         for cluster in places.iter().filter_map(|place| asked.get(*place as usize)) {
-            self.members_are_untold(turn.now, *cluster);
+            self.members_are_untold(turn.core, turn.now, *cluster);
         }
     }
 }

@@ -35,7 +35,27 @@ pub struct Route {
     pub used: bool,
 }
 
+/// The rules of the two level 0 clusters: their members are an operator's choice, the rule only names levels.
+const LEVEL_ZERO_RULE: &str = "location=world";
+
 impl Route {
+    /// To a level 0 cluster with these members.
+    pub fn of_level_zero(cluster: ClusterId, generation: Generation, members: Arc<[Member]>) -> Route {
+        Route {
+            cluster,
+            generation,
+            members,
+            leader: None,
+            term: Term(0),
+            rule: LEVEL_ZERO_RULE.into(),
+            consistency: WriteConsistency::Strong,
+            read_consistency: ReadConsistency::Strong,
+            clock: None,
+            pinned: true,
+            used: true,
+        }
+    }
+
     /// The cluster's clock now, as far as can be told; 0 where it never spoke.
     pub fn clock_now(&self, now: Tick) -> u64 {
         self.clock.map_or(0, |(ms, at)| ms.saturating_add(now.since(at).as_millis() as u64))

@@ -5,6 +5,8 @@
 //! Not here: routing (router.rs), keyspaces (keyspaces.rs), flows (flows/).
 
 use crate::api::Effect;
+use crate::context::level_zero::WORLD_CLUSTER;
+use crate::context::{CoreContext, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
 use crate::flows::delete::DeleteFlow;
@@ -13,7 +15,7 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
-use crate::node_state::{NodeState, Turn, WORLD_CLUSTER};
+use crate::node_state::NodeState;
 use crate::plan_runner::{AfterPlan, AnyPlanner};
 use crate::routing::operation::{Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
@@ -44,17 +46,17 @@ use std::sync::Arc;
 impl NodeState {
     /// A client's request.
     pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, asked: Tick, request: Request) {
-        self.statistics.requests += 1;
+        turn.core.counters().requests += 1;
         // From when the door had it, not from when this core came to it: a busy core must not work for clients that have
         // given up, or it never gets to those that have not.
         let since = if planted(Mutant::ExpiredIsDone) { turn.now } else { asked.min(turn.now) };
         let deadline = since + request.deadline.min(DEADLINE_MAX);
         if turn.now >= deadline {
-            self.statistics.requests_expired += 1;
+            turn.core.counters().requests_expired += 1;
             return self.reply(turn, Some(ticket), Err(failures::expired(turn.now.since(asked))));
         }
         if let Some(refusal) =
-            self.superseded().filter(|_| !matches!(request.action, Action::Status | Action::ListNodes))
+            turn.core.superseded().filter(|_| !matches!(request.action, Action::Status | Action::ListNodes))
         {
             return self.reply(turn, Some(ticket), Err(refusal.into()));
         }
@@ -94,7 +96,7 @@ impl NodeState {
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
             Action::CreateKeyspace { rule, engine, .. } => {
-                self.refuse_unknown_engine(rule, engine.as_deref())?;
+                self.refuse_unknown_engine(turn.core, rule, engine.as_deref())?;
                 let planner = planner_for(&request.action, None);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
@@ -104,7 +106,7 @@ impl NodeState {
                 Err(Refusal::new(ErrorCode::PlacementRefused, message).into())
             }
             Action::SetEngine { engine, .. } => {
-                self.refuse_unknown_engine("", Some(engine))?;
+                self.refuse_unknown_engine(turn.core, "", Some(engine))?;
                 let planner = planner_for(&request.action, None);
                 self.run_planner(turn, ticket, &request, planner, deadline)
             }
@@ -118,7 +120,7 @@ impl NodeState {
             Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, deadline),
             Action::S3(_) => self.on_s3(turn, ticket, request, deadline),
             Action::ListNodes => {
-                let nodes = self.node_infos(turn.now);
+                let nodes = self.node_infos(turn.core, turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })
             }
             Action::Status => self.on_status_request(turn, ticket),
@@ -177,7 +179,7 @@ impl NodeState {
         }
         refuse_s3_cluster(name)?;
         let kind = match plain_payload(&request.action)? {
-            Payload::Write(command) => self.write_kind(BackendKind::Metadata, command, request),
+            Payload::Write(command) => self.write_kind(turn.core, BackendKind::Metadata, command, request),
             Payload::Read(query) => {
                 LocalKind::Read { backend: BackendKind::Metadata, query, consistency: request.read_consistency }
             }
@@ -187,8 +189,14 @@ impl NodeState {
         Ok(())
     }
 
-    fn write_kind(&mut self, backend: BackendKind, command: Bytes, request: &Request) -> LocalKind {
-        let request_id = request.request_id.unwrap_or_else(|| self.random.request_id());
+    fn write_kind(
+        &mut self,
+        core: &mut CoreContext,
+        backend: BackendKind,
+        command: Bytes,
+        request: &Request,
+    ) -> LocalKind {
+        let request_id = request.request_id.unwrap_or_else(|| core.random().request_id());
         LocalKind::Write { backend, command, consistency: request.consistency, request_id, cluster_time_ms: 0 }
     }
 
@@ -249,18 +257,23 @@ impl NodeState {
         let kind = if read {
             LocalKind::Read { backend: BackendKind::Redis, query: bytes, consistency: request.read_consistency }
         } else {
-            self.write_kind(BackendKind::Redis, bytes, request)
+            self.write_kind(turn.core, BackendKind::Redis, bytes, request)
         };
         self.session_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, (deadline, request.after));
         Ok(())
     }
 
     /// An engine that no node of the world offers is a mistake in the request, not a want of nodes.
-    pub(crate) fn refuse_unknown_engine(&self, rule: &str, engine: Option<&str>) -> Result<(), Refusal> {
+    pub(crate) fn refuse_unknown_engine(
+        &self,
+        core: &CoreContext,
+        rule: &str,
+        engine: Option<&str>,
+    ) -> Result<(), Refusal> {
         let in_rule = rule.parse::<Rule>().ok().and_then(|rule| rule.engine);
         let Some(wanted) = engine.map(String::from).or(in_rule) else { return Ok(()) };
-        let mut offered: BTreeSet<&str> = self.config.engines.iter().map(String::as_str).collect();
-        offered.extend(self.nodes.map.records().flat_map(|record| record.engines.iter().map(String::as_str)));
+        let mut offered: BTreeSet<&str> = core.config().engines.iter().map(String::as_str).collect();
+        offered.extend(core.map().records().flat_map(|record| record.engines.iter().map(String::as_str)));
         if offered.contains(wanted.as_str()) {
             return Ok(());
         }
@@ -279,8 +292,8 @@ impl NodeState {
         match request.action {
             Action::CreateCluster { name, rule } => {
                 refuse_reserved(&name)?;
-                self.refuse_unknown_engine(&rule, None)?;
-                let flow = CreateFlow::new(name, rule, self.config.default_engine.clone());
+                self.refuse_unknown_engine(turn.core, &rule, None)?;
+                let flow = CreateFlow::new(name, rule, turn.core.config().default_engine.clone());
                 self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::DeleteCluster { name } => {
@@ -295,7 +308,7 @@ impl NodeState {
             }
             Action::ResolveCluster { name } => {
                 if let Some(route) = self.routing.routes.get(&name).filter(|route| route.pinned).cloned() {
-                    let info = self.route_info(name, &route);
+                    let info = self.route_info(turn.core, name, &route);
                     return self.answer(turn, ticket, ActionResult::Cluster(info));
                 }
                 let kind = reference_read(&Query::Resolve { name });
@@ -335,17 +348,17 @@ impl NodeState {
             }
             Action::MoveMember { name, from, to } => {
                 let flow = match to {
-                    Some(to) => MoveFlow::given(name, from, to, self.nodes.map.records().cloned().collect()),
-                    None => MoveFlow::elected(name, from, self.random.next()),
+                    Some(to) => MoveFlow::given(name, from, to, turn.core.map().records().cloned().collect()),
+                    None => MoveFlow::elected(name, from, turn.core.random().next()),
                 };
                 self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::DecommissionNode { node } => {
-                let flow = DecommissionFlow::new(node, true, self.nodes.map.get(node));
+                let flow = DecommissionFlow::new(node, true, turn.core.map().get(node));
                 self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::RecommissionNode { node } => {
-                let flow = DecommissionFlow::new(node, false, self.nodes.map.get(node));
+                let flow = DecommissionFlow::new(node, false, turn.core.map().get(node));
                 self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::ForgetNode { node } => {
@@ -360,11 +373,11 @@ impl NodeState {
             Action::RecoverCluster { name, confirm, survivor } => {
                 let flow = match name.is_level_zero() {
                     true => {
-                        let (known, nodes) = self.known_zero(&name)?;
+                        let (known, nodes) = self.known_zero(turn.core, &name)?;
                         RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?.of_level_zero(known)
                     }
                     false => {
-                        let nodes = self.nodes.map.records().map(|record| (record.node, record.up)).collect();
+                        let nodes = turn.core.map().records().map(|record| (record.node, record.up)).collect();
                         RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?
                     }
                 };
@@ -376,7 +389,7 @@ impl NodeState {
                 self.start_client_plan(turn, ticket, AnyPlanner::flow(ListFlow::new(name)), deadline, after);
             }
             Action::DiscardEnded { name, node } => {
-                let flow = DiscardFlow::new(name, node, self.nodes.map.get(node));
+                let flow = DiscardFlow::new(name, node, turn.core.map().get(node));
                 self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
             }
             Action::SkipEntry { name, index } => {
@@ -387,7 +400,7 @@ impl NodeState {
             }
             Action::AddMember { name, node } => {
                 let disk =
-                    self.nodes.map.get(node).map(|record| record.disk).ok_or_else(|| failures::unknown_node(node))?;
+                    turn.core.map().get(node).map(|record| record.disk).ok_or_else(|| failures::unknown_node(node))?;
                 self.admin(turn, ticket, name, AdminCommand::AddMember { node, disk }, deadline);
             }
             other => return Err(failures::internal(format!("{} was not dispatched", other.name()))),
@@ -403,7 +416,7 @@ impl NodeState {
         change: Change,
         deadline: Tick,
     ) {
-        let flow = MembersFlow::new(name, change, self.nodes.map.records().cloned().collect());
+        let flow = MembersFlow::new(name, change, turn.core.map().records().cloned().collect());
         self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
     }
 
@@ -442,7 +455,7 @@ impl NodeState {
         if ticket.is_none() {
             return;
         }
-        let mut response = self.shape_response(shape, &operation, result);
+        let mut response = self.shape_response(turn.core, shape, &operation, result);
         match &mut response {
             Ok(answer) if answer.at.is_some() => answer.cluster = Some(operation.name),
             Err(failure) if failure.at.is_some() => failure.cluster = Some(operation.name),
@@ -460,22 +473,22 @@ impl NodeState {
         };
         // Flows are ordered in the world cluster where they do not say otherwise.
         if cluster.is_none() && at.is_some_and(|at| at.cluster == WORLD_CLUSTER) {
-            *cluster = Some(self.world.clone());
+            *cluster = Some(turn.core.world());
         }
         self.routing.clients.remove(&ticket);
         if let Err(failure) = &response {
-            self.statistics.requests_failed += 1;
-            self.statistics.requests_unknown += u64::from(failure.refusal.kind() == ErrorKind::Unknown);
+            turn.core.counters().requests_failed += 1;
+            turn.core.counters().requests_unknown += u64::from(failure.refusal.kind() == ErrorKind::Unknown);
         }
         turn.effects.list.push(Effect::Reply { ticket, response });
     }
 
-    fn shape_response(&self, shape: Shape, operation: &Operation, result: CallResult) -> Response {
+    fn shape_response(&self, core: &CoreContext, shape: Shape, operation: &Operation, result: CallResult) -> Response {
         match shape {
             Shape::Metadata | Shape::Redis => backend_response(shape, &operation.kind, result),
             Shape::Describe => match result? {
                 CallReply::Described(description) => {
-                    let result = ActionResult::Cluster(self.description_info(&description));
+                    let result = ActionResult::Cluster(self.description_info(core, &description));
                     Ok(Answer { result, at: None, level: None, cluster: None })
                 }
                 _ => Err(failures::internal("a description was answered by something else")),
@@ -491,15 +504,15 @@ impl NodeState {
                 CallReply::Done { at } => Ok(Answer { result: ActionResult::Done, at, level: None, cluster: None }),
                 _ => Err(failures::internal("a change of a cluster was answered by something else")),
             },
-            Shape::Resolve => self.resolve_response(result),
-            Shape::List => self.list_response(&operation.kind, result),
+            Shape::Resolve => self.resolve_response(core, result),
+            Shape::List => self.list_response(core, &operation.kind, result),
         }
     }
 
-    fn resolve_response(&self, result: CallResult) -> Response {
+    fn resolve_response(&self, core: &CoreContext, result: CallResult) -> Response {
         match decode_call::<Reply>(result)? {
             (Reply::Resolved { record: Some(record), .. }, at) => Ok(Answer {
-                result: ActionResult::Cluster(self.record_info(&record)),
+                result: ActionResult::Cluster(self.record_info(core, &record)),
                 at: Some(at),
                 level: None,
                 cluster: None,
@@ -514,11 +527,12 @@ impl NodeState {
     }
 
     /// A page of `reference`, and the level 0 clusters this node knows that belong on it.
-    fn list_response(&self, asked: &LocalKind, result: CallResult) -> Response {
+    fn list_response(&self, core: &CoreContext, asked: &LocalKind, result: CallResult) -> Response {
         match decode_call::<Reply>(result)? {
             (Reply::Records { records, more }, at) => {
                 let next = records.last().filter(|_| more).map(|record| record.name.as_str().to_string());
-                let mut clusters: Vec<ClusterInfo> = records.iter().map(|record| self.record_info(record)).collect();
+                let mut clusters: Vec<ClusterInfo> =
+                    records.iter().map(|record| self.record_info(core, record)).collect();
                 let on_page = |name: &str| match asked {
                     LocalKind::Read { query, .. } => match Query::from_bytes(query.clone()) {
                         Ok(Query::List { prefix, start_after, .. }) => {
@@ -530,9 +544,9 @@ impl NodeState {
                     },
                     _ => false,
                 };
-                for zero in self.level_zero.iter().filter(|zero| on_page(zero.name.as_str())) {
+                for zero in core.level_zero().iter().filter(|zero| on_page(zero.name.as_str())) {
                     if let Some(route) = self.routing.routes.get(&zero.name) {
-                        clusters.push(self.route_info((*zero.name).clone(), route));
+                        clusters.push(self.route_info(core, (*zero.name).clone(), route));
                     }
                 }
                 clusters.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
@@ -547,7 +561,7 @@ impl NodeState {
         }
     }
 
-    fn member_info(&self, member: &core_cluster::api::Member, matched: LogIndex) -> MemberInfo {
+    fn member_info(&self, core: &CoreContext, member: &core_cluster::api::Member, matched: LogIndex) -> MemberInfo {
         MemberInfo {
             node: member.node,
             replica: member.replica,
@@ -555,15 +569,15 @@ impl NodeState {
             matched,
             kept: None,
             moves: false,
-            up: self.is_up(member.node),
+            up: core.is_up(member.node),
         }
     }
 
-    fn record_info(&self, record: &ClusterRecord) -> ClusterInfo {
+    fn record_info(&self, core: &CoreContext, record: &ClusterRecord) -> ClusterInfo {
         let route = self.routing.routes.get(&record.name).filter(|route| route.cluster == record.cluster);
         let members = members_of(record);
         let mut warnings =
-            self.rule_warnings(&record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());
+            self.rule_warnings(core, &record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());
         if record.state != core_backends::reference::ClusterState::Active {
             warnings.insert(0, format!("the cluster is not active: {:?}", record.state));
         }
@@ -578,13 +592,13 @@ impl NodeState {
             applied: LogIndex(0),
             consistency: record.consistency,
             read_consistency: record.read_consistency,
-            members: members.iter().map(|member| self.member_info(member, LogIndex(0))).collect(),
+            members: members.iter().map(|member| self.member_info(core, member, LogIndex(0))).collect(),
             engine: None,
             warnings,
         }
     }
 
-    fn route_info(&self, name: ClusterName, route: &crate::routing::cache::Route) -> ClusterInfo {
+    fn route_info(&self, core: &CoreContext, name: ClusterName, route: &crate::routing::cache::Route) -> ClusterInfo {
         ClusterInfo {
             name,
             cluster: route.cluster,
@@ -596,22 +610,22 @@ impl NodeState {
             applied: LogIndex(0),
             consistency: route.consistency,
             read_consistency: route.read_consistency,
-            members: route.members.iter().map(|member| self.member_info(member, LogIndex(0))).collect(),
+            members: route.members.iter().map(|member| self.member_info(core, member, LogIndex(0))).collect(),
             engine: None,
             warnings: Vec::new(),
         }
     }
 
-    fn description_info(&self, description: &ClusterDescription) -> ClusterInfo {
+    fn description_info(&self, core: &CoreContext, description: &ClusterDescription) -> ClusterInfo {
         let nodes: Vec<NodeId> = description.members.iter().map(|(member, _)| member.node).collect();
-        let mut warnings = self.rule_warnings(&description.rule, &nodes);
+        let mut warnings = self.rule_warnings(core, &description.rule, &nodes);
         warnings.extend(engine_warning(description));
         let kept_by = |node| description.kept.iter().find(|(tail, _)| *tail == node).map(|(_, index)| *index);
         let members = description.members.iter();
         let members = members.map(|(member, matched)| MemberInfo {
             kept: kept_by(member.node),
             moves: member.replica < description.engine_since,
-            ..self.member_info(member, *matched)
+            ..self.member_info(core, member, *matched)
         });
         ClusterInfo {
             name: description.name.clone(),
@@ -630,9 +644,9 @@ impl NodeState {
         }
     }
 
-    fn rule_warnings(&self, rule: &str, members: &[NodeId]) -> Vec<String> {
+    fn rule_warnings(&self, core: &CoreContext, rule: &str, members: &[NodeId]) -> Vec<String> {
         match rule.parse::<Rule>() {
-            Ok(rule) => core_placement::check(&rule, members, self.nodes.map.records()),
+            Ok(rule) => core_placement::check(&rule, members, core.map().records()),
             Err(_) => Vec::new(),
         }
     }

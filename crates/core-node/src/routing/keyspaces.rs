@@ -5,8 +5,9 @@
 //! is remembered by the cluster, and goes along when the partition moves. At most `KEYSPACES_MAX` documents.
 //! Not here: what a document means, how keys are found in it (keyspace/).
 
+use crate::context::{CoreContext, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
 use crate::routing::operation::{KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
@@ -53,7 +54,7 @@ impl NodeState {
         keyspace: String,
         deadline: Tick,
     ) {
-        let request_id = request.request_id.unwrap_or_else(|| self.random.request_id());
+        let request_id = request.request_id.unwrap_or_else(|| turn.core.random().request_id());
         let consistency = request.consistency;
         let kind = match &request.action {
             Action::KvGet { .. } | Action::KvScan { .. } => LocalKind::Read {
@@ -70,7 +71,7 @@ impl NodeState {
             },
         };
         let owner = Owner::Client { ticket: Some(ticket), shape: Shape::Metadata };
-        let mut operation = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
+        let mut operation = Operation::new(owner, turn.core.world(), kind, turn.now, deadline);
         let work =
             KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None, crosses: None };
         operation.keyspace = Some(Box::new(work));
@@ -80,7 +81,7 @@ impl NodeState {
 
     /// Starts a client's operation and remembers it, so that the client can go away.
     pub fn start_client_operation(&mut self, turn: &mut Turn<'_>, ticket: Ticket, operation: Operation) {
-        let number = self.counter + 1;
+        let number = turn.core.upcoming_number();
         self.routing.clients.insert(ticket, ClientWork::Operation(number));
         self.start_operation(turn, operation);
     }
@@ -130,7 +131,7 @@ impl NodeState {
         );
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
-        self.timers.set(TimerKey::Operation(number), old, at);
+        turn.core.set_timer(TimerKey::Operation(number), old, at);
         let first = !self.routing.keyspaces.fetching.contains_key(&keyspace);
         self.routing.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
         if first {
@@ -138,7 +139,7 @@ impl NodeState {
             let kind = reference_read(&Query::GetDocument { key });
             let deadline = turn.now + RESOLVE_TIMEOUT;
             let owner = Owner::Keyspace(keyspace.clone());
-            let question = Operation::new(owner, self.world.clone(), kind, turn.now, deadline);
+            let question = Operation::new(owner, turn.core.world(), kind, turn.now, deadline);
             self.start_operation(turn, question);
             self.watch_keyspace(turn, &keyspace);
         }
@@ -147,7 +148,7 @@ impl NodeState {
     /// The world cluster told a keyspace's document, or could not be asked.
     pub fn on_keyspace_document(&mut self, turn: &mut Turn<'_>, keyspace: &str, result: CallResult) {
         let search = self.routing.keyspaces.fetching.remove(keyspace);
-        let waiting = self.end_search(search);
+        let waiting = self.end_search(turn.core, search);
         let reply = decode_call::<Reply>(result);
         self.routing.locations.world_silent = reply.is_err();
         match reply {
@@ -185,38 +186,38 @@ impl NodeState {
     }
 
     /// What the world told of a keyspace is to be in the region's cluster, too: soon, for it may change again.
-    pub(crate) fn want_copy(&mut self, turn: &Turn<'_>, keyspace: &str, copy: Option<DocumentCopy>) {
-        if self.level_zero.len() < 2 || self.routing.keyspaces.to_copy.len() >= KEYSPACES_MAX {
+    pub(crate) fn want_copy(&mut self, turn: &mut Turn<'_>, keyspace: &str, copy: Option<DocumentCopy>) {
+        if turn.core.level_zero().len() < 2 || self.routing.keyspaces.to_copy.len() >= KEYSPACES_MAX {
             return;
         }
         self.routing.keyspaces.to_copy.insert(keyspace.into(), copy);
         if self.routing.keyspaces.copies_timer <= turn.now {
-            self.set_copies_timer(turn.now + COPY_PAUSE);
+            self.set_copies_timer(turn.core, turn.now + COPY_PAUSE);
         }
     }
 
-    fn set_copies_timer(&mut self, at: Tick) {
+    fn set_copies_timer(&mut self, core: &mut CoreContext, at: Tick) {
         let old = core::mem::replace(&mut self.routing.keyspaces.copies_timer, at);
-        self.timers.set(TimerKey::Copies, old, at);
+        core.set_timer(TimerKey::Copies, old, at);
     }
 
     /// Copies what is due, some at a time.
     pub fn on_copies_timer(&mut self, turn: &mut Turn<'_>) {
-        let Some(region) = self.level_zero.get(1).map(|zero| (*zero.name).clone()) else { return };
+        let Some(region) = turn.core.level_zero().get(1).map(|zero| (*zero.name).clone()) else { return };
         for _ in 0..COPIES_AT_ONCE {
             let Some((keyspace, copy)) = self.routing.keyspaces.to_copy.pop_first() else { break };
             let flow = CopyFlow::new(region.clone(), &keyspace, copy);
             self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + COPY_TIMEOUT);
         }
         if !self.routing.keyspaces.to_copy.is_empty() {
-            self.set_copies_timer(turn.now + COPY_PAUSE);
+            self.set_copies_timer(turn.core, turn.now + COPY_PAUSE);
         }
     }
 
     /// A scan's keyspace is known: from here on it is a plan.
     fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.routing.operations.remove(&number) else { return };
-        self.timers.cancel(TimerKey::Operation(number), operation.timer);
+        turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else {
             return;
         };
@@ -309,12 +310,12 @@ impl NodeState {
     }
 
     fn resume_operation(&mut self, turn: &mut Turn<'_>, mut operation: Operation, pause: bool) {
-        let number = self.next_number();
+        let number = turn.core.next_number();
         if let Owner::Client { ticket: Some(ticket), .. } = operation.owner {
             self.routing.clients.insert(ticket, ClientWork::Operation(number));
         }
         operation.timer = operation.deadline;
-        self.timers.set(TimerKey::Operation(number), Tick::NEVER, operation.timer);
+        turn.core.set_timer(TimerKey::Operation(number), Tick::NEVER, operation.timer);
         self.routing.operations.insert(number, operation);
         if pause {
             self.back_off(turn, number);

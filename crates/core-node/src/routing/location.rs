@@ -7,10 +7,11 @@
 //! node's replicas, and answers for all lanes.
 //! Not here: the world's own answer (resolve.rs, keyspaces.rs), copies of documents (flows/copy.rs).
 
+use crate::context::local_replicas::ReplicaKnown;
+use crate::context::{CoreContext, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender, Told};
-use crate::membership::nodes::ReplicaKnown;
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{question_for, route_of};
@@ -56,45 +57,45 @@ pub struct Locations {
 
 impl NodeState {
     /// Half an election timeout: the world's leader answers sooner, or is being elected.
-    fn hedge(&self) -> Duration {
-        self.election_timeout() / 4
+    fn hedge(&self, core: &CoreContext) -> Duration {
+        core.election_timeout() / 4
     }
 
     /// Begins to watch a search whose question to the world has just been sent.
     pub fn watch_cluster(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>) {
-        if !self.is_lane_zero() && !planted(Mutant::OwnReplicaIgnored) {
-            self.tell_lane_zero(&Item::WhereIs { name: (**name).clone(), led: true });
+        if !turn.core.is_lane_zero() && !planted(Mutant::OwnReplicaIgnored) {
+            turn.core.send_to_lane_zero(&Item::WhereIs { name: (**name).clone(), led: true });
         }
-        let at = self.watch_from(turn.now);
-        let number = self.next_number();
+        let at = self.watch_from(turn.core, turn.now);
+        let number = turn.core.next_number();
         let Some(search) = self.routing.resolving.get_mut(name) else { return };
         (search.number, search.timer) = (number, at);
         self.routing.locations.sought.insert(number, Sought::Cluster(name.clone()));
-        self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
+        turn.core.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
     /// As [`NodeState::watch_cluster`], for a keyspace's document.
     pub fn watch_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
-        let at = self.watch_from(turn.now);
-        let number = self.next_number();
+        let at = self.watch_from(turn.core, turn.now);
+        let number = turn.core.next_number();
         let Some(search) = self.routing.keyspaces.fetching.get_mut(keyspace) else { return };
         (search.number, search.timer) = (number, at);
         self.routing.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
-        self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
+        turn.core.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
-    fn watch_from(&self, now: Tick) -> Tick {
+    fn watch_from(&self, core: &CoreContext, now: Tick) -> Tick {
         if self.routing.locations.world_silent {
             now
         } else {
-            now + self.hedge()
+            now + self.hedge(core)
         }
     }
 
     /// A search is over: who waited.
-    pub fn end_search(&mut self, search: Option<Search>) -> Vec<u64> {
+    pub fn end_search(&mut self, core: &mut CoreContext, search: Option<Search>) -> Vec<u64> {
         let Some(search) = search else { return Vec::new() };
-        self.timers.cancel(TimerKey::Search(search.number), search.timer);
+        core.cancel_timer(TimerKey::Search(search.number), search.timer);
         self.routing.locations.sought.remove(&search.number);
         search.waiting
     }
@@ -103,14 +104,14 @@ impl NodeState {
     pub fn on_search_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(sought) = self.routing.locations.sought.get(&number).cloned() else { return };
         self.routing.locations.world_silent = true;
-        let at = turn.now + self.hedge() * 2;
+        let at = turn.now + self.hedge(turn.core) * 2;
         let search = match &sought {
             Sought::Cluster(name) => self.routing.resolving.get_mut(name),
             Sought::Keyspace(keyspace) => self.routing.keyspaces.fetching.get_mut(keyspace),
         };
         let Some(search) = search else { return };
         search.timer = at;
-        self.timers.set(TimerKey::Search(number), Tick::NEVER, at);
+        turn.core.set_timer(TimerKey::Search(number), Tick::NEVER, at);
         match sought {
             Sought::Cluster(name) => self.ask_for_cluster(turn, &name),
             Sought::Keyspace(keyspace) => self.ask_for_keyspace(turn, &keyspace),
@@ -123,7 +124,7 @@ impl NodeState {
             query: query.to_bytes(),
             consistency: Some(ReadConsistency::Eventual),
         };
-        let deadline = turn.now + self.election_timeout();
+        let deadline = turn.now + turn.core.election_timeout();
         let question = Operation::new(owner, cluster, kind, turn.now, deadline);
         self.start_operation(turn, question);
     }
@@ -131,33 +132,32 @@ impl NodeState {
     fn ask_for_cluster(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>) {
         let item = Item::WhereIs { name: (**name).clone(), led: false };
         if !planted(Mutant::OwnReplicaIgnored) {
-            self.outbox.push(self.config.node, LANE_ZERO, &item);
+            turn.core.send(turn.core.node(), LANE_ZERO, &item);
         }
-        for node in self.nodes_to_ask() {
-            self.outbox.push(node, LANE_ZERO, &item);
+        for node in self.nodes_to_ask(turn.core) {
+            turn.core.send(node, LANE_ZERO, &item);
         }
-        self.eventual(turn, Owner::Elsewhere(name.clone()), self.world.clone(), &question_for(name));
+        self.eventual(turn, Owner::Elsewhere(name.clone()), turn.core.world(), &question_for(name));
     }
 
     /// Nodes that this one is connected with, those of its region first; if there are too many, others each time.
-    fn nodes_to_ask(&mut self) -> Vec<NodeId> {
-        let mapped = self.nodes.map.records().filter(|record| record.up).map(|record| record.node);
-        let near: BTreeSet<NodeId> = self
-            .nodes
-            .map
+    fn nodes_to_ask(&mut self, core: &mut CoreContext) -> Vec<NodeId> {
+        let mapped = core.map().records().filter(|record| record.up).map(|record| record.node);
+        let near: BTreeSet<NodeId> = core
+            .map()
             .records()
-            .filter(|record| record.labels.region == self.config.labels.region)
+            .filter(|record| record.labels.region == core.config().labels.region)
             .map(|record| record.node)
-            .chain(self.level_zero.iter().skip(1).flat_map(|zero| zero.members.iter().copied()))
+            .chain(core.level_zero().iter().skip(1).flat_map(|zero| zero.members.iter().copied()))
             .collect();
-        let all: BTreeSet<NodeId> = self.health.connected.iter().copied().chain(mapped).collect();
+        let all: BTreeSet<NodeId> = core.nodes().connected().iter().copied().chain(mapped).collect();
         let mut nodes: Vec<(bool, u64, NodeId)> = all
             .into_iter()
-            .filter(|node| *node != self.config.node && self.is_up(*node))
+            .filter(|node| *node != core.node() && core.is_up(*node))
             .map(|node| (!near.contains(&node), 0, node))
             .collect();
         if nodes.len() > NODES_ASKED_MAX {
-            nodes.iter_mut().for_each(|(_, order, _)| *order = self.random.next());
+            nodes.iter_mut().for_each(|(_, order, _)| *order = core.random().next());
             nodes.sort_unstable();
             nodes.truncate(NODES_ASKED_MAX);
         }
@@ -167,8 +167,8 @@ impl NodeState {
     fn ask_for_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
         let key = Bytes::from(document_key(keyspace).into_bytes());
         let owner = |copy| Owner::KeyspaceElsewhere { keyspace: keyspace.into(), copy };
-        self.eventual(turn, owner(false), self.world.clone(), &Query::GetDocument { key });
-        if let Some(region) = self.level_zero.get(1).map(|zero| zero.name.clone()) {
+        self.eventual(turn, owner(false), turn.core.world(), &Query::GetDocument { key });
+        if let Some(region) = turn.core.level_zero().get(1).map(|zero| zero.name.clone()) {
             self.eventual(turn, owner(true), region, &Query::GetDocument { key: copy_key(keyspace) });
         }
     }
@@ -178,7 +178,7 @@ impl NodeState {
         let Ok((Reply::Resolved { record: Some(record), .. }, _)) = decode_call::<Reply>(result) else { return };
         if record.state == ClusterState::Active {
             for member in &record.members {
-                self.want_address(turn, member.node);
+                turn.want_address(member.node);
             }
             self.guess(turn, name, route_of(&record));
         }
@@ -209,36 +209,36 @@ impl NodeState {
     }
 
     /// A node (or a lane of this one) looks for a cluster.
-    pub fn on_where_is(&mut self, from: Sender, name: &ClusterName, led: bool) {
-        let Some((cluster, known)) = self.nodes.replica_named(name) else { return };
-        if led && !known.leader.is_some_and(|leader| self.is_up(leader)) {
+    pub fn on_where_is(&mut self, core: &mut CoreContext, from: Sender, name: &ClusterName, led: bool) {
+        let Some((cluster, known)) = core.replicas().named(name) else { return };
+        if led && !known.leader.is_some_and(|leader| core.is_up(leader)) {
             return;
         }
         let told = Told { cluster, generation: known.generation, leader: known.leader };
-        self.outbox.push(from.node, from.lane, &Item::Whereabouts { name: name.clone(), told });
+        core.send(from.node, from.lane, &Item::Whereabouts { name: name.clone(), told });
     }
 
     /// A node has a replica of it.
     pub fn on_whereabouts(&mut self, turn: &mut Turn<'_>, from: NodeId, name: ClusterName, told: Told) {
         if let Some(leader) = told.leader {
-            self.want_address(turn, leader);
+            turn.want_address(leader);
         }
         self.guess(turn, &Arc::new(name), route_by(from, &told));
     }
 
     /// Lane zero has a replica of it with a leader: the route is known, and nobody is asked. Whether it is.
-    pub fn know_own_replica(&mut self, number: u64, name: &Arc<ClusterName>) -> bool {
+    pub fn know_own_replica(&mut self, core: &CoreContext, number: u64, name: &Arc<ClusterName>) -> bool {
         if planted(Mutant::OwnReplicaIgnored) {
             return false;
         }
-        let Some((cluster, known)) = self.nodes.replica_named(name) else { return false };
+        let Some((cluster, known)) = core.replicas().named(name) else { return false };
         let ReplicaKnown { generation, leader, .. } = *known;
-        let Some(led_by) = leader.filter(|leader| self.is_up(*leader)) else { return false };
+        let Some(led_by) = leader.filter(|leader| core.is_up(*leader)) else { return false };
         let may_try = |operation: &Operation| operation.may_try(cluster, generation, core::iter::once(led_by));
         if !self.routing.operations.get(&number).is_some_and(may_try) {
             return false;
         }
-        let route = route_by(self.config.node, &Told { cluster, generation, leader });
+        let route = route_by(core.node(), &Told { cluster, generation, leader });
         self.routing.routes.put(name.clone(), route);
         true
     }

@@ -4,8 +4,9 @@
 //! Always: one question a name at a time; whoever waits is tried again or told that there is no such
 //! cluster; nothing negative is kept. Not here: the cache (cache.rs).
 
+use crate::context::Turn;
 use crate::flows::region::{region_key, RegionDocument};
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase};
 use base_types::codec::Encode;
@@ -57,7 +58,7 @@ pub(crate) fn question_for(name: &ClusterName) -> Query {
 impl NodeState {
     /// Lets an operation wait until its cluster's location is known.
     pub fn wait_for_route(&mut self, turn: &mut Turn<'_>, number: u64, name: Arc<ClusterName>) {
-        if self.know_own_replica(number, &name) {
+        if self.know_own_replica(turn.core, number, &name) {
             return self.attempt(turn, number);
         }
         let Some(operation) = self.routing.operations.get_mut(&number) else { return };
@@ -66,14 +67,14 @@ impl NodeState {
             LastSeen::Event("nobody has told where it is yet; if the world's cluster has no leader, start its members");
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
-        self.timers.set(crate::timers::TimerKey::Operation(number), old, at);
+        turn.core.set_timer(crate::timers::TimerKey::Operation(number), old, at);
         let first = !self.routing.resolving.contains_key(&name);
         self.routing.resolving.entry(name.clone()).or_default().waiting.push(number);
         if first {
-            self.statistics.resolves += 1;
+            turn.core.counters().resolves += 1;
             let kind = reference_read(&question_for(&name));
             let deadline = turn.now + RESOLVE_TIMEOUT;
-            let question = Operation::new(Owner::Resolve(name.clone()), self.world.clone(), kind, turn.now, deadline);
+            let question = Operation::new(Owner::Resolve(name.clone()), turn.core.world(), kind, turn.now, deadline);
             self.start_operation(turn, question);
             self.watch_cluster(turn, &name);
         }
@@ -82,7 +83,7 @@ impl NodeState {
     /// `reference` answered, or could not be asked.
     pub fn on_resolved(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
         let search = self.routing.resolving.remove(name);
-        let waiting = self.end_search(search);
+        let waiting = self.end_search(turn.core, search);
         let reply = decode_call::<Reply>(result);
         self.routing.locations.world_silent = reply.is_err();
         match reply {
@@ -125,7 +126,7 @@ impl NodeState {
 
     fn learn_region(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, document: RegionDocument) {
         for member in &document.members {
-            self.want_address(turn, member.node);
+            turn.want_address(member.node);
         }
         let route = Route {
             cluster: document.cluster,
@@ -174,7 +175,7 @@ impl NodeState {
     pub fn learn_record(&mut self, turn: &mut Turn<'_>, record: &ClusterRecord) {
         let nodes: Vec<NodeId> = record.members.iter().map(|member| member.node).collect();
         for node in nodes {
-            self.want_address(turn, node);
+            turn.want_address(node);
         }
         self.routing.routes.put(Arc::new(record.name.clone()), route_of(record));
     }

@@ -5,8 +5,9 @@
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
 //! Not here: what an answer means to a client (clients.rs), to a plan (plan_runner.rs).
 
+use crate::context::{CoreContext, Turn};
 use crate::frame::Item;
-use crate::node_state::{NodeState, Turn};
+use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use crate::timers::TimerKey;
@@ -62,14 +63,14 @@ fn ticket_of(ticket: Ticket) -> TicketOf {
 impl NodeState {
     /// Starts an operation. Its end comes through `finish_operation`, perhaps before this returns.
     pub fn start_operation(&mut self, turn: &mut Turn<'_>, operation: Operation) -> u64 {
-        let number = self.next_number();
+        let number = turn.core.next_number();
         if self.routing.operations.len() >= PENDING_REQUESTS_MAX {
-            self.statistics.requests_overloaded += 1;
+            turn.core.counters().requests_overloaded += 1;
             let failure = failures::overloaded("operations under way", PENDING_REQUESTS_MAX);
             self.finish_operation(turn, operation, Err(failure));
             return number;
         }
-        self.timers.set(TimerKey::Operation(number), Tick::NEVER, operation.timer);
+        turn.core.set_timer(TimerKey::Operation(number), Tick::NEVER, operation.timer);
         self.routing.operations.insert(number, operation);
         self.attempt(turn, number);
         number
@@ -89,40 +90,40 @@ impl NodeState {
             return self.wait_for_route(turn, number, name);
         };
         let route = route.clone_for_attempt();
-        match self.choose(number, &route) {
+        match self.choose(turn.core, number, &route) {
             Some(node) => self.send_attempt(turn, number, node, &route),
             None => self.back_off(turn, number),
         }
     }
 
     /// The member to ask next; `None` when all have been asked in this round.
-    fn choose(&self, number: u64, route: &AttemptRoute) -> Option<NodeId> {
+    fn choose(&self, core: &CoreContext, number: u64, route: &AttemptRoute) -> Option<NodeId> {
         let operation = self.routing.operations.get(&number)?;
         let fresh = |node: &NodeId| !operation.tried.contains(node);
         if operation.any_member(route.read_consistency) {
-            return self.nearest(route, fresh);
+            return self.nearest(core, route, fresh);
         }
         // Followers name the leader that has just died until they elect another: nothing reaches it, and waiting
         // for its answer would take longer than the election.
-        if let Some(leader) = route.leader.filter(fresh).filter(|leader| self.is_up(*leader)) {
+        if let Some(leader) = route.leader.filter(fresh).filter(|leader| core.is_up(*leader)) {
             return Some(leader);
         }
         let voters = || route.members.iter().filter(|member| !member.learner).map(|member| member.node);
-        let none_up = !voters().any(|node| self.is_up(node));
+        let none_up = !voters().any(|node| core.is_up(node));
         voters()
             .filter(fresh)
-            .find(|node| *node == self.config.node)
-            .or_else(|| voters().filter(fresh).find(|node| self.is_up(*node)))
+            .find(|node| *node == core.node())
+            .or_else(|| voters().filter(fresh).find(|node| core.is_up(*node)))
             .or_else(|| voters().filter(|_| none_up).find(fresh))
     }
 
     /// For reads that any member may answer: this node, then the same region, then anyone; up ones first.
-    fn nearest(&self, route: &AttemptRoute, fresh: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
+    fn nearest(&self, core: &CoreContext, route: &AttemptRoute, fresh: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
         let distance = |node: &NodeId| {
-            let here = *node == self.config.node;
+            let here = *node == core.node();
             let region =
-                self.nodes.map.get(*node).is_some_and(|record| record.labels.region == self.config.labels.region);
-            (!self.is_up(*node), !here, !region)
+                core.map().get(*node).is_some_and(|record| record.labels.region == core.config().labels.region);
+            (!core.is_up(*node), !here, !region)
         };
         route
             .members
@@ -134,8 +135,8 @@ impl NodeState {
     }
 
     fn send_attempt(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, route: &AttemptRoute) {
-        let patience = self.patience(number);
-        let lane = self.lane_on(node, route.cluster);
+        let patience = self.patience(turn.core, number);
+        let lane = turn.core.lane_on(node, route.cluster);
         let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.attempt += 1;
         if let LocalKind::Write { cluster_time_ms, .. } = &mut operation.kind {
@@ -144,27 +145,27 @@ impl NodeState {
         let ticket = attempt_ticket(number, operation.attempt);
         let kind = operation.kind.clone();
         let deadline = operation.deadline;
-        if node == self.config.node && lane == self.config.lane {
+        if node == turn.core.node() && lane == turn.core.config().lane {
             operation.phase = Phase::Local;
-            self.statistics.attempts_local += 1;
-            self.move_timer(number, deadline + LOCAL_GRACE);
-            self.lane_dirty = true;
+            turn.core.counters().attempts_local += 1;
+            self.move_timer(turn.core, number, deadline + LOCAL_GRACE);
+            turn.core.wake_lane();
             let local = LocalOperation { ticket, cluster: route.cluster, generation: route.generation, deadline, kind };
             return turn.lane.submit(turn.now, local);
         }
         operation.phase = Phase::Remote { node };
-        self.statistics.attempts_remote += 1;
+        turn.core.counters().attempts_remote += 1;
         let remaining = deadline.since(turn.now);
         let deadline_ms = (remaining - (remaining / 10).min(ANSWER_MARGIN_MAX)).as_millis().max(1) as u32;
-        self.move_timer(number, deadline.min(turn.now + patience));
+        self.move_timer(turn.core, number, deadline.min(turn.now + patience));
         let item = Item::Forward { ticket, cluster: route.cluster, generation: route.generation, deadline_ms, kind };
-        self.want_address(turn, node);
-        self.outbox.push(node, lane, &item);
+        turn.want_address(node);
+        turn.core.send(node, lane, &item);
     }
 
     /// How long an attempt may take: two election timeouts, longer each time one was in vain. A write that waits for
     /// every member, or for a bucket, is not hurried: it ends at its deadline.
-    fn patience(&self, number: u64) -> Duration {
+    fn patience(&self, core: &CoreContext, number: u64) -> Duration {
         let Some(operation) = self.routing.operations.get(&number) else { return Duration::ZERO };
         let patient = matches!(
             operation.kind,
@@ -174,32 +175,32 @@ impl NodeState {
         if patient || slow_admin {
             return base_types::DEADLINE_MAX;
         }
-        self.election_timeout() * (1 << operation.timeouts.min(PATIENCE_DOUBLINGS))
+        core.election_timeout() * (1 << operation.timeouts.min(PATIENCE_DOUBLINGS))
     }
 
-    fn move_timer(&mut self, number: u64, at: Tick) {
+    fn move_timer(&mut self, core: &mut CoreContext, number: u64, at: Tick) {
         if let Some(operation) = self.routing.operations.get_mut(&number) {
             let old = core::mem::replace(&mut operation.timer, at);
-            self.timers.set(TimerKey::Operation(number), old, at);
+            core.set_timer(TimerKey::Operation(number), old, at);
         }
     }
 
     /// Waits, longer each round, and then asks everyone again.
     pub fn back_off(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let longest = self.election_timeout() / BACKOFFS_PER_ELECTION;
+        let longest = turn.core.election_timeout() / BACKOFFS_PER_ELECTION;
         let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.tried.clear();
         operation.redirects = 0;
         let pause = (BACKOFF_FIRST * (1 << operation.rounds.min(6))).min(longest.max(BACKOFF_FIRST));
         operation.rounds += 1;
         operation.phase = Phase::Backoff;
-        let at = (turn.now + self.random.jitter(pause)).min(operation.deadline);
-        self.statistics.retries += 1;
-        self.move_timer(number, at);
+        let at = (turn.now + turn.core.random().jitter(pause)).min(operation.deadline);
+        turn.core.counters().retries += 1;
+        self.move_timer(turn.core, number, at);
     }
 
     /// A cluster has a leader (again): what backed off is tried when the timers ring next.
-    pub fn wake_backed_off(&mut self, now: Tick, name: &ClusterName) {
+    pub fn wake_backed_off(&mut self, core: &mut CoreContext, now: Tick, name: &ClusterName) {
         let waiting = |operation: &Operation| operation.phase == Phase::Backoff && *operation.name == *name;
         let numbers: Vec<u64> = self
             .routing
@@ -209,7 +210,7 @@ impl NodeState {
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
-            self.move_timer(number, now);
+            self.move_timer(core, number, now);
         }
     }
 
@@ -224,10 +225,10 @@ impl NodeState {
                 operation.timeouts += 1;
                 operation.last = LastSeen::Event("no answer in time");
                 operation.maybe_applied |= operation.is_write();
-                self.statistics.attempt_timeouts += 1;
+                turn.core.counters().attempt_timeouts += 1;
                 self.give_up_on(turn, number, node);
             }
-            Phase::Resolving | Phase::Local => self.move_timer(number, operation_end(self, number)),
+            Phase::Resolving | Phase::Local => self.move_timer(turn.core, number, operation_end(self, number)),
         }
     }
 
@@ -265,7 +266,7 @@ impl NodeState {
     /// The deadline (or the bound on attempts) ended an operation.
     fn expire(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(operation) = self.routing.operations.remove(&number) else { return };
-        self.timers.cancel(TimerKey::Operation(number), operation.timer);
+        turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
         let unknown = operation.is_write() && (operation.maybe_applied || out);
         let failure = if unknown && !planted(Mutant::UnknownAsRefused) {
@@ -282,10 +283,10 @@ impl NodeState {
             TicketOf::Served(number) => {
                 let Some(served) = self.routing.served.remove(&number) else { return };
                 let item = Item::ForwardReply { ticket: served.ticket, boot: served.boot, outcome: completion.outcome };
-                self.outbox.push(served.node, served.lane, &item);
+                turn.core.send(served.node, served.lane, &item);
             }
             TicketOf::Attempt { number, attempt } => {
-                let node = self.config.node;
+                let node = turn.core.node();
                 self.on_outcome(turn, number, attempt, node, completion.outcome);
             }
         }
@@ -301,7 +302,7 @@ impl NodeState {
     fn on_outcome(&mut self, turn: &mut Turn<'_>, number: u64, attempt: u32, node: NodeId, outcome: LocalOutcome) {
         let Some(operation) = self.routing.operations.get(&number) else { return };
         let current = match operation.phase {
-            Phase::Local => node == self.config.node,
+            Phase::Local => node == turn.core.node(),
             Phase::Remote { node: asked } => node == asked,
             Phase::Resolving | Phase::Backoff => false,
         };
@@ -392,7 +393,7 @@ impl NodeState {
         let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         operation.last = LastSeen::Event(last);
         operation.redirects += 1;
-        self.statistics.redirects += 1;
+        turn.core.counters().redirects += 1;
         if operation.redirects > REDIRECTS_AT_ONCE {
             self.back_off(turn, number);
         } else {
@@ -450,14 +451,14 @@ impl NodeState {
             return self.end(turn, number, Err(failure));
         }
         if self.routing.routes.flush(name, cluster, generation) {
-            self.statistics.cache_flushes += 1;
+            turn.core.counters().cache_flushes += 1;
         }
         self.redirect(turn, number, "a member does not hold it");
     }
 
     /// A refusal: definite for this attempt, but not for an earlier one that may have been proposed.
     fn on_refused(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, refusal: Refusal) {
-        let settling = self.election_timeout() * 2;
+        let settling = turn.core.election_timeout() * 2;
         let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
@@ -489,7 +490,7 @@ impl NodeState {
     /// Ends an operation that is in the table.
     pub fn end(&mut self, turn: &mut Turn<'_>, number: u64, result: CallResult) {
         let Some(operation) = self.routing.operations.remove(&number) else { return };
-        self.timers.cancel(TimerKey::Operation(number), operation.timer);
+        turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         self.finish_operation(turn, operation, result);
     }
 
@@ -547,12 +548,12 @@ impl NodeState {
             let failure = failures::overloaded("operations of other nodes", crate::routing::SERVED_MAX);
             let outcome = LocalOutcome::Refused(failure.refusal);
             let item = Item::ForwardReply { ticket: asker.ticket, boot: asker.boot, outcome };
-            return self.outbox.push(asker.node, asker.lane, &item);
+            return turn.core.send(asker.node, asker.lane, &item);
         }
-        let number = self.next_number();
+        let number = turn.core.next_number();
         self.routing.served.insert(number, asker);
-        self.statistics.forwards_served += 1;
-        self.lane_dirty = true;
+        turn.core.counters().forwards_served += 1;
+        turn.core.wake_lane();
         let operation = LocalOperation { ticket: served_ticket(number), ..operation };
         turn.lane.submit(turn.now, operation);
     }
