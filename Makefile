@@ -2,7 +2,8 @@
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
-#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | sim SEED=n [LAYER=lane] | mutants | fuzz | real | soak HOURS=n [SEED=n]
+#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | mutants | fuzz | real | soak HOURS=n [SEED=n]
+#   make sim SEED=n [LAYER=lane] | SCENARIO=file [TRACE=1 [NODE=n] [CLUSTER=name] [FROM=ms] [TO=ms]] [MUTANT=Name]
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export CARGO_TERM_COLOR ?= auto
@@ -10,9 +11,9 @@ export CARGO_TERM_COLOR ?= auto
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 HIVE := $(CARGO_TARGET_DIR)/release/hive
 SEEDS ?= 6000
-# The first of them; `new`: worlds that nobody has seen.
-FROM ?= 1
-# Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one.
+# The first of them (1 where nothing is said; `new`: worlds that nobody has seen). Of a trace: its first millisecond.
+FROM ?=
+# Seeds a planted bug may live through before the hunt fails; MUTANT=Name hunts one, or is planted in one seed of `make sim`.
 MUTANT_SEEDS ?= 400
 MUTANT ?=
 # Hours of faults at random.
@@ -45,7 +46,8 @@ engine-figures: setup
 	@scripts/engine-figures.sh
 
 sim: setup
-	@scripts/sim.sh "$(SEED)" "$(SEEDS)" "$(FROM)" "$(LAYER)"
+	@TRACE="$(TRACE)" NODE="$(NODE)" CLUSTER="$(CLUSTER)" TO="$(TO)" SCENARIO="$(SCENARIO)" MUTANT="$(MUTANT)" \
+	  scripts/sim.sh "$(SEED)" "$(SEEDS)" "$(FROM)" "$(LAYER)"
 
 mutants: setup
 	@scripts/mutants.sh "$(MUTANT_SEEDS)" "$(MUTANT)"

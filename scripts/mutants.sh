@@ -15,5 +15,7 @@ if [ -z "${2:-}" ]; then
   cargo test --quiet --locked --package core-backends --features mutants --lib -- --ignored
   cargo test --quiet --locked --package core-cluster --features mutants --lib -- --ignored every_planted_bug_is_noticed
   cargo test --quiet --locked --package core-node --features mutants --lib -- --ignored --test-threads 1 planted_bug
+  # The command that a planted bug's failing seed prints shows the violation.
+  cargo test --quiet --locked --package proof-sim --features mutants --test command_line planted
 fi
 exec nice -n 10 "$hunt" mutants --seeds "$1" --table "${TABLE:-$CARGO_TARGET_DIR/mutants.md}" "${only[@]}"

@@ -22,6 +22,7 @@
 pub mod api;
 mod buggify;
 mod context;
+mod describe;
 mod entry;
 mod lane;
 mod meta;
@@ -30,6 +31,7 @@ mod request_id_terms;
 mod storage;
 mod wire;
 
+pub use describe::{describe_payload, Described};
 pub use entry::COMMANDS_PER_ENTRY_MAX;
 pub use lane::{Lane, LaneError};
 pub use meta::FIRST_INDEX;

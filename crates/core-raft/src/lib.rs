@@ -11,6 +11,7 @@
 //! Why this library, and its traps: docs/decisions/0002-raft-by-library.md.
 #![deny(missing_docs)]
 
+mod describe;
 mod election_timeout;
 mod group;
 mod hibernate;

@@ -92,7 +92,7 @@ fn plan(seed: u64) -> Plan {
 impl Measure {
     fn new(seed: u64, options: &Options) -> Measure {
         let plan = plan(seed);
-        let world = World::new(plan.clone(), opener(&plan), false);
+        let world = World::new(plan.clone(), opener(&plan));
         let names: Vec<ClusterName> =
             (0..options.clusters).map(|n| format!("metadata@f{n}").parse().expect("a name")).collect();
         let writers = if options.clusters == 1 { 8 } else { 1 };

@@ -209,7 +209,7 @@ impl Run {
     pub(crate) fn new(seed: u64, rate: u32, event_us: u64) -> Run {
         let plan = plan(seed, event_us);
         Run {
-            world: World::new(plan.clone(), opener(&plan), false),
+            world: World::new(plan.clone(), opener(&plan)),
             open: BTreeMap::new(),
             tickets: BTreeMap::new(),
             next: STREAMS.len(),

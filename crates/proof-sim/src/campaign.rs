@@ -25,7 +25,7 @@ pub fn opener(plan: &Plan) -> Box<dyn Opener> {
 pub fn run_seeds(from: u64, to: u64, layer: Layer, jobs: u64, mut on_report: impl FnMut(Report) -> bool) {
     let one = |seed| {
         let plan = swarm::draw(seed, layer);
-        run(&plan, opener(&plan), false)
+        run(&plan, opener(&plan))
     };
     in_order(from, to, jobs, one, |_, report| on_report(report));
 }
@@ -89,6 +89,6 @@ pub fn describe_failure(report: &Report, plan: &Plan, replay: &str) -> String {
 pub fn shrink_failure(plan: &Plan, report: &Report) -> Plan {
     let Some(check) = report.violations.first().map(|violation| violation.check) else { return plan.clone() };
     shrink::shrink(plan, check, |plan| {
-        run(plan, opener(plan), false).violations.first().map(|violation| violation.check.to_string())
+        run(plan, opener(plan)).violations.first().map(|violation| violation.check.to_string())
     })
 }

@@ -8,6 +8,7 @@ use crate::excuses::Excuse;
 use crate::host::Armed;
 use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard, Layer};
+use crate::trace::line::{Kind, Line};
 use crate::world::lost_majority::{ask_for_recovery, lose_majority};
 use crate::world::{Answered, Due, World};
 use base_engine::EngineError;
@@ -32,7 +33,12 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
     let hazard = world.plan.hazards[number].clone();
     let node = (hazard.node as usize).saturating_sub(1);
     world.trace.note(world.now, "hazard", &[number as u64]);
-    world.trace.say(world.now, || format!("HAZARD {hazard}"));
+    world.trace.say(world.now, || {
+        let line = Line::new(Kind::Fault, hazard.in_words());
+        let peer = (hazard.peer as usize).checked_sub(1).filter(|_| hazard.kind.names_a_peer());
+        Line { node: (hazard.node as usize).checked_sub(1), peer, ..line }
+    });
+    world.trace.with(world.now, |recorder| recorder.mark_fault(world.now, &hazard));
     let fired = match hazard.kind {
         FaultKind::Loss | FaultKind::Duplicate | FaultKind::Reorder | FaultKind::Delay | FaultKind::SlowLinks => {
             // Counted frame by frame.
@@ -184,7 +190,6 @@ pub fn heal(world: &mut World) {
     world.end_see_saw();
     world.end_lease_end();
     world.network.heal();
-    world.trace.say(world.now, || "HEAL".to_string());
     for node in 0..world.nodes.len() {
         let now = world.now;
         world.nodes[node].armed = None;

@@ -31,6 +31,7 @@ pub mod panics;
 pub mod plan;
 pub mod random;
 pub mod real;
+pub mod replay;
 pub mod run;
 pub mod s3_groups;
 pub mod s3_load;

@@ -24,6 +24,7 @@ use crate::s3_owner::{self, Owner, Register, Told};
 use crate::s3_quota;
 use crate::s3_removal::{Removals, Remover};
 use crate::s3_upload::{Fates, Places, Upload};
+use crate::trace::line::About;
 use crate::world::{Answered, Due, World};
 use base_types::action::{Action, KvTarget, Level, ReadAfter, Request, Response};
 use base_types::{ClusterName, RequestId, Ticket};
@@ -59,6 +60,18 @@ pub struct Targets {
     pub buckets: Vec<String>,
     /// The bucket with a quota.
     pub limited: Option<usize>,
+}
+
+impl Targets {
+    /// What a place is called, for a trace. `None`: a client's own cluster.
+    pub fn about(&self, place: Place) -> Option<About> {
+        let number = place.0 as usize;
+        let keyspace = number.checked_sub(self.clusters.len()).and_then(|number| self.keyspaces.get(number));
+        let bucket = (0..self.buckets.len()).find(|bucket| s3_load::place_of(*bucket) == place);
+        let name = self.clusters.get(number).map(|name| name.as_str());
+        let name = name.or(keyspace.map(String::as_str)).or(bucket.map(|bucket| self.buckets[bucket].as_str()));
+        name.map(About::named)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,6 +236,11 @@ impl Load {
             request_ids: Random::stream(seed, "request ids"),
             window_us: window_ms * 1_000,
         }
+    }
+
+    /// What a place is called, for a trace.
+    pub fn about(&self, place: Place) -> Option<About> {
+        self.targets.about(place)
     }
 
     /// Sets every client going.

@@ -4,13 +4,14 @@
 //! Not here: the simulator (lib).
 
 mod progress;
+mod traced;
 mod words;
 
 use progress::Progress;
 use proof_check::Violation;
 use proof_sim::campaign::{describe_failure, opener, run_seeds, shrink_failure};
 use proof_sim::ledger::Totals;
-use proof_sim::plan::{Layer, Load, Plan, Shape, SimTuning, PLAN_VERSION};
+use proof_sim::plan::{Load, Plan, Shape, SimTuning, PLAN_VERSION};
 use proof_sim::run::{run, Report};
 use proof_sim::trace::without_padding;
 use proof_sim::{availability, campaign, excuses, overload, panics, swarm, twice};
@@ -18,7 +19,8 @@ use proof_sim::{availability, campaign, excuses, overload, panics, swarm, twice}
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use words::{flag, jobs, known, layer, layer_words, option, seed_range, seed_word, Ran, Refused, USAGE};
+use traced::{of_scenario, of_seed};
+use words::{flag, jobs, known, layer, option, seed_range, seed_word, Ran, Refused, USAGE};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -74,7 +76,7 @@ fn command_run(words: &[String]) -> Ran {
         let failed = !report.violations.is_empty();
         if failed {
             let plan = swarm::draw(report.seed, layer);
-            println!("{}", describe_failure(&report, &plan, &replay_command(report.seed, layer)));
+            println!("{}", describe_failure(&report, &plan, &of_seed(report.seed, layer, None)));
             first.get_or_insert(report);
         }
         progress.tell(totals.seeds, totals.failed.len());
@@ -96,10 +98,6 @@ fn command_run(words: &[String]) -> Ran {
     let findings = totals.findings(layer);
     findings.iter().for_each(|finding| println!("{finding}"));
     Ok(findings.is_empty())
-}
-
-fn replay_command(seed: u64, layer: Layer) -> String {
-    format!("proof-sim replay {seed} --trace{}", layer_words(layer))
 }
 
 /// The smallest plan found, as a scenario file that says what it shows.
@@ -143,12 +141,15 @@ fn tell(report: &Report, plan: &Plan, replay: &str) -> bool {
 }
 
 fn command_replay(words: &[String]) -> Ran {
-    known(words, &["--trace", "--layer", "--mutant"])?;
+    known(words, &[traced::OPTIONS, &["--layer", "--mutant"]].concat())?;
     plant_named(words)?;
-    let (seed, layer) = (seed_word(words)?, layer(words)?);
+    let (seed, layer, wanted) = (seed_word(words)?, layer(words)?, traced::wanted(words)?);
     let plan = swarm::draw(seed, layer);
-    let report = run(&plan, opener(&plan), flag(words, "--trace"));
-    Ok(tell(&report, &plan, &replay_command(seed, layer)))
+    let again = of_seed(seed, layer, option(words, "--mutant")?);
+    match wanted {
+        Some(wanted) => traced::show(&plan, &wanted, &again),
+        None => Ok(tell(&run(&plan, opener(&plan)), &plan, &again)),
+    }
 }
 
 fn read_plan(file: &str) -> Result<Plan, Refused> {
@@ -157,22 +158,24 @@ fn read_plan(file: &str) -> Result<Plan, Refused> {
 }
 
 fn command_scenario(words: &[String]) -> Ran {
-    known(words, &["--trace", "--mutant"])?;
+    known(words, &[traced::OPTIONS, &["--mutant"]].concat())?;
     plant_named(words)?;
-    let mutant = option(words, "--mutant")?;
-    let is_file = |word: &&String| !word.starts_with("--") && Some(word.as_str()) != mutant;
-    let files: Vec<&String> = words.iter().filter(is_file).collect();
+    let (mutant, wanted) = (option(words, "--mutant")?, traced::wanted(words)?);
+    let files = words::plain(words);
     if files.is_empty() {
         return Err(Refused(format!("a scenario file is missing; {USAGE}")));
     }
     let plans: Vec<(&String, Plan)> =
         files.into_iter().map(|file| read_plan(file).map(|plan| (file, plan))).collect::<Result<_, _>>()?;
-    let loud = flag(words, "--trace");
     let mut well = true;
     for (file, plan) in plans {
-        let report = run(&plan, opener(&plan), loud);
+        let again = of_scenario(file, mutant);
+        if let Some(wanted) = &wanted {
+            well &= traced::show(&plan, wanted, &again)?;
+            continue;
+        }
         print!("{file}: ");
-        well &= tell(&report, &plan, &format!("proof-sim scenario {file} --trace"));
+        well &= tell(&run(&plan, opener(&plan)), &plan, &again);
     }
     Ok(well)
 }
@@ -182,10 +185,10 @@ fn command_shrink(words: &[String]) -> Ran {
     let layer = layer(words)?;
     let word = words.first().ok_or_else(|| Refused(format!("a seed or a file is missing; {USAGE}")))?;
     let (plan, replay) = match word.parse() {
-        Ok(seed) => (swarm::draw(seed, layer), replay_command(seed, layer)),
-        Err(_) => (read_plan(word)?, format!("proof-sim scenario {word} --trace")),
+        Ok(seed) => (swarm::draw(seed, layer), of_seed(seed, layer, None)),
+        Err(_) => (read_plan(word)?, of_scenario(word, None)),
     };
-    let report = run(&plan, opener(&plan), false);
+    let report = run(&plan, opener(&plan));
     if report.violations.is_empty() {
         println!("{word}: well; there is nothing to shrink");
         return Ok(true);
@@ -214,7 +217,7 @@ fn command_twice(words: &[String]) -> Ran {
 fn command_hash(words: &[String]) -> Ran {
     known(words, &["--layer"])?;
     let plan = swarm::draw(seed_word(words)?, layer(words)?);
-    print!("{}", twice::trace_text(&run(&plan, opener(&plan), false)));
+    print!("{}", twice::trace_text(&run(&plan, opener(&plan))));
     Ok(true)
 }
 
@@ -251,7 +254,7 @@ fn command_speed(words: &[String]) -> Ran {
         hazards: Vec::new(),
     };
     let (started, cpu_before) = (Instant::now(), cpu_seconds());
-    let report = run(&plan, opener(&plan), false);
+    let report = run(&plan, opener(&plan));
     let wall = started.elapsed().as_secs_f64();
     let simulated = report.simulated_us as f64 / 1e6;
     println!(

@@ -389,7 +389,7 @@ fn hunt_one(mutant: Mutant, seeds: u64, layer: Layer, emphasis: Emphasis) -> (Op
 }
 
 fn run_plan(plan: &Plan) -> Report {
-    run(plan, opener(plan), false)
+    run(plan, opener(plan))
 }
 
 fn told(violation: &Violation) -> String {
@@ -408,7 +408,7 @@ Planted bugs, one at a time, and the first seed that notices: {dead} of {} kille
 docs/proof/mutants.md` (built with `--features mutants`; `make mutants`) at commit `{commit}`, on one core.
 
 Each is hunted over the seeds of the ordinary swarm that lean to where it lives ([simulation.md](simulation.md)), at most {seeds} of them;
-`proof-sim replay SEED --layer LAYER --mutant NAME` shows a kill again. Every check is a general one: none knows a mutant.
+`make sim SEED=n LAYER=layer MUTANT=Name TRACE=1` shows a kill again. Every check is a general one: none knows a mutant.
 *Found by* is the smallest run that holds that seed: `make test` and `make sim` run seeds 1 to {TEST_SEEDS}, `make sim SEEDS={SIM_SEEDS}` as many, of the
 whole core and of lanes alone; another run may find the bug by another seed sooner.
 

@@ -388,6 +388,29 @@ impl fmt::Display for Hazard {
     }
 }
 
+impl Hazard {
+    /// For the reader of a trace.
+    pub fn in_words(&self) -> String {
+        let mut text = self.kind.name().to_string();
+        if self.kind == FaultKind::Partition {
+            let side = (0..NODES_MAX).filter(|node| self.amount & (1 << node) != 0);
+            let side: Vec<String> = side.map(|node| format!("n{}", node + 1)).collect();
+            text += &format!(" of {} from the rest", side.join(" "));
+        } else {
+            let peer = if self.kind.names_a_peer() { self.peer } else { 0 };
+            let nodes = [(" n", self.node), (" and n", peer)];
+            nodes.iter().filter(|(_, node)| *node > 0).for_each(|(word, node)| text += &format!("{word}{node}"));
+            if self.amount > 0 {
+                text += &format!(", amount {}", self.amount);
+            }
+        }
+        if self.for_ms > 0 {
+            text += &format!(", for {} ms", self.for_ms);
+        }
+        text
+    }
+}
+
 impl Plan {
     /// Reads a scenario. The error is one line for a person.
     pub fn parse(text: &str) -> Result<Plan, String> {
@@ -441,6 +464,11 @@ impl Plan {
 }
 
 impl FaultKind {
+    /// Whether `peer` is a node.
+    pub fn names_a_peer(self) -> bool {
+        matches!(self, FaultKind::Cut | FaultKind::CutOneWay | FaultKind::MoveMember | FaultKind::WorldMember)
+    }
+
     /// The largest amount that means anything.
     fn amount_max(self) -> u64 {
         match self {

@@ -14,6 +14,8 @@ use crate::load::{observe, Load, Targets};
 use crate::machine::Opener;
 use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
+use crate::trace::line::{Kind, Line};
+use crate::trace::recorder::{Judged, SharedRecorder};
 use crate::world::lost_majority::{forgive_lost, unfenced};
 use crate::world::{Answered, Due, World};
 use crate::{s3_groups, s3_load, s3_quota};
@@ -95,46 +97,53 @@ struct Run {
 }
 
 /// Runs a plan. A panic of the core ends it as a violation.
-pub fn run(plan: &Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
+pub fn run(plan: &Plan, opener: Box<dyn Opener>) -> Report {
+    run_recorded(plan, opener, None)
+}
+
+/// The same; a recorder keeps what happens for a reader.
+pub fn run_recorded(plan: &Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorder>) -> Report {
     let seed = plan.seed;
-    let outcome = catch_unwind(AssertUnwindSafe(|| run_inner(plan.clone(), opener, loud)));
+    let shared = recorder.clone();
+    let outcome = catch_unwind(AssertUnwindSafe(|| run_inner(plan.clone(), opener, shared)));
     outcome.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
             .cloned()
             .or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
             .unwrap_or_else(|| "a panic without a message".to_string());
-        let place = crate::panics::last_place();
-        Report {
-            seed,
-            violations: vec![Violation::new("panic", format!("{text} at {place}"), vec![])],
-            ..Report::default()
+        let message = format!("{text} at {}", crate::panics::last_place());
+        if let Some(recorder) = recorder {
+            recorder.borrow_mut().judge_now("panic", &message);
         }
+        Report { seed, violations: vec![Violation::new("panic", message, vec![])], ..Report::default() }
     })
 }
 
-fn run_inner(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> Report {
+fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorder>) -> Report {
     let targets = targets(&plan);
     let load = Load::new(plan.seed, plan.load.clone(), targets, plan.tuning.request_id_window_ms);
     let mut run = Run {
-        world: World::new(plan, opener, loud),
+        world: World::recorded(plan, opener, recorder),
         load,
         control: BTreeMap::new(),
         request_ids: 0,
         hazards_from: None,
     };
-    let phases: [fn(&mut Run); 9] = [
-        Run::set_up,
-        Run::load_phase,
-        Run::outage,
-        Run::drain,
-        Run::quiet_is_whole,
-        Run::all_serve,
-        Run::replicas_equal,
-        Run::audit,
-        Run::emptied,
+    type Phase = (&'static str, fn(&mut Run));
+    let phases: [Phase; 9] = [
+        ("set-up", Run::set_up),
+        ("load", Run::load_phase),
+        ("outage", Run::outage),
+        ("heal", Run::drain),
+        ("quiet", Run::quiet_is_whole),
+        ("serve", Run::all_serve),
+        ("equal", Run::replicas_equal),
+        ("audit", Run::audit),
+        ("empty", Run::emptied),
     ];
-    for phase in phases {
+    for (name, phase) in phases {
+        run.world.trace.phase(run.world.now, name);
         phase(&mut run);
         if !run.world.violations.is_empty() {
             break;
@@ -332,7 +341,6 @@ impl Run {
     }
 
     fn load_phase(&mut self) {
-        self.world.trace.say(self.world.now, || "LOAD".to_string());
         let from = self.world.now;
         self.hazards_from = Some(from);
         for number in 0..self.world.plan.hazards.len() {
@@ -754,7 +762,11 @@ impl Run {
         at: Option<base_types::OrderedAt>,
     ) {
         let id = self.load.history.records.len() as u64;
-        self.world.trace.say(self.world.now, || format!("audit: {operation:?} {observed:?} at {at:?}"));
+        self.world.trace.say(self.world.now, || {
+            let text = format!("audit: {operation:?} {observed:?} at {at:?}");
+            let line = Line::new(Kind::Client, text).about(self.load.about(place)).record(id);
+            line.lasted(self.world.now - invoked)
+        });
         self.load.history.records.push(Record {
             id,
             client: AUDITOR,
@@ -795,6 +807,22 @@ impl Run {
         unseen.then(|| {
             Violation::new("epochs", "clients wrote to buckets, and no shard was seen to take a write", vec![])
         })
+    }
+
+    /// Shows a recorder when what was found happened: the span of the operations that show it.
+    fn judge(&self, violations: &[Violation]) {
+        for Violation { check, message, records } in violations {
+            let shown = records.iter().filter_map(|id| self.load.history.records.get(*id as usize));
+            let spans = shown.map(|record| (record.invoked, record.returned.unwrap_or(self.world.now)));
+            let span = spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+            let (from_us, to_us) = span.unwrap_or((self.world.now, self.world.now));
+            let first = records.iter().find_map(|id| self.load.history.records.get(*id as usize));
+            let about = first.and_then(|record| self.load.about(record.place));
+            let (message, records) = (message.clone(), records.clone());
+            self.world.trace.with(self.world.now, |recorder| {
+                recorder.judge(Judged { check, message, from_us, to_us, records, about });
+            });
+        }
     }
 
     fn report(mut self) -> Report {
@@ -846,6 +874,7 @@ impl Run {
                 }
             }
         }
+        self.judge(&violations);
         Report {
             seed: self.world.plan.seed,
             violations,

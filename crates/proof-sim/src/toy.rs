@@ -237,9 +237,9 @@ mod tests {
     fn a_correct_toy_passes_and_the_same_seed_gives_the_same_trace() {
         for seed in 0..4 {
             let plan = drawn(seed);
-            let one = run(&plan, ToyOpener::boxed(Wrong::Never), false);
+            let one = run(&plan, ToyOpener::boxed(Wrong::Never));
             assert_eq!(one.violations, vec![], "seed {seed}");
-            let two = run(&plan, ToyOpener::boxed(Wrong::Never), false);
+            let two = run(&plan, ToyOpener::boxed(Wrong::Never));
             assert_eq!((one.trace_hash, one.events), (two.trace_hash, two.events), "seed {seed}");
         }
     }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_wrong_toy_is_caught() {
         for wrong in [Wrong::LosesPuts, Wrong::AppliesTwice] {
-            let caught = (0..8).any(|seed| !run(&drawn(seed), ToyOpener::boxed(wrong), false).violations.is_empty());
+            let caught = (0..8).any(|seed| !run(&drawn(seed), ToyOpener::boxed(wrong)).violations.is_empty());
             assert!(caught, "{wrong:?}");
         }
     }

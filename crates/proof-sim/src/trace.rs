@@ -1,6 +1,15 @@
 //! What happened, as one number: every event of a run goes into a hash, kept every thousand events,
-//! so that two runs of one seed can be told to be the same, or where they part.
+//! so that two runs of one seed can be compared, or where they part.
+//!
+//! Not here: what a person reads of it (`recorder` and the files beside it).
 
+pub mod line;
+pub mod recorder;
+mod seen;
+pub mod timeline;
+
+use line::Line;
+use recorder::SharedRecorder;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Events between two kept hashes.
@@ -15,14 +24,14 @@ pub struct Trace {
     pub events: u64,
     /// The hash after each `TRACE_INTERVAL` events.
     pub points: Vec<u64>,
-    /// Told on standard output as well.
-    pub loud: bool,
+    /// Who keeps it for a reader, if anybody does.
+    recorder: Option<SharedRecorder>,
 }
 
 impl Trace {
     /// An empty trace.
-    pub fn new(loud: bool) -> Trace {
-        Trace { hash: Xxh3::new(), event: Vec::new(), events: 0, points: Vec::new(), loud }
+    pub fn new(recorder: Option<SharedRecorder>) -> Trace {
+        Trace { hash: Xxh3::new(), event: Vec::new(), events: 0, points: Vec::new(), recorder }
     }
 
     /// Something happened at `now`; `what` is its kind, the numbers its content.
@@ -38,11 +47,38 @@ impl Trace {
         }
     }
 
-    /// A line for the reader of a loud trace.
-    pub fn say(&self, now: u64, text: impl FnOnce() -> String) {
-        if self.loud {
-            println!("{:>12.6} {}", now as f64 / 1e6, without_padding(&text()));
+    /// A line for the reader, if one of this moment is wanted.
+    pub fn say(&self, now: u64, line: impl FnOnce() -> Line) {
+        if self.recorder.as_ref().is_some_and(|recorder| recorder.borrow().wants(now)) {
+            let line = line();
+            self.with(now, |recorder| recorder.push(now, line));
         }
+    }
+
+    /// The recorder, if there is one.
+    pub fn with(&self, now: u64, look: impl FnOnce(&mut recorder::Recorder)) {
+        if let Some(recorder) = &self.recorder {
+            let mut recorder = recorder.borrow_mut();
+            recorder.now_us = now;
+            look(&mut recorder);
+        }
+    }
+
+    /// The recorder, if it wants lines of this moment.
+    pub fn with_lines(&self, now: u64, look: impl FnOnce(&mut recorder::Recorder)) {
+        if self.recorder.as_ref().is_some_and(|recorder| recorder.borrow().wants(now)) {
+            self.with(now, look);
+        }
+    }
+
+    /// A phase of the run begins.
+    pub fn phase(&self, now: u64, name: &'static str) {
+        self.with(now, |recorder| recorder.phase(now, name));
+    }
+
+    /// Whether somebody looks.
+    pub fn is_recorded(&self) -> bool {
+        self.recorder.is_some()
     }
 
     /// The hash of everything so far.

@@ -5,7 +5,7 @@
 
 use proof_sim::plan::Layer;
 
-pub const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [--trace] [--mutant NAME] | plan SEED | scenario FILE… [--trace] [--mutant NAME] | shrink SEED|FILE | mutants [--seeds N] [--only NAME,…] [--layer L --leaning E] [--rows FILE] [--from ROWS] [--table FILE] | twice --seeds A..B | availability [--days N] [--hours H] [--from SEED] [--rate R] [--jobs N] [--json FILE] | overload --seeds A..B [--seconds N] [--jobs N] | speed";
+pub const USAGE: &str = "usage: proof-sim run --seeds A..B [--jobs N] [--ledger FILE] [--keep-going] [--no-shrink] [--layer core|lane] | replay SEED [TRACE] [--mutant NAME] | plan SEED | scenario FILE… [TRACE] [--mutant NAME] | shrink SEED|FILE | mutants [--seeds N] [--only NAME,…] [--layer L --leaning E] [--rows FILE] [--from ROWS] [--table FILE] | twice --seeds A..B | availability [--days N] [--hours H] [--from SEED] [--rate R] [--jobs N] [--json FILE] | overload --seeds A..B [--seconds N] [--jobs N] | speed; TRACE is --trace [--node N] [--cluster NAME|ID] [--from MS] [--to MS] [--trace-format text|json]";
 
 /// A refused command line.
 pub struct Refused(pub String);
@@ -34,11 +34,18 @@ pub fn number(text: &str, what: &str) -> Result<u64, Refused> {
     text.parse().map_err(|_| Refused(format!("{what} '{text}' is no number from 0 to {}", u64::MAX)))
 }
 
+/// Options that are followed by a value, of commands that take plain words too.
+const WITH_VALUE: &[&str] = &["--layer", "--mutant", "--node", "--cluster", "--from", "--to", "--trace-format"];
+
+/// The words that are neither options nor their values.
+pub fn plain(words: &[String]) -> Vec<&String> {
+    let is_value = |at: usize| at > 0 && WITH_VALUE.contains(&words[at - 1].as_str());
+    let found = words.iter().enumerate().filter(|(at, word)| !word.starts_with("--") && !is_value(*at));
+    found.map(|(_, word)| word).collect()
+}
+
 pub fn seed_word(words: &[String]) -> Result<u64, Refused> {
-    // The words behind options are no seeds.
-    let is_value = |at: usize| at > 0 && ["--layer", "--mutant"].contains(&words[at - 1].as_str());
-    let word =
-        words.iter().enumerate().find(|(at, word)| !word.starts_with("--") && !is_value(*at)).map(|(_, word)| word);
+    let word = plain(words).into_iter().next();
     number(word.ok_or_else(|| Refused(format!("a seed is missing; {USAGE}")))?, "seed")
 }
 
@@ -58,14 +65,6 @@ pub fn layer(words: &[String]) -> Result<Layer, Refused> {
         None | Some("core") => Ok(Layer::Core),
         Some("lane") => Ok(Layer::Lane),
         Some(other) => Err(Refused(format!("unknown layer '{other}'; core and lane are known"))),
-    }
-}
-
-/// As a replay command names it.
-pub fn layer_words(layer: Layer) -> &'static str {
-    match layer {
-        Layer::Core => "",
-        Layer::Lane => " --layer lane",
     }
 }
 

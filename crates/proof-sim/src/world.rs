@@ -24,6 +24,7 @@ mod sizes;
 mod stalls;
 mod tails;
 mod turns;
+mod watch;
 
 use crate::excuses::Excuses;
 use crate::faults::Wish;
@@ -33,6 +34,7 @@ use crate::marks::{Marks, Walked};
 use crate::network::Network;
 use crate::plan::{FaultKind, Plan};
 use crate::random::Random;
+use crate::trace::recorder::{Judged, SharedRecorder};
 use crate::trace::Trace;
 use base_types::action::{Request, Response};
 use base_types::{LaneId, NodeId, Ticket};
@@ -222,7 +224,12 @@ fn sample_per_mille(plan: &Plan) -> u64 {
 
 impl World {
     /// A world of stopped nodes that start within the first 200 ms.
-    pub fn new(plan: Plan, opener: Box<dyn Opener>, loud: bool) -> World {
+    pub fn new(plan: Plan, opener: Box<dyn Opener>) -> World {
+        World::recorded(plan, opener, None)
+    }
+
+    /// The same; a recorder keeps what happens for a reader.
+    pub fn recorded(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorder>) -> World {
         let stream = |name| Random::stream(plan.seed, name);
         let random = Streams {
             network: stream("network"),
@@ -235,7 +242,7 @@ impl World {
             now: 0,
             nodes: Vec::new(),
             network: Network::default(),
-            trace: Trace::new(loud),
+            trace: Trace::new(recorder),
             probes: BTreeMap::new(),
             violations: Vec::new(),
             excuses: Excuses::default(),
@@ -286,7 +293,10 @@ impl World {
     }
 
     pub fn violate(&mut self, violation: Violation) {
-        self.trace.say(self.now, || format!("VIOLATION {}: {}", violation.check, violation.message));
+        self.trace.with(self.now, |recorder| {
+            let Violation { check, message, records } = violation.clone();
+            recorder.judge(Judged { check, message, from_us: self.now, to_us: self.now, records, about: None });
+        });
         if self.violations.len() < VIOLATIONS_MAX {
             self.violations.push(violation);
         }
@@ -294,6 +304,7 @@ impl World {
 
     /// Takes the next thing. Those for the driver are handed back; `None` where `until` comes first.
     pub fn advance(&mut self, until: u64) -> Option<Option<Due>> {
+        watch::watch_nodes(self);
         let at = self.queue.next_at()?;
         if at > until {
             self.now = until;

@@ -74,6 +74,7 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
     let other_version = write("version.toml", good.replace("version = 1", "version = 2"));
     let unknown_field = write("field.toml", good.replace("run_ms", "run_hours"));
     let no_such_node = write("node.toml", good.replace("node = 3", "node = 9"));
+    let beyond = write("good.toml", good.to_string());
     let no_plan = write("plan.toml", "not a plan".to_string());
     let cases: &[(&[&str], &str)] = &[
         (&[], "usage"),
@@ -83,6 +84,12 @@ fn bad_input_is_one_clear_line_and_exit_code_2() {
         (&["replay", "-1"], "seed '-1' is no number"),
         (&["replay", "1", "--layer", "moon"], "unknown layer 'moon'"),
         (&["replay", "1", "--loud"], "unknown option '--loud'"),
+        (&["replay", "1", "--node", "2"], "--node needs --trace"),
+        (&["replay", "1", "--trace", "--node", "0"], "--node 0 is no node"),
+        (&["replay", "1", "--trace", "--from", "9", "--to", "3"], "--from is not before --to"),
+        (&["replay", "1", "--trace", "--trace-format", "xml"], "unknown format 'xml'"),
+        (&["scenario", &beyond, "--trace", "--node", "9"], "node 9 is not in this world; its nodes are 1 to 3"),
+        (&["scenario", &beyond, "--trace", "--cluster", "moon"], "cluster 'moon' is not in this world; it has "),
         (&["run"], "--seeds A..B is missing"),
         (&["run", "--seeds", "5"], "seeds '5' are no range"),
         (&["run", "--seeds", "5..5"], "seeds '5..5' are an empty range"),
@@ -115,7 +122,7 @@ fn a_failure_prints_one_replay_command_and_its_plan_as_a_list() {
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{out}");
     assert!(out.contains("FAILED"), "{out}");
-    assert_eq!(out.lines().filter(|line| line.starts_with("replay: proof-sim ")).count(), 1, "{out}");
+    assert_eq!(out.lines().filter(|line| line.starts_with("replay: make sim SCENARIO=")).count(), 1, "{out}");
     assert_eq!(out.matches("disk_lost").count(), 3, "the plan is printed: {out}");
     assert!(out.contains("300 ms  disk_lost"), "{out}");
 }
@@ -132,4 +139,89 @@ fn a_shrunk_plan_is_a_scenario_file_that_fails_in_the_same_way() {
     let small = file("small.toml", &out);
     let again = sim(&["scenario", &small.to_string_lossy()]);
     assert_eq!(again.status.code(), Some(1), "{}", text(&again.stdout));
+}
+
+/// The command that a failure prints, run as a person would: by a shell, in the repository. It builds nothing.
+fn run_printed(out: &str, also: &str) -> Output {
+    let command = out.lines().find_map(|line| line.strip_prefix("replay: ")).expect("a failure prints its command");
+    let repository = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut shell = Command::new("bash");
+    // What `make test` itself was called with is not for this one.
+    ["MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"].iter().for_each(|name| _ = shell.env_remove(name));
+    shell.args(["-c", &format!("{command} {also}")]).current_dir(repository);
+    shell.env("PROOF_SIM", env!("CARGO_BIN_EXE_proof-sim")).output().expect("bash runs")
+}
+
+/// Where each row of a time line begins.
+fn row<'a>(out: &'a str, label: &str) -> &'a str {
+    out.lines()
+        .find(|line| line.split_whitespace().next() == Some(label))
+        .unwrap_or_else(|| panic!("no row {label} in {out}"))
+}
+
+#[test]
+fn the_printed_command_shows_a_trace_with_the_violation() {
+    let path = file("traced.toml", BEYOND_THE_PROMISE);
+    let failed = text(&sim(&["scenario", &path.to_string_lossy()]).stdout);
+    let traced = run_printed(&failed, "");
+    let out = text(&traced.stdout);
+    assert_ne!(traced.status.code(), Some(0), "make reports the failure: {out}");
+    let violation = failed.lines().nth(1).expect("the failure says what broke").trim();
+    let check = violation.split(':').next().expect("a check has a name");
+    assert!(
+        out.lines().any(|line| line.starts_with("  !! ") && line.contains(check)),
+        "no '{check}' in the head: {out}"
+    );
+    assert!(out.lines().any(|line| line.starts_with("!! ")), "the violation is a line of its own: {out}");
+    assert!(out.matches("disk_lost").count() >= 3 && out.contains("leaders (node, term"), "{out}");
+    assert!(row(&out, "n1").contains('x') && row(&out, "violation").contains('V'), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 120), "a line is too wide: {out}");
+    assert!(out.lines().count() < 600, "a trace is a page: {}", out.lines().count());
+}
+
+#[test]
+fn filters_of_the_command_keep_only_what_they_name() {
+    let path = file("filtered.toml", BEYOND_THE_PROMISE);
+    let failed = text(&sim(&["scenario", &path.to_string_lossy()]).stdout);
+    let json = |also: &str| -> Vec<serde_json::Value> {
+        let command = format!("{also} TRACE=json");
+        let out = text(&run_printed(&failed, &command).stdout);
+        out.lines().filter(|line| line.starts_with('{')).map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let whole = json("");
+    let (head, all) = whole.split_first().expect("the run comes first");
+    assert_eq!((&head["kind"], &head["failed"]), (&"run".into(), &true.into()));
+    assert_eq!(head["cut"], serde_json::json!({ "events": 0, "messages": 0, "routine": 0 }), "the whole trace is here");
+    assert!(all.windows(2).all(|pair| pair[0]["at_us"].as_u64() <= pair[1]["at_us"].as_u64()), "in order of time");
+    let concerns_all = |line: &serde_json::Value, kinds: &[&str]| kinds.contains(&line["kind"].as_str().unwrap_or(""));
+    let expect = |also: &str, keep: &dyn Fn(&serde_json::Value) -> bool| {
+        let kept = json(also);
+        let expected: Vec<&serde_json::Value> = all.iter().filter(|line| keep(line)).collect();
+        assert!(!expected.is_empty() && expected.len() < all.len(), "{also} parts nothing");
+        assert_eq!(kept.iter().skip(1).collect::<Vec<_>>(), expected, "{also}");
+    };
+    let (from, to) = (2_000_000, 4_000_000);
+    expect("FROM=2000 TO=4000", &|line| (from..to).contains(&line["at_us"].as_u64().unwrap_or(0)));
+    expect("NODE=2", &|line| {
+        let nobody = line["node"].is_null() && line["peer"].is_null();
+        line["node"] == 2 || line["peer"] == 2 || (nobody && concerns_all(line, &["fault", "phase", "violation"]))
+    });
+    expect("CLUSTER=t0", &|line| match line["cluster"].as_str() {
+        Some(name) => name == "metadata/redis@t0",
+        None => concerns_all(line, &["fault", "phase", "violation", "life", "link"]),
+    });
+}
+
+/// `make mutants` runs it: it needs the bugs compiled in.
+#[cfg(feature = "mutants")]
+#[test]
+fn a_planted_bugs_failing_seed_prints_a_command_that_shows_it() {
+    // docs/proof/mutants.md names the seed.
+    let (mutant, seed) = ("StaleReadIndex", "563");
+    let failed = text(&sim(&["replay", seed, "--layer", "lane", "--mutant", mutant]).stdout);
+    assert!(failed.contains(&format!("replay: make sim SEED={seed} LAYER=lane TRACE=1 MUTANT={mutant}")), "{failed}");
+    let out = text(&run_printed(&failed, "").stdout);
+    assert!(out.lines().any(|line| line.starts_with("  !! ")), "the violation is in the head: {out}");
+    assert!(out.lines().any(|line| line.starts_with("!! ")), "the violating operation stands out: {out}");
+    assert!(row(&out, "violation").contains('V') && row(&out, "faults").len() > 8, "{out}");
 }

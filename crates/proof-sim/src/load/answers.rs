@@ -9,6 +9,7 @@ use crate::s3_groups::{self, Grouped};
 use crate::s3_load;
 use crate::s3_owner::Told;
 use crate::s3_upload::{self, Fate};
+use crate::trace::line::{self, Line};
 use crate::world::{Due, World};
 use base_types::action::{Action, ActionResult, Answer, Failure, Level, RedisReply};
 use base_types::s3::{S3Action, S3Answer, S3ErrorCode, NULL_VERSION};
@@ -87,7 +88,13 @@ impl Load {
 
     pub(super) fn on_refused(&mut self, world: &mut World, client: usize, failure: Failure) {
         let refusal = &failure.refusal;
-        world.trace.say(world.now, || format!("client {client}: {} ({})", refusal.code, refusal.message));
+        world.trace.say(world.now, || {
+            let open = self.clients[client].open.as_ref();
+            let (node, asked_at) = open.map_or((None, world.now), |open| (Some(open.node), open.asked_at));
+            let about = open.and_then(|open| self.history.records.get(open.record)).and_then(|of| self.about(of.place));
+            let text = format!("client {client} is refused: {} ({})", refusal.code, refusal.message);
+            Line { node, ..Line::new(line::Kind::Client, text).about(about).lasted(world.now - asked_at) }
+        });
         let lifecycle = self.clients[client].kind == Kind::Lifecycle;
         let of_bucket = matches!(self.clients[client].kind, Kind::S3 | Kind::S3Growing | Kind::Uploader | Kind::Owner);
         if of_bucket {
@@ -256,7 +263,16 @@ impl Load {
                 record.level = level;
             }
             world.trace.note(world.now, "finished", &[record.id, ending as u64]);
-            world.trace.say(world.now, || told(client, record));
+            let record = &*record;
+            world.trace.say(world.now, || {
+                let kind = if ending == Ending::Ok { line::Kind::Client } else { line::Kind::Failed };
+                let told =
+                    Line::new(kind, told(client, record)).node(open.node).about(self.targets.about(record.place));
+                told.record(record.id).lasted(world.now - record.invoked)
+            });
+            if ending != Ending::Ok {
+                world.trace.with(world.now, |recorder| recorder.mark_failure(world.now));
+            }
         }
         let places = self.targets.clusters.len();
         let record = self.history.records.get(open.record).filter(|record| (record.place.0 as usize) < places);

@@ -67,7 +67,7 @@ mod tests {
     fn an_eventual_read_from_before_what_was_seen_is_a_violation() {
         let plan = crate::swarm::draw(1, Layer::Core);
         let opener = opener(&plan);
-        let mut world = World::new(plan, opener, false);
+        let mut world = World::new(plan, opener);
         let record = |level| Record {
             id: 1,
             client: 0,

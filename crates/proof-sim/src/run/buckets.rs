@@ -8,6 +8,7 @@
 
 use super::{Run, AUDIT_US, LOOK_US};
 use crate::excuses::Excuse;
+use crate::trace::line::{Kind, Line};
 use crate::{s3_load, s3_owner, s3_quota, s3_rest, s3_upload, s3_versions};
 use base_types::action::{Action, ActionResult, Response};
 use base_types::s3::{
@@ -464,7 +465,7 @@ impl Run {
             let number = view.name.as_str().strip_prefix("shard@").and_then(|name| name.rsplit_once('-'));
             numbers.extend(number.and_then(|(_, number)| number.parse::<u64>().ok()));
         }
-        self.world.trace.say(self.world.now, || format!("shards of buckets: {numbers:?}"));
+        self.world.trace.say(self.world.now, || Line::new(Kind::Phase, format!("shards of buckets: {numbers:?}")));
         if numbers.len() > 1 {
             self.world.probe("bucket_of_many_shards");
         }

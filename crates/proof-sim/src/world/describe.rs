@@ -1,6 +1,13 @@
 //! An event in words, for a trace.
 
+use crate::trace::line::{About, Kind, Line};
+use base_types::action::{Action, KvTarget};
+use base_types::ClusterId;
+use bytes::Bytes;
+use core_cluster::api::LocalKind;
+use core_cluster::describe_payload;
 use core_node::api::Event;
+use core_node::frame::Item;
 
 pub(super) fn event_name(event: &Event) -> &'static str {
     match event {
@@ -38,11 +45,81 @@ pub(super) fn event_number(event: &Event) -> u64 {
     }
 }
 
-pub(super) fn event_line(event: &Event) -> String {
+/// What a core takes, for a reader: a line for each thing that a frame says.
+pub(super) fn event_lines(event: &Event, name: impl Fn(ClusterId) -> About) -> Vec<Line> {
+    let line = |text: String| Line::new(Kind::Turn, text);
     match event {
-        Event::Frame { from, frame } => format!("frame of {from:?}, {} bytes", frame.len()),
-        Event::Mail { from, mail } => format!("mail of {from:?}, {} bytes", mail.frame.len()),
-        Event::Request { ticket, request, .. } => format!("{ticket:?} {:?}", request.action),
-        other => format!("{other:?}"),
+        Event::Frame { from, frame } => {
+            let peer = (from.0 as usize).saturating_sub(1);
+            let lines = frame_lines(frame, &name).into_iter();
+            lines.map(|line| Line { text: format!("{from:?} says {}", line.text), ..line }.peer(peer)).collect()
+        }
+        Event::Mail { from, mail } => {
+            let lines = frame_lines(&mail.frame, &name).into_iter();
+            lines.map(|line| Line { text: format!("lane {from} says {}", line.text), ..line }).collect()
+        }
+        Event::Request { request, .. } => {
+            vec![line(format!("a client asks {:?}", request.action)).about(target(&request.action))]
+        }
+        Event::Timer => vec![line("timer".to_string()).routine(true)],
+        Event::LogWritten { batch } => vec![line(format!("log batch {} is durable", batch.0)).routine(true)],
+        Event::LogSegmentReady { segment } => vec![line(format!("segment {} is ready", segment.0)).routine(true)],
+        Event::EngineDone { job, result: Ok(_) } => vec![line(format!("engine job {job} is done")).routine(true)],
+        Event::Machine { .. } | Event::Clock { .. } => vec![line(format!("{event:?}")).routine(true)],
+        other => vec![line(format!("{other:?}"))],
+    }
+}
+
+fn frame_lines(frame: &Bytes, name: impl Fn(ClusterId) -> About) -> Vec<Line> {
+    let line = |text: String| Line::new(Kind::Turn, text);
+    let items = match core_node::frame::decode(frame.clone()) {
+        Ok(frame) => frame.items,
+        Err(error) => return vec![line(format!("{} bytes that are no frame: {error}", frame.len()))],
+    };
+    let of_item = |item: &Item| match item {
+        Item::Peer { cluster, payload, .. } => {
+            let said = describe_payload(payload);
+            line(said.text).routine(said.routine).about(Some(name(*cluster)))
+        }
+        Item::Forward { ticket, cluster, kind, .. } => {
+            let what = match kind {
+                LocalKind::Write { backend, command, .. } => format!("write of {backend:?}, {} bytes", command.len()),
+                LocalKind::Read { backend, query, .. } => format!("read of {backend:?}, {} bytes", query.len()),
+                LocalKind::Admin(command) => format!("{command:?}"),
+            };
+            line(format!("Forward {ticket:?}: {what}")).about(Some(name(*cluster)))
+        }
+        Item::ForwardReply { ticket, outcome, .. } => line(format!("ForwardReply {ticket:?}: {outcome:?}")),
+        Item::CreateReplica { spec, .. } => line(format!("{item:?}")).about(Some(name(spec.cluster))),
+        Item::DestroyReplica { cluster, .. } | Item::Survey { cluster, .. } | Item::UnknownCluster { cluster, .. } => {
+            line(format!("{item:?}")).about(Some(name(*cluster)))
+        }
+        Item::ReplicaNews { cluster, leader, .. } => {
+            line(format!("ReplicaNews, leader {leader:?}")).routine(true).about(Some(name(*cluster)))
+        }
+        Item::Heartbeat { .. } | Item::HeartbeatReply { .. } | Item::MapNews { .. } | Item::LaneNews { .. } => {
+            let text = format!("{item:?}");
+            let word = text.split([' ', '{']).next().unwrap_or_default();
+            line(format!("{word} of nodes")).routine(true)
+        }
+        other => line(format!("{other:?}")),
+    };
+    items.iter().map(of_item).collect()
+}
+
+/// What a request is about.
+fn target(action: &Action) -> Option<About> {
+    match action {
+        Action::KvGet { target, .. }
+        | Action::KvPut { target, .. }
+        | Action::KvDelete { target, .. }
+        | Action::KvScan { target, .. }
+        | Action::KvBatch { target, .. }
+        | Action::KvCompareAndSet { target, .. } => Some(About::named(&match target {
+            KvTarget::Cluster(name) => name.as_str().to_string(),
+            KvTarget::Keyspace(name) => name.clone(),
+        })),
+        Action::Redis { cluster, .. } => Some(About::named(cluster.as_str())),
+        _ => None,
     }
 }

@@ -6,6 +6,7 @@
 
 use super::World;
 use crate::plan::Hazard;
+use crate::trace::line::{About, Kind, Line};
 use base_types::{ClusterId, ReplicaId};
 use core_cluster::api::ReplicaView;
 use std::collections::BTreeSet;
@@ -45,7 +46,10 @@ impl World {
             let changed = host.engine.flip_bit_one_of(view.space, place as usize, bit as usize, &of_once);
             if let Some(key) = changed {
                 let about = (node, view.cluster, view.replica);
-                self.trace.say(self.now, || format!("n{} {} diverges at {key:?}", node + 1, view.name));
+                self.trace.say(self.now, || {
+                    let text = format!("{} diverges at {key:?}", view.name);
+                    Line::new(Kind::Fault, text).node(node).about(Some(About::named(view.name.as_str())))
+                });
                 self.nodes[node].disk_suspect = true;
                 self.diverged.insert(about);
                 hit = true;

@@ -8,6 +8,7 @@
 use super::World;
 use crate::machine::Machine;
 use crate::plan::FaultKind;
+use crate::trace::line::{Kind, Line};
 use base_types::{ClusterId, Tick};
 use std::collections::BTreeMap;
 
@@ -59,7 +60,8 @@ impl World {
             self.hide(node, true);
             self.bend_clocks(|other| if other == node { -DRIFT_PPM } else { DRIFT_PPM });
             self.probe(FaultKind::LeaseEnd.name());
-            self.trace.say(self.now, || format!("LEASE-END n{} has a fresh lease and is cut off", node + 1));
+            self.trace
+                .say(self.now, || Line::new(Kind::Fault, "lease_end: it has a fresh lease and is cut off").node(node));
         }
     }
 }

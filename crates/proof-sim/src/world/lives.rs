@@ -11,6 +11,7 @@ use crate::excuses::Excuse;
 use crate::host::{LaneHost, Node};
 use crate::plan::{Plan, SimTuning};
 use crate::random::Random;
+use crate::trace::line::{Kind, Line};
 use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
 use core_cluster::api::RequestIdTerms;
 use core_node::api::{Event, Keep, NodeConfig, S3Config, Tuning, FREED_AGE_MS, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
@@ -28,7 +29,7 @@ impl World {
     /// The process ends. With `down_us` it comes back by itself. `told`: its connections are reset.
     pub fn kill(&mut self, node: usize, down_us: Option<u64>, told: bool) {
         if self.nodes[node].running {
-            self.trace.say(self.now, || format!("n{} dies", node + 1));
+            self.trace.say(self.now, || Line::new(Kind::Life, "dies").node(node));
             self.trace.note(self.now, "die", &[node as u64]);
             self.bury(node);
             for peer in 0..self.nodes.len() {
@@ -96,7 +97,10 @@ impl World {
         host.disk_failed = false;
         host.clock = Clock::new(self.now, host.clock.local_at(self.now).0);
         self.trace.note(self.now, "start", &[node as u64]);
-        self.trace.say(self.now, || format!("n{} starts", node + 1));
+        self.trace.say(self.now, || {
+            let line = Line::new(Kind::Life, "starts; it was down").node(node);
+            line.lasted(self.now - self.nodes[node].down_since)
+        });
         for lane in 0..self.nodes[node].lanes.len() {
             let config = self.config(node, lane, boot, seed);
             if !self.open_lane(node, lane, config) {
@@ -162,7 +166,7 @@ impl World {
 
     /// A node whose disk was damaged may refuse to start: its operator gives it an empty one.
     pub(super) fn refuse_start(&mut self, node: usize, message: &str) {
-        self.trace.say(self.now, || format!("n{} refuses to start: {message}", node + 1));
+        self.trace.say(self.now, || Line::new(Kind::Life, format!("refuses to start: {message}")).node(node));
         self.probe("start_refused");
         let life = self.nodes[node].life;
         match self.nodes[node].disk_suspect {

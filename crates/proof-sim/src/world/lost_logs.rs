@@ -7,6 +7,7 @@
 use super::World;
 use crate::disk::SimDisk;
 use crate::plan::{FaultKind, Hazard};
+use crate::trace::line::{Kind, Line};
 use proof_check::Violation;
 
 impl World {
@@ -37,7 +38,7 @@ impl World {
             *mate = SimDisk { segments, reached: mate.reached, spoiled: mate.reached > 0, ..SimDisk::default() };
         }
         self.nodes[node].disk_suspect = true;
-        self.trace.say(self.now, || format!("n{} l{lane} has {}", node + 1, spoiled.describe()));
+        self.trace.say(self.now, || Line::new(Kind::Fault, spoiled.describe()).node(node).lane(lane));
         true
     }
 

@@ -14,6 +14,7 @@ use super::{Due, World};
 use crate::excuses::Excuse;
 use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard};
+use crate::trace::line::{About, Kind, Line};
 use base_types::action::{Action, Request};
 use base_types::{ClusterName, Generation};
 use core_cluster::api::{Begun, ReplicaView};
@@ -43,7 +44,11 @@ pub struct LostMajority {
 pub fn lose_majority(world: &mut World, hazard: &Hazard, targets: &Targets) -> bool {
     let found = targets.clusters.iter().find_map(|name| Some((name.clone(), losable(world, name)?)));
     let Some((name, lost)) = found.filter(|_| world.lost_majority.name.is_none()) else { return false };
-    world.trace.say(world.now, || format!("{name} loses its members {lost:?} (from 0) for good"));
+    world.trace.say(world.now, || {
+        let nodes: Vec<String> = lost.iter().map(|node| format!("n{}", node + 1)).collect();
+        let text = format!("{name} loses its members {} for good", nodes.join(" "));
+        Line::new(Kind::Fault, text).about(Some(About::named(name.as_str())))
+    });
     lost.iter().for_each(|node| world.kill(*node, Some(hazard.for_ms * 1_000), false));
     world.lost_majority.back_at = world.now + hazard.for_ms * 1_000;
     world.lost_majority.name = Some(name);
@@ -103,7 +108,7 @@ pub fn ask_for_recovery(world: &mut World) -> bool {
 pub(super) fn note_begun(world: &mut World, begun: Vec<Begun>) {
     for one in begun {
         world.probe("recovered");
-        world.trace.say(world.now, || format!("{one:?}"));
+        world.trace.say(world.now, || Line::new(Kind::Fault, format!("a new life begins: {one:?}")));
         world.lost_majority.begun.push((world.now, one));
     }
 }

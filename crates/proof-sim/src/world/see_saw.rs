@@ -7,6 +7,7 @@
 use super::World;
 use crate::machine::Machine;
 use crate::plan::FaultKind;
+use crate::trace::line::{Kind, Line};
 use base_types::{ClusterId, LogIndex, Term};
 
 /// The see-saw.
@@ -87,11 +88,10 @@ impl World {
         self.hide(node, true);
         self.probe(FaultKind::SeeSaw.name());
         self.trace.say(self.now, || {
-            let back = back.map_or(0, |back| back + 1);
-            format!(
-                "SEE-SAW n{} leads in {term:?} and is cut off, n{back} is back; commits next: {lets_commit}",
-                node + 1
-            )
+            let back = back.map_or(String::new(), |back| format!("; n{} is back", back + 1));
+            let next = if lets_commit { "when it commits" } else { "at once" };
+            let text = format!("see_saw: leads in {term:?} and is cut off{back}; the next leader is cut off {next}");
+            Line::new(Kind::Fault, text).node(node)
         });
     }
 

@@ -4,11 +4,12 @@
 //! armed death as well.
 //! Not here: how the effects end (`disks`, `links`, `clients`).
 
-use super::describe::{event_line, event_name, event_number};
+use super::describe::{event_lines, event_name, event_number};
 use super::{Due, World};
 use crate::excuses::Excuse;
 use crate::host::{Armed, INBOX_EVENTS_MAX};
 use crate::plan::FaultKind;
+use crate::trace::line::{Kind, Line};
 use base_types::{ClusterId, ClusterName, LaneId, Ticket};
 use core_backends::metadata::PartitionInfo;
 use core_cluster::api::Won;
@@ -68,7 +69,10 @@ impl World {
         for _ in 0..events_max {
             let Some(event) = host.inbox.pop() else { break };
             self.trace.note(self.now, event_name(&event), &[node as u64, lane as u64, event_number(&event)]);
-            self.trace.say(self.now, || format!("n{} l{lane} <- {}", node + 1, event_line(&event)));
+            self.trace.with_lines(self.now, |recorder| {
+                let lines = event_lines(&event, |cluster| recorder.about(cluster));
+                lines.into_iter().for_each(|line| recorder.push(self.now, line.node(node).lane(lane)));
+            });
             if let Event::Request { ticket, asked, request } = &event {
                 if local >= *asked + request.deadline {
                     expired.push(*ticket);
@@ -83,6 +87,7 @@ impl World {
         super::lost_majority::note_begun(self, machine.take_begun());
         self.weigh(node, led, machine.as_ref());
         self.watch_lease(node, machine.as_ref());
+        super::watch::watch_replicas(self, node, lane, machine.as_ref());
         let voted = watch_terms && term_sum(machine.as_ref()) != terms_before;
         let wake = machine.next_wake();
         if self.random.sample.per_mille(self.sample_per_mille) {
@@ -296,7 +301,7 @@ impl World {
             }
             Effect::Remember { announcements } => self.nodes[node].remembered = announcements,
             Effect::Note { level, text } => {
-                self.trace.say(self.now, || format!("n{} l{lane} {level:?}: {text}", node + 1))
+                self.trace.say(self.now, || Line::new(Kind::Note, format!("{level:?}: {text}")).node(node).lane(lane))
             }
             Effect::Halt { reason } => self.halt(node, &reason),
         }
@@ -304,7 +309,7 @@ impl World {
 
     pub(super) fn halt(&mut self, node: usize, reason: &str) {
         self.probe("halted");
-        self.trace.say(self.now, || format!("n{} halts: {reason}", node + 1));
+        self.trace.say(self.now, || Line::new(Kind::Life, format!("halts: {reason}")).node(node));
         self.nodes[node].disk_failed |= self.has_stalled_for_long(node);
         let host = &self.nodes[node];
         let about = (node as u64, host.life);
