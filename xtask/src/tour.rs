@@ -39,7 +39,7 @@ pub fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
             let sources = root.join("crates").join(name).join("src");
             sources.join(room).is_dir() || !room.ends_with('/') && sources.join(format!("{room}.rs")).is_file()
         };
-        if !crates.iter().any(|name| is_there(name)) {
+        if !crates.iter().any(is_there) {
             findings.push(format!("ARCHITECTURE.md: {} has no room `{room}`", crates.join(", ")));
         }
     }

@@ -7,7 +7,7 @@ use base_types::s3::S3ErrorCode;
 use base_types::{ErrorCode, ErrorKind, Refusal, Routing};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const GOLDEN: &str = "tests/golden/error_codes.txt";
 const PAGE: &str = "../../docs/guides/api/errors.md";
@@ -69,7 +69,7 @@ fn locked(file: &str, wanted: &str) {
     assert!(found == wanted, "{} is out of date: {}", shown(&path), first_difference(&found, wanted));
 }
 
-fn shown(path: &PathBuf) -> String {
+fn shown(path: &Path) -> String {
     format!("{}; run HIVE_WRITE=1 cargo test -p base-types --test error_table", path.display())
 }
 

@@ -378,7 +378,7 @@ impl Run {
 
     fn on_answer(&mut self, ticket: Ticket, answered: Answered) {
         let Some(id) = self.tickets.remove(&ticket) else { return };
-        if !self.open.get(&id).is_some_and(|open| open.ticket == Some(ticket)) {
+        if self.open.get(&id).is_none_or(|open| open.ticket != Some(ticket)) {
             return;
         }
         if let (Answered::Response(_), Some(open)) = (&answered, self.open.get(&id)) {

@@ -72,7 +72,7 @@ impl Inbox {
     pub fn pop(&mut self) -> Option<Event> {
         loop {
             self.met += 1;
-            let client = if self.met % CLIENTS_SHARE == 0 { self.ranks[RANKS - 1].pop_front() } else { None };
+            let client = if self.met.is_multiple_of(CLIENTS_SHARE) { self.ranks[RANKS - 1].pop_front() } else { None };
             let event = client.or_else(|| self.ranks.iter_mut().find_map(VecDeque::pop_front))?;
             match &event {
                 Event::Request { ticket, .. } if self.frames_max.is_some() && !self.wanted.remove(ticket) => {}

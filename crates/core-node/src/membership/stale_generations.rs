@@ -63,10 +63,9 @@ impl NodeState {
         let Ok((Reply::Buried { places, ended }, _)) = decode_call::<Reply>(result) else { return };
         let superseded = ended.iter().filter_map(|(place, by)| Some((asked.get(*place as usize)?, *by)));
         for ((cluster, generation), by) in superseded {
-            if turn.lane.view(*cluster).is_some_and(|view| view.generation == *generation) {
-                if turn.lane.end_life(turn.now, *cluster, by) {
-                    turn.core.wake_lane();
-                }
+            let is_here = turn.lane.view(*cluster).is_some_and(|view| view.generation == *generation);
+            if is_here && turn.lane.end_life(turn.now, *cluster, by) {
+                turn.core.wake_lane();
             }
         }
         let over = places.iter().filter_map(|place| asked.get(*place as usize));

@@ -10,7 +10,7 @@
 //! * *Bar* makes the record `Deleting`; a wait later no core begins a call by the record before.
 //! * *Map* bars splits, merges and uploads, *Shards* closes each shard that holds nothing: calls begun before find it closed.
 //! * *Seal* makes the entry `Deleting`, if it is still ours. From then on the removal can only finish, by any node that
-//! looks.
+//!   looks.
 //!
 //! Always: a bucket with a version, a marker or a client that may still put one is not removed; one that stays serves
 //! again, by us or, where we stopped, by the sweep (bucket_recovery.rs), which waits until nothing of ours can come late.

@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn events_from_far_stay_where_messages_go() {
-        let kind = |at: u64| if at % 10 == 0 { Kind::Leader } else { Kind::Turn };
+        let kind = |at: u64| if at.is_multiple_of(10) { Kind::Leader } else { Kind::Turn };
         let mut recorder = filled(16, 99, 100, |at| Line::new(kind(at), "it"));
         let expected = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 94, 95, 96, 97, 98, 99];
         assert_eq!(times(&mut recorder), expected);
