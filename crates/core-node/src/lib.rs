@@ -24,7 +24,7 @@ mod wire;
 
 pub use crate::core::{Core, CoreMetrics, StartError};
 pub use context::RouterStatistics;
-pub use core_s3::ReshardCounters;
+pub use core_s3::{BlockedHistogram, ReshardCounters};
 
 #[cfg(test)]
 mod tests;

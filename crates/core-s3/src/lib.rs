@@ -55,7 +55,7 @@ pub use reshard::maintenance::{look_at_bucket, look_at_shard};
 pub use reshard::retired_shards::remove_retired;
 pub use reshard::runner::run_flow;
 pub use state::cache::{BUCKETS_MAX, ENTRIES_MAX};
-pub use state::counters::ReshardCounters;
+pub use state::counters::{BlockedHistogram, ReshardCounters};
 pub use state::{PlanContext, S3Planner, S3State};
 pub use uploads::sweep::{follow_up, sweep};
 

@@ -3,7 +3,7 @@
 //! Always: a thin face, nothing is decided here.
 
 use crate::counters;
-use crate::machine::{Counter, Machine, MachineFactory, Opened};
+use crate::machine::{Machine, MachineFactory, Metric, Opened};
 use base_engine::Engine;
 use base_types::Tick;
 use core_log::LogDisk;
@@ -38,10 +38,10 @@ impl Machine for Core {
         self.lane().durable_batch().0
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        let metrics = self.metrics();
-        counters::lane_counters(&metrics.lane, out);
-        counters::router_counters(&metrics.router, out);
-        counters::reshard_counters(&metrics.reshards, out);
+    fn metrics(&self, out: &mut Vec<Metric>) {
+        let metrics = Core::metrics(self);
+        counters::lane(&metrics.lane, out);
+        counters::router(&metrics.router, out);
+        counters::reshards(&metrics.reshards, out);
     }
 }

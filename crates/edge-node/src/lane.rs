@@ -18,7 +18,7 @@ pub mod tickets;
 
 use crate::clock::Clock;
 use crate::disk::LogWriter;
-use crate::machine::{Counter, Machine};
+use crate::machine::{Machine, Metric};
 use crate::mailbox::{Outgoing, Receiver};
 use crate::memory::QuietMemory;
 use crate::peers::PeerSet;
@@ -48,7 +48,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// A lane's numbers, as `/metrics` of any thread may read them.
 #[derive(Clone, Default)]
 pub struct LaneReport {
-    pub counters: Vec<Counter>,
+    pub metrics: Vec<Metric>,
     pub requests: Vec<(&'static str, Latency)>,
     pub log_sync: Latency,
     pub turn_events: u64,
@@ -228,11 +228,11 @@ impl LaneHost {
     }
 
     fn lay_out_report(&mut self) {
-        let mut counters = Vec::new();
-        self.machine.counters(&mut counters);
+        let mut metrics = Vec::new();
+        self.machine.metrics(&mut metrics);
         let traffic = self.peers.traffic();
         let report = LaneReport {
-            counters,
+            metrics,
             requests: self.door.latencies(),
             log_sync: self.state.log_sync.clone(),
             turn_events: self.state.turn_events,

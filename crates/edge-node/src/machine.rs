@@ -7,6 +7,7 @@ use base_engine::Engine;
 use base_types::Tick;
 use core_log::LogDisk;
 use core_node::api::{Effects, Event, NodeConfig};
+use core_node::BlockedHistogram;
 use std::sync::Arc;
 
 /// A deterministic machine: `core_node::Core`, or a stub.
@@ -19,20 +20,34 @@ pub trait Machine {
     fn next_wake(&self) -> Tick;
     /// The last batch of its log that is durable.
     fn durable_batch(&self) -> u64;
-    /// Counters and gauges for `/metrics`.
-    fn counters(&self, out: &mut Vec<Counter>);
+    /// Counters, gauges and histograms for `/metrics`. Those of one name follow each other.
+    fn metrics(&self, out: &mut Vec<Metric>);
 }
 
-/// One number of a lane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Counter {
+/// One number of a lane, or one histogram.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Metric {
     /// In Prometheus form without prefix and `_total`, for example `log_batches`.
     pub name: &'static str,
-    /// One sentence.
+    /// What it counts, when it grows, and what to do where it is high.
     pub help: &'static str,
+    /// One label besides the lane.
+    pub label: Option<(&'static str, &'static str)>,
+    pub value: Value,
+}
+
+/// What a metric shows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Value {
+    /// Only grows.
+    Counter(u64),
+    /// Only grows.
+    SecondsCounter(f64),
     /// May go down.
-    pub gauge: bool,
-    pub value: u64,
+    Gauge(u64),
+    /// May go down.
+    SecondsGauge(f64),
+    Blocked(BlockedHistogram),
 }
 
 /// What a machine begins with, or why it cannot.

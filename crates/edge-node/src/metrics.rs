@@ -1,12 +1,15 @@
-//! `/metrics`: what all lanes laid out, as OpenMetrics text.
+//! `/metrics`: the lanes' reports as OpenMetrics text.
 //!
-//! Always: counters are what lanes left behind (at most a second old), so a lane that hangs can be seen; health is what the
-//! node answers now, and `health_answered` is 0 where it does not. Not here: what the numbers mean inside the core (core-node names them).
+//! Always: counters are those of the lanes' last reports (at most a second old), so a lane that hangs can be seen; health is
+//! what the node answers now, and `health_answered` is 0 where it does not. Every name and label stands in
+//! `testdata/metrics.txt`. Not here: the core's own numbers (counters.rs).
 
 use crate::clients::Room;
 use crate::lane::latency::{Latency, BOUNDS_US};
 use crate::lane::LaneReport;
+use crate::machine::{Metric, Value};
 use base_types::action::{NodeInfo, StatusInfo};
+use core_node::BlockedHistogram;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -40,7 +43,7 @@ pub struct ProcessUsage {
     pub open_files: u64,
 }
 
-/// What the node answered when it was asked for this page.
+/// What the node answered for this page.
 #[derive(Debug, Clone)]
 pub struct Health {
     pub status: StatusInfo,
@@ -75,18 +78,26 @@ impl Collector for Snapshot {
 impl Snapshot {
     fn process(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
         encoder
-            .encode_descriptor("process_cpu_seconds", "CPU time of this process", None, MetricType::Counter)?
+            .encode_descriptor("process_cpu_seconds", "CPU time of this process.", None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, f64>(&self.process.cpu_seconds, None)?;
         let gauges = [
-            ("process_resident_bytes", "memory of this process", self.process.resident_bytes),
-            ("process_open_files", "open descriptors of this process", self.process.open_files),
-            ("http_connections", "clients' connections at the JSON door", self.room.http.open() as u64),
-            ("s3_connections", "clients' connections at the S3 door", self.room.s3.open() as u64),
-            ("operator_connections", "connections kept for operators, in use", self.room.operators.open() as u64),
-            ("unfinished_bytes", "bytes of requests that are not whole yet", self.room.unfinished.held() as u64),
+            ("process_resident_bytes", "Resident memory of this process.", self.process.resident_bytes),
+            ("process_open_files", "Open file descriptors of this process.", self.process.open_files),
+            (
+                "unfinished_request_bytes",
+                "Bytes of requests that have not arrived whole; limits.unfinished_bytes_max bounds them.",
+                self.room.unfinished.held() as u64,
+            ),
         ];
         for (name, help, value) in gauges {
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&(value as i64))?;
+        }
+        let help = "Open connections of clients, by door; operator: those kept free for operators. limits.connections_max bounds each.";
+        let mut metric = encoder.encode_descriptor("client_connections", help, None, MetricType::Gauge)?;
+        let room = &self.room;
+        let doors = [("http", room.http.open()), ("s3", room.s3.open()), ("operator", room.operators.open())];
+        for (door, open) in doors {
+            metric.encode_family(&[("door", door)])?.encode_gauge(&(open as i64))?;
         }
         Ok(())
     }
@@ -96,26 +107,31 @@ impl Snapshot {
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
         };
         let number = |yes: bool| f64::from(u8::from(yes));
-        gauge("health_answered", "whether this node told its health in time", number(self.health.is_some()))?;
+        let help = "1 if this node reported its health in time. If it is 0, the node hangs or is overloaded.";
+        gauge("health_answered", help, number(self.health.is_some()))?;
         let Some(Health { status, nodes, unix_ms }) = &self.health else { return Ok(()) };
-        gauge("ready", "whether this node can do any of its work", number(status.ready))?;
-        gauge("not_ready_reasons", "reasons why it cannot", status.not_ready.len() as f64)?;
-        gauge("degraded_reasons", "reasons why it cannot do all of its work", status.degraded.len() as f64)?;
-        gauge("nodes", "nodes of the node map", f64::from(status.nodes_total))?;
-        gauge("nodes_up", "nodes of the node map that are up", f64::from(status.nodes_up))?;
-        let help = "how long a log write has been under way, or took last, the longest of all lanes";
+        gauge("ready", "1 if this node can do any of its work.", number(status.ready))?;
+        let help = "Reasons why it cannot; hive ctl status prints them.";
+        gauge("not_ready_reasons", help, status.not_ready.len() as f64)?;
+        let help = "Reasons why this node cannot do all of its work; hive ctl status prints them.";
+        gauge("degraded_reasons", help, status.degraded.len() as f64)?;
+        gauge("nodes", "Nodes of the node map.", f64::from(status.nodes_total))?;
+        gauge("nodes_up", "Nodes of the node map that are up.", f64::from(status.nodes_up))?;
+        let help = "Time of the current log write, or of the last one, the longest of all lanes. If it is high, check the disk.";
         gauge("log_write_wait_seconds", help, f64::from(status.log_write_ms) / 1e3)?;
         if status.certificate_expires_ms > 0 {
             let left = status.certificate_expires_ms as f64 / 1e3 - *unix_ms as f64 / 1e3;
-            gauge("certificate_expiry_seconds", "until this node's certificate expires; negative: since it did", left)?;
+            let help = "Time until this node's certificate expires, negative after that. Replace it in time.";
+            gauge("certificate_expiry_seconds", help, left)?;
         }
-        let help = "whether a cluster known by configuration answers strong reads";
+        let help =
+            "1 if a cluster that is known by configuration answers strong reads. If it is 0, bring its members up.";
         let mut metric = encoder.encode_descriptor("quorum", help, None, MetricType::Gauge)?;
         for quorum in &status.quorum {
             let labels = [("cluster", quorum.cluster.to_string())];
             metric.encode_family(&labels)?.encode_gauge(&number(quorum.answers))?;
         }
-        let help = "whether a node is up, as this node sees it";
+        let help = "1 if a node is up, as this node sees it.";
         let mut metric = encoder.encode_descriptor("node_up", help, None, MetricType::Gauge)?;
         for node in nodes {
             let labels = [("node", node.node.to_string())];
@@ -124,51 +140,63 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Every machine of this build names the same counters in the same order, so the first lane's names serve for all.
+    /// Every machine of this build has the same metrics in the same order, so the longest list of a lane serves for all.
     fn core(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
-        let Some(named) = self.lanes.iter().map(|lane| &lane.counters).max_by_key(|counters| counters.len()) else {
+        let Some(named) = self.lanes.iter().map(|lane| &lane.metrics).max_by_key(|metrics| metrics.len()) else {
             return Ok(());
         };
-        for counter in named {
-            let kind = if counter.gauge { MetricType::Gauge } else { MetricType::Counter };
-            let mut metric = encoder.encode_descriptor(counter.name, counter.help, None, kind)?;
-            for (lane, report) in self.lanes.iter().enumerate() {
-                let Some(found) = report.counters.iter().find(|found| found.name == counter.name) else { continue };
-                encode_lane(&mut metric, lane, counter.gauge, found.value)?;
+        for family in named.chunk_by(|one, next| one.name == next.name) {
+            let first = &family[0];
+            let mut metric = encoder.encode_descriptor(first.name, first.help, None, kind(&first.value))?;
+            for member in family {
+                for (lane, report) in self.lanes.iter().enumerate() {
+                    let is_it = |found: &&Metric| found.name == member.name && found.label == member.label;
+                    let Some(found) = report.metrics.iter().find(is_it) else { continue };
+                    let labels: Vec<(&str, String)> = [("lane", lane.to_string())]
+                        .into_iter()
+                        .chain(found.label.map(|(key, value)| (key, value.to_string())))
+                        .collect();
+                    encode_value(&mut metric.encode_family(&labels)?, &found.value)?;
+                }
             }
         }
         Ok(())
     }
 
     fn host(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
-        type Read = fn(&LaneReport) -> u64;
-        let rows: [(&str, &str, bool, Read); 6] = [
-            ("turns", "turns of the lane", false, |lane| lane.turns),
-            ("turn_events", "events of all turns", false, |lane| lane.turn_events),
-            ("requests_waiting", "client requests in hand", true, |lane| lane.requests_waiting),
-            ("peer_sent_bytes", "bytes sent to peers", false, |lane| lane.peer_bytes_sent),
-            ("peer_sent_frames", "frames sent to peers", false, |lane| lane.peer_frames_sent),
-            ("peer_dropped_frames", "frames dropped: no connection, or a full queue", false, |lane| {
-                lane.peer_frames_dropped
+        type Read = fn(&LaneReport) -> Value;
+        let rows: [(&str, &str, Read); 6] = [
+            ("turns", "Turns of the lane: passes over all events that wait.", |lane| Value::Counter(lane.turns)),
+            ("turn_events", "Events handled in all turns.", |lane| Value::Counter(lane.turn_events)),
+            ("requests_waiting", "Requests of clients under way. If it stays high, the node is overloaded.", |lane| {
+                Value::Gauge(lane.requests_waiting)
             }),
+            ("peer_sent_bytes", "Bytes sent to peers.", |lane| Value::Counter(lane.peer_bytes_sent)),
+            ("peer_sent_frames", "Frames sent to peers.", |lane| Value::Counter(lane.peer_frames_sent)),
+            (
+                "peer_dropped_frames",
+                "Frames not sent because a peer was not connected or its queue was full. If it grows, check the network.",
+                |lane| Value::Counter(lane.peer_frames_dropped),
+            ),
         ];
-        for (name, help, gauge, read) in rows {
-            let kind = if gauge { MetricType::Gauge } else { MetricType::Counter };
-            let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-            for (lane, report) in self.lanes.iter().enumerate() {
-                encode_lane(&mut metric, lane, gauge, read(report))?;
+        for (name, help, read) in rows {
+            let values: Vec<Value> = self.lanes.iter().map(read).collect();
+            let Some(first) = values.first() else { continue };
+            let mut metric = encoder.encode_descriptor(name, help, None, kind(first))?;
+            for (lane, value) in values.iter().enumerate() {
+                encode_value(&mut metric.encode_family(&[("lane", lane.to_string())])?, value)?;
             }
         }
         Ok(())
     }
 
     fn latencies(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
-        let help = "time from a log write's start to its end on disk";
+        let help = "Time from the start of a log write to its end on disk. If it grows, check the disk.";
         let mut metric = encoder.encode_descriptor("log_sync_seconds", help, None, MetricType::Histogram)?;
         for (lane, report) in self.lanes.iter().enumerate() {
             encode_latency(&mut metric.encode_family(&[("lane", lane.to_string())])?, &report.log_sync)?;
         }
-        let help = "time from a request to its answer, by action";
+        let help = "Time from a request to its answer, by action.";
         let mut metric = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
         for (lane, report) in self.lanes.iter().enumerate() {
             for (action, latency) in &report.requests {
@@ -180,13 +208,26 @@ impl Snapshot {
     }
 }
 
-fn encode_lane(metric: &mut MetricEncoder, lane: usize, gauge: bool, value: u64) -> Result<(), Error> {
-    let labels = [("lane", lane.to_string())];
-    let mut member = metric.encode_family(&labels)?;
-    if gauge {
-        member.encode_gauge(&(value as i64))
-    } else {
-        member.encode_counter::<NoLabelSet, _, u64>(&value, None)
+fn kind(value: &Value) -> MetricType {
+    match value {
+        Value::Counter(_) | Value::SecondsCounter(_) => MetricType::Counter,
+        Value::Gauge(_) | Value::SecondsGauge(_) => MetricType::Gauge,
+        Value::Blocked(_) => MetricType::Histogram,
+    }
+}
+
+fn encode_value(metric: &mut MetricEncoder, value: &Value) -> Result<(), Error> {
+    match value {
+        Value::Counter(value) => metric.encode_counter::<NoLabelSet, _, u64>(value, None),
+        Value::SecondsCounter(value) => metric.encode_counter::<NoLabelSet, _, f64>(value, None),
+        Value::Gauge(value) => metric.encode_gauge(&(*value as i64)),
+        Value::SecondsGauge(value) => metric.encode_gauge(value),
+        Value::Blocked(blocked) => {
+            let bounds = BlockedHistogram::BOUNDS_MS.iter().map(|ms| *ms as f64 / 1e3).chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(blocked.buckets).collect();
+            let count = blocked.buckets.iter().sum();
+            metric.encode_histogram::<NoLabelSet>(blocked.sum_us as f64 / 1e6, count, &buckets, None)
+        }
     }
 }
 
@@ -197,35 +238,4 @@ fn encode_latency(metric: &mut MetricEncoder, latency: &Latency) -> Result<(), E
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::Counter;
-    use std::time::Duration;
-
-    #[test]
-    fn lanes_are_told_apart_and_histograms_add_up() {
-        let mut report = LaneReport::default();
-        report.counters.push(Counter { name: "log_batches", help: "batches", gauge: false, value: 7 });
-        report.counters.push(Counter { name: "replicas", help: "replicas", gauge: true, value: 3 });
-        report.log_sync.record(Duration::from_micros(70));
-        report.log_sync.record(Duration::from_secs(9));
-        report.requests.push(("KvPut", report.log_sync.clone()));
-        let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
-        let room = Room::new(8, 1 << 20);
-        let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
-        let text = text(&reports, &room, None);
-        for line in [
-            "hive_log_batches_total{lane=\"0\"} 7",
-            "hive_replicas{lane=\"0\"} 3",
-            "hive_http_connections 5",
-            "hive_log_sync_seconds_bucket{le=\"0.0001\",lane=\"0\"} 1",
-            "hive_log_sync_seconds_bucket{le=\"+Inf\",lane=\"0\"} 2",
-            "hive_request_seconds_count{action=\"KvPut\",lane=\"0\"} 2",
-            "hive_health_answered 0.0",
-            "# EOF",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");
-        }
-        assert!(text.contains("hive_process_cpu_seconds_total"));
-    }
-}
+mod tests;

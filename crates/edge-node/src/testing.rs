@@ -2,7 +2,7 @@
 
 use crate::ca;
 use crate::config::{Config, DoorSection, HttpSection, MemberSection, NodeFile};
-use crate::machine::{Counter, Machine, MachineFactory, Opened};
+use crate::machine::{Machine, MachineFactory, Metric, Opened, Value};
 use crate::node::NodeHandle;
 use base_engine::Engine;
 use base_types::action::{Action, ActionResult, Answer, Response, StatusInfo};
@@ -109,31 +109,36 @@ impl Machine for StubMachine {
         1
     }
 
-    fn counters(&self, out: &mut Vec<Counter>) {
-        out.push(Counter { name: "stub", help: "one", gauge: true, value: 1 });
+    fn metrics(&self, out: &mut Vec<Metric>) {
+        out.push(Metric { name: "stub", help: "One.", label: None, value: Value::Gauge(1) });
     }
 }
 
 impl StubMachine {
     fn status(&self) -> Answer {
-        let status = StatusInfo {
-            world: self.config.world.clone(),
-            node: self.config.node,
-            ready: true,
-            not_ready: Vec::new(),
-            degraded: Vec::new(),
-            quorum: Vec::new(),
-            nodes_up: 1,
-            nodes_total: 1,
-            clusters: 0,
-            leaders: 0,
-            quiesced: 0,
-            config_cluster: None,
-            warnings: Vec::new(),
-            log_write_ms: 0,
-            certificate_expires_ms: 0,
-        };
+        let status = healthy(self.config.world.clone(), self.config.node);
         Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None }
+    }
+}
+
+/// The status of a node that has nothing to report.
+pub fn healthy(world: String, node: NodeId) -> StatusInfo {
+    StatusInfo {
+        world,
+        node,
+        ready: true,
+        not_ready: Vec::new(),
+        degraded: Vec::new(),
+        quorum: Vec::new(),
+        nodes_up: 1,
+        nodes_total: 1,
+        clusters: 0,
+        leaders: 0,
+        quiesced: 0,
+        config_cluster: None,
+        warnings: Vec::new(),
+        log_write_ms: 0,
+        certificate_expires_ms: 0,
     }
 }
 

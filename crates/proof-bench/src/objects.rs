@@ -165,31 +165,43 @@ async fn under_load(options: &Options, world: &World, shared: &Rc<load::Shared>)
     Err(BenchError::World(message))
 }
 
-/// What the nodes count of splits, added up; of what is the most of something, the most.
+/// The nodes' metrics of splits, added up.
 async fn counters(world: &World) -> Vec<String> {
     let mut sums: std::collections::BTreeMap<String, f64> = Default::default();
     for at in 0..world.endpoints.len() {
         let Ok((200, text)) = world.client.get_path(at, "/metrics").await else { continue };
         for line in String::from_utf8_lossy(&text).lines().filter(|line| line.starts_with("hive_s3_")) {
             let Some((name, value)) = line.rsplit_once(' ') else { continue };
-            let name = name.split('{').next().unwrap_or(name).to_owned();
-            let value = value.parse::<f64>().unwrap_or(0.0);
-            let most = name.ends_with("_max");
-            let sum = sums.entry(name).or_default();
-            *sum = if most { sum.max(value) } else { *sum + value };
+            *sums.entry(without_lane(name)).or_default() += value.parse::<f64>().unwrap_or(0.0);
         }
     }
     let of = |name: &str| sums.get(name).copied().unwrap_or(0.0);
     let mut lines: Vec<String> = sums.iter().map(|(name, sum)| format!("split: {name} {sum}")).collect();
+    let cutovers = of("hive_s3_cutover_blocked_seconds_count");
+    let within = |bound: &str| of(&format!("hive_s3_cutover_blocked_seconds_bucket{{le=\"{bound}\"}}"));
+    let longest = sums.iter().filter_map(|(name, count)| {
+        let bound = name.strip_prefix("hive_s3_cutover_blocked_seconds_bucket{le=\"")?.strip_suffix("\"}")?;
+        (*count >= cutovers).then(|| bound.parse::<f64>().ok())?
+    });
+    let longest = longest.fold(f64::INFINITY, f64::min) * 1e3;
     lines.push(format!(
-        "split: {:.0} switches stood still for {:.1} ms on average, at most {} ms, {:.0} of them longer than 50 ms; {:.0} rows/s copied by each flow",
-        of("hive_s3_switches_total"),
-        of("hive_s3_frozen_ms_total") / of("hive_s3_switches_total").max(1.0),
-        of("hive_s3_frozen_ms_max"),
-        of("hive_s3_frozen_long_total"),
-        of("hive_s3_rows_copied_total") / (of("hive_s3_copying_ms_total") / 1_000.0).max(1e-9),
+        "split: {cutovers:.0} cut-overs blocked writers for {:.1} ms on average, at most {longest:.0} ms, {:.0} of them longer than 50 ms; {:.0} rows/s copied by each flow",
+        of("hive_s3_cutover_blocked_seconds_sum") * 1e3 / cutovers.max(1.0),
+        cutovers - within("0.05"),
+        of("hive_s3_rows_copied_total") / of("hive_s3_copy_seconds_total").max(1e-9),
     ));
     lines
+}
+
+/// A sample's name with its labels, without the lane's.
+fn without_lane(sample: &str) -> String {
+    let Some((name, labels)) = sample.trim_end_matches('}').split_once('{') else { return sample.to_owned() };
+    let labels: Vec<&str> = labels.split(',').filter(|label| !label.starts_with("lane=")).collect();
+    if labels.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name}{{{}}}", labels.join(","))
+    }
 }
 
 /// Puts over keys that are there, as fast as answers come, or at a rate.

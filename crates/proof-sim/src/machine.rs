@@ -48,7 +48,7 @@ pub trait Machine {
         0
     }
     /// The most freezes of one split or merge that were over before its switch.
-    fn frozen_in_vain_max(&self) -> u64 {
+    fn freezes_expired_max(&self) -> u64 {
         0
     }
     /// How long its queues and tables are, each beside its bound.

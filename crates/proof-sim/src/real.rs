@@ -59,11 +59,11 @@ impl Machine for RealCore {
     }
 
     fn splits_unequal(&self) -> u64 {
-        self.0.metrics().reshards.unequal
+        self.0.metrics().reshards.digest_mismatches
     }
 
-    fn frozen_in_vain_max(&self) -> u64 {
-        self.0.metrics().reshards.frozen_in_vain_max
+    fn freezes_expired_max(&self) -> u64 {
+        self.0.metrics().reshards.freezes_expired_max
     }
 
     fn sizes(&self) -> Sizes {

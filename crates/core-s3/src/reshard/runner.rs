@@ -43,8 +43,6 @@ const REST_PERCENT: u32 = 10;
 const STANDS_STILL_PAUSE: Duration = Duration::from_millis(5);
 /// Rounds between a freeze and its cut-over: the answer, the rest of the feed, what it brings.
 const ROUNDS_FROZEN: u64 = 3;
-/// A writer that waits longer than this for a switch is counted: the figure to reach (docs/figures.md).
-const FROZEN_LONG_MS: u64 = 50;
 
 /// The runner of a bucket's flow; done when the flow is no more.
 pub fn run_flow(id: u128, flow: u64) -> Box<S3Planner> {
@@ -63,7 +61,7 @@ pub fn run_flow(id: u128, flow: u64) -> Box<S3Planner> {
         gate: FreezeGate::default(),
         feed_round: None,
         freeze_ms: u64::from(CUT_FREEZE_MS),
-        in_vain: 0,
+        freezes_expired: 0,
         stood: false,
         ahead: Vec::new(),
     }))
@@ -162,7 +160,7 @@ struct FlowRun {
     feed_round: Option<Duration>,
     /// How long a source is frozen for its cut-over at most, and how many freezes have expired before the cut-over.
     freeze_ms: u64,
-    in_vain: u64,
+    freezes_expired: u64,
     /// A source has been frozen since the last freeze, and every call was answered.
     stood: bool,
     ahead: Vec<Ahead>,
@@ -347,7 +345,7 @@ impl FlowRun {
             }
         }
         if view.flow.phase == Phase::Cutting && !view.flow.narrows() && steps.iter().any(gives_up) {
-            context.state.counters.unequal += 1;
+            context.state.counters.digest_mismatches += 1;
         }
         calls.extend(memory);
         self.round_begun = context.now;
@@ -368,10 +366,10 @@ impl FlowRun {
         let left = self.view.as_ref().map_or(0, |view| most_behind(&view.flow, &view.sources, &view.targets));
         self.freeze_ms = freeze_ms(self.freeze_ms, self.feed_round, left, again);
         if again {
-            self.in_vain += 1;
+            self.freezes_expired += 1;
             let counters = &mut context.state.counters;
-            counters.frozen_in_vain += 1;
-            counters.frozen_in_vain_max = counters.frozen_in_vain_max.max(self.in_vain);
+            counters.freezes_expired += 1;
+            counters.freezes_expired_max = counters.freezes_expired_max.max(self.freezes_expired);
         }
     }
 
@@ -548,10 +546,10 @@ impl FlowRun {
         let retired = view.sources.iter().all(is_retired);
         let all = self.transfer.brought(answers)?;
         let (ids, counters) = (self.transfer.ids(), &mut context.state.counters);
-        counters.carried += ids;
+        counters.dedup_transferred += ids;
         if retired {
-            counters.carried_late += ids;
-            counters.carried_late_ms += context.now.since(self.round_begun).as_millis() as u64;
+            counters.dedup_transferred_blocked += ids;
+            counters.dedup_blocked_ms += context.now.since(self.round_begun).as_millis() as u64;
         }
         if all && self.frozen_since.is_none() {
             // That may have taken a while: how far is the feed now?
@@ -565,13 +563,11 @@ impl FlowRun {
         if let (Reply::Flow { flow: switched @ Flow { phase: Phase::Switched, .. } }, _) = &told {
             let since = self.frozen_since.take();
             context.state.cutting_over_until = context.now;
-            let frozen_ms = since.map_or(0, |since| context.now.since(since).as_millis() as u64);
             let counters = &mut context.state.counters;
-            counters.narrowed += u64::from(switched.narrows());
-            counters.switches += u64::from(since.is_some());
-            counters.frozen_long += u64::from(frozen_ms > FROZEN_LONG_MS);
-            counters.frozen_ms += frozen_ms;
-            counters.frozen_ms_max = counters.frozen_ms_max.max(frozen_ms);
+            counters.tail_splits += u64::from(switched.narrows());
+            if let Some(since) = since {
+                counters.cutover_blocked.record(context.now.since(since));
+            }
             context.state.cache.forget_map(self.id);
         }
         // The flow's phase is another: all is looked at anew.
@@ -598,7 +594,7 @@ impl FlowRun {
         }
         if asked.memory {
             self.transfer.brought(answers.collect())?;
-            context.state.counters.carried += self.transfer.ids();
+            context.state.counters.dedup_transferred += self.transfer.ids();
         }
         let copying = view.flow.phase == Phase::Copying;
         if asked.fed {

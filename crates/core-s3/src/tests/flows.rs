@@ -99,7 +99,7 @@ fn keys_that_only_grow_are_cut_and_never_copied() {
     bucket.rest();
     let (map, counters) = (bucket.map(), bucket.world.states[0].counters);
     assert_eq!(bucket.listed(&map, None), bucket.keys);
-    assert_eq!((counters.rows_copied, counters.narrowed), (0, map.len() as u64 - 1), "{counters:?}");
+    assert_eq!((counters.rows_copied, counters.tail_splits), (0, map.len() as u64 - 1), "{counters:?}");
     // Three quarters of a shard's rows or more are in each.
     assert!((200 / 16..=200 / 12 + 1).contains(&map.len()), "{} shards", map.len());
     // Other keys come among them: then what is too large is split as ever.
@@ -115,8 +115,8 @@ fn keys_that_only_grow_are_cut_and_never_copied() {
 fn tails_change_hands_whatever_becomes_of_answers_and_runners() {
     let mut narrowed = 0;
     for seed in 91..97 {
-        narrowed += growing(seed, 40, 40, 0).world.states.iter().map(|state| state.counters.narrowed).sum::<u64>();
-        narrowed += growing(seed, 10, 10, 8).world.states.iter().map(|state| state.counters.narrowed).sum::<u64>();
+        narrowed += growing(seed, 40, 40, 0).world.states.iter().map(|state| state.counters.tail_splits).sum::<u64>();
+        narrowed += growing(seed, 10, 10, 8).world.states.iter().map(|state| state.counters.tail_splits).sum::<u64>();
     }
     assert!(narrowed > 20, "{narrowed}");
 }

@@ -14,12 +14,12 @@ const SHOWN: &[(&str, &str)] = &[
     ("scrub_entries", "hive_scrub_entries_total"),
     ("scrub_bytes", "hive_scrub_bytes_total"),
     ("scrub_failures", "hive_scrub_failures_total"),
-    ("found_damaged", "hive_pairs_found_damaged_total"),
-    ("being_mended", "hive_pairs_damaged"),
-    ("repaired", "hive_pairs_repaired_total"),
-    ("lost", "hive_pairs_lost_total"),
+    ("found_damaged", "hive_entries_found_damaged_total"),
+    ("being_mended", "hive_entries_damaged"),
+    ("repaired", "hive_entries_recovered_total"),
+    ("lost", "hive_entries_unrecoverable_total"),
     ("replicas_rebuilt", "hive_replicas_rebuilt_total"),
-    ("log_entries_repaired", "hive_entries_repaired_total"),
+    ("log_entries_repaired", "hive_log_entries_repaired_total"),
 ];
 
 /// Asks until every member has told.
@@ -140,8 +140,9 @@ mod tests {
 
     #[test]
     fn lanes_are_added_up_and_names_are_whole_ones() {
-        let text = "# HELP hive_pairs_damaged x\nhive_pairs_damaged{lane=\"0\"} 3\nhive_pairs_damaged{lane=\"1\"} 4\n\
-                    hive_pairs_repaired_total{lane=\"0\"} 5\nhive_scrub_rounds_total{lane=\"0\"} 1\n";
+        let text =
+            "# HELP hive_entries_damaged x\nhive_entries_damaged{lane=\"0\"} 3\nhive_entries_damaged{lane=\"1\"} 4\n\
+                    hive_entries_recovered_total{lane=\"0\"} 5\nhive_scrub_rounds_total{lane=\"0\"} 1\n";
         let numbers = added_up(text);
         assert_eq!((numbers["being_mended"].as_u64(), numbers["repaired"].as_u64()), (Some(7), Some(5)));
         assert_eq!((numbers["scrub_rounds"].as_u64(), numbers["lost"].as_u64()), (Some(1), Some(0)));

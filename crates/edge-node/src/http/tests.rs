@@ -303,13 +303,13 @@ fn unfinished_requests_are_bounded_together() {
     // A refusal waits two seconds for the rest of the body, and keeps none of it.
     std::thread::sleep(Duration::from_millis(2_500));
     assert!(unfinished.iter_mut().filter_map(|stream| refused(stream).then_some(())).count() >= 6);
-    let held = metric(&fixture, "hive_unfinished_bytes");
+    let held = metric(&fixture, "hive_unfinished_request_bytes");
     assert!(held > 0 && held <= bound as u64, "{held}");
     // What comes at once is whole and counts nowhere; another address has a share of its own.
     assert!(fixture.post(r#"{"action":"KvGet","keyspace":"d","key":"k"}"#).starts_with("HTTP/1.1 200"));
     drop(unfinished);
     let patience = Instant::now() + Duration::from_secs(5);
-    while metric(&fixture, "hive_unfinished_bytes") > 0 {
+    while metric(&fixture, "hive_unfinished_request_bytes") > 0 {
         assert!(Instant::now() < patience, "bytes are not given back");
     }
     // Heads that never end count too.
@@ -321,7 +321,7 @@ fn unfinished_requests_are_bounded_together() {
         })
         .collect();
     std::thread::sleep(Duration::from_millis(200));
-    let held = metric(&fixture, "hive_unfinished_bytes");
+    let held = metric(&fixture, "hive_unfinished_request_bytes");
     assert!(held > 0 && held <= bound as u64, "{held}");
     drop(heads);
     fixture.node.stop().unwrap();

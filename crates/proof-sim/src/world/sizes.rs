@@ -13,8 +13,8 @@ use proof_check::Violation;
 const TURNS_BETWEEN_LOOKS: u64 = 127;
 /// Actions that may wait for one lane's disk: one write is out at a time, segments are few.
 const DISK_QUEUE_MAX: usize = 1_024;
-/// Freezes of one split or merge that may be over before its switch: each is longer than the one before.
-const IN_VAIN_MAX: u64 = 5;
+/// Freezes of one split or merge that may expire before its switch: each is longer than the one before.
+const FREEZES_EXPIRED_MAX: u64 = 5;
 
 impl World {
     /// After a turn: now and then, looks at the core that had it.
@@ -60,15 +60,15 @@ impl World {
 
     /// What a node's cores have counted in this life.
     pub(super) fn count_life(&mut self, node: usize) {
-        let (mut unequal, mut in_vain) = (0, 0);
+        let (mut unequal, mut expired) = (0, 0);
         for machine in self.nodes[node].lanes.iter().filter_map(|lane| lane.machine.as_ref()) {
             self.walked.add_life(&machine.statistics());
             unequal += machine.splits_unequal();
-            in_vain = in_vain.max(machine.frozen_in_vain_max());
+            expired = expired.max(machine.freezes_expired_max());
         }
-        if in_vain > IN_VAIN_MAX {
+        if expired > FREEZES_EXPIRED_MAX {
             let message =
-                format!("a split or merge of node {} froze writers {in_vain} times without a cut-over", node + 1);
+                format!("a split or merge of node {} let a freeze of writers expire {expired} times", node + 1);
             self.violate(Violation::new("in-vain", message, Vec::new()));
         }
         if unequal > 0 {
