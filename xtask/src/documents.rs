@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FOLDERS: &[&str] = &["crates/", "scripts/", "docs/", "fuzz/", "xtask/", "lints/"];
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".py", ".c"];
 /// What tells of the past may name what is gone.
-const OF_THE_PAST: &[&str] = &["CHANGELOG.md", "docs/proof/open/README.md"];
+const OF_THE_PAST: &[&str] = &["CHANGELOG.md"];
 /// The parts of a decision record, in order.
 const RECORD_PARTS: &[&str] = &["Context", "Options", "Choice", "Consequence"];
 /// A record is one page; what is longer is two decisions.
