@@ -153,7 +153,7 @@ id = 1
 address = "127.0.0.1:{peer}"
 [region]
 name = "r"
-[place]
+[location]
 az = "1"
 rack = "r"
 chassis = "c"

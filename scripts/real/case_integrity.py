@@ -14,7 +14,7 @@ from world import Problem, Skip
 PAIRS = 2000
 MEND_SECONDS = 60
 # Rounds one behind the other, so that a case does not wait for an hour.
-TUNING = {"scrub_round_ms": 1000, "scrub_bytes_per_second": 64 << 20, "flush_after_ms": 500}
+TUNING = {"scrub_interval_ms": 1000, "scrub_bytes_per_second": 64 << 20, "flush_after_ms": 500}
 KEYSPACE = "metadata@ks-default-0"
 # What a scrub costs is measured over so many pairs and seconds. The bound is of a release build, which `make real` has.
 COST_PAIRS = 20_000
@@ -204,7 +204,7 @@ def scrub_cost(run):
     told = {}
     for rate_mib in (0, 1, 16):
         world.stop(1)
-        world.tuning = {"scrub_bytes_per_second": rate_mib << 20, "scrub_round_ms": 1000}
+        world.tuning = {"scrub_bytes_per_second": rate_mib << 20, "scrub_interval_ms": 1000}
         world.nodes[1].config.write_text(world.toml(world.nodes[1]))
         world.start(1)
         world.wait_ready(1)

@@ -97,7 +97,7 @@ class World:
         for number in region_members:
             if self.nodes[number].region == node.region:
                 lines += ["[[region.members]]", f"id = {number}", f"address = {text(self.nodes[number].peer)}"]
-        lines += ["[place]", f"az = {text(node.az)}", f"rack = {text(node.az + '-rack')}",
+        lines += ["[location]", f"az = {text(node.az)}", f"rack = {text(node.az + '-rack')}",
                   f"chassis = {text(node.az + '-chassis')}"]
         lines += ["[http]", f"listen = {text(node.http)}", "[peer]", f"listen = {text(node.peer)}"]
         lines += ["[certificates]", f"authority = {text(str(authority / 'ca.pem'))}",

@@ -66,7 +66,7 @@ pub struct DevArguments {
     pub s3_split_keys: u64,
     /// Per cent of the machine's CPU time in use from which on a split by keys waits; 0: it never waits
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(0..=100))]
-    pub s3_split_load_percent: u32,
+    pub s3_split_cpu_max_percent: u32,
     /// Where objects over 64 KiB go: a directory, or the URL of an object store (s3://bucket/prefix; its keys by
     /// AWS_ACCESS_KEY_ID and the like); a directory beside the nodes' where absent
     #[arg(long)]

@@ -26,6 +26,16 @@ pub const MEMBERS_MAX: usize = 9;
 /// The most lanes a data directory may be made with.
 pub const LANES_MAX: u16 = 256;
 
+/// Keys of 0.1 and what they are called now: an old one refuses the start and names the new one.
+const RENAMED: &[(&str, &str)] = &[
+    ("place", "location"),
+    ("tuning.replace_after_ms", "tuning.node_dead_after_ms"),
+    ("tuning.scrub_round_ms", "tuning.scrub_interval_ms"),
+    ("tuning.log_stall_ms", "tuning.log_write_timeout_ms"),
+    ("tuning.s3_split_writes", "tuning.s3_split_writes_per_second"),
+    ("tuning.s3_split_load_percent", "tuning.s3_split_cpu_max_percent"),
+];
+
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -65,7 +75,7 @@ pub struct NodeFile {
     pub topology: Option<PathBuf>,
     pub world: WorldSection,
     pub region: RegionSection,
-    pub place: PlaceSection,
+    pub location: LocationSection,
     pub http: HttpSection,
     pub peer: DoorSection,
     /// The S3 gateway; none where absent.
@@ -108,7 +118,7 @@ pub struct MemberSection {
 /// Where the node stands in its region.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlaceSection {
+pub struct LocationSection {
     pub az: String,
     pub rack: String,
     pub chassis: String,
@@ -246,16 +256,16 @@ pub struct TuningSection {
     pub node_heartbeat_ms: u64,
     pub node_down_ms: u64,
     /// A node down for so long is gone for good: its replicas are made anew on others; zero: never.
-    pub replace_after_ms: u64,
+    pub node_dead_after_ms: u64,
     /// What the scrub reads of each engine of a lane in a second; zero: there is no scrub.
     pub scrub_bytes_per_second: u64,
     /// A round of the scrub begins no sooner than so long behind the one before.
-    pub scrub_round_ms: u64,
+    pub scrub_interval_ms: u64,
     pub log_segment_bytes: u64,
     pub log_spare_segments: usize,
     pub log_segments_soft_max: usize,
     /// A log write that takes longer is taken for a failed one.
-    pub log_stall_ms: u64,
+    pub log_write_timeout_ms: u64,
     /// A leader whose log write takes so many election timeouts hands leadership over; zero: never.
     pub log_stall_elections: u32,
     /// The rule of clusters made for S3 metadata; an odd number of replicas, at most five, where empty. The same on all nodes.
@@ -264,10 +274,10 @@ pub struct TuningSection {
     /// A shard of a bucket with more keys is split in three. The same on all nodes.
     pub s3_split_keys: u64,
     /// A shard that takes more writes a second for twenty seconds is split; zero: never. The same on all nodes.
-    pub s3_split_writes: u64,
+    pub s3_split_writes_per_second: u64,
     /// A split by keys waits while so much of the leader's machine's CPU time is in use, until the shard has four times
     /// the keys; zero: it never waits.
-    pub s3_split_load_percent: u32,
+    pub s3_split_cpu_max_percent: u32,
 }
 
 impl Default for EngineSection {
@@ -330,18 +340,18 @@ impl Default for TuningSection {
             snapshot_chunk_bytes: core.snapshot_chunk_bytes,
             node_heartbeat_ms: core.node_heartbeat_ms,
             node_down_ms: core.node_down_ms,
-            replace_after_ms: core.replace_after_ms,
+            node_dead_after_ms: core.replace_after_ms,
             scrub_bytes_per_second: core.scrub_bytes_per_second,
-            scrub_round_ms: core.scrub_round_ms,
+            scrub_interval_ms: core.scrub_round_ms,
             log_segment_bytes: core.log.segment_bytes,
             log_spare_segments: core.log.spare_segments,
             log_segments_soft_max: core.log.segments_soft_max,
-            log_stall_ms: core.log_stall_ms,
+            log_write_timeout_ms: core.log_stall_ms,
             log_stall_elections: core.log_stall_elections,
             s3_rule: String::new(),
             s3_split_keys: core_node::api::SPLIT_KEYS,
-            s3_split_writes: core_node::api::SPLIT_WRITES,
-            s3_split_load_percent: core_node::api::SPLIT_LOAD_PERCENT,
+            s3_split_writes_per_second: core_node::api::SPLIT_WRITES,
+            s3_split_cpu_max_percent: core_node::api::SPLIT_LOAD_PERCENT,
         }
     }
 }
@@ -356,16 +366,16 @@ impl TuningSection {
             quiesce_after_ticks: self.quiesce_after_ticks,
             read_leases: self.read_leases,
             log_stall_elections: self.log_stall_elections,
-            log_stall_ms: self.log_stall_ms,
+            log_stall_ms: self.log_write_timeout_ms,
             flush_bytes: self.flush_bytes,
             flush_after_ms: self.flush_after_ms,
             log_keep_bytes: self.log_keep_bytes,
             snapshot_chunk_bytes: self.snapshot_chunk_bytes,
             node_heartbeat_ms: self.node_heartbeat_ms,
             node_down_ms: self.node_down_ms,
-            replace_after_ms: self.replace_after_ms,
+            replace_after_ms: self.node_dead_after_ms,
             scrub_bytes_per_second: self.scrub_bytes_per_second,
-            scrub_round_ms: self.scrub_round_ms,
+            scrub_round_ms: self.scrub_interval_ms,
             label_spaces: false,
             tail_engine: None,
             buggify_until: base_types::Tick(0),
@@ -390,8 +400,8 @@ impl TuningSection {
             config.rule.clone_from(&self.s3_rule);
         }
         config.split_keys = self.s3_split_keys;
-        config.split_writes = self.s3_split_writes;
-        config.split_load_percent = self.s3_split_load_percent;
+        config.split_writes = self.s3_split_writes_per_second;
+        config.split_load_percent = self.s3_split_cpu_max_percent;
         config.region = gateway.map(|gateway| gateway.region.clone());
         config
     }
@@ -452,9 +462,25 @@ impl NodeFile {
 
     /// Reads a file's text; the error names line and column.
     pub fn parse(path: &str, text: &str) -> Result<NodeFile, ConfigError> {
-        toml::from_str(text)
-            .map_err(|error| ConfigError::Syntax { path: path.into(), reason: error.to_string().trim_end().into() })
+        toml::from_str(text).map_err(|error| match renamed_key(text) {
+            Some((old, new)) => ConfigError::Invalid {
+                path: path.into(),
+                what: format!("{old} was renamed to {new}"),
+                remedy: format!("write {new} in its place"),
+            },
+            None => ConfigError::Syntax { path: path.into(), reason: error.to_string().trim_end().into() },
+        })
     }
+}
+
+/// The first key of 0.1 in a file, and its new name.
+fn renamed_key(text: &str) -> Option<(&'static str, &'static str)> {
+    let file: toml::Table = text.parse().ok()?;
+    let is_there = |key: &str| match key.split_once('.') {
+        Some((section, key)) => file.get(section).and_then(|section| section.get(key)).is_some(),
+        None => file.contains_key(key),
+    };
+    RENAMED.iter().copied().find(|(old, _)| is_there(old))
 }
 
 impl Config {

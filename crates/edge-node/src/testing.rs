@@ -162,7 +162,7 @@ pub fn config(home: &Path, id: u64) -> Config {
             members: vec![MemberSection { id: 99, address: "127.0.0.1:9".into() }],
         },
         region: crate::config::RegionSection { name: "fr-par".into(), members: Vec::new() },
-        place: crate::config::PlaceSection { az: "1".into(), rack: "1".into(), chassis: "1".into() },
+        location: crate::config::LocationSection { az: "1".into(), rack: "1".into(), chassis: "1".into() },
         http: HttpSection { listen: listen.clone(), advertise: advertise.clone(), names: Vec::new() },
         peer: DoorSection { listen, advertise },
         s3: None,

@@ -97,7 +97,7 @@ async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError>
     // Keys that only grow would never be split.
     let mut options = Options { order: Order::Spread, split_keys: Some(bound), ..options.clone() };
     // What a split does to clients is the question, not when it begins: nodes, clients and whatever else runs share one machine.
-    options.dev_arguments.extend(["--s3-split-load-percent".to_owned(), "0".to_owned()]);
+    options.dev_arguments.extend(["--s3-split-cpu-max-percent".to_owned(), "0".to_owned()]);
     let options = &options;
     let few = bound * 9 / 10;
     let world = open(options).await?;

@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
-    CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, MemberSection, NodeFile, PlaceSection,
-    RegionSection, S3Section, TuningSection, WorldSection,
+    CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, LocationSection, MemberSection,
+    NodeFile, RegionSection, S3Section, TuningSection, WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -49,7 +49,7 @@ pub struct Plan {
     engine: String,
     cores: usize,
     s3_split_keys: u64,
-    s3_split_load_percent: u32,
+    s3_split_cpu_max_percent: u32,
     s3_data: String,
     /// Known once the data directory is written.
     pub keys: Keys,
@@ -118,7 +118,7 @@ impl Plan {
         let places = (1..=arguments.nodes).map(|id| Place::new(id, arguments.base_port, &data)).collect();
         let (engine, cores) = (arguments.engine.clone(), usize::from(arguments.cores));
         let (base_port, s3_split_keys) = (arguments.base_port, arguments.s3_split_keys);
-        let s3_split_load_percent = arguments.s3_split_load_percent;
+        let s3_split_cpu_max_percent = arguments.s3_split_cpu_max_percent;
         let s3_data = match &arguments.s3_data {
             None => data.join("s3-data").display().to_string(),
             Some(url) if url.contains("://") => url.clone(),
@@ -136,7 +136,7 @@ impl Plan {
             engine,
             cores,
             s3_split_keys,
-            s3_split_load_percent,
+            s3_split_cpu_max_percent,
             s3_data,
             keys,
         })
@@ -191,7 +191,7 @@ impl Plan {
             topology: None,
             world: WorldSection { name: self.world.into(), members: first(self.places.iter()) },
             region: RegionSection { name: place.region.into(), members: first(same_region) },
-            place: PlaceSection { az: place.az.into(), rack: place.rack.clone(), chassis: place.chassis.clone() },
+            location: LocationSection { az: place.az.into(), rack: place.rack.clone(), chassis: place.chassis.clone() },
             http: HttpSection { listen: place.http(), advertise: None, names: Vec::new() },
             peer: DoorSection { listen: place.peer(), advertise: None },
             s3: Some(S3Section {
@@ -213,7 +213,7 @@ impl Plan {
             limits: LimitsSection::default(),
             tuning: TuningSection {
                 s3_split_keys: self.s3_split_keys,
-                s3_split_load_percent: self.s3_split_load_percent,
+                s3_split_cpu_max_percent: self.s3_split_cpu_max_percent,
                 ..TuningSection::default()
             },
         }
@@ -313,7 +313,7 @@ mod tests {
             engine: "lmdb".into(),
             cores: 1,
             s3_split_keys: 40_000,
-            s3_split_load_percent: 90,
+            s3_split_cpu_max_percent: 90,
             s3_data: None,
             ready_file: None,
             fresh: false,

@@ -96,9 +96,9 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         lanes,
         labels: core_placement::Labels {
             region: file.region.name,
-            az: file.place.az,
-            rack: file.place.rack,
-            chassis: file.place.chassis,
+            az: file.location.az,
+            rack: file.location.rack,
+            chassis: file.location.chassis,
         },
         http_listen,
         http_advertise,
@@ -135,12 +135,13 @@ fn check_names(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigError
             );
         }
     }
-    for (what, text) in [("az", &file.place.az), ("rack", &file.place.rack), ("chassis", &file.place.chassis)] {
+    for (what, text) in [("az", &file.location.az), ("rack", &file.location.rack), ("chassis", &file.location.chassis)]
+    {
         let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if text.is_empty() || text.len() > LABEL_BYTES_MAX || !text.chars().all(legal) {
             let line = checker.line(&format!("{what} ="), 0);
             return checker.refuse(
-                format!("{line}place.{what} is {text:?}"),
+                format!("{line}location.{what} is {text:?}"),
                 "use 1 to 63 letters, digits, hyphens, underscores and dots",
             );
         }
@@ -362,16 +363,16 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
         ("snapshot_chunk_bytes", tuning.snapshot_chunk_bytes as u64, 1 << 10, 4 << 20),
         ("node_heartbeat_ms", tuning.node_heartbeat_ms, 10, 60_000),
         ("node_down_ms", tuning.node_down_ms, tuning.node_heartbeat_ms + 1, 3_600_000),
-        ("replace_after_ms", tuning.replace_after_ms, 0, 30 * 24 * 3_600_000),
+        ("node_dead_after_ms", tuning.node_dead_after_ms, 0, 30 * 24 * 3_600_000),
         ("scrub_bytes_per_second", tuning.scrub_bytes_per_second, 0, 1 << 34),
-        ("scrub_round_ms", tuning.scrub_round_ms, 1_000, 30 * 24 * 3_600_000),
+        ("scrub_interval_ms", tuning.scrub_interval_ms, 1_000, 30 * 24 * 3_600_000),
         ("log_segment_bytes", tuning.log_segment_bytes, 8 << 20, core_log::SEGMENT_BYTES_MAX),
         ("log_spare_segments", tuning.log_spare_segments as u64, 1, 64),
-        ("log_stall_ms", tuning.log_stall_ms, 100, 600_000),
+        ("log_write_timeout_ms", tuning.log_write_timeout_ms, 100, 600_000),
         ("log_stall_elections", u64::from(tuning.log_stall_elections), 0, 1_000),
         ("s3_split_keys", tuning.s3_split_keys, 8, 10_000_000),
-        ("s3_split_writes", tuning.s3_split_writes, 0, 1_000_000),
-        ("s3_split_load_percent", u64::from(tuning.s3_split_load_percent), 0, 100),
+        ("s3_split_writes_per_second", tuning.s3_split_writes_per_second, 0, 1_000_000),
+        ("s3_split_cpu_max_percent", u64::from(tuning.s3_split_cpu_max_percent), 0, 100),
     ];
     for (key, value, low, high) in ranges {
         if value < low || value > high {

@@ -19,7 +19,7 @@ address = "127.0.0.1:7602"
 [region]
 name = "fr-par"
 
-[place]
+[location]
 az = "1"
 rack = "r1"
 chassis = "c1"
@@ -67,6 +67,27 @@ impl Home {
 }
 
 #[test]
+fn renamed_key_is_refused_with_its_new_name() {
+    let home = Home::new();
+    for (old, new) in RENAMED {
+        let text = match old.split_once('.') {
+            Some((section, key)) => format!("{GOOD}\n[{section}]\n{key} = 5000\n"),
+            None => GOOD.replace(&format!("[{new}]"), &format!("[{old}]")),
+        };
+        let wanted = format!("~/node.toml: {old} was renamed to {new}; write {new} in its place");
+        assert_eq!(home.error(&text), wanted);
+        // The new name is one that a file may hold.
+        let text = match new.split_once('.') {
+            Some((section, key)) => {
+                format!("{GOOD}\n[{section}]\n{key} = {}\n", if key.ends_with("percent") { 50 } else { 5_000 })
+            }
+            None => GOOD.to_owned(),
+        };
+        home.load(&text).unwrap_or_else(|error| panic!("{new}: {error}"));
+    }
+}
+
+#[test]
 fn a_good_file_is_taken_and_written_back() {
     let home = Home::new();
     let config = home.load(GOOD).unwrap();
@@ -94,7 +115,7 @@ fn each_mistake_is_named_with_line_and_remedy() {
         ("listen = \"127.0.0.1:7101\"", "listen = \"0.0.0.0:7101\"", "~/node.toml: http.listen is 0.0.0.0:7101, which nobody else can connect to, and http.advertise is absent; set advertise to the host:port other nodes and clients reach this node at"),
         ("cores = 1", "cores = 0", "~/node.toml: line 3: cores is 0; use 1 to 256, or leave it out for all cores"),
         ("cores = 1", "cores = 1\nfirst_core = 4096", "~/node.toml: line 4: first_core is 4096, and this machine has <cores> cores; 1 core threads need as many cores from first_core on: lower it or `cores`, or leave it out"),
-        ("az = \"1\"", "az = \"\"", "~/node.toml: line 20: place.az is \"\"; use 1 to 63 letters, digits, hyphens, underscores and dots"),
+        ("az = \"1\"", "az = \"\"", "~/node.toml: line 20: location.az is \"\"; use 1 to 63 letters, digits, hyphens, underscores and dots"),
         ("[region]", "[engine]\ndefault = \"btrieve\"\n[region]", "~/node.toml: line 17: engine.default is \"btrieve\"; use one of <engines>"),
         ("[region]", "[limits]\nbody_bytes_max = 1\n[region]", "~/node.toml: line 17: body_bytes_max is 1; use 1024 to 67108864"),
         ("[region]", "[tuning]\nlog_segment_bytes = 8388609\n[region]", "~/node.toml: line 17: log_segment_bytes is 8388609; use a multiple of 4096"),

@@ -19,7 +19,7 @@ id = 1
 address = "127.0.0.1:9"
 [region]
 name = "fr-par"
-[place]
+[location]
 az = "1"
 rack = "1"
 chassis = "1"

@@ -152,7 +152,7 @@ impl Members {
             listed("world"),
             "[region]\nname = \"bench\"\n".into(),
             listed("region"),
-            format!("[place]\naz = \"{zone}\"\nrack = \"{zone}-r{id}\"\nchassis = \"{zone}-c{id}\"\n"),
+            format!("[location]\naz = \"{zone}\"\nrack = \"{zone}-r{id}\"\nchassis = \"{zone}-c{id}\"\n"),
             format!("[http]\nlisten = {}\n", address(ports.clients)),
             format!("[peer]\nlisten = {}\nadvertise = {}\n", address(ports.peer), address(ports.advertised)),
             format!("[certificates]\nauthority = {}\n", file("ca.pem".into())),
