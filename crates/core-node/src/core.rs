@@ -429,7 +429,7 @@ fn on_frame(state: &mut NodeState, turn: &mut Turn<'_>, from: Option<NodeId>, by
     let outside = from.is_some();
     for item in frame.items {
         if outside && is_inner(&item) {
-            turn.refuse_frame(claimed, "it holds what only lanes of one node tell each other");
+            turn.refuse_frame(claimed, "it holds an item that only lanes of one node may send to each other");
             continue;
         }
         if outside && matches!(&item, Item::Peer { origin, .. } if *origin != claimed) {
@@ -443,7 +443,7 @@ fn on_frame(state: &mut NodeState, turn: &mut Turn<'_>, from: Option<NodeId>, by
     }
 }
 
-/// What only lanes of one node tell each other.
+/// Items that only lanes of one node send to each other.
 fn is_inner(item: &Item) -> bool {
     matches!(
         item,
