@@ -6,8 +6,8 @@
 
 use crate::codec::{DecodeError, Encode, Reader, Writer};
 use crate::{
-    ClusterId, ClusterName, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency, Refusal, ReplicaId,
-    RequestId, WriteConsistency,
+    ClusterId, ClusterName, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
+    Refusal, ReplicaId, RequestId, WriteConsistency,
 };
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -190,6 +190,10 @@ pub enum Action {
     RecommissionNode { node: NodeId },
     /// Strikes a node off the list that is gone for good: it is down and no cluster's member.
     ForgetNode { node: NodeId },
+    /// Which formats the world writes, and what an upgrade of them waits for.
+    UpgradeStatus,
+    /// Raises the formats to the greatest level that the asked node serves; no older build can come back.
+    FinalizeUpgrade,
     /// The health of the world as this node sees it.
     Status,
 }
@@ -231,6 +235,8 @@ impl Action {
             Action::DecommissionNode { .. } => "DecommissionNode",
             Action::RecommissionNode { .. } => "RecommissionNode",
             Action::ForgetNode { .. } => "ForgetNode",
+            Action::UpgradeStatus => "UpgradeStatus",
+            Action::FinalizeUpgrade => "FinalizeUpgrade",
             Action::Status => "Status",
         }
     }
@@ -321,6 +327,7 @@ pub enum ActionResult {
         nodes: Vec<NodeInfo>,
     },
     Decommission(DecommissionInfo),
+    Upgrade(UpgradeInfo),
     Status(StatusInfo),
 }
 
@@ -570,6 +577,30 @@ pub struct NodeInfo {
     pub version: String,
     /// Milliseconds since the last heartbeat, as the map's holder saw it.
     pub seen_ms_ago: u64,
+}
+
+/// The world's formats, and what raising them waits for (decision 0070).
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct UpgradeInfo {
+    /// The world's format level.
+    pub level: FormatLevel,
+    /// The greatest that the asked node serves: what `FinalizeUpgrade` raises the world to.
+    pub target: FormatLevel,
+    pub nodes: Vec<UpgradeNode>,
+    /// Why the world cannot be raised yet, one sentence for each node, each with what to do.
+    pub blockers: Vec<String>,
+}
+
+/// A node's program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub struct UpgradeNode {
+    pub node: NodeId,
+    pub up: bool,
+    pub version: String,
+    /// The greatest format level that it serves.
+    pub level_max: FormatLevel,
 }
 
 /// The world as one node sees it.

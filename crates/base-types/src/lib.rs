@@ -12,6 +12,7 @@ pub mod action;
 pub mod codec;
 pub mod consistency;
 pub mod error;
+pub mod format_level;
 pub mod ids;
 pub mod invariant;
 pub mod lookup;
@@ -26,6 +27,7 @@ pub mod time;
 
 pub use consistency::{ReadConsistency, WriteConsistency};
 pub use error::{ErrorCode, ErrorKind, Outcome, Refusal, Routing};
+pub use format_level::{Feature, FormatLevel};
 pub use ids::*;
 pub use names::{BackendKind, ClusterName, NameError};
 pub use operation::*;

@@ -181,6 +181,8 @@ mutants! {
     OlderMembersTaken = "`reference` takes news of members that are older than what it holds",
     MapDeltaSkipsOne = "a copy of the node map is not told of the first change after those it has",
     ReplacementSharesDomain = "a replacement is elected in a failure domain that another member is in",
+    LevelWrittenEarly = "a node writes the formats of its own greatest level before the world is raised to it",
+    OldNodeIgnoredAtFinalize = "the world is raised to a format level that a node on its list does not serve",
     DrainForgottenAtRegister = "a node that is being decommissioned and starts again is taken back",
     HistorySkipsOwn = "a listing of a snapshot shows the first change after the snapshot",
     SnapshotLosesTail = "a snapshot does not show the last rows of a range where they were deleted since",

@@ -9,6 +9,7 @@
 //! d node     empty                          the nodes being decommissioned, as their records say
 //! V          last version, 8 bytes big-endian
 //! N          how many nodes, 8 bytes big-endian
+//! L          the world's format level, 8 bytes big-endian; absent: level 1 (decision 0070)
 //! ```
 //!
 //! Always: every change of a node gets a new version, and `v` holds exactly its latest one. So `NodesSince` returns
@@ -21,7 +22,7 @@ use crate::rows::{key, key_number, number, page, prefix_end, set_number};
 use base_engine::{Direction, EngineError};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{ErrorCode, NodeId, Refusal};
+use base_types::{ErrorCode, FormatLevel, NodeId, Refusal};
 use bytes::Bytes;
 use core_placement::{elect_spread, NodeRecord, Rule, MAP_NODES_MAX, SCORE_MAX};
 
@@ -54,6 +55,8 @@ pub enum Command {
     Forget { node: NodeId },
     /// The node is being decommissioned (nothing is put there any more), or is taken back. It may be down.
     Drain { node: NodeId, draining: bool },
+    /// The world's formats rise to this level, if every node is up and serves it.
+    RaiseLevel { level: FormatLevel },
 }
 
 /// What reads it.
@@ -78,8 +81,8 @@ pub enum Reply {
     Done { version: u64 },
     /// The members, best first, with what is known of them.
     Elected { nodes: Vec<NodeRecord> },
-    /// Up to `limit` changes. While there are `more`, ask for those after `version`.
-    Nodes { records: Vec<NodeRecord>, forgotten: Vec<NodeId>, version: u64, more: bool },
+    /// Up to `limit` changes. While there are `more`, ask for those after `version`. `level`: the world's.
+    Nodes { records: Vec<NodeRecord>, forgotten: Vec<NodeId>, version: u64, more: bool, level: FormatLevel },
     /// A node, if it is known.
     Node { record: Option<NodeRecord> },
     /// Nodes, by id.
@@ -91,6 +94,7 @@ const CHANGE: u8 = b'v';
 const DRAINING: u8 = b'd';
 const VERSION: u8 = b'V';
 const COUNT: u8 = b'N';
+const LEVEL: u8 = b'L';
 
 /// The backend, as the table has it.
 pub(crate) struct Allocator;
@@ -136,6 +140,7 @@ pub fn apply(_at: ApplyContext, space: &mut dyn SpaceWrite, command: &Bytes) -> 
         Ok(Command::Report { updates }) => report(space, &updates)?,
         Ok(Command::Forget { node }) => forget(space, node)?,
         Ok(Command::Drain { node, draining }) => drain(space, node, draining)?,
+        Ok(Command::RaiseLevel { level: to }) => level::raise(space, to)?,
     };
     Ok(encode_reply(&reply))
 }
@@ -161,6 +166,9 @@ fn register(space: &mut dyn SpaceWrite, mut record: NodeRecord) -> Outcome {
     record.up = true;
     record.score = record.score.min(SCORE_MAX);
     let old = read(space, record.node)?;
+    if let Some(refusal) = level::refuses(space, &record)? {
+        return Ok(Err(refusal));
+    }
     record.draining = old.as_ref().is_some_and(|(_, old)| old.draining) && !planted(Mutant::DrainForgottenAtRegister);
     if let Some((_, old)) = &old {
         // The same address cannot be two live processes, and a node that is down cannot object.
@@ -331,9 +339,12 @@ fn nodes_since(space: &dyn SpaceRead, since: u64, limit: u32) -> Result<Reply, E
             Some((_, record)) => records.push(record),
         }
     }
-    Ok(Reply::Nodes { records, forgotten, version: if more { reached } else { last.max(since) }, more })
+    let version = if more { reached } else { last.max(since) };
+    Ok(Reply::Nodes { records, forgotten, version, more, level: level::of(space)? })
 }
 
+mod level;
+pub use level::blocks;
 #[cfg(test)]
 mod tests;
 mod wire;

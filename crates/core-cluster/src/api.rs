@@ -5,8 +5,8 @@ pub use crate::request_id_terms::RequestIdTerms;
 use base_engine::{BatchOperation, Engine, EngineError, VerifiedPart, WriteBatch};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
-    BackendKind, ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
-    ReplicaId, RequestId, SpaceId, Term, Tick, Ticket, WriteConsistency,
+    BackendKind, ClusterId, ClusterName, DiskId, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency,
+    Refusal, ReplicaId, RequestId, SpaceId, Term, Tick, Ticket, WriteConsistency,
 };
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -438,6 +438,10 @@ pub struct LaneConfig {
     pub keep: core_backends::Keep,
     /// How long and how many request ids are remembered: other than the default in the simulator only.
     pub request_ids: RequestIdTerms,
+    /// The world's format level: what this lane may write.
+    pub level: FormatLevel,
+    /// The greatest level that this program serves: what this lane reads.
+    pub level_max: FormatLevel,
     pub log: core_log::LogConfig,
 }
 

@@ -1,17 +1,20 @@
 //! What a normal log entry carries: the commands of one turn, stamped with the cluster's time.
 //!
 //! ```text
-//! u8 format (2) | varint cluster_time_ms | varint id_time_ms | varint count | count × command
+//! u8 format (2; 3 from format level 2 on) | varint cluster_time_ms | varint id_time_ms | varint count | count × command
 //! command: u8 backend (0: the cluster itself) | u128 request id | varint keep_ms | varint length | bytes
 //! ```
 //! Format 1, of earlier builds, has the same bytes: its request ids do not say who made them, and are kept in one queue.
+//! Format 3 has the bytes of format 2, too: it tries the gates of decision 0070 (`Feature::TrialEntry`).
 //! Always: commands are slices of the entry's memory. Drawn in docs/formats/entry.md.
 
 use base_types::codec::{DecodeError, Reader, Writer};
-use base_types::RequestId;
+use base_types::{Feature, FormatLevel, RequestId};
 use bytes::Bytes;
 
 const FORMAT: u8 = 2;
+/// From level 2 on.
+const FORMAT_TRIAL: u8 = 3;
 /// Of builds whose request ids did not say who made them.
 const FORMAT_WITHOUT_KINDS: u8 = 1;
 /// The most commands one entry carries; the rest of a turn waits for the next entry.
@@ -41,6 +44,8 @@ pub struct EntryCommand {
 /// A decoded entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryPayload {
+    /// The format level that its format belongs to.
+    pub level: FormatLevel,
     /// Its request ids say who made them.
     pub kinds: bool,
     /// The cluster's time when the leader proposed it.
@@ -51,10 +56,12 @@ pub struct EntryPayload {
     pub commands: Vec<EntryCommand>,
 }
 
-pub fn encode(cluster_time_ms: u64, id_time_ms: u64, commands: &[EntryCommand]) -> Bytes {
+/// `level`: the world's, which decides the format.
+pub fn encode(level: FormatLevel, cluster_time_ms: u64, id_time_ms: u64, commands: &[EntryCommand]) -> Bytes {
     let bytes: usize = commands.iter().map(|command| command.command.len() + 32).sum();
     let mut out = Writer::with_capacity(bytes + 16);
-    out.u8(FORMAT).varint(cluster_time_ms).varint(id_time_ms).varint(commands.len() as u64);
+    let format = if level.allows(Feature::TrialEntry) { FORMAT_TRIAL } else { FORMAT };
+    out.u8(format).varint(cluster_time_ms).varint(id_time_ms).varint(commands.len() as u64);
     for command in commands {
         out.u8(command.backend).u128(command.request_id.0).varint(command.keep_ms).bytes(&command.command);
     }
@@ -63,7 +70,7 @@ pub fn encode(cluster_time_ms: u64, id_time_ms: u64, commands: &[EntryCommand]) 
 
 pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
     let mut input = Reader::new(data);
-    let kinds = kinds(&mut input)?;
+    let (level, kinds) = format(&mut input)?;
     let cluster_time_ms = input.varint("cluster time")?;
     let id_time_ms = input.varint("id time")?;
     let count = input.count("commands")?;
@@ -80,13 +87,15 @@ pub fn decode(data: Bytes) -> Result<EntryPayload, DecodeError> {
         });
     }
     input.end()?;
-    Ok(EntryPayload { kinds, cluster_time_ms, id_time_ms, commands })
+    Ok(EntryPayload { level, kinds, cluster_time_ms, id_time_ms, commands })
 }
 
-fn kinds(input: &mut Reader) -> Result<bool, DecodeError> {
+/// The level of an entry's format, and whether its request ids say who made them.
+fn format(input: &mut Reader) -> Result<(FormatLevel, bool), DecodeError> {
     match input.u8("entry format")? {
-        FORMAT => Ok(true),
-        FORMAT_WITHOUT_KINDS => Ok(false),
+        FORMAT_TRIAL => Ok((Feature::TrialEntry.level(), true)),
+        FORMAT => Ok((FormatLevel::FIRST, true)),
+        FORMAT_WITHOUT_KINDS => Ok((FormatLevel::FIRST, false)),
         _ => Err(DecodeError::Unknown("entry format")),
     }
 }
@@ -107,6 +116,6 @@ pub fn begins_with(data: &Bytes, backend: u8) -> bool {
 /// The two stamps alone: the cluster's time and the ids' time.
 pub fn stamps(data: &Bytes) -> Option<(u64, u64)> {
     let mut input = Reader::new(data.clone());
-    kinds(&mut input).ok()?;
+    format(&mut input).ok()?;
     Some((input.varint("cluster time").ok()?, input.varint("id time").ok()?))
 }

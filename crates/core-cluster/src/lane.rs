@@ -37,7 +37,7 @@ use crate::wire::Payload;
 use base_engine::EngineError;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{ClusterId, ErrorCode, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
+use base_types::{ClusterId, ErrorCode, FormatLevel, Generation, LogIndex, NodeId, Refusal, SpaceId, Tick};
 use bytes::Bytes;
 use core_log::{BatchNumber, LogAction, SegmentId};
 use core_raft::{HardState, MessageKind, Role, STATE_HARD};
@@ -126,6 +126,11 @@ impl Lane {
         let replica = Replica::open(&mut self.context, record, now).map_err(refused)?;
         self.add(now, replica);
         Ok(true)
+    }
+
+    /// The world's format level: what is written from now on.
+    pub fn set_level(&mut self, level: FormatLevel) {
+        self.context.config.level = level;
     }
 
     /// What could not be written down or read back is refused before anything is touched.

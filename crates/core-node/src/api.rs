@@ -4,7 +4,7 @@
 
 pub use crate::frame::Announcement;
 use base_types::action::{Request, Response};
-use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
+use base_types::{BackendKind, BootId, DiskId, FormatLevel, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
 pub use core_backends::Keep;
 use core_cluster::api::{EngineJob, RequestIdTerms};
@@ -21,6 +21,10 @@ pub struct NodeConfig {
     pub incarnation: u64,
     /// The later life that this node has heard of, if it has: it serves nothing.
     pub superseded_by: u64,
+    /// The world's format level, as this node has kept it (decision 0070); of a blank node the lowest that its program serves.
+    pub level: FormatLevel,
+    /// The greatest that its program serves.
+    pub level_max: FormatLevel,
     pub node: NodeId,
     pub disk: DiskId,
     /// The batch that this lane's log is known to have reached, by a mark kept outside its files. 0: it may be new.
@@ -215,6 +219,11 @@ pub enum Event {
         heard: u64,
         from: NodeId,
     },
+    /// A peer said in its handshake, or with its refusal, that the world's formats are of this level.
+    FormatLevel {
+        level: FormatLevel,
+        from: NodeId,
+    },
     /// The host is setting something up, and the node is not ready until it says that it is done: `None`. To lane zero.
     Hold {
         reason: Option<String>,
@@ -270,6 +279,11 @@ pub enum Effect {
     Incarnation {
         own: u64,
         superseded_by: u64,
+    },
+    /// The world's format level, to be kept beside the node's identity before anything that follows. It only rises, whichever lane
+    /// says so.
+    FormatLevel {
+        level: FormatLevel,
     },
     /// For the log file and the operator.
     Note {

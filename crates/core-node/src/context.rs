@@ -24,7 +24,7 @@ use crate::frame::{Item, Sender};
 use crate::lane_handle::LaneHandle;
 use crate::outbox::Outbox;
 use crate::timers::{TimerKey, Timers, WallClock};
-use base_types::{lane_of, ClusterId, ClusterName, ErrorCode, LaneId, NodeId, Refusal, Tick, LANE_ZERO};
+use base_types::{lane_of, ClusterId, ClusterName, ErrorCode, FormatLevel, LaneId, NodeId, Refusal, Tick, LANE_ZERO};
 use core::time::Duration;
 use core_flow::Random;
 use core_log::BatchNumber;
@@ -123,6 +123,7 @@ impl CoreContext {
             batch_at_boot: batch.0,
             batch: batch.0,
             incarnation: config.incarnation,
+            level: config.level,
         };
         CoreContext {
             random: Random::new(config.seed ^ u64::from(config.lane.0).wrapping_mul(0x9e37_79b9)),
@@ -140,6 +141,20 @@ impl CoreContext {
             lane_dirty: true,
             bad_frame_noted: Tick(0),
             config,
+        }
+    }
+
+    /// The world's formats are of this level from now on: frames say so.
+    pub fn raise_level(&mut self, level: FormatLevel) {
+        self.config.level = level;
+        self.outbox.note_level(level);
+    }
+
+    /// Every other lane of this node gets a frame this turn, if only to hear what all frames say.
+    pub fn greet_own_lanes(&mut self) {
+        let (node, own) = (self.config.node, self.config.lane);
+        for lane in (0..self.config.lane_count).map(LaneId).filter(|lane| *lane != own) {
+            self.outbox.greet(node, lane);
         }
     }
 

@@ -10,12 +10,13 @@ use crate::context::{CoreContext, RouterStatistics, Turn};
 use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_handle::LaneHandle;
+use crate::membership;
 use crate::node_state::NodeState;
 use crate::routing::Served;
 use crate::timers::TimerKey;
 use base_engine::Engine;
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, Generation, LaneId, NodeId, Refusal, Survivor, Tick, Ticket};
+use base_types::{ClusterId, FormatLevel, Generation, LaneId, NodeId, Refusal, Survivor, Tick, Ticket};
 use bytes::Bytes;
 use core::time::Duration;
 use core_cluster::api::{
@@ -218,6 +219,9 @@ impl LaneHandle for Lane {
     fn statistics(&self) -> LaneStatistics {
         Lane::statistics(self)
     }
+    fn set_level(&mut self, level: FormatLevel) {
+        Lane::set_level(self, level)
+    }
     fn staged_batch(&self) -> BatchNumber {
         Lane::staged_batch(self)
     }
@@ -227,6 +231,7 @@ fn check(config: &NodeConfig) -> Result<(), StartError> {
     if config.lane.0 >= config.lane_count {
         return Err(StartError::Config(format!("lane {} of {} lanes does not exist", config.lane, config.lane_count)));
     }
+    membership::format_level::check(config).map_err(StartError::Config)?;
     if let Err(error) = config.labels.check() {
         return Err(StartError::Config(format!("labels of node {}: {error}", config.node)));
     }
@@ -264,6 +269,8 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         keep: config.tuning.keep,
         request_ids: config.tuning.request_ids,
         log: config.tuning.log.clone(),
+        level: membership::format_level::of_lane(config),
+        level_max: config.level_max,
     }
 }
 
@@ -304,6 +311,7 @@ pub(crate) fn handle(state: &mut NodeState, turn: &mut Turn<'_>, event: Event) {
         Event::Machine { load, disk } => turn.core.on_machine(load, disk),
         Event::Clock { unix_ms } => turn.core.on_clock(unix_ms, turn.now),
         Event::WorldReborn { heard, from } => state.hear_of_reborn(turn, heard, from),
+        Event::FormatLevel { level, from } => membership::format_level::hear(turn, level, from),
         Event::Hold { reason } => state.health.hold = reason,
         Event::Certificate { issued_ms, expires_ms } => state.health.certificate = Some((issued_ms, expires_ms)),
         // The lane's own events have been handled by `Core::step`.
@@ -365,8 +373,8 @@ pub(crate) fn finish(state: &mut NodeState, turn: &mut Turn<'_>) -> bool {
         }
     }
     turn.core.flush(turn.effects);
-    if turn.core.config().superseded_by > 0 {
-        // Neither votes nor entries nor answers of a life that is over.
+    if turn.core.config().superseded_by > 0 || !membership::format_level::serves(turn.core) {
+        // Neither votes nor entries nor answers of a life that is over, nor of a build that is too old.
         turn.effects.list.retain(|effect| !matches!(effect, Effect::Send { .. }));
     }
     left
@@ -413,6 +421,11 @@ fn on_frame(state: &mut NodeState, turn: &mut Turn<'_>, from: Option<NodeId>, by
         return turn.refuse_frame(claimed, "it names another sender than its certificate");
     }
     if from.is_some() && state.refuses_incarnation(turn, &frame.from) {
+        return;
+    }
+    // Before any of its items: they may be of that level.
+    membership::format_level::hear(turn, frame.from.level, frame.from.node);
+    if !membership::format_level::serves(turn.core) {
         return;
     }
     // The news that an old connection is gone may come behind the news of the next: whoever speaks is there.

@@ -2,6 +2,7 @@
 //!
 //!   magic u32 | version u8 | to lane u16 | from node u64 | from boot u64 | from lane u16 | from lanes u16
 //!   from disk u64 | its log at boot u64 | its log now u64 | its world's incarnation u64
+//!   its world's format level u16
 //!   then, until the end:  kind u8 | length varint | body
 //!
 //! One frame for a (node, lane) and turn; more where it would grow beyond `FRAME_BYTES_SOFT`.
@@ -20,7 +21,8 @@ use crate::wire;
 use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{
-    BootId, ClusterId, ClusterName, DiskId, Generation, LaneId, NodeId, Refusal, ReplicaId, Survivor, Ticket,
+    BootId, ClusterId, ClusterName, DiskId, FormatLevel, Generation, LaneId, NodeId, Refusal, ReplicaId, Survivor,
+    Ticket,
 };
 use bytes::Bytes;
 use core_cluster::api::{LocalKind, LocalOutcome, Member, NewLife, ReplicaSpec};
@@ -29,7 +31,7 @@ use core_placement::{MapDelta, MapVersion, NodeRecord};
 /// `HIVE` in little-endian.
 pub const FRAME_MAGIC: u32 = 0x4556_4948;
 /// The version of this format, raised too where replicas of two builds would apply an entry differently. A frame of another is refused.
-pub const FRAME_VERSION: u8 = 9;
+pub const FRAME_VERSION: u8 = 10;
 /// A frame is closed when it has grown to this size.
 pub const FRAME_BYTES_SOFT: usize = 1 << 20;
 /// The largest frame there is: one item of the largest command or snapshot chunk, and room around it.
@@ -39,7 +41,7 @@ pub const FRAME_ITEMS_MAX: usize = 65_536;
 /// The most clusters a list in an item may name.
 pub const LIST_MAX: usize = 65_536;
 
-const HEADER_BYTES: usize = 4 + 1 + 2 + 8 + 8 + 2 + 2 + 8 + 8 + 8 + 8;
+const HEADER_BYTES: usize = 4 + 1 + 2 + 8 + 8 + 2 + 2 + 8 + 8 + 8 + 8 + 2;
 
 /// Who sends a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +58,8 @@ pub struct Sender {
     pub batch: u64,
     /// Which life of the world its data belongs to (`incarnation.rs`).
     pub incarnation: u64,
+    /// The level of the formats it may write (`format_level.rs`).
+    pub level: FormatLevel,
 }
 
 /// A decoded frame.
@@ -291,7 +295,7 @@ impl FrameBuilder {
         let mut out = Writer::with_capacity(512);
         out.u32(FRAME_MAGIC).u8(FRAME_VERSION).u16(to.0);
         out.u64(from.node.0).u64(from.boot.0).u16(from.lane.0).u16(from.lanes);
-        out.u64(from.disk.0).u64(from.batch_at_boot).u64(from.batch).u64(from.incarnation);
+        out.u64(from.disk.0).u64(from.batch_at_boot).u64(from.batch).u64(from.incarnation).u16(from.level.0);
         FrameBuilder { out, items: 0 }
     }
 
@@ -530,6 +534,7 @@ pub fn decode(bytes: Bytes) -> Result<Frame, DecodeError> {
         batch_at_boot: input.u64("sender batch at boot")?,
         batch: input.u64("sender batch")?,
         incarnation: input.u64("sender incarnation")?,
+        level: FormatLevel(input.u16("sender format level")?),
     };
     let mut items = Vec::new();
     while input.remaining() > 0 {

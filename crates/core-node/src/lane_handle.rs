@@ -1,7 +1,7 @@
 //! What a core needs of its lane. One implementation is the real one; tests bring their own, so
 //! that routing and flows are tried without Raft.
 
-use base_types::{ClusterId, ClusterName, Generation, LogIndex, NodeId, Refusal, Survivor, Tick};
+use base_types::{ClusterId, ClusterName, FormatLevel, Generation, LogIndex, NodeId, Refusal, Survivor, Tick};
 use bytes::Bytes;
 use core_cluster::api::{LaneOutput, LaneStatistics, LocalOperation, NewLife, ReplicaSpec, ReplicaView};
 use core_log::BatchNumber;
@@ -23,6 +23,8 @@ pub trait LaneHandle {
     /// Every cluster led here, with what is applied.
     fn each_led(&self, visit: &mut dyn FnMut(ClusterId, &ClusterName, LogIndex));
     fn statistics(&self) -> LaneStatistics;
+    /// The world's format level: what may be written from now on.
+    fn set_level(&mut self, level: FormatLevel);
     /// The log batch that holds the record staged last.
     fn staged_batch(&self) -> BatchNumber;
 }

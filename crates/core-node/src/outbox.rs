@@ -5,7 +5,7 @@
 
 use crate::api::{Effect, Effects, Mail};
 use crate::frame::{FrameBuilder, Item, Sender};
-use base_types::{LaneId, NodeId};
+use base_types::{FormatLevel, LaneId, NodeId};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -56,6 +56,13 @@ impl Outbox {
     /// Which life of the world this node belongs to: frames begun from now on tell it.
     pub fn note_incarnation(&mut self, incarnation: u64) {
         self.sender.incarnation = incarnation;
+    }
+
+    /// The world's format level: frames from now on tell it. What is open was begun with the level before, and is closed.
+    pub fn note_level(&mut self, level: FormatLevel) {
+        self.sender.level = level;
+        let open = self.open.drain(..).map(|((node, lane), builder)| (node, lane, builder.finish()));
+        self.closed.extend(open);
     }
 
     /// A batch of the lane's log is durable: frames begun from now on tell it.

@@ -5,7 +5,7 @@ use crate::api::{Effect, Effects, Event, NodeConfig, S3Config, Tuning};
 use crate::Core;
 use base_engine::Engine;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response, StatusInfo};
-use base_types::{BootId, ClusterName, DiskId, LaneId, NodeId, RequestId, Tick, Ticket, WriteConsistency};
+use base_types::{BootId, ClusterName, DiskId, FormatLevel, LaneId, NodeId, RequestId, Tick, Ticket, WriteConsistency};
 use bytes::Bytes;
 use core_log::testing::{DiskEvent, TestDisk};
 use core_log::LogConfig;
@@ -21,6 +21,7 @@ mod clusters;
 mod cost;
 mod decommission;
 mod engines;
+mod format_level;
 mod healing;
 mod health;
 mod incarnation;
@@ -52,6 +53,8 @@ struct Node {
     disk: DiskId,
     /// Which life of the world its data is of, and the later one it has heard of.
     incarnation: (u64, u64),
+    /// The world's format level as it has kept it, and the greatest that its build serves.
+    level: (FormatLevel, FormatLevel),
     boot: u64,
     labels: Labels,
     /// What it was last told to remember; as durable as its disk.
@@ -160,6 +163,7 @@ impl World {
                 lanes: Vec::new(),
                 disk: DiskId(0),
                 incarnation: (0, 0),
+                level: (FormatLevel(1), FormatLevel(1)),
                 boot: 0,
                 labels: labels(region, id),
                 remembered: Vec::new(),
@@ -178,6 +182,7 @@ impl World {
         node.disk = DiskId(node.disk.0 + 1_000 + id);
         node.remembered.clear();
         node.incarnation = (0, 0);
+        node.level.0 = FormatLevel(1);
         let blank = |_| Lane {
             core: None,
             engine: Arc::new(MemoryEngine::new()),
@@ -195,6 +200,8 @@ impl World {
             world: "test".into(),
             incarnation: node.incarnation.0,
             superseded_by: node.incarnation.1,
+            level: node.level.0,
+            level_max: node.level.1,
             node: NodeId(id),
             disk: node.disk,
             log_reached: node.lanes[usize::from(lane)].reached,
@@ -307,6 +314,10 @@ impl World {
                 }
                 Effect::Incarnation { own, superseded_by } => {
                     self.nodes.get_mut(&id).unwrap().incarnation = (own, superseded_by);
+                }
+                Effect::FormatLevel { level } => {
+                    let kept = &mut self.nodes.get_mut(&id).unwrap().level.0;
+                    *kept = level.max(*kept);
                 }
                 Effect::Mail { to, mail } => self.send(id, to, Event::Mail { from: lane, mail }),
                 Effect::Reply { ticket, response } => {

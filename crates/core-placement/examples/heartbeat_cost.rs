@@ -28,6 +28,7 @@ fn record(node: u64, round: u64, restless: bool) -> NodeRecord {
         peer_address: format!("10.0.{}.{}:7601", node / 250, node % 250),
         http_address: format!("10.0.{}.{}:7101", node / 250, node % 250),
         lanes: 8,
+        level_max: base_types::FormatLevel(1),
         version: "0.1.0".into(),
         engines: vec!["lmdb".into()],
         score: if restless && node % 20 == round % 20 { (round * 40 % 1000) as u32 } else { 300 },

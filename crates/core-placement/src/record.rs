@@ -6,7 +6,7 @@ use crate::Labels;
 use alloc::string::String;
 use alloc::vec::Vec;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
-use base_types::{BootId, DiskId, NodeId};
+use base_types::{BootId, DiskId, FormatLevel, NodeId};
 
 /// The longest address or version of a node, in bytes.
 pub const NODE_TEXT_BYTES_MAX: usize = 256;
@@ -32,6 +32,8 @@ pub struct NodeRecord {
     pub lanes: u16,
     /// Its program's version.
     pub version: String,
+    /// The greatest format level its program serves (decision 0070).
+    pub level_max: FormatLevel,
     /// The engines it offers, the default one first.
     pub engines: Vec<String>,
     /// Load + disk + occupancy, 0…1000 (`score`); the lowest is elected first.
@@ -62,6 +64,7 @@ impl NodeRecord {
             && self.http_address == other.http_address
             && self.lanes == other.lanes
             && self.version == other.version
+            && self.level_max == other.level_max
             && self.engines == other.engines
             && self.draining == other.draining
     }
@@ -77,6 +80,7 @@ impl Encode for NodeRecord {
         out.u64(self.node.0).u64(self.disk.0).u64(self.boot.0);
         self.labels.encode(out);
         out.string(&self.peer_address).string(&self.http_address).u16(self.lanes).string(&self.version);
+        out.u16(self.level_max.0);
         out.varint(self.engines.len() as u64);
         for engine in &self.engines {
             out.string(engine);
@@ -95,6 +99,7 @@ impl Encode for NodeRecord {
             http_address: text(input, "http address")?,
             lanes: input.u16("lanes")?,
             version: text(input, "version")?,
+            level_max: FormatLevel(input.u16("format level")?),
             engines: engines(input)?,
             score: number(input, "score")?,
             clusters: number(input, "clusters")?,

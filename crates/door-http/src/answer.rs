@@ -7,7 +7,7 @@ use crate::error::{status_of, write_failure};
 use crate::json::{write_base64, write_bytes_field, write_number, write_text};
 use base_types::action::{
     Action, ActionResult, Answer, ClusterInfo, DecommissionInfo, KeyspaceInfo, Level, MemberInfo, NodeInfo,
-    Partitioning, RecoveryInfo, RedisReply, Response, StatusInfo, VerificationInfo,
+    Partitioning, RecoveryInfo, RedisReply, Response, StatusInfo, UpgradeInfo, VerificationInfo,
 };
 use base_types::{ClusterName, NodeId, OrderedAt, Survivor};
 use bytes::Bytes;
@@ -124,6 +124,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         }
         ActionResult::Nodes { nodes } => field(out, "nodes", |out| list(nodes, out, write_node)),
         ActionResult::Decommission(info) => write_decommission(info, out),
+        ActionResult::Upgrade(info) => write_upgrade(info, out),
         ActionResult::Status(info) => write_status(info, out),
     }
     // An answer names its action where it carries no result of its own, so that logs can be read alone.
@@ -299,6 +300,22 @@ fn write_node(info: &NodeInfo, out: &mut Vec<u8>) {
     field(out, "cores", |out| write_number(info.cores, out));
     field(out, "seen_ms_ago", |out| write_number(info.seen_ms_ago, out));
     out.push(b'}');
+}
+
+fn write_upgrade(info: &UpgradeInfo, out: &mut Vec<u8>) {
+    field(out, "format_level", |out| write_number(info.level.0, out));
+    field(out, "target", |out| write_number(info.target.0, out));
+    field(out, "nodes", |out| {
+        list(&info.nodes, out, |node, out| {
+            out.extend_from_slice(b"{\"id\":");
+            write_number(node.node.0, out);
+            field(out, "up", |out| boolean(node.up, out));
+            field(out, "version", |out| write_text(&node.version, out));
+            field(out, "format_level_max", |out| write_number(node.level_max.0, out));
+            out.push(b'}');
+        })
+    });
+    field(out, "blockers", |out| list(&info.blockers, out, |text, out| write_text(text, out)));
 }
 
 fn write_recovery(info: &RecoveryInfo, out: &mut Vec<u8>) {

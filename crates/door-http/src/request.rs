@@ -79,6 +79,8 @@ pub const ACTIONS: &[(&str, &[&str])] = &[
     ("DecommissionNode", &["node"]),
     ("RecommissionNode", &["node"]),
     ("ForgetNode", &["node"]),
+    ("UpgradeStatus", &[]),
+    ("FinalizeUpgrade", &[]),
     ("Status", &[]),
 ];
 
@@ -217,6 +219,8 @@ fn action(name: &'static str, body: &Bytes, fields: &mut Fields<'_>) -> Result<A
         "DecommissionNode" => Ok(Action::DecommissionNode { node: fields.node_needed("node")? }),
         "RecommissionNode" => Ok(Action::RecommissionNode { node: fields.node_needed("node")? }),
         "ForgetNode" => Ok(Action::ForgetNode { node: fields.node_needed("node")? }),
+        "UpgradeStatus" => Ok(Action::UpgradeStatus),
+        "FinalizeUpgrade" => Ok(Action::FinalizeUpgrade),
         "Status" => Ok(Action::Status),
         "SetEngine" => set_engine(fields),
         "CreateKeyspace" | "DeleteKeyspace" | "DescribeKeyspace" | "ListKeyspaces" | "Reshard" => {

@@ -339,6 +339,21 @@ pub struct LoadArguments {
     pub world: World,
 }
 
+/// `hive ctl upgrade`: the world's format level.
+#[derive(Subcommand, Debug)]
+pub enum UpgradeCommand {
+    /// The level of the world, of each node's program, and what stands in the way of the next
+    Status {
+        #[command(flatten)]
+        world: World,
+    },
+    /// Raise the world's formats once every node runs the new version; no older version can come back
+    Finalize {
+        #[command(flatten)]
+        world: World,
+    },
+}
+
 #[derive(Subcommand, Debug)]
 pub enum CtlCommand {
     /// Whether the world is well, and what to look at if not
@@ -377,6 +392,9 @@ pub enum CtlCommand {
         #[command(flatten)]
         world: World,
     },
+    /// Which formats the world writes, and what an upgrade of them waits for
+    #[command(subcommand)]
+    Upgrade(UpgradeCommand),
     /// The clusters
     Clusters {
         /// Only names that begin with this

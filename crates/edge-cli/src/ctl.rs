@@ -4,10 +4,11 @@ mod integrity;
 mod recover;
 mod s3;
 mod show;
+mod upgrade;
 
 use crate::arguments::{
     ClusterCommand, CtlCommand, EngineMove, KeyspaceCommand, LevelZeroCommand, LevelZeroMembersCommand, Levels,
-    MembersCommand, World,
+    MembersCommand, UpgradeCommand, World,
 };
 use crate::failure::Failure;
 use crate::output::{ask, client, failed, items};
@@ -36,6 +37,12 @@ pub async fn run(command: CtlCommand) -> Result<(), Failure> {
         CtlCommand::Forget { node, world } => {
             let done = |_: &Value| println!("node {node} is forgotten");
             once(&world, json!({"action": "ForgetNode", "node": node}), done).await
+        }
+        CtlCommand::Upgrade(UpgradeCommand::Status { world }) => {
+            once(&world, json!({"action": "UpgradeStatus"}), upgrade::show).await
+        }
+        CtlCommand::Upgrade(UpgradeCommand::Finalize { world }) => {
+            once(&world, json!({"action": "FinalizeUpgrade"}), upgrade::finalized).await
         }
         CtlCommand::Clusters { prefix, world } => clusters(&prefix, &world).await,
         CtlCommand::Cluster(command) => cluster(command).await,

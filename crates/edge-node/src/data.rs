@@ -1,7 +1,7 @@
 //! The data directory: whose it is, who has it open, and how it is laid out.
 //!
 //! ```text
-//! <data>/hive-node.json      {"format":2,"world":"dev","node":1,"disk":…,"lanes":2,"logs":[17,12],"incarnation":0,"superseded_by":0}
+//! <data>/hive-node.json      {"format":3,"level":1,"world":"dev","node":1,"disk":…,"lanes":2,"logs":[17,12],"incarnation":0,"superseded_by":0}
 //! <data>/hive-node.lock      held (flock) by the process that has it open
 //! <data>/hive-members.json   who the members of the world's and the region's cluster are (remembered.rs)
 //! <data>/lane-<n>/log/<segment, 16 hex digits>.seg
@@ -9,7 +9,7 @@
 //! <data>/lane-<n>/<engine>/
 //! ```
 //!
-//! Always: a directory of another world, another node or another format is refused and left as it is;
+//! Always: a directory of another world, another node, another format or a level that this build does not serve is refused and left as it is;
 //! the disk id is drawn when the directory is made and lost with it, so that a node that lost its disk
 //! is known by its new one. Each lane's log is begun when the directory is made, and a lane whose log is gone is refused:
 //! it would vote without its memory. Names become durable (directory synced) before anything relies on them.
@@ -21,7 +21,8 @@ mod logs;
 pub(crate) use logs::write_out;
 
 use crate::chance;
-use base_types::{DiskId, LaneId, NodeId};
+use base_types::format_level::{remedy, since, BUILD_VERSION, LEVEL_MAX, LEVEL_MIN};
+use base_types::{DiskId, FormatLevel, LaneId, NodeId};
 use core_node::api::log_identity;
 pub use edge_disk::files::{lock as lock_file, make_directory};
 use serde::{Deserialize, Serialize};
@@ -32,8 +33,9 @@ use std::sync::Mutex;
 
 /// The format this build writes and the only one it reads: it stands for all that lies in the directory, the rows of
 /// backends included, which carry no number of their own. Before 2, shards of buckets had other records and puts
-/// other replies (docs/formats/s3-rows.md).
-pub const FORMAT: u32 = 2;
+/// other replies (docs/formats/s3-rows.md); before 3, nodes had no format level. What changes from now on has a format level
+/// of its own (decision 0070), and this number stays.
+pub const FORMAT: u32 = 3;
 /// What the process that has the directory open holds.
 const LOCK: &str = "hive-node.lock";
 /// A longer marker is none.
@@ -60,6 +62,10 @@ pub enum DataError {
     NewerFormat { path: String, found: u32 },
     #[error("data directory {path} has format {found}, this build reads only {FORMAT}; start the build that wrote it, or make a new world with this one and copy what clients can read")]
     OlderFormat { path: String, found: u32 },
+    #[error("data directory {path} is of a world at format level {found}, this build ({BUILD_VERSION}) serves {LEVEL_MIN} to {LEVEL_MAX}; {remedy}")]
+    NewerLevel { path: String, found: FormatLevel, remedy: String },
+    #[error("data directory {path} is of a world at format level {found}, this build ({BUILD_VERSION}) serves {LEVEL_MIN} to {LEVEL_MAX}; start a build that serves {found} and {LEVEL_MIN}, and run `hive ctl upgrade finalize` with it first")]
+    OlderLevel { path: String, found: FormatLevel },
     #[error("data directory {path} belongs to world {found:?}, not {expected:?}; correct world.name or data")]
     OtherWorld { path: String, found: String, expected: String },
     #[error("data directory {path} belongs to node {found}, not {expected}; correct id or data")]
@@ -70,6 +76,10 @@ pub enum DataError {
 #[derive(Serialize, Deserialize, Debug)]
 struct Marker {
     format: u32,
+    /// The world's format level, and the version that brought it, where that is known here.
+    level: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level_since: Option<String>,
     world: String,
     node: u64,
     disk: u64,
@@ -125,6 +135,8 @@ impl DataDirectory {
                 let disk = chance::draw().map_err(io)?;
                 let marker = Marker {
                     format: FORMAT,
+                    level: LEVEL_MIN.0,
+                    level_since: since(LEVEL_MIN).map(Into::into),
                     world: world.into(),
                     node: node.0,
                     disk,
@@ -179,6 +191,24 @@ impl DataDirectory {
             |error: std::io::Error| DataError::Io { path: self.path.display().to_string(), reason: error.to_string() };
         let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         (marker.incarnation, marker.superseded_by) = (incarnation, superseded_by);
+        write_marker(&self.path, &marker).map_err(io)
+    }
+
+    /// The world's format level, as this node has kept it.
+    pub fn level(&self) -> FormatLevel {
+        FormatLevel(self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).level)
+    }
+
+    /// Keeps the world's format level; durable when this returns. It only rises, and may be one that this build does not serve:
+    /// the next start then refuses by itself.
+    pub fn raise_level(&self, level: FormatLevel) -> Result<(), DataError> {
+        let io =
+            |error: std::io::Error| DataError::Io { path: self.path.display().to_string(), reason: error.to_string() };
+        let mut marker = self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if level.0 <= marker.level {
+            return Ok(());
+        }
+        (marker.level, marker.level_since) = (level.0, since(level).map(Into::into));
         write_marker(&self.path, &marker).map_err(io)
     }
 
@@ -283,14 +313,23 @@ fn read_marker(path: &Path) -> Result<Option<Marker>, DataError> {
     #[derive(Deserialize)]
     struct OnlyFormat {
         format: u32,
+        level: Option<u16>,
+        level_since: Option<String>,
     }
     let damaged = |error: serde_json::Error| DataError::Damaged { path: name.clone(), reason: error.to_string() };
-    let OnlyFormat { format } = serde_json::from_slice(&text).map_err(damaged)?;
+    let OnlyFormat { format, level, level_since } = serde_json::from_slice(&text).map_err(damaged)?;
     if format > FORMAT {
         return Err(DataError::NewerFormat { path: name, found: format });
     }
     if format < FORMAT {
         return Err(DataError::OlderFormat { path: name, found: format });
+    }
+    match level.map(FormatLevel) {
+        Some(found) if found > LEVEL_MAX => {
+            return Err(DataError::NewerLevel { path: name, found, remedy: remedy(found, level_since.as_deref()) })
+        }
+        Some(found) if found < LEVEL_MIN => return Err(DataError::OlderLevel { path: name, found }),
+        _ => {}
     }
     let marker: Marker = serde_json::from_slice(&text).map_err(damaged)?;
     if marker.lanes == 0 || marker.lanes > crate::config::LANES_MAX || marker.disk == 0 {

@@ -22,7 +22,7 @@ use crate::machine::{Machine, Metric};
 use crate::mailbox::{Outgoing, Receiver};
 use crate::memory::QuietMemory;
 use crate::peers::PeerSet;
-use base_types::{LaneId, Tick};
+use base_types::{FormatLevel, LaneId, Tick};
 use core_node::api::{Effect, Effects, Event, Mail, NoteLevel};
 use door::LaneDoor;
 use engine::EngineThread;
@@ -75,6 +75,8 @@ pub struct LaneHost {
     pub report: Arc<Mutex<LaneReport>>,
     /// Keeps which life of the world the node's data is of, and the later one it has heard of.
     pub keep_incarnation: Box<dyn Fn(u64, u64) -> Result<(), String>>,
+    /// Keeps the world's format level.
+    pub keep_level: Box<dyn Fn(FormatLevel) -> Result<(), String>>,
     pub state: LaneState,
 }
 
@@ -206,6 +208,7 @@ impl LaneHost {
                 }
             }
             Effect::Incarnation { own, superseded_by } => return (self.keep_incarnation)(own, superseded_by),
+            Effect::FormatLevel { level } => return (self.keep_level)(level),
             Effect::Note { level, text } => note(self.door.lane, level, &text),
             Effect::Halt { reason } => return Err(reason),
         }

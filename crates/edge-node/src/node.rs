@@ -385,6 +385,7 @@ fn share(
         own: Own {
             world: config.world.clone(),
             incarnation: Arc::new(data.incarnation().into()),
+            level: Arc::new(data.level().0.into()),
             node: config.node,
             boot: BootId(boot),
             lane_count: data.lanes,
@@ -434,6 +435,8 @@ impl Shared {
             world: config.world.clone(),
             incarnation: self.data.incarnation(),
             superseded_by: self.data.superseded_by(),
+            level: self.data.level(),
+            level_max: base_types::format_level::LEVEL_MAX,
             node: config.node,
             disk: self.data.disk,
             log_reached: self.data.log_reached(lane.0),
@@ -448,7 +451,7 @@ impl Shared {
             remembered: self.remembered.clone(),
             default_engine: config.engine.default.clone(),
             engines: crate::engines::NAMES.iter().map(|name| (*name).into()).collect(),
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: base_types::format_level::BUILD_VERSION.into(),
             tuning: core_node::api::Tuning {
                 read_leases: config.tuning.read_leases && self.clock.counts_suspension(),
                 ..config.core_tuning()

@@ -31,7 +31,7 @@ use link::Link;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU16, AtomicU64};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub struct Own {
     pub world: String,
     /// Which life of the world this node's data is of; it may join a later one while it is blank (decision 0036).
     pub incarnation: Arc<AtomicU64>,
+    /// The world's format level, as this node has kept it (decision 0070).
+    pub level: Arc<AtomicU16>,
     pub node: NodeId,
     pub boot: BootId,
     pub lane_count: u16,

@@ -5,7 +5,7 @@
 use crate::clock::Clock;
 use crate::disk::SimDisk;
 use crate::machine::Machine;
-use base_types::{DiskId, NodeId, Ticket};
+use base_types::{DiskId, FormatLevel, NodeId, Ticket};
 use core_cluster::api::EngineJob;
 use core_node::api::Event;
 use core_placement::Labels;
@@ -185,6 +185,11 @@ pub struct Node {
     pub images: VecDeque<DiskImage>,
     /// Down until somebody (a hazard's end, or healing) starts it.
     pub held_down: u32,
+    /// The world's format level as it has kept it, as durable as its disk; and the greatest that its program serves.
+    pub level: FormatLevel,
+    pub level_max: FormatLevel,
+    /// Its program served more before its last start.
+    pub rolled_back: bool,
     /// Who the members of the level 0 clusters are, as it was last told to remember; as durable as its disk.
     pub remembered: Vec<core_node::api::Announcement>,
 }

@@ -136,6 +136,8 @@ fn lane_config(config: &NodeConfig) -> LaneConfig {
         witness: tuning.witness,
         keep: tuning.keep,
         request_ids: tuning.request_ids,
+        level: config.level,
+        level_max: config.level_max,
         log: tuning.log.clone(),
     }
 }
@@ -168,7 +170,8 @@ impl Machine for LaneMachine {
             | Event::Clock { .. }
             | Event::Certificate { .. }
             | Event::Hold { .. }
-            | Event::WorldReborn { .. } => {}
+            | Event::WorldReborn { .. }
+            | Event::FormatLevel { .. } => {}
         }
     }
 

@@ -13,6 +13,7 @@ mod disks;
 mod diverged;
 mod holds;
 mod lease_end;
+mod levels;
 mod links;
 mod lives;
 mod lost_logs;

@@ -42,7 +42,7 @@ fn changes(space: &MapSpace, since: u64) -> (Vec<u64>, Vec<u64>, u64) {
     let (mut records, mut forgotten, mut version) = (Vec::new(), Vec::new(), since);
     loop {
         match ask(space, Query::NodesSince { version, limit: 2 }).unwrap() {
-            Reply::Nodes { records: page, forgotten: gone, version: reached, more } => {
+            Reply::Nodes { records: page, forgotten: gone, version: reached, more, .. } => {
                 records.extend(page.iter().map(|record| record.node.0));
                 forgotten.extend(gone.iter().map(|node| node.0));
                 version = reached;
@@ -170,4 +170,60 @@ fn a_node_being_decommissioned_stays_so_until_it_is_taken_back() {
     assert_eq!(ask(&space, Query::Draining), Ok(Reply::Draining { nodes: vec![] }));
     let refusal = run(&mut space, Command::Drain { node: NodeId(9), draining: true }).unwrap_err();
     assert_eq!(refusal.code.as_str(), "UnknownNode");
+}
+
+fn serving(id: u64, level: u16) -> NodeRecord {
+    NodeRecord { level_max: FormatLevel(level), ..node(id) }
+}
+
+fn level(space: &MapSpace) -> FormatLevel {
+    match ask(space, Query::NodesSince { version: 0, limit: 1 }).unwrap() {
+        Reply::Nodes { level, .. } => level,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn level_rises_once_every_node_is_up_and_serves_it() {
+    let mut space = MapSpace::default();
+    let raise = Command::RaiseLevel { level: FormatLevel(2) };
+    run(&mut space, Command::Register { record: serving(1, 2) }).unwrap();
+    run(&mut space, Command::Register { record: serving(2, 1) }).unwrap();
+    run(&mut space, Command::Register { record: serving(3, 3) }).unwrap();
+    assert_eq!(level(&space), FormatLevel(1));
+    let old = run(&mut space, raise.clone()).unwrap_err();
+    assert_eq!(old.code, ErrorCode::Conflict);
+    assert!(
+        old.message.contains("node 2 runs hive 0.1.0, which serves up to level 1") && !old.message.contains("node 3")
+    );
+    run(&mut space, Command::Register { record: serving(2, 2) }).unwrap();
+    let down = Report { node: NodeId(3), up: false, score: 0, clusters: 0, leaders: 0 };
+    run(&mut space, Command::Report { updates: vec![down] }).unwrap();
+    let unreachable = run(&mut space, raise.clone()).unwrap_err().message;
+    assert!(
+        unreachable.contains("node 3 is not reachable") && unreachable.contains("remove it for good"),
+        "{unreachable}"
+    );
+    assert_eq!(level(&space), FormatLevel(1));
+    run(&mut space, Command::Forget { node: NodeId(3) }).unwrap();
+    run(&mut space, raise.clone()).unwrap();
+    assert_eq!(level(&space), FormatLevel(2));
+    // Again, and lower: nothing changes.
+    run(&mut space, raise).unwrap();
+    run(&mut space, Command::RaiseLevel { level: FormatLevel(1) }).unwrap();
+    assert_eq!(level(&space), FormatLevel(2));
+}
+
+#[test]
+fn build_below_the_worlds_level_is_not_registered() {
+    let mut space = MapSpace::default();
+    run(&mut space, Command::Register { record: serving(1, 2) }).unwrap();
+    run(&mut space, Command::RaiseLevel { level: FormatLevel(2) }).unwrap();
+    let refused = run(&mut space, Command::Register { record: serving(2, 1) }).unwrap_err();
+    assert!(
+        refused.message.contains("node 2 runs hive 0.1.0, which serves up to 1: install hive"),
+        "{}",
+        refused.message
+    );
+    run(&mut space, Command::Register { record: serving(2, 3) }).unwrap();
 }

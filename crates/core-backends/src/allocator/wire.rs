@@ -69,6 +69,9 @@ impl Encode for Command {
             Command::Drain { node, draining } => {
                 out.u8(4).u64(node.0).bool(*draining);
             }
+            Command::RaiseLevel { level } => {
+                out.u8(5).u16(level.0);
+            }
         }
     }
 
@@ -81,6 +84,7 @@ impl Encode for Command {
             }
             3 => Command::Forget { node: NodeId(input.u64("node")?) },
             4 => Command::Drain { node: NodeId(input.u64("node")?), draining: input.bool("draining")? },
+            5 => Command::RaiseLevel { level: FormatLevel(input.u16("format level")?) },
             _ => return Err(DecodeError::Unknown("allocator command")),
         })
     }
@@ -137,10 +141,10 @@ impl Encode for Reply {
                 out.u8(1).u64(*version);
             }
             Reply::Elected { nodes } => put_records(out.u8(2), nodes),
-            Reply::Nodes { records, forgotten, version, more } => {
+            Reply::Nodes { records, forgotten, version, more, level } => {
                 put_records(out.u8(3), records);
                 put_nodes(out, forgotten);
-                out.u64(*version).bool(*more);
+                out.u64(*version).bool(*more).u16(level.0);
             }
             Reply::Node { record } => {
                 out.u8(4).option(record.as_ref(), |out, record| record.encode(out));
@@ -158,6 +162,7 @@ impl Encode for Reply {
                 forgotten: nodes(input, NODES_PAGE_MAX as usize)?,
                 version: input.u64("version")?,
                 more: input.bool("more")?,
+                level: FormatLevel(input.u16("format level")?),
             },
             4 => Reply::Node { record: input.option("node", NodeRecord::decode)? },
             5 => Reply::Draining { nodes: nodes(input, core_placement::MAP_NODES_MAX)? },

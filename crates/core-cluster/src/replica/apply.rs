@@ -151,6 +151,13 @@ impl Replica {
     fn apply_commands(&mut self, lane: &mut LaneContext, entry: &LogEntry) -> Result<Vec<Applied>, ApplyError> {
         let payload = entry::decode(entry.data.clone())
             .map_err(|error| EngineError::Corrupt(format!("entry {} {error}", entry.index)))?;
+        let served = lane.config.level_max;
+        if payload.level > served {
+            let (index, level) = (entry.index, payload.level);
+            let remedy = base_types::format_level::remedy(level, None);
+            let text = format!("entry {index} is of format level {level}, this build serves up to {served}: {remedy}");
+            return Err(EngineError::Corrupt(text).into());
+        }
         let before = self.meta.clone();
         let witnessed = lane.witnessed.len();
         self.overlay.begin();

@@ -324,7 +324,7 @@ impl Replica {
         let id_time = self.id_time(lane);
         let group = self.group.as_mut().expect("a leader has a group");
         let leaves = group.is_transferring();
-        match group.propose(entry::encode(time, id_time, commands)) {
+        match group.propose(entry::encode(lane.config.level, time, id_time, commands)) {
             Ok(index) => {
                 let term = group.term();
                 if self.unsure_until == LogIndex(u64::MAX) {

@@ -133,6 +133,8 @@ fn config(node: NodeId, disk: DiskId, log_keep_bytes: u64) -> LaneConfig {
         witness: None,
         keep: core_backends::Keep::default(),
         request_ids: RequestIdTerms::default(),
+        level: base_types::FormatLevel(1),
+        level_max: base_types::FormatLevel(1),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

@@ -13,6 +13,7 @@ pub mod moving;
 pub mod orphan;
 pub mod recover;
 pub mod region;
+pub mod upgrade;
 
 use base_types::action::{ActionResult, Answer, ClusterInfo, MemberInfo, Response};
 use base_types::{LogIndex, OrderedAt, Term};

@@ -15,6 +15,7 @@ fn sender() -> Sender {
         batch_at_boot: 5,
         batch: 17,
         incarnation: 23,
+        level: base_types::FormatLevel(1),
     }
 }
 

@@ -108,7 +108,17 @@ mod tests {
 
     fn sender(boot: u64, disk: u64, batch_at_boot: u64, batch: u64) -> Sender {
         let (node, lane) = (NodeId(3), LaneId(0));
-        Sender { node, boot: BootId(boot), lane, lanes: 1, disk: DiskId(disk), batch_at_boot, batch, incarnation: 0 }
+        Sender {
+            node,
+            boot: BootId(boot),
+            lane,
+            lanes: 1,
+            disk: DiskId(disk),
+            batch_at_boot,
+            batch,
+            incarnation: 0,
+            level: base_types::FormatLevel(1),
+        }
     }
 
     #[test]

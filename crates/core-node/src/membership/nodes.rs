@@ -121,6 +121,7 @@ impl NodeState {
             http_address: core.config().http_address.clone(),
             lanes: core.config().lane_count,
             version: core.config().version.clone(),
+            level_max: core.config().level_max,
             engines,
             score: score(core.machine().0, core.machine().1, occupancy(clusters, leaders)),
             clusters,

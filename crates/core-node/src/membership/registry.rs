@@ -188,7 +188,8 @@ impl NodeState {
         match (work, reply) {
             (RegistryWork::Load, reply) => {
                 authority.asking = false;
-                if let Ok((Reply::Nodes { records, version, more, .. }, at)) = reply {
+                if let Ok((Reply::Nodes { records, version, more, level, .. }, at)) = reply {
+                    super::format_level::hear(turn, level, turn.core.node());
                     self.on_registry_page(turn, records, version, more, at.term.0);
                 }
             }
@@ -202,10 +203,11 @@ impl NodeState {
             (RegistryWork::Changes, reply) => {
                 authority.asking_changes = false;
                 let loaded = authority.loading.is_none();
-                if let (Ok((Reply::Nodes { records, forgotten, version, .. }, _)), true) = (reply, loaded) {
+                if let (Ok((Reply::Nodes { records, forgotten, version, level, .. }, _)), true) = (reply, loaded) {
                     authority.loaded_until = version;
                     self.note_disagreements(turn.core, &records);
                     self.on_forgotten(turn, &forgotten);
+                    super::format_level::hear(turn, level, turn.core.node());
                 }
             }
             (RegistryWork::Register(node), reply) => {
@@ -300,6 +302,7 @@ mod tests {
             http_address: "h".into(),
             lanes: 1,
             version: "1".into(),
+            level_max: base_types::FormatLevel(1),
             engines: vec!["lmdb".into()],
             score: 10,
             clusters: 1,

@@ -15,6 +15,7 @@ use crate::flows::levels::LevelsFlow;
 use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
+use crate::flows::upgrade::UpgradeFlow;
 use crate::node_state::NodeState;
 use crate::plan_runner::{AfterPlan, AnyPlanner};
 use crate::routing::operation::{Operation, Owner, Shape};
@@ -369,6 +370,12 @@ impl NodeState {
                     deadline,
                     AfterPlan::default(),
                 );
+            }
+            Action::UpgradeStatus | Action::FinalizeUpgrade => {
+                let finalize = request.action == Action::FinalizeUpgrade;
+                let flow = UpgradeFlow::new(turn.core.config().level_max, finalize);
+                let after = AfterPlan { read_only: !finalize, ..AfterPlan::default() };
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, after);
             }
             Action::RecoverCluster { name, confirm, survivor } => {
                 let flow = match name.is_level_zero() {

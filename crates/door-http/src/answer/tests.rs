@@ -2,10 +2,12 @@
 //! `UPDATE_GOLDEN=1 cargo test -p door-http` writes the file anew.
 
 use super::*;
-use base_types::action::{DecommissionInfo, Failure, MemberVerified, ReshardInfo, VerificationInfo};
+use base_types::action::{
+    DecommissionInfo, Failure, MemberVerified, ReshardInfo, UpgradeInfo, UpgradeNode, VerificationInfo,
+};
 use base_types::{
-    ClusterId, ClusterName, DiskId, ErrorCode, Generation, LogIndex, NodeId, PartitionId, ReadConsistency, Refusal,
-    ReplicaId, Term, WriteConsistency,
+    ClusterId, ClusterName, DiskId, ErrorCode, FormatLevel, Generation, LogIndex, NodeId, PartitionId, ReadConsistency,
+    Refusal, ReplicaId, Term, WriteConsistency,
 };
 use std::sync::Arc;
 
@@ -169,6 +171,23 @@ fn samples() -> Vec<(&'static str, Response)> {
                     draining: true,
                     replicas: 2,
                     obstacles: vec!["cluster metadata@x: rule wants 1 az".into()],
+                }),
+                None,
+            ),
+        ),
+        (
+            "UpgradeStatus",
+            answer(
+                ActionResult::Upgrade(UpgradeInfo {
+                    level: FormatLevel(1),
+                    target: FormatLevel(2),
+                    nodes: vec![UpgradeNode {
+                        node: NodeId(3),
+                        up: true,
+                        version: "0.2.0".into(),
+                        level_max: FormatLevel(1),
+                    }],
+                    blockers: vec!["node 3 runs hive 0.2.0, which serves up to level 1".into()],
                 }),
                 None,
             ),

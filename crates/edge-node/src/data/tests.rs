@@ -39,22 +39,27 @@ fn what_belongs_to_another_is_refused_and_left_alone() {
         format!("data directory {} belongs to world \"dev\", not \"prod\"; correct world.name or data", path.display())
     );
     assert!(open(&path, "dev", 2, 1).unwrap_err().to_string().contains("belongs to node 1, not 2"));
-    std::fs::write(path.join("hive-node.json"), r#"{"format":3,"shape":"unheard of"}"#).unwrap();
+    std::fs::write(path.join("hive-node.json"), r#"{"format":4,"shape":"unheard of"}"#).unwrap();
     assert!(open(&path, "dev", 1, 1)
         .unwrap_err()
         .to_string()
-        .contains("has format 3, this build knows up to 2; start a newer build"));
-    for damaged in
-        ["", "{", "[]", r#"{"format":2}"#, r#"{"format":2,"world":"dev","node":1,"disk":0,"lanes":1}"#, "\u{1}\u{2}"]
-    {
+        .contains("has format 4, this build knows up to 3; start a newer build"));
+    for damaged in [
+        "",
+        "{",
+        "[]",
+        r#"{"format":3}"#,
+        r#"{"format":3,"level":1,"world":"dev","node":1,"disk":0,"lanes":1}"#,
+        "\u{1}\u{2}",
+    ] {
         std::fs::write(path.join("hive-node.json"), damaged).unwrap();
         assert!(matches!(open(&path, "dev", 1, 1), Err(DataError::Damaged { .. })), "{damaged:?}");
     }
     // What lies beside it cannot be read any more: refused before anything opens it.
-    let older = r#"{"format":1,"world":"dev","node":1,"disk":7,"lanes":1}"#;
+    let older = r#"{"format":2,"world":"dev","node":1,"disk":7,"lanes":1}"#;
     std::fs::write(path.join("hive-node.json"), older).unwrap();
     let refused = open(&path, "dev", 1, 1).unwrap_err().to_string();
-    assert!(refused.contains("has format 1, this build reads only 2; start the build that wrote it"), "{refused}");
+    assert!(refused.contains("has format 2, this build reads only 3; start the build that wrote it"), "{refused}");
     assert_eq!(std::fs::read_to_string(path.join("hive-node.json")).unwrap(), older);
     std::fs::write(path.join("hive-node.json"), before).unwrap();
     open(&path, "dev", 1, 1).unwrap();
@@ -88,6 +93,40 @@ fn incarnation_is_kept_with_the_identity() {
     drop(data);
     let data = open(&path, "dev", 1, 1).unwrap();
     assert_eq!((data.incarnation(), data.superseded_by(), data.disk), (7, 9, disk));
+}
+
+#[test]
+fn level_is_kept_and_only_rises() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let data = open(&path, "dev", 1, 1).unwrap();
+    assert_eq!(data.level(), LEVEL_MIN);
+    data.raise_level(FormatLevel(0)).unwrap();
+    assert_eq!(data.level(), LEVEL_MIN);
+    data.raise_level(LEVEL_MAX).unwrap();
+    drop(data);
+    assert_eq!(open(&path, "dev", 1, 1).unwrap().level(), LEVEL_MAX);
+}
+
+#[test]
+fn directory_of_unserved_level_names_what_to_install() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    let data = open(&path, "dev", 1, 1).unwrap();
+    data.raise_level(FormatLevel(900)).unwrap();
+    drop(data);
+    let refused = open(&path, "dev", 1, 1).unwrap_err();
+    assert!(matches!(refused, DataError::NewerLevel { found: FormatLevel(900), .. }), "{refused}");
+    assert!(refused.to_string().contains("install the version of hive that the other nodes"), "{refused}");
+    let marker = std::fs::read_to_string(path.join("hive-node.json")).unwrap();
+    // As a build that knows the level leaves it; the rest may mean anything.
+    let newer = r#"{"format":3,"level":900,"level_since":"9.1.0","lanes":"unheard of"}"#;
+    std::fs::write(path.join("hive-node.json"), newer).unwrap();
+    let refused = open(&path, "dev", 1, 1).unwrap_err().to_string();
+    assert!(refused.contains("format level 900") && refused.contains("install hive 9.1.0 or later"), "{refused}");
+    std::fs::write(path.join("hive-node.json"), marker.replace("\"level\":900", "\"level\":0")).unwrap();
+    let refused = open(&path, "dev", 1, 1).unwrap_err().to_string();
+    assert!(refused.contains("hive ctl upgrade finalize"), "{refused}");
 }
 
 #[test]

@@ -204,7 +204,7 @@ fn is_administration(action: &Action) -> bool {
         Action::RecoverCluster { .. } | Action::ListRecoveries { .. } | Action::DiscardEnded { .. } => true,
         Action::MoveMember { .. } | Action::SetEngine { .. } | Action::SetDefaultConsistency { .. } => true,
         Action::ListNodes | Action::DecommissionNode { .. } | Action::RecommissionNode { .. } => true,
-        Action::ForgetNode { .. } | Action::Status => true,
+        Action::ForgetNode { .. } | Action::UpgradeStatus | Action::FinalizeUpgrade | Action::Status => true,
     }
 }
 

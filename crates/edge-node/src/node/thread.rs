@@ -184,6 +184,14 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
                 Ok(())
             })
         },
+        keep_level: {
+            let shared = shared.clone();
+            Box::new(move |level| {
+                shared.data.raise_level(level).map_err(|error| error.to_string())?;
+                shared.own.level.fetch_max(level.0, Ordering::Relaxed);
+                Ok(())
+            })
+        },
         state: LaneState::default(),
     };
     Ok((host, first))

@@ -11,7 +11,7 @@ use crate::lane::door::LaneDoor;
 use crate::mailbox::Sender;
 use crate::quiet::Quiet;
 use crate::tls::{expired, Identities};
-use base_types::{ErrorCode, LaneId, NodeId, Refusal};
+use base_types::{ErrorCode, FormatLevel, LaneId, NodeId, Refusal};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
 use std::cell::{Cell, RefCell};
@@ -198,7 +198,9 @@ impl Acceptor {
         let answer = match &verdict {
             Ok(_) => Message::Welcome { node: self.own.node, boot: self.own.boot, lane_count: self.own.lane_count },
             Err(reason) => {
-                Message::Refused { reason: reason.clone(), incarnation: self.own.incarnation.load(Ordering::Relaxed) }
+                let level = FormatLevel(self.own.level.load(Ordering::Relaxed));
+                let incarnation = self.own.incarnation.load(Ordering::Relaxed);
+                Message::Refused { reason: reason.clone(), incarnation, level }
             }
         };
         stream.write_all(&encode(&answer)).await.map_err(|error| error.to_string())?;
@@ -217,6 +219,16 @@ impl Acceptor {
             return Err(format!(
                 "the data of node {} is of incarnation {} of world {:?}, which is {incarnation} now (restored or recovered since); stop it, move its data directory away and start it",
                 hello.node, hello.incarnation, own.world
+            ));
+        }
+        let level = FormatLevel(own.level.load(Ordering::Relaxed));
+        if hello.level_max < level {
+            return Err(format!(
+                "world {:?} is at format level {level}, and the build of node {} serves up to {}: {}",
+                own.world,
+                hello.node,
+                hello.level_max,
+                base_types::format_level::remedy(level, None)
             ));
         }
         if hello.to != own.node {

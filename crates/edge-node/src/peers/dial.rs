@@ -6,7 +6,8 @@ use super::link::Link;
 use super::wire::{encode, frame_header, take, Hello, Message, HELLO_BYTES_MAX};
 use super::{PeerSet, CONNECT_TIMEOUT, EXPIRED, PING_EVERY, REDIAL_FIRST, REDIAL_LAST, SILENCE_MAX};
 use crate::tls::expired;
-use base_types::{LaneId, NodeId};
+use base_types::format_level::LEVEL_MAX;
+use base_types::{FormatLevel, LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
 use std::cell::Cell;
@@ -94,6 +95,8 @@ async fn greet(set: &PeerSet, node: NodeId, stream: &mut TlsStream<TcpStream>) -
         lane: set.lane,
         lane_count: own.lane_count,
         to: node,
+        level: FormatLevel(own.level.load(Ordering::Relaxed)),
+        level_max: LEVEL_MAX,
     };
     stream.write_all(&encode(&Message::Hello(hello))).await.map_err(|error| error.to_string())?;
     stream.flush().await.map_err(|error| error.to_string())?;
@@ -102,7 +105,12 @@ async fn greet(set: &PeerSet, node: NodeId, stream: &mut TlsStream<TcpStream>) -
         match take(&mut buffer, HELLO_BYTES_MAX).map_err(|error| error.to_string())? {
             Some(Message::Welcome { node: other, .. }) if other == node => return Ok(()),
             Some(Message::Welcome { node: other, .. }) => return Err(format!("node {other} answered")),
-            Some(Message::Refused { reason, incarnation }) => {
+            Some(Message::Refused { reason, incarnation, level }) => {
+                if level.0 > own.level.load(Ordering::Relaxed) {
+                    // Kept, so that a build that does not serve it ends; the peer's reason names what to install.
+                    tracing::warn!(%node, "refused: {reason}");
+                    set.door.push(Event::FormatLevel { level, from: node });
+                }
                 if incarnation > own.incarnation.load(Ordering::Relaxed) {
                     set.door.push(Event::WorldReborn { heard: incarnation, from: node });
                 }

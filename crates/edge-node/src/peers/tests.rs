@@ -3,7 +3,7 @@
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX};
 use crate::node::NodeHandle;
 use crate::testing::{config, expect, start, Stub};
-use base_types::{BootId, LaneId, NodeId};
+use base_types::{BootId, FormatLevel, LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Effect;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, KeyPair};
@@ -37,6 +37,11 @@ fn card(directory: &Path, name: &str, change: impl FnOnce(&mut CertificateParams
 }
 
 fn hello(world: &str, node: u64, to: u64) -> Vec<u8> {
+    hello_serving(1, world, node, to)
+}
+
+/// Of a build that serves formats up to this level.
+fn hello_serving(level_max: u16, world: &str, node: u64, to: u64) -> Vec<u8> {
     let hello = Hello {
         incarnation: 0,
         world: world.into(),
@@ -45,6 +50,8 @@ fn hello(world: &str, node: u64, to: u64) -> Vec<u8> {
         lane: LaneId(0),
         lane_count: 1,
         to: NodeId(to),
+        level: FormatLevel(1),
+        level_max: FormatLevel(level_max),
     };
     encode(&Message::Hello(hello))
 }
@@ -117,8 +124,27 @@ fn earlier_incarnation_is_refused_with_what_to_do() {
     let ca = home.path().join("ca");
     let peer = card(&ca, "node-2.dev.hive", |_| {});
     match answer(&mut connect(&node, &ca, Some(&peer)), &hello("dev", 2, 1)) {
-        Some(Message::Refused { reason, incarnation: 5 }) => {
+        Some(Message::Refused { reason, incarnation: 5, .. }) => {
             assert!(reason.contains("incarnation 0") && reason.contains("which is 5 now"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    node.stop().unwrap();
+}
+
+#[test]
+fn build_below_the_worlds_level_is_refused_with_what_to_install() {
+    let home = tempfile::tempdir().unwrap();
+    let (node, _, _events) = start(config(home.path(), 1));
+    let ca = home.path().join("ca");
+    let peer = card(&ca, "node-2.dev.hive", |_| {});
+    match answer(&mut connect(&node, &ca, Some(&peer)), &hello_serving(0, "dev", 2, 1)) {
+        Some(Message::Refused { reason, level: FormatLevel(1), .. }) => {
+            assert!(
+                reason.contains("format level 1, and the build of node 2 serves up to 0")
+                    && reason.contains("install hive"),
+                "{reason}"
+            );
         }
         other => panic!("{other:?}"),
     }

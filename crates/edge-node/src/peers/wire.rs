@@ -3,8 +3,9 @@
 //! ```text
 //! message   length u32 LE (of what follows) │ kind u8 │ …
 //!   1 hello     magic "HIVEPEER" │ version u16 │ world string │ incarnation u64 │ node u64 │ boot u64 │ lane u16 │ lanes u16 │ to u64
+//!               │ level u16 │ level max u16
 //!   2 welcome   version u16 │ node u64 │ boot u64 │ lanes u16
-//!   3 refused   reason string │ incarnation u64
+//!   3 refused   reason string │ incarnation u64 │ level u16
 //!   4 frame     lane u16 │ bytes
 //!   5 ping      –
 //!   6 pong      –
@@ -14,11 +15,11 @@
 //! the bytes that came, not with the length declared; no input panics.
 
 use base_types::codec::{DecodeError, Reader, Writer};
-use base_types::{BootId, LaneId, NodeId};
+use base_types::{BootId, FormatLevel, LaneId, NodeId};
 use bytes::{Buf, Bytes, BytesMut};
 
 /// The version this build speaks.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The longest frame of the core, with room for the header.
 pub const MESSAGE_BYTES_MAX: usize = core_node::frame::FRAME_BYTES_MAX + 16;
 /// The longest message before the hello has been answered.
@@ -46,6 +47,9 @@ pub struct Hello {
     pub lane: LaneId,
     pub lane_count: u16,
     pub to: NodeId,
+    /// The world's format level as this node knows it, and the greatest that its build serves.
+    pub level: FormatLevel,
+    pub level_max: FormatLevel,
 }
 
 /// One message.
@@ -57,10 +61,11 @@ pub enum Message {
         boot: BootId,
         lane_count: u16,
     },
-    /// `incarnation`: the world's life as this node knows it.
+    /// `incarnation`, `level`: the world's life and format level as this node knows them.
     Refused {
         reason: String,
         incarnation: u64,
+        level: FormatLevel,
     },
     Frame {
         lane: LaneId,
@@ -84,12 +89,13 @@ pub fn encode(message: &Message) -> Vec<u8> {
         Message::Hello(hello) => {
             out.u8(KIND_HELLO).raw(MAGIC).u16(VERSION).string(&hello.world).u64(hello.incarnation);
             out.u64(hello.node.0).u64(hello.boot.0).u16(hello.lane.0).u16(hello.lane_count).u64(hello.to.0);
+            out.u16(hello.level.0).u16(hello.level_max.0);
         }
         Message::Welcome { node, boot, lane_count } => {
             out.u8(KIND_WELCOME).u16(VERSION).u64(node.0).u64(boot.0).u16(*lane_count);
         }
-        Message::Refused { reason, incarnation } => {
-            out.u8(KIND_REFUSED).string(reason).u64(*incarnation);
+        Message::Refused { reason, incarnation, level } => {
+            out.u8(KIND_REFUSED).string(reason).u64(*incarnation).u16(level.0);
         }
         Message::Frame { lane, frame } => {
             out.u8(KIND_FRAME).u16(lane.0).raw(frame);
@@ -138,7 +144,11 @@ fn decode(body: &[u8]) -> Result<Message, DecodeError> {
                 lane_count: input.u16("lane count")?,
             }
         }
-        KIND_REFUSED => Message::Refused { reason: input.string("reason")?, incarnation: input.u64("incarnation")? },
+        KIND_REFUSED => Message::Refused {
+            reason: input.string("reason")?,
+            incarnation: input.u64("incarnation")?,
+            level: FormatLevel(input.u16("format level")?),
+        },
         KIND_PING => Message::Ping,
         KIND_PONG => Message::Pong,
         _ => return Err(DecodeError::Unknown("message kind")),
@@ -170,6 +180,8 @@ fn decode_hello(input: &mut Reader) -> Result<Hello, DecodeError> {
         lane: LaneId(input.u16("lane")?),
         lane_count: input.u16("lane count")?,
         to: NodeId(input.u64("to")?),
+        level: FormatLevel(input.u16("format level")?),
+        level_max: FormatLevel(input.u16("greatest format level")?),
     })
 }
 
@@ -187,11 +199,13 @@ mod tests {
             lane: LaneId(2),
             lane_count: 4,
             to: NodeId(3),
+            level: FormatLevel(1),
+            level_max: FormatLevel(2),
         };
         let messages = [
             Message::Hello(hello),
             Message::Welcome { node: NodeId(3), boot: BootId(8), lane_count: 1 },
-            Message::Refused { reason: "no".into(), incarnation: 8 },
+            Message::Refused { reason: "no".into(), incarnation: 8, level: FormatLevel(3) },
             Message::Frame { lane: LaneId(513), frame: Bytes::from_static(b"abc") },
             Message::Ping,
             Message::Pong,

@@ -29,6 +29,7 @@ pub(super) fn event_name(event: &Event) -> &'static str {
         Event::Hold { .. } => "hold",
         Event::WorldReborn { .. } => "world_reborn",
         Event::DiskFull { .. } => "disk_full",
+        Event::FormatLevel { .. } => "format_level",
     }
 }
 

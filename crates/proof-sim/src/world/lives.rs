@@ -12,7 +12,7 @@ use crate::host::{LaneHost, Node};
 use crate::plan::{Plan, SimTuning};
 use crate::random::Random;
 use crate::trace::line::{Kind, Line};
-use base_types::{BackendKind, BootId, DiskId, LaneId, NodeId, Tick, Ticket};
+use base_types::{BackendKind, BootId, DiskId, FormatLevel, LaneId, NodeId, Tick, Ticket};
 use core_cluster::api::RequestIdTerms;
 use core_node::api::{Event, Keep, NodeConfig, S3Config, Tuning, FREED_AGE_MS, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
 use core_placement::Labels;
@@ -192,6 +192,7 @@ impl World {
         }
         self.nodes[node].images.clear();
         self.nodes[node].remembered.clear();
+        self.nodes[node].level = FormatLevel::FIRST;
     }
 
     pub(super) fn resume(&mut self, node: usize) {
@@ -218,6 +219,8 @@ impl World {
         NodeConfig {
             incarnation: 0,
             superseded_by: 0,
+            level: host.level,
+            level_max: host.level_max,
             world: "sim".to_string(),
             node: host.id,
             disk: host.disk_id,
@@ -285,6 +288,9 @@ pub(super) fn new_node((number, chassis): (u64, u64), region: u64, plan: &Plan, 
         disk_failed: false,
         images: VecDeque::new(),
         held_down: 0,
+        level: FormatLevel::FIRST,
+        level_max: FormatLevel::FIRST,
+        rolled_back: false,
         remembered: Vec::new(),
     }
 }

@@ -294,6 +294,7 @@ impl World {
             }
             // No simulated world is restored yet: all nodes are of its first life.
             Effect::Incarnation { .. } => {}
+            Effect::FormatLevel { level } => super::levels::keep(self, node, level),
             Effect::Forget { node: peer } => {
                 if let Some(peer) = self.index_of(peer) {
                     self.network.known.remove(&(node, peer));
