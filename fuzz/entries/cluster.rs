@@ -76,6 +76,8 @@ fn config(node: u64) -> LaneConfig {
         witness: None,
         keep: core_backends::Keep::default(),
         request_ids: Default::default(),
+        level: base_types::FormatLevel(1),
+        level_max: base_types::FormatLevel(1),
         log: LogConfig { segment_bytes: SEGMENT_BYTES, ..LogConfig::default() },
     }
 }

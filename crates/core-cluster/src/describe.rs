@@ -1,9 +1,11 @@
-//! What replicas say to each other in one line, for traces.
+//! What replicas say to each other in one line, for traces, and the formats that it is of.
 //!
 //! Not here: its bytes (`wire`).
 
-use crate::wire::Payload;
+use crate::entry;
+use crate::wire::{Payload, RepairAnswer};
 use base_types::codec::Encode;
+use base_types::FormatLevel;
 use bytes::Bytes;
 
 /// A replica's payload in words.
@@ -33,5 +35,20 @@ pub fn describe_payload(payload: &Bytes) -> Described {
         Ok(kept @ Payload::Kept { .. }) => Described { text: format!("{kept:?}"), routine: true },
         Ok(other) => told(format!("{other:?}")),
         Err(error) => told(format!("{} bytes that are no payload: {error}", payload.len())),
+    }
+}
+
+/// The greatest format level of the entries that a payload carries; `None`: it carries none.
+pub fn level_of_payload(payload: &Bytes) -> Option<FormatLevel> {
+    match Payload::from_bytes(payload.clone()).ok()? {
+        Payload::Raft(message) | Payload::Sampled { message, .. } => message.batches().filter_map(entry::level).max(),
+        Payload::RepairReply { answers, .. } => {
+            let carried = answers.iter().filter_map(|(_, answer)| match answer {
+                RepairAnswer::Have { entry, .. } => entry::level(&entry.data),
+                _ => None,
+            });
+            carried.max()
+        }
+        _ => None,
     }
 }

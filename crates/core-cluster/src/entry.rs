@@ -100,6 +100,11 @@ fn format(input: &mut Reader) -> Result<(FormatLevel, bool), DecodeError> {
     }
 }
 
+/// The level of an entry's format: a look, without decoding the entry. `None`: an empty entry, or none at all.
+pub fn level(data: &Bytes) -> Option<FormatLevel> {
+    format(&mut Reader::new(data.clone())).ok().map(|(level, _)| level)
+}
+
 /// Whether the first command is for this backend: a look, without decoding the entry.
 pub fn begins_with(data: &Bytes, backend: u8) -> bool {
     let first = || {

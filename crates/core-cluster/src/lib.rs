@@ -31,7 +31,7 @@ mod request_id_terms;
 mod storage;
 mod wire;
 
-pub use describe::{describe_payload, Described};
+pub use describe::{describe_payload, level_of_payload, Described};
 pub use entry::COMMANDS_PER_ENTRY_MAX;
 pub use lane::{Lane, LaneError};
 pub use meta::FIRST_INDEX;

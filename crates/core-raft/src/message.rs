@@ -6,6 +6,7 @@
 use crate::membership::Membership;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{LogIndex, ReplicaId, Term};
+use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType, Message as LibraryMessage, MessageType};
 
 /// The most entries one message may carry.
@@ -128,6 +129,15 @@ impl Message {
             let first = self.inner.entries.first().cloned();
             self.inner.set_entries(first.into_iter().collect::<Vec<_>>().into());
         }
+    }
+
+    /// What the batches of commands hold that it carries.
+    pub fn batches(&self) -> impl Iterator<Item = &Bytes> {
+        self.inner
+            .entries
+            .iter()
+            .filter(|entry| entry.get_entry_type() == EntryType::EntryNormal)
+            .map(|entry| &entry.data)
     }
 
     /// A snapshot's point, for kind `Snapshot`.

@@ -33,6 +33,7 @@ excuses! {
     RefusedStart = "refused_start": "`start`: a node refuses to start whose present disk lost or changed bytes; it is given an empty one",
     HaltedOnLostBytes = "halted_on_lost_bytes": "`halt`: a node ends itself whose present disk lost or changed bytes",
     HaltedOnError = "halted_on_error": "`halt`: a node ends itself in the life in which a write failed or stalled",
+    OldProgram = "old_program": "`start`, `halt`: a node ends, or does not start, whose program does not serve the format level that it has kept; it is given one that does",
     MembersUnchecked = "members_unchecked": "`members`: an operator's answer is not compared, for somebody died, was paused, lost bytes, or others change members",
     LateAnswer = "late_answer": "`unanswered`: no answer in time from a node that was paused, or whose clock was bent",
     LossByHarmedLeader = "loss_by_harmed_leader": "`ledger`: an eventual write is lost though one node led all the while, whose disk lied or was lost",

@@ -104,6 +104,8 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             true
         }
         FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
+        FaultKind::Install => world.install(&hazard, node),
+        FaultKind::Finalize => world.finalize(node),
         FaultKind::MajorityLost => lose_majority(world, &hazard, targets),
         FaultKind::Recover => ask_for_recovery(world),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
@@ -190,6 +192,7 @@ pub fn heal(world: &mut World) {
     world.end_see_saw();
     world.end_lease_end();
     world.network.heal();
+    world.install_newest();
     for node in 0..world.nodes.len() {
         let now = world.now;
         world.nodes[node].armed = None;
@@ -426,6 +429,7 @@ fn old_image(world: &mut World, hazard: &Hazard, node: usize) -> bool {
         return false;
     };
     let Some(image) = host.images.remove(found) else { return false };
+    host.level = image.level;
     for (lane, (disk, engine)) in host.lanes.iter_mut().zip(image.lanes) {
         lane.disk = disk;
         lane.engine = std::sync::Arc::new(engine_memory::MemoryEngine::from_image(engine));

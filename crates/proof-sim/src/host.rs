@@ -144,6 +144,7 @@ pub enum Armed {
 pub struct DiskImage {
     pub taken_at: u64,
     pub disk: DiskId,
+    pub level: FormatLevel,
     pub lanes: Vec<(SimDisk, MemoryImage)>,
 }
 
@@ -222,7 +223,7 @@ impl Node {
                 (disk, lane.engine.image())
             })
             .collect();
-        self.images.push_back(DiskImage { taken_at: now, disk: self.disk_id, lanes });
+        self.images.push_back(DiskImage { taken_at: now, disk: self.disk_id, level: self.level, lanes });
         if self.images.len() > IMAGES_MAX {
             self.images.pop_front();
         }

@@ -139,6 +139,8 @@ const STRANGERS: &[(Mutant, bool)] = &[
 /// seeds.
 const STORIES: &[(Mutant, &str)] = &[
     (Mutant::SplitForgetsRequests, include_str!("../scenarios/puts-asked-again-after-a-split.toml")),
+    (Mutant::LevelWrittenEarly, include_str!("../scenarios/rolling-upgrade-with-a-way-back.toml")),
+    (Mutant::OldNodeIgnoredAtFinalize, include_str!("../scenarios/rolling-upgrade-with-a-way-back.toml")),
     (Mutant::LostHeardOnce, include_str!("../scenarios/damaged-member-of-a-quiet-cluster.toml")),
     (Mutant::ChecksBeginAnew, include_str!("../scenarios/scrub-that-fails-at-one-place.toml")),
     (Mutant::HashNeverCompared, include_str!("../scenarios/replica-holds-what-it-never-wrote.toml")),
@@ -269,6 +271,8 @@ pub fn ground(mutant: Mutant) -> (Layer, Emphasis) {
         | Mutant::MapDeltaSkipsOne
         | Mutant::ReplacementSharesDomain
         | Mutant::DrainForgottenAtRegister
+        | Mutant::LevelWrittenEarly
+        | Mutant::OldNodeIgnoredAtFinalize
         | Mutant::SessionReadsOlder
         | Mutant::StrongEndsSession
         | Mutant::HashNeverCompared

@@ -6,6 +6,7 @@
 //! Not here: what a fault does (`faults`).
 
 use crate::s3_quota;
+use base_types::format_level::LEVELS;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -351,6 +352,8 @@ faults! {
     WorldDown = "world_down": "after the load, most members of the world's cluster (`amount` 1: all; 2: those of the configured lists) are down for `for_ms`, and the rest starts anew",
     Decommission = "decommission": "an operator takes `node` out of service, and back in `for_ms` later (0: never)",
     MajorityLost = "majority_lost": "a majority of some cluster dies for good, an operator recovers it, and the dead come back `for_ms` later",
+    Install = "install": "`node` is stopped, and back `for_ms` later with a program that serves format levels up to `amount`",
+    Finalize = "finalize": "an operator raises the world to the greatest format level that `node` serves",
     Recover = "recover": "an operator recovers the cluster that lost its majority",
     Reshard = "reshard": "an operator spreads a keyspace over `amount` clusters",
 }
@@ -475,6 +478,7 @@ impl FaultKind {
             FaultKind::Loss | FaultKind::Duplicate | FaultKind::Delay => 1_000,
             FaultKind::Drift => 999_999,
             FaultKind::FewerCores => LANES_MAX,
+            FaultKind::Install => LEVELS.len() as u64,
             // Sectors, effects, nodes, clusters, milliseconds: far beyond what is drawn, and harmless.
             _ => LOAD_MS_MAX,
         }

@@ -1,12 +1,13 @@
 //! One run of one plan, through its phases:
 //!
-//!   set-up ──▶ load and hazards ──▶ heal ──▶ all operations end ──▶ replicas equal ──▶ audit ──▶ queues empty ──▶ checkers
+//!   set-up ──▶ load and hazards ──▶ heal ──▶ all operations end ──▶ formats raised ──▶ replicas equal ──▶ audit ──▶ queues empty ──▶ checkers
 //!
 //! Always: a phase that does not end in its time is a violation; a panic of the core is one too.
 //! Not here: which seeds are run (`main`), what is done about a failure (`shrink`).
 
 mod buckets;
 mod outage;
+mod upgrade;
 
 use crate::excuses::{Excuse, Uses};
 use crate::faults;
@@ -131,13 +132,14 @@ fn run_inner(plan: Plan, opener: Box<dyn Opener>, recorder: Option<SharedRecorde
         hazards_from: None,
     };
     type Phase = (&'static str, fn(&mut Run));
-    let phases: [Phase; 9] = [
+    let phases: [Phase; 10] = [
         ("set-up", Run::set_up),
         ("load", Run::load_phase),
         ("outage", Run::outage),
         ("heal", Run::drain),
         ("quiet", Run::quiet_is_whole),
         ("serve", Run::all_serve),
+        ("raise", Run::level_rises),
         ("equal", Run::replicas_equal),
         ("audit", Run::audit),
         ("empty", Run::emptied),
@@ -188,6 +190,8 @@ impl Run {
             while let Some((ticket, answered)) = self.world.answers.pop_front() {
                 if let Some(wish) = self.world.wishes.remove(&ticket) {
                     faults::on_wish_answered(&mut self.world, &wish, &answered);
+                } else if let Some(level) = self.world.levels.take(&ticket) {
+                    self.world.on_finalized(level, &answered);
                 } else if let Some(slot) = self.control.get_mut(&ticket) {
                     *slot = Some(answered);
                 } else {

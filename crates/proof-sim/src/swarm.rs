@@ -376,6 +376,8 @@ fn needs_router(kind: FaultKind) -> bool {
             | OldImage
             | WorldMember
             | WorldDown
+            | Install
+            | Finalize
             | AddMember
             | RemoveMember
             | MoveMember
@@ -467,6 +469,8 @@ const MORE: &[FaultKind] = &[
     FaultKind::Diverge,
     FaultKind::WorldMember,
     FaultKind::WorldDown,
+    FaultKind::Install,
+    FaultKind::Finalize,
     // By seeds that lean to it (`emphasis`).
     FaultKind::MajorityLost,
     FaultKind::Recover,

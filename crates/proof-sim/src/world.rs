@@ -13,7 +13,7 @@ mod disks;
 mod diverged;
 mod holds;
 mod lease_end;
-mod levels;
+pub mod levels;
 mod links;
 mod lives;
 mod lost_logs;
@@ -186,6 +186,8 @@ pub struct World {
     /// A cut that waits for a lease, or has been made.
     lease_end: Option<lease_end::LeaseEnd>,
     stalls: stalls::Stalls,
+    /// What operators have asked of the world's format level.
+    pub levels: levels::Levels,
     /// Replicas whose engine holds other values than they wrote.
     diverged: diverged::Diverged,
     /// When the load ends; before it has begun, a guess.
@@ -261,6 +263,7 @@ impl World {
             see_saw: None,
             lease_end: None,
             stalls: stalls::Stalls::default(),
+            levels: levels::Levels::new(&plan),
             diverged: diverged::Diverged::default(),
             load_ends_at: SET_UP_US + plan.load.run_ms * 1_000,
             sample_per_mille: sample_per_mille(&plan),

@@ -1,8 +1,8 @@
 //! Worlds of one story each, among those that lean to nothing: the world's cluster gone for minutes, its members changed, a replica that
-//! holds what it never wrote, nodes that share a chassis.
+//! holds what it never wrote, nodes upgraded one after the other, nodes that share a chassis.
 //!
-//! Always: each has a stream of its own, so that all other worlds stay what they were; a world has one of the first three.
-//! Not here: what the stories do (`faults`, `run/outage.rs`, `world/diverged.rs`).
+//! Always: each has a stream of its own, so that all other worlds stay what they were; a world has one of the first four.
+//! Not here: what the stories do (`faults`, `run/outage.rs`, `world/diverged.rs`, `world/levels.rs`).
 
 use super::damages;
 use crate::plan::{FaultKind, Hazard, Plan};
@@ -14,6 +14,8 @@ const OF_OUTAGES: u64 = 30;
 const OF_WORLD_MEMBERS: u64 = 60;
 /// in so many a replica holds what it never wrote,
 const OF_DIVERGED: u64 = 30;
+/// in so many nodes are upgraded,
+const OF_UPGRADES: u64 = 30;
 /// and in so many of one region some nodes share a chassis.
 const OF_SHARED_CHASSIS: u64 = 300;
 /// The world's members are changed so far apart.
@@ -28,6 +30,8 @@ pub(super) fn draw(seed: u64, plan: &mut Plan) {
         world_members(Random::stream(seed, "world members, drawn"), plan);
     } else if one("diverged", OF_DIVERGED) {
         diverged(Random::stream(seed, "diverged, drawn"), plan);
+    } else if one("upgrade", OF_UPGRADES) {
+        upgrade(Random::stream(seed, "upgrade, drawn"), plan);
     }
     if one("chassis", OF_SHARED_CHASSIS) {
         share_a_chassis(plan);
@@ -106,6 +110,54 @@ fn diverged(mut random: Random, plan: &mut Plan) {
     for _ in 0..random.between(1, 2) {
         let at_ms = random.between(load.run_ms / 3, load.run_ms - 1);
         plan.hazards.push(hazard(at_ms, FaultKind::Diverge, (node, 0), 0, random.between(1, 3)));
+    }
+    plan.hazards.sort_by_key(|hazard| hazard.at_ms);
+}
+
+/// The level of the newer program.
+const NEW: u64 = 2;
+
+/// Node after node gets a program of one format level more, some are put back for a while. An operator tries to raise the world all
+/// the time; some node may be put back just then, or after.
+fn upgrade(mut random: Random, plan: &mut Plan) {
+    plain(plan);
+    plan.shape.nodes = *random.pick(&[3, 3, 5]);
+    plan.shape.clusters = random.between(1, 3);
+    let nodes = plan.shape.nodes;
+    let load = &mut plan.load;
+    (load.think_ms, load.mixed) = (load.think_ms.clamp(10, 100), load.mixed.max(2));
+    let mut at = 500;
+    for node in random.shuffled(nodes as usize) {
+        let node = node as u64 + 1;
+        let (down_ms, mut wait_ms) = (random.between(50, 2_000), random.between(1_000, 4_000));
+        plan.hazards.push(hazard(at, FaultKind::Install, (node, 0), down_ms, NEW));
+        if random.per_mille(250) {
+            let (back, again) = (at + wait_ms, at + wait_ms + random.between(1_000, 4_000));
+            plan.hazards.push(hazard(back, FaultKind::Install, (node, 0), random.between(50, 1_000), 1));
+            plan.hazards.push(hazard(again, FaultKind::Install, (node, 0), random.between(50, 1_000), NEW));
+            wait_ms += again - at;
+        }
+        if random.per_mille(500) {
+            let asked = at + random.between(0, wait_ms);
+            plan.hazards.push(hazard(asked, FaultKind::Finalize, (node, 0), 0, 0));
+        }
+        at += wait_ms;
+    }
+    at += random.between(0, 4_000);
+    for _ in 0..random.between(1, 2) {
+        plan.hazards.push(hazard(at, FaultKind::Finalize, (random.between(1, nodes), 0), 0, 0));
+        at += random.between(0, 1_000);
+    }
+    if random.per_mille(400) {
+        let (put_back, node) = (at + random.between(0, 2_000) - 500, random.between(1, nodes));
+        plan.hazards.push(hazard(put_back, FaultKind::Install, (node, 0), random.between(50, 2_000), 1));
+    }
+    plan.load.run_ms = at + 5_000;
+    for _ in 0..random.below(4) {
+        let kind = *random.pick(&[FaultKind::Crash, FaultKind::Isolate, FaultKind::PowerLoss, FaultKind::Pause]);
+        let (moment, node, for_ms) =
+            (random.below(plan.load.run_ms), random.between(1, nodes), random.between(100, 3_000));
+        plan.hazards.push(hazard(moment, kind, (node, 0), for_ms, 0));
     }
     plan.hazards.sort_by_key(|hazard| hazard.at_ms);
 }

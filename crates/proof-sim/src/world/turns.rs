@@ -268,7 +268,10 @@ impl World {
 
     pub(super) fn carry_out_one(&mut self, node: usize, lane: usize, effect: Effect) {
         match effect {
-            Effect::Send { to, lane: to_lane, frame } => self.send(node, to, to_lane, frame),
+            Effect::Send { to, lane: to_lane, frame } => {
+                self.check_sent_level(node, &frame);
+                self.send(node, to, to_lane, frame)
+            }
             Effect::Mail { to, mail } => {
                 let (life, early) = (self.nodes[node].life, self.now + self.random.host.between(1, 20));
                 let at = early.max(self.nodes[node].lanes[lane].mailed_until + 1);
@@ -311,6 +314,9 @@ impl World {
     pub(super) fn halt(&mut self, node: usize, reason: &str) {
         self.probe("halted");
         self.trace.say(self.now, || Line::new(Kind::Life, format!("halts: {reason}")).node(node));
+        if self.is_too_old(node) {
+            return;
+        }
         self.nodes[node].disk_failed |= self.has_stalled_for_long(node);
         let host = &self.nodes[node];
         let about = (node as u64, host.life);
