@@ -9,6 +9,7 @@ use crate::host::Armed;
 use crate::load::Targets;
 use crate::plan::{FaultKind, Hazard, Layer};
 use crate::trace::line::{Kind, Line};
+use crate::world::levels;
 use crate::world::lost_majority::{ask_for_recovery, lose_majority};
 use crate::world::{Answered, Due, World};
 use base_engine::EngineError;
@@ -104,8 +105,8 @@ pub fn begin(world: &mut World, number: usize, targets: &Targets) {
             true
         }
         FaultKind::LogLost | FaultKind::LogSwapped => world.spoil_log(&hazard, node),
-        FaultKind::Install => world.install(&hazard, node),
-        FaultKind::Finalize => world.finalize(node),
+        FaultKind::Install => levels::install(world, &hazard, node),
+        FaultKind::Finalize => levels::finalize(world, node),
         FaultKind::MajorityLost => lose_majority(world, &hazard, targets),
         FaultKind::Recover => ask_for_recovery(world),
         FaultKind::PairRot | FaultKind::KeyRot => pairs_rot(world, &hazard, node),
@@ -192,7 +193,7 @@ pub fn heal(world: &mut World) {
     world.end_see_saw();
     world.end_lease_end();
     world.network.heal();
-    world.install_newest();
+    levels::install_newest(world);
     for node in 0..world.nodes.len() {
         let now = world.now;
         world.nodes[node].armed = None;

@@ -17,6 +17,7 @@ use crate::marks::{Marks, Walked};
 use crate::plan::{FaultKind, Layer, Plan};
 use crate::trace::line::{Kind, Line};
 use crate::trace::recorder::{Judged, SharedRecorder};
+use crate::world::levels;
 use crate::world::lost_majority::{forgive_lost, unfenced};
 use crate::world::{Answered, Due, World};
 use crate::{s3_groups, s3_load, s3_quota};
@@ -191,7 +192,7 @@ impl Run {
                 if let Some(wish) = self.world.wishes.remove(&ticket) {
                     faults::on_wish_answered(&mut self.world, &wish, &answered);
                 } else if let Some(level) = self.world.levels.take(&ticket) {
-                    self.world.on_finalized(level, &answered);
+                    levels::on_finalized(&mut self.world, level, &answered);
                 } else if let Some(slot) = self.control.get_mut(&ticket) {
                     *slot = Some(answered);
                 } else {

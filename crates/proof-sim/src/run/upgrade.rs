@@ -3,7 +3,7 @@
 //! Not here: what may be written and kept before (`world/levels.rs`).
 
 use super::{Run, LOOK_US};
-use crate::world::levels::newest;
+use crate::world::levels::{newest, note_finalize};
 use base_types::action::{Action, ActionResult, Answer};
 use base_types::FormatLevel;
 
@@ -20,7 +20,7 @@ impl Run {
             return;
         }
         for node in 0..self.world.nodes.len() {
-            self.world.note_finalize(node);
+            note_finalize(&mut self.world, node);
         }
         let raised = self.insist(Action::FinalizeUpgrade, None, RAISED_US, |response| match response {
             Ok(Answer { result: ActionResult::Upgrade(info), .. }) => info.level == level,

@@ -58,111 +58,108 @@ fn served(hazard: &Hazard) -> FormatLevel {
     FormatLevel(u16::try_from(hazard.amount).unwrap_or(u16::MAX).max(FormatLevel::FIRST.0))
 }
 
-impl World {
-    /// A node stops, and comes back with another program.
-    pub fn install(&mut self, hazard: &Hazard, node: usize) -> bool {
-        set_program(self, node, served(hazard));
-        self.kill(node, Some(hazard.for_ms * 1_000), true);
-        true
-    }
+/// A node stops, and comes back with another program.
+pub fn install(world: &mut World, hazard: &Hazard, node: usize) -> bool {
+    set_program(world, node, served(hazard));
+    world.kill(node, Some(hazard.for_ms * 1_000), true);
+    true
+}
 
-    /// Every node that still has an older program than others gets theirs.
-    pub fn install_newest(&mut self) {
-        let newest = newest(&self.plan);
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].level_max < newest {
-                set_program(self, node, newest);
-                self.kill(node, None, true);
-            }
+/// Every node that still has an older program than others gets theirs.
+pub fn install_newest(world: &mut World) {
+    let newest = newest(&world.plan);
+    for node in 0..world.nodes.len() {
+        if world.nodes[node].level_max < newest {
+            set_program(world, node, newest);
+            world.kill(node, None, true);
         }
     }
+}
 
-    /// An operator raises the world to what the program of this node serves.
-    pub fn finalize(&mut self, node: usize) -> bool {
-        let request = Request {
-            action: Action::FinalizeUpgrade,
-            consistency: None,
-            read_consistency: None,
-            deadline: FINALIZE_DEADLINE,
-            request_id: None,
-            after: None,
-            expected_bucket_owner: None,
-        };
-        let level = self.note_finalize(node);
-        let ticket = self.ask(node, request);
-        self.levels.open.extend(ticket.map(|ticket| (ticket, level)));
-        ticket.is_some()
-    }
+/// An operator raises the world to what the program of this node serves.
+pub fn finalize(world: &mut World, node: usize) -> bool {
+    let request = Request {
+        action: Action::FinalizeUpgrade,
+        consistency: None,
+        read_consistency: None,
+        deadline: FINALIZE_DEADLINE,
+        request_id: None,
+        after: None,
+        expected_bucket_owner: None,
+    };
+    let level = note_finalize(world, node);
+    let ticket = world.ask(node, request);
+    world.levels.open.extend(ticket.map(|ticket| (ticket, level)));
+    ticket.is_some()
+}
 
-    /// Somebody raises the world through this node; the level that it asks for.
-    pub fn note_finalize(&mut self, node: usize) -> FormatLevel {
-        let level = self.nodes[node].level_max;
-        self.levels.asked = self.levels.asked.max(level);
-        level
-    }
+/// Somebody raises the world through this node; the level that it asks for.
+pub fn note_finalize(world: &mut World, node: usize) -> FormatLevel {
+    let level = world.nodes[node].level_max;
+    world.levels.asked = world.levels.asked.max(level);
+    level
+}
 
-    /// An operator's command was answered.
-    pub fn on_finalized(&mut self, level: FormatLevel, answered: &Answered) {
-        let Answered::Response(response) = answered else { return };
-        match response.as_ref() {
-            Ok(Answer { result: ActionResult::Upgrade(info), .. }) if info.level >= level => {
-                self.probe(if level > FormatLevel::FIRST { "level_raised" } else { "level_as_it_was" });
-                check_programs(self, level, "the world was raised");
-            }
-            Ok(answer) => {
-                let message =
-                    format!("an operator raised the world to format level {level}, and was answered {answer:?}");
-                self.violate(Violation::new("level", message, vec![]));
-            }
-            Err(failure) if failure.refusal.code == ErrorCode::Conflict => self.probe("finalize_refused"),
-            Err(_) => {}
+/// An operator's command was answered.
+pub fn on_finalized(world: &mut World, level: FormatLevel, answered: &Answered) {
+    let Answered::Response(response) = answered else { return };
+    match response.as_ref() {
+        Ok(Answer { result: ActionResult::Upgrade(info), .. }) if info.level >= level => {
+            world.probe(if level > FormatLevel::FIRST { "level_raised" } else { "level_as_it_was" });
+            check_programs(world, level, "the world was raised");
         }
+        Ok(answer) => {
+            let message = format!("an operator raised the world to format level {level}, and was answered {answer:?}");
+            world.violate(Violation::new("level", message, vec![]));
+        }
+        Err(failure) if failure.refusal.code == ErrorCode::Conflict => world.probe("finalize_refused"),
+        Err(_) => {}
     }
+}
 
-    /// A node ended, or refused to start. True: its program does not serve the level that it has kept, and it is given one that does.
-    pub(super) fn is_too_old(&mut self, node: usize) -> bool {
-        let (life, level) = (self.nodes[node].life, self.nodes[node].level);
-        if self.nodes[node].level_max >= level {
-            return false;
-        }
-        self.excuses.used(Excuse::OldProgram, (node as u64, life));
-        self.probe("old_program_ended");
-        set_program(self, node, level);
-        self.kill(node, Some(REINSTALL_US), false);
-        true
+/// A node ended, or refused to start. True: its program does not serve the level that it has kept, and it is given one that does.
+pub(super) fn is_too_old(world: &mut World, node: usize) -> bool {
+    let (life, level) = (world.nodes[node].life, world.nodes[node].level);
+    if world.nodes[node].level_max >= level {
+        return false;
     }
+    world.excuses.used(Excuse::OldProgram, (node as u64, life));
+    world.probe("old_program_ended");
+    set_program(world, node, level);
+    world.kill(node, Some(REINSTALL_US), false);
+    true
+}
 
-    /// A node has come up.
-    pub(super) fn check_level_at_start(&mut self, node: usize) {
-        let host = &self.nodes[node];
-        if host.level > host.level_max {
-            let message = format!(
-                "node {} has kept format level {}, and started with a program that serves up to {}",
-                host.id, host.level, host.level_max
-            );
-            self.violate(Violation::new("level", message, vec![]));
-        }
+/// A node has come up.
+pub(super) fn check_level_at_start(world: &mut World, node: usize) {
+    let host = &world.nodes[node];
+    if host.level > host.level_max {
+        let message = format!(
+            "node {} has kept format level {}, and started with a program that serves up to {}",
+            host.id, host.level, host.level_max
+        );
+        world.violate(Violation::new("level", message, vec![]));
     }
+}
 
-    /// What a node sends is of no level that it has not kept.
-    pub(super) fn check_sent_level(&mut self, node: usize, frame: &Bytes) {
-        if !self.levels.watched {
-            return;
+/// What a node sends is of no level that it has not kept.
+pub(super) fn check_sent_level(world: &mut World, node: usize, frame: &Bytes) {
+    if !world.levels.watched {
+        return;
+    }
+    let Ok(frame) = frame::decode(frame.clone()) else { return };
+    let (id, kept) = (world.nodes[node].id, world.nodes[node].level);
+    let of_item = |item: &Item| match item {
+        Item::Peer { cluster, payload, .. } => {
+            level_of_payload(payload).map(|level| (level, format!("an entry of {cluster:?}")))
         }
-        let Ok(frame) = frame::decode(frame.clone()) else { return };
-        let (id, kept) = (self.nodes[node].id, self.nodes[node].level);
-        let of_item = |item: &Item| match item {
-            Item::Peer { cluster, payload, .. } => {
-                level_of_payload(payload).map(|level| (level, format!("an entry of {cluster:?}")))
-            }
-            _ => None,
-        };
-        let of_items = frame.items.iter().filter_map(of_item);
-        let early = of_items.chain([(frame.from.level, "a frame".to_string())]).find(|(level, _)| *level > kept);
-        if let Some((level, what)) = early {
-            let message = format!("node {id} sent {what} of format level {level}, and has kept level {kept}");
-            self.violate(Violation::new("level", message, vec![]));
-        }
+        _ => None,
+    };
+    let of_items = frame.items.iter().filter_map(of_item);
+    let early = of_items.chain([(frame.from.level, "a frame".to_string())]).find(|(level, _)| *level > kept);
+    if let Some((level, what)) = early {
+        let message = format!("node {id} sent {what} of format level {level}, and has kept level {kept}");
+        world.violate(Violation::new("level", message, vec![]));
     }
 }
 

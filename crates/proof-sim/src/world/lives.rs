@@ -107,7 +107,7 @@ impl World {
                 return;
             }
         }
-        self.check_level_at_start(node);
+        super::levels::check_level_at_start(self, node);
         self.check_logs(node);
         self.tell_wall_clock(node);
         // One life in four is on a machine that has no CPU to spare.
@@ -169,7 +169,7 @@ impl World {
     pub(super) fn refuse_start(&mut self, node: usize, message: &str) {
         self.trace.say(self.now, || Line::new(Kind::Life, format!("refuses to start: {message}")).node(node));
         self.probe("start_refused");
-        if self.is_too_old(node) {
+        if super::levels::is_too_old(self, node) {
             return;
         }
         let life = self.nodes[node].life;

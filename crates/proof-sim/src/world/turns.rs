@@ -269,7 +269,7 @@ impl World {
     pub(super) fn carry_out_one(&mut self, node: usize, lane: usize, effect: Effect) {
         match effect {
             Effect::Send { to, lane: to_lane, frame } => {
-                self.check_sent_level(node, &frame);
+                super::levels::check_sent_level(self, node, &frame);
                 self.send(node, to, to_lane, frame)
             }
             Effect::Mail { to, mail } => {
@@ -314,7 +314,7 @@ impl World {
     pub(super) fn halt(&mut self, node: usize, reason: &str) {
         self.probe("halted");
         self.trace.say(self.now, || Line::new(Kind::Life, format!("halts: {reason}")).node(node));
-        if self.is_too_old(node) {
+        if super::levels::is_too_old(self, node) {
             return;
         }
         self.nodes[node].disk_failed |= self.has_stalled_for_long(node);
