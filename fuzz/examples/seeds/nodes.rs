@@ -33,6 +33,7 @@ pub fn record(node: u64) -> NodeRecord {
         http_address: format!("10.0.0.{node}:7101"),
         lanes: 2,
         version: "0.1.0".into(),
+        level_max: base_types::FormatLevel(1),
         engines: vec!["lmdb".into(), "memory".into()],
         score: 100 * node as u32,
         clusters: 3,
@@ -204,7 +205,7 @@ fn items() -> Vec<Item> {
 
 fn frame(items: &[Item]) -> Bytes {
     let (node, boot, disk) = (NodeId(3), BootId(99), DiskId(21));
-    let from = Sender { node, boot, lane: LaneId(1), lanes: 2, disk, batch_at_boot: 7, batch: 1_000, incarnation: 3 };
+    let from = Sender { node, boot, lane: LaneId(1), lanes: 2, disk, batch_at_boot: 7, batch: 1_000, incarnation: 3, level: base_types::FormatLevel(1) };
     let mut builder = FrameBuilder::new(LaneId(1), from);
     items.iter().for_each(|item| builder.push(item));
     builder.finish()
