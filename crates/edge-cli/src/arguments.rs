@@ -174,18 +174,28 @@ pub enum CaCommand {
         /// The world's name
         #[arg(long)]
         world: String,
+        /// Make the authority of clients: of the certificates of client doors and of users
+        #[arg(long)]
+        clients: bool,
         #[arg(long)]
         json: bool,
     },
-    /// Issue a node's certificate
+    /// Issue a certificate: a node's, or from the authority of clients that of a client door or of a user
+    #[command(group = clap::ArgGroup::new("whose").required(true).args(["node", "server", "user"]))]
     Issue {
         /// The authority's directory
         #[arg(long)]
         dir: PathBuf,
         /// The node's id
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-        node: u64,
-        /// Names or addresses others reach the node by
+        node: Option<u64>,
+        /// A name for the certificate of client doors, for example the node's id; --address says what it certifies
+        #[arg(long, requires = "addresses")]
+        server: Option<String>,
+        /// The user's name
+        #[arg(long, conflicts_with = "addresses")]
+        user: Option<String>,
+        /// Names or addresses others reach the node by; for --server also *.DOMAIN
         #[arg(long = "address", value_delimiter = ',')]
         addresses: Vec<String>,
         /// How long it is valid

@@ -9,7 +9,11 @@
 //! ```
 //!
 //! Always: a key file is made with mode 0600 and never overwritten by `init`; files appear whole (rename).
-//! Not here: the use of certificates (`tls.rs`).
+//! Not here: the authority of clients (`clients`), the use of certificates (`tls.rs`).
+
+pub mod clients;
+
+pub use clients::CertificateName;
 
 use base_types::NodeId;
 use rcgen::{
@@ -41,6 +45,10 @@ pub enum CaError {
     Exists { path: String },
     #[error("{path} has no authority; make one with `hive ca init`")]
     Absent { path: String },
+    #[error("{path} is the clients' authority, whose certificates no peer accepts; name the peers' authority")]
+    Clients { path: String },
+    #[error("{path} is the peers' authority; make one for clients with `hive ca init --clients`, and issue from that")]
+    Peers { path: String },
     #[error("{what} is {value:?}; {remedy}")]
     Invalid { what: &'static str, value: String, remedy: &'static str },
     #[error("certificate work failed: {0}")]
@@ -82,6 +90,11 @@ pub fn node_name(world: &str, node: NodeId) -> String {
 
 /// Makes an authority for a world.
 pub fn init(directory: &Path, world: &str) -> Result<(), CaError> {
+    init_as(directory, world, None)
+}
+
+/// As [`init`]; a `marker` says whose authority it is.
+fn init_as(directory: &Path, world: &str, marker: Option<&str>) -> Result<(), CaError> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if world.is_empty()
         || world.len() > 63
@@ -102,6 +115,9 @@ pub fn init(directory: &Path, world: &str) -> Result<(), CaError> {
     made.map_err(|error| io(directory, &error))?;
     let (certificate, key) = make_authority(world)?;
     write_file(&directory.join("world"), world, 0o644)?;
+    if let Some(marker) = marker {
+        write_file(&directory.join(marker), "", 0o644)?;
+    }
     write_file(&directory.join("ca.key"), &key, 0o600)?;
     write_file(&directory.join("ca.pem"), &certificate, 0o644)
 }
@@ -111,8 +127,9 @@ pub fn issue(directory: &Path, node: NodeId, addresses: &[String], days: u32) ->
     if node.0 == 0 {
         return Err(CaError::Invalid { what: "node id", value: "0".into(), remedy: "node ids begin with 1" });
     }
-    if days == 0 || days > NODE_DAYS_MAX {
-        return Err(CaError::Invalid { what: "days", value: days.to_string(), remedy: "use 1 to 3650" });
+    check_days(days)?;
+    if clients::is_here(directory) {
+        return Err(CaError::Clients { path: directory.display().to_string() });
     }
     if let Some(nodes) = addresses.iter().find(|address| is_nodes(address)) {
         let remedy = "a certificate names exactly one node, by its id; give IP addresses and host names here";
@@ -136,12 +153,23 @@ pub fn issue(directory: &Path, node: NodeId, addresses: &[String], days: u32) ->
         key: directory.join(format!("node-{node}.key")),
     };
     // The key first: a certificate without its key would be reloaded by a running node in vain.
-    write_file(&issued.key, &key.serialize_pem(), 0o600)?;
+    key_to(&issued.key, &key)?;
     write_file(&issued.certificate, &certificate.pem(), 0o644)?;
     Ok(issued)
 }
 
-/// What is in the directory: authorities first, then nodes.
+fn check_days(days: u32) -> Result<(), CaError> {
+    match days {
+        1..=NODE_DAYS_MAX => Ok(()),
+        _ => Err(CaError::Invalid { what: "days", value: days.to_string(), remedy: "use 1 to 3650" }),
+    }
+}
+
+fn key_to(path: &Path, key: &KeyPair) -> Result<(), CaError> {
+    write_file(path, &key.serialize_pem(), 0o600)
+}
+
+/// What is in the directory: authorities first, then what they issued.
 pub fn show(directory: &Path) -> Result<Vec<CertificateInfo>, CaError> {
     if !directory.join("ca.pem").exists() {
         return Err(CaError::Absent { path: directory.display().to_string() });
@@ -152,7 +180,7 @@ pub fn show(directory: &Path) -> Result<Vec<CertificateInfo>, CaError> {
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
-            name.starts_with("node-") && name.ends_with(".pem")
+            ["node-", "server-", "user-"].iter().any(|kind| name.starts_with(kind)) && name.ends_with(".pem")
         })
         .collect();
     paths.sort();
@@ -209,7 +237,7 @@ pub fn inspect(path: &Path) -> Result<Vec<CertificateInfo>, CaError> {
             .map_err(|error| CaError::Crypto(format!("{}: {error}", path.display())))?;
         let alternative = certificate.subject_alternative_name().ok().flatten();
         let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
-            GeneralName::DNSName(name) => (*name).to_string(),
+            GeneralName::DNSName(name) | GeneralName::URI(name) => (*name).to_string(),
             GeneralName::IPAddress([a, b, c, d]) => format!("{a}.{b}.{c}.{d}"),
             other => other.to_string(),
         });

@@ -8,6 +8,7 @@
 pub mod check;
 mod s3;
 pub mod secrets;
+pub mod tls;
 pub mod topology;
 
 use base_types::NodeId;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub use check::check;
 pub use s3::Proxies;
+pub use tls::{ClientCertificates, TlsSection};
 pub use topology::TopologyShard;
 
 /// A larger file is no node.toml.
@@ -57,7 +59,7 @@ pub struct NodeFile {
     pub id: u64,
     /// The data directory, relative to the file.
     pub data: PathBuf,
-    /// Clients' doors may be open beyond this machine, although they have no TLS.
+    /// Clients' doors may be open beyond this machine, although they have no TLS or do not ask who is there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
     /// Core threads; all of the machine's cores where absent.
@@ -82,6 +84,9 @@ pub struct NodeFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<S3Section>,
     pub certificates: CertificatesSection,
+    /// TLS of the client doors; they speak plain text where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSection>,
     #[serde(default)]
     pub engine: EngineSection,
     #[serde(default)]
@@ -136,6 +141,9 @@ pub struct HttpSection {
     /// Names clients reach this node by, beside `localhost`, IP addresses and what it advertises.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// Proxies that begin each connection with a PROXY header (version 2): networks or addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proxies: Vec<String>,
 }
 
 /// A port.
@@ -412,7 +420,7 @@ impl TuningSection {
 pub struct Config {
     pub world: String,
     pub node: NodeId,
-    /// Whether clients' doors may be open beyond this machine without TLS.
+    /// Whether clients' doors may be open beyond this machine without TLS or authentication.
     pub insecure: bool,
     pub data: PathBuf,
     pub cores: usize,
@@ -423,12 +431,16 @@ pub struct Config {
     pub http_advertise: String,
     /// Names clients reach it by beside those it advertises.
     pub http_names: Vec<String>,
+    /// Proxies of the HTTP door.
+    pub http_proxies: Proxies,
     pub peer_listen: std::net::SocketAddr,
     pub peer_advertise: String,
     pub s3: Option<S3Config>,
     pub world_members: BTreeMap<NodeId, String>,
     pub region_members: BTreeMap<NodeId, String>,
     pub certificates: CertificatesSection,
+    /// Of the client doors.
+    pub tls: Option<TlsSection>,
     pub engine: EngineSection,
     pub limits: LimitsSection,
     pub tuning: TuningSection,

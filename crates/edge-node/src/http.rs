@@ -22,6 +22,7 @@ mod routes;
 
 pub use browser::Hosts;
 
+use crate::ca::CertificateName;
 use crate::clients::{ClientStream, Connection, Head, Place, Room, OPERATORS_PATIENCE};
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
@@ -90,6 +91,9 @@ struct Standing {
 struct Caller {
     address: IpAddr,
     operator: Option<Rc<Place>>,
+    /// The user whose verified certificate was shown.
+    #[expect(dead_code, reason = "set by the door's TLS, read by the check of who asks")]
+    certificate: Option<CertificateName>,
 }
 
 impl HttpDoor {
@@ -120,7 +124,7 @@ impl HttpDoor {
             tokio::task::spawn_local(async move {
                 // The whole of it moves here, and ends with the connection.
                 let standing = standing;
-                let caller = Caller { address: peer.ip(), operator: standing.operator.clone() };
+                let caller = Caller { address: peer.ip(), operator: standing.operator.clone(), certificate: None };
                 let served = own.clone().serve(stream, caller, draining);
                 match &standing.operator {
                     None => served.await,

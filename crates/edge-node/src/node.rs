@@ -160,6 +160,9 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
 impl NodeHandle {
     /// Starts a node; returns when it serves.
     pub fn start(config: Config, factory: Box<dyn MachineFactory>) -> Result<NodeHandle, StartError> {
+        if config.tls.is_some() {
+            return Err(StartError::Failed { reason: "[tls] is not served yet by this build".into() });
+        }
         let data = DataDirectory::open(&config.data, &config.world, config.node, config.lanes)?;
         let identities = Arc::new(Identities::load(&config.certificates, &config.world, config.node)?);
         let threads_wanted = config.cores.min(usize::from(data.lanes));

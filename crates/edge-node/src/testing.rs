@@ -163,7 +163,12 @@ pub fn config(home: &Path, id: u64) -> Config {
         },
         region: crate::config::RegionSection { name: "fr-par".into(), members: Vec::new() },
         location: crate::config::LocationSection { az: "1".into(), rack: "1".into(), chassis: "1".into() },
-        http: HttpSection { listen: listen.clone(), advertise: advertise.clone(), names: Vec::new() },
+        http: HttpSection {
+            listen: listen.clone(),
+            advertise: advertise.clone(),
+            names: Vec::new(),
+            proxies: Vec::new(),
+        },
         peer: DoorSection { listen, advertise },
         s3: None,
         certificates: crate::config::CertificatesSection {
@@ -171,6 +176,7 @@ pub fn config(home: &Path, id: u64) -> Config {
             certificate: issued.certificate,
             key: issued.key,
         },
+        tls: None,
         engine: Default::default(),
         limits: Default::default(),
         tuning: Default::default(),

@@ -192,7 +192,7 @@ impl Plan {
             world: WorldSection { name: self.world.into(), members: first(self.places.iter()) },
             region: RegionSection { name: place.region.into(), members: first(same_region) },
             location: LocationSection { az: place.az.into(), rack: place.rack.clone(), chassis: place.chassis.clone() },
-            http: HttpSection { listen: place.http(), advertise: None, names: Vec::new() },
+            http: HttpSection { listen: place.http(), advertise: None, names: Vec::new(), proxies: Vec::new() },
             peer: DoorSection { listen: place.peer(), advertise: None },
             s3: Some(S3Section {
                 listen: place.s3(),
@@ -209,6 +209,7 @@ impl Plan {
                 certificate: authority.join(format!("node-{}.pem", place.id)),
                 key: authority.join(format!("node-{}.key", place.id)),
             },
+            tls: None,
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
             limits: LimitsSection::default(),
             tuning: TuningSection {

@@ -71,6 +71,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     let peer_advertise = check_advertise(&checker, "peer", &file.peer.listen, file.peer.advertise.as_deref())?;
     check_open(&checker, &file, &[("http", Some(http_listen)), ("s3", s3.as_ref().map(|s3| s3.listen))])?;
     check_http_names(&checker, &file.http.names)?;
+    let http_proxies = super::s3::check_proxies(&checker, "http", &file.http.proxies)?;
     check_own_address(&checker, &file, &world_members, &region_members, &peer_advertise)?;
     super::secrets::check(&checker, &file)?;
     let (cores, lanes) = check_cores(&checker, &file)?;
@@ -79,7 +80,8 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
     certificates.authority = checker.resolve(&certificates.authority);
     certificates.certificate = checker.resolve(&certificates.certificate);
     certificates.key = checker.resolve(&certificates.key);
-    check_key_mode(&checker, &certificates.key)?;
+    check_key_mode(&checker, "certificates.key", &certificates.key)?;
+    let tls = super::tls::check(&checker, &file)?;
     let data = checker.resolve(&file.data);
     check_data_mode(&checker, &data)?;
     let topology = match &file.topology {
@@ -103,12 +105,14 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         http_listen,
         http_advertise,
         http_names: file.http.names,
+        http_proxies,
         peer_listen,
         peer_advertise,
         s3,
         world_members,
         region_members,
         certificates,
+        tls,
         engine: file.engine,
         limits: file.limits,
         tuning: file.tuning,
@@ -237,7 +241,7 @@ fn check_advertise(
     Ok(text.to_owned())
 }
 
-/// No door to clients has TLS yet, and the JSON door asks nobody who they are. Peers' has both.
+/// A door to clients that others reach has TLS and asks who is there, or its operator says that it need not. Peers' has both.
 fn check_open(checker: &Checker<'_>, file: &NodeFile, doors: &[(&str, Option<SocketAddr>)]) -> Result<(), ConfigError> {
     if file.insecure {
         return Ok(());
@@ -245,11 +249,11 @@ fn check_open(checker: &Checker<'_>, file: &NodeFile, doors: &[(&str, Option<Soc
     let beyond = |listen: &SocketAddr| !listen.ip().to_canonical().is_loopback();
     for (door, listen) in doors {
         let Some(listen) = listen.filter(beyond) else { continue };
+        let Some(lacks) = super::tls::lacks(file, door) else { continue };
         let line = checker.line(&format!("listen = \"{listen}\""), 0);
-        let lacks = if *door == "http" { "neither TLS nor authentication" } else { "no TLS" };
         return checker.refuse(
             format!("{line}{door}.listen is {listen}, which other machines reach, and this door has {lacks}"),
-            "listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file",
+            "write [tls] with certificate, key, client_authority and client_certificates = \"required\" (docs/guides/operations/tls.md); or listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file",
         );
     }
     Ok(())
@@ -395,12 +399,12 @@ fn check_ranges(checker: &Checker<'_>, file: &NodeFile) -> Result<(), ConfigErro
     Ok(())
 }
 
-fn check_key_mode(checker: &Checker<'_>, key: &Path) -> Result<(), ConfigError> {
+pub(super) fn check_key_mode(checker: &Checker<'_>, setting: &str, key: &Path) -> Result<(), ConfigError> {
     let data = match std::fs::metadata(key) {
         Ok(data) => data,
         Err(error) => {
             return checker.refuse(
-                format!("certificates.key {}: {error}", key.display()),
+                format!("{setting} {}: {error}", key.display()),
                 "issue one with `hive ca issue`, or correct the path",
             )
         }

@@ -62,21 +62,22 @@ pub(super) fn check(
         return checker.refuse(format!("{line}s3.threads is {threads}"), "use 1 to 64, or leave it out");
     }
     let data = check_data(checker, section)?;
-    let proxies = check_proxies(checker, section)?;
+    let proxies = check_proxies(checker, "s3", &section.proxies)?;
     Ok(Some(S3Config { listen, region, domains: section.domains.clone(), data, threads, proxies }))
 }
 
-fn check_proxies(checker: &Checker<'_>, section: &S3Section) -> Result<Proxies, ConfigError> {
-    if section.proxies.len() > PROXIES_MAX {
-        return checker.refuse(format!("s3.proxies has {} entries", section.proxies.len()), "list at most 64");
+/// The proxies of a door.
+pub(super) fn check_proxies(checker: &Checker<'_>, door: &str, proxies: &[String]) -> Result<Proxies, ConfigError> {
+    if proxies.len() > PROXIES_MAX {
+        return checker.refuse(format!("{door}.proxies has {} entries", proxies.len()), "list at most 64");
     }
-    let mut networks = Vec::with_capacity(section.proxies.len());
-    for text in &section.proxies {
+    let mut networks = Vec::with_capacity(proxies.len());
+    for text in proxies {
         let one = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
         let Some(network) = text.parse::<IpNet>().ok().or_else(one) else {
             let line = checker.line(&format!("\"{text}\""), 0);
             let remedy = "write a network or an address, for example 10.0.0.0/8 or 192.0.2.7";
-            return checker.refuse(format!("{line}s3.proxies has {text:?}"), remedy);
+            return checker.refuse(format!("{line}{door}.proxies has {text:?}"), remedy);
         };
         networks.push(network);
     }

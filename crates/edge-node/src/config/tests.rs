@@ -196,7 +196,7 @@ fn door_beyond_loopback_is_refused_unless_insecure() {
     let home = Home::new();
     let s3 = |listen: &str| format!("{GOOD}[s3]\nlisten = \"{listen}\"\ndata = \"d\"\n");
     let http = |listen: &str| GOOD.replacen("127.0.0.1:7101", listen, 1);
-    let remedy = "listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file";
+    let remedy = "write [tls] with certificate, key, client_authority and client_certificates = \"required\" (docs/guides/operations/tls.md); or listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file";
     assert_eq!(
         home.error(&http("10.0.0.5:7101")),
         format!("~/node.toml: line 25: http.listen is 10.0.0.5:7101, which other machines reach, and this door has neither TLS nor authentication; {remedy}")
@@ -213,9 +213,47 @@ fn door_beyond_loopback_is_refused_unless_insecure() {
     for text in [http("10.0.0.5:7101"), s3("[::]:7401")] {
         assert!(home.load(&format!("insecure = true\n{text}")).unwrap().insecure);
     }
+    // TLS alone does not say who asks; S3 requests are signed.
+    let tls = |more: &str| format!("[tls]\ncertificate = \"door.pem\"\nkey = \"door.key\"\n{more}");
+    home.write("door.key", "x");
+    home.mode("door.key", 0o600);
+    let open = http("10.0.0.5:7101");
+    let anybody = home.error(&format!("{open}{}", tls("client_authority = \"c.pem\"\n")));
+    assert!(
+        anybody
+            .contains("http.listen is 10.0.0.5:7101, which other machines reach, and this door has no authentication"),
+        "{anybody}"
+    );
+    home.load(&format!("{}{}", s3("[::]:7401"), tls(""))).unwrap();
+    let required = tls("client_authority = \"c.pem\"\nclient_certificates = \"required\"\n");
+    home.load(&format!("{open}{required}")).unwrap();
     // Peers show certificates.
     let peer = GOOD.replace("127.0.0.1:7601", "10.0.0.5:7601");
     home.load(&peer).unwrap();
+}
+
+#[test]
+fn tls_of_client_doors_is_checked() {
+    let home = Home::new();
+    home.write("door.key", "x");
+    home.mode("door.key", 0o600);
+    let with = |more: &str| format!("{GOOD}[tls]\ncertificate = \"door.pem\"\nkey = \"door.key\"\n{more}");
+    let tls = home.load(&with("")).unwrap().tls.unwrap();
+    assert!(tls.key == home.0.path().join("door.key") && !tls.requires_certificates());
+    let required = with("client_authority = \"c.pem\"\nclient_certificates = \"required\"\n");
+    let tls = home.load(&required).unwrap().tls.unwrap();
+    assert!(tls.requires_certificates() && tls.client_authority == Some(home.0.path().join("c.pem")));
+    let written = NodeFile::parse("node.toml", &required).unwrap().to_toml().unwrap();
+    assert_eq!(home.load(&written).unwrap().tls, Some(tls));
+    let refused = home.error(&with("client_certificates = \"optional\"\n"));
+    assert!(refused.starts_with("~/node.toml: line 37: tls.client_certificates is set"), "{refused}");
+    assert!(home.error(&with("client_certificates = \"perhaps\"\n")).contains("line 37"));
+    assert!(home.error(&with("").replace("door.key", "node.key")).contains("issue a certificate for client doors"));
+    home.mode("door.key", 0o644);
+    assert!(home.error(&with("")).contains("door.key has mode 0644"));
+    assert!(home.error(&with("").replace("door.key", "none.key")).contains("tls.key ~/none.key"));
+    let proxies = home.error(&GOOD.replacen("[peer]", "proxies = [\"10.0.0.0/40\"]\n\n[peer]", 1));
+    assert!(proxies.contains("http.proxies has \"10.0.0.0/40\"; write a network or an address"), "{proxies}");
 }
 
 #[test]
