@@ -87,9 +87,8 @@ impl Encode for Chunk {
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let version = input.u8("chunk version")?;
-        if version != CHUNK_VERSION {
-            return Err(DecodeError::version("chunk", version, CHUNK_VERSION));
+        if input.u8("chunk version")? != CHUNK_VERSION {
+            return Err(DecodeError::Unknown("chunk version"));
         }
         let done = input.bool("chunk end")?;
         let count = input.count("chunk pairs")?;

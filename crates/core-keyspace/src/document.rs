@@ -401,9 +401,8 @@ impl Encode for Document {
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        let version = input.u8("document version")?;
-        if version != DOCUMENT_VERSION {
-            return Err(DecodeError::version("keyspace document", version, DOCUMENT_VERSION));
+        if input.u8("document version")? != DOCUMENT_VERSION {
+            return Err(DecodeError::Unknown("document version"));
         }
         let name = input.string("name")?;
         let state = match input.u8("state")? {

@@ -4,7 +4,6 @@ extern crate std;
 
 mod basics;
 mod damage;
-mod formats;
 mod model;
 #[cfg(feature = "mutants")]
 mod mutants;

@@ -521,9 +521,8 @@ pub fn decode(bytes: Bytes) -> Result<Frame, DecodeError> {
     if input.u32("frame magic")? != FRAME_MAGIC {
         return Err(DecodeError::Unknown("frame magic"));
     }
-    let version = input.u8("frame version")?;
-    if version != FRAME_VERSION {
-        return Err(DecodeError::version("frame", version, FRAME_VERSION));
+    if input.u8("frame version")? != FRAME_VERSION {
+        return Err(DecodeError::Unknown("frame version"));
     }
     let to = LaneId(input.u16("lane")?);
     let from = Sender {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! a connection ─▶ its door's room (Connections) ─full─▶ JSON door: the operators' reserve (Reserve) ─full─▶ 503
+//! its client   ─▶ Entrance: a proxy's header, TLS (handshakes are shared out by address)
 //! its bytes    ─▶ ClientStream: unfinished heads count against Bytes, slow readers are let go
 //! its body     ─▶ BodyLimit (S3: slow senders are let go), or read whole (JSON: counts against Bytes while unfinished)
 //! ```
@@ -12,14 +13,18 @@
 
 mod bytes;
 mod connections;
+mod entrance;
+pub mod handshakes;
 pub mod open_files;
 mod pace;
+mod proxy;
 mod reserve;
 pub mod shares;
 mod stream;
 
 pub use bytes::{Bytes, HeldBytes};
 pub use connections::{Connection, Connections};
+pub use entrance::{Entrance, Guest};
 pub use pace::BodyLimit;
 pub use reserve::{Place, Reserve, PATIENCE as OPERATORS_PATIENCE};
 pub use stream::{ClientStream, Head};

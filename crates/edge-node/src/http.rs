@@ -9,6 +9,8 @@
 //! GET /                 help; /console/ comes with a later issue
 //! ```
 //!
+//! Where `[tls]` asks for users' certificates, all but `/health` and `/ready` want one.
+//!
 //! Always: memory for a request is bounded by the body limit, and for all unfinished ones by the node's, and grows with the bytes
 //! that came; heads, bodies and the taking of answers have a time; a client that goes away cancels its request; connections are
 //! bounded, and where clients' take all the room, operators' requests are answered still.
@@ -23,15 +25,17 @@ mod routes;
 pub use browser::Hosts;
 
 use crate::ca::CertificateName;
-use crate::clients::{ClientStream, Connection, Head, Place, Room, OPERATORS_PATIENCE};
+use crate::clients::{ClientStream, Connection, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE};
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
 use crate::quiet::Quiet;
+use crate::tls::{expired, Certificates, Shown};
+use base_types::{ErrorCode, Refusal};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,6 +72,10 @@ pub struct HttpDoor {
     pub node: u64,
     /// The names this node answers to.
     pub hosts: Hosts,
+    pub entrance: Entrance,
+    pub certificates: Certificates,
+    /// Whether clients must show a user's certificate.
+    pub certificate_required: bool,
     pub state: HttpState,
 }
 
@@ -92,8 +100,10 @@ struct Caller {
     address: IpAddr,
     operator: Option<Rc<Place>>,
     /// The user whose verified certificate was shown.
-    #[expect(dead_code, reason = "set by the door's TLS, read by the check of who asks")]
+    #[expect(dead_code, reason = "read by the check of who asks")]
     certificate: Option<CertificateName>,
+    /// What TLS says against its requests.
+    refusal: Option<Rc<str>>,
 }
 
 impl HttpDoor {
@@ -117,15 +127,16 @@ impl HttpDoor {
                 }
             };
             let Some(standing) = self.let_in(peer.ip()) else {
-                let _ = stream.try_write(BUSY);
+                if self.entrance.speaks_plain_text() {
+                    let _ = stream.try_write(BUSY);
+                }
                 continue;
             };
             let (own, draining) = (self.clone(), draining.clone());
             tokio::task::spawn_local(async move {
                 // The whole of it moves here, and ends with the connection.
                 let standing = standing;
-                let caller = Caller { address: peer.ip(), operator: standing.operator.clone(), certificate: None };
-                let served = own.clone().serve(stream, caller, draining);
+                let served = own.clone().serve(stream, peer, standing.operator.clone(), draining);
                 match &standing.operator {
                     None => served.await,
                     Some(place) => tokio::select! { () = served => {} () = place.lost() => {} },
@@ -147,19 +158,28 @@ impl HttpDoor {
         Some(Standing { _client: None, operator: Some(Rc::new(place)) })
     }
 
-    async fn serve(self: Rc<Self>, stream: TcpStream, caller: Caller, mut draining: watch::Receiver<bool>) {
-        let _ = stream.set_nodelay(true);
-        let patience = |limit: Duration| if caller.operator.is_some() { limit.min(OPERATORS_PATIENCE) } else { limit };
-        let header_timeout = patience(self.limits.header_timeout);
-        // hyper's own timer begins with the first byte of a head: silence before it is timed here.
-        if tokio::time::timeout(header_timeout, stream.readable()).await.is_err() {
-            return;
-        }
+    async fn serve(
+        self: Rc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        operator: Option<Rc<Place>>,
+        mut draining: watch::Receiver<bool>,
+    ) {
+        let patience = |limit: Duration| if operator.is_some() { limit.min(OPERATORS_PATIENCE) } else { limit };
+        let (header_timeout, body_timeout) = (patience(self.limits.header_timeout), patience(self.limits.body_timeout));
+        let Some(guest) = self.entrance.enter(stream, peer, header_timeout).await else { return };
+        let Guest { stream, address, shown, .. } = guest;
+        let caller = Caller {
+            address,
+            operator,
+            certificate: shown.name().cloned(),
+            refusal: shown.refusal(self.certificate_required).map(Rc::from),
+        };
         let lane = self.state.next_lane.get();
         self.state.next_lane.set(lane.wrapping_add(1));
         let door = self.lanes[lane % self.lanes.len()].clone();
         let head = Head::new(self.room.unfinished.holder(caller.address));
-        let stream = ClientStream::new(stream, patience(self.limits.body_timeout), head.clone());
+        let stream = ClientStream::new(stream, body_timeout, head.clone());
         let (own, keep_alive) = (self.clone(), caller.operator.is_none());
         let service = service_fn(move |request| {
             head.begin();
@@ -184,9 +204,29 @@ impl HttpDoor {
             // Errors are the client's: a bad head, a time that ran out, a connection reset.
             _ = connection.as_mut() => return,
             _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+            () = certificate_ends(&shown) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }
+}
+
+/// Ends when the certificate a client has shown does; never for others.
+pub(crate) async fn certificate_ends(shown: &Shown) {
+    match shown.until() {
+        Some(until) => expired(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// For who speaks HTTP to a port with TLS.
+pub(crate) fn no_tls() -> String {
+    let message = "this port speaks TLS: write https:// instead of http://";
+    let (_, body) = door_http::write_error(&Refusal::new(ErrorCode::InvalidRequest, message).into());
+    let body = String::from_utf8_lossy(&body) + "\n";
+    format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 #[cfg(test)]

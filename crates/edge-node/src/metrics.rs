@@ -8,6 +8,7 @@ use crate::clients::Room;
 use crate::lane::latency::{Latency, BOUNDS_US};
 use crate::lane::LaneReport;
 use crate::machine::{Metric, Value};
+use crate::tls::CertificateState;
 use base_types::action::{NodeInfo, StatusInfo};
 use core_node::BlockedHistogram;
 use prometheus_client::collector::Collector;
@@ -21,12 +22,18 @@ use std::sync::{Arc, Mutex};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The text.
-pub fn text(reports: &[Arc<Mutex<LaneReport>>], room: &Room, health: Option<Health>) -> String {
+pub fn text(
+    reports: &[Arc<Mutex<LaneReport>>],
+    room: &Room,
+    certificates: Vec<CertificateState>,
+    health: Option<Health>,
+) -> String {
     let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
     let mut registry = Registry::with_prefix("hive");
     registry.register_collector(Box::new(Snapshot {
         lanes,
         room: room.clone(),
+        certificates,
         process: crate::monitor::process_usage(),
         health,
     }));
@@ -56,6 +63,7 @@ struct Snapshot {
     lanes: Vec<LaneReport>,
     health: Option<Health>,
     room: Room,
+    certificates: Vec<CertificateState>,
     process: ProcessUsage,
 }
 
@@ -68,6 +76,7 @@ impl std::fmt::Debug for Snapshot {
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
         self.process(&mut encoder)?;
+        self.certificates(&mut encoder)?;
         self.core(&mut encoder)?;
         self.host(&mut encoder)?;
         self.health(&mut encoder)?;
@@ -98,6 +107,23 @@ impl Snapshot {
         let doors = [("http", room.http.open()), ("s3", room.s3.open()), ("operator", room.operators.open())];
         for (door, open) in doors {
             metric.encode_family(&[("door", door)])?.encode_gauge(&(open as i64))?;
+        }
+        Ok(())
+    }
+
+    fn certificates(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let help =
+            "When the certificate of a door expires, seconds since 1970; door: client or peer. Replace it in time.";
+        let mut metric =
+            encoder.encode_descriptor("certificate_expiry_timestamp_seconds", help, None, MetricType::Gauge)?;
+        for state in &self.certificates {
+            metric.encode_family(&[("door", state.door)])?.encode_gauge(&state.expires)?;
+        }
+        let help =
+            "1 if changed certificate files of a door do not fit and the ones before are in use; /ready says why.";
+        let mut metric = encoder.encode_descriptor("certificate_reload_failed", help, None, MetricType::Gauge)?;
+        for state in &self.certificates {
+            metric.encode_family(&[("door", state.door)])?.encode_gauge(&i64::from(state.problem.is_some()))?;
         }
         Ok(())
     }

@@ -5,13 +5,12 @@
 
 use crate::mailbox::Sender;
 use crate::metrics::ProcessUsage;
-use crate::tls::Identities;
+use crate::tls::Certificates;
 use core_node::api::Event;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// One look.
@@ -24,7 +23,7 @@ pub struct Monitor {
     pub data: PathBuf,
     pub disk_free_bytes_min: u64,
     pub lanes: Vec<Sender<Event>>,
-    pub identities: Arc<Identities>,
+    pub certificates: Certificates,
 }
 
 impl Monitor {
@@ -40,7 +39,7 @@ impl Monitor {
             self.tell(|| Event::Machine { load, disk: space.fill() });
             let unix_ms = unix_ms();
             self.tell(|| Event::Clock { unix_ms });
-            let (begins, ends) = self.identities.current().valid;
+            let (begins, ends) = self.certificates.peers.current().valid;
             let ms = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
             self.tell(|| Event::Certificate { issued_ms: ms(begins), expires_ms: ms(ends) });
             let was_full = full;
@@ -54,7 +53,7 @@ impl Monitor {
             }
             looks += 1;
             if looks % CERTIFICATES_EVERY == 0 {
-                self.identities.reload_if_changed();
+                self.certificates.reload_if_changed();
             }
             match stop.recv_timeout(EVERY) {
                 Err(RecvTimeoutError::Timeout) => {}

@@ -25,7 +25,7 @@ use crate::mailbox::{mailbox, Receiver, Sender};
 use crate::monitor::Monitor;
 use crate::peers::Own;
 use crate::s3;
-use crate::tls::{Identities, TlsError};
+use crate::tls::{Certificates, TlsError};
 use base_types::{BootId, LaneId};
 use core_node::api::{Event, NodeConfig};
 use std::net::{SocketAddr, TcpListener};
@@ -41,6 +41,9 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(3);
 const BACKLOG: i32 = 1024;
 /// What an operator who wrote it is reminded of.
 const INSECURE: &str = "insecure = true: who reaches the JSON door can read and change everything, keys of S3 accounts too, and nothing is encrypted on the way";
+/// The same where client doors speak TLS.
+const INSECURE_WITH_TLS: &str =
+    "insecure = true: who reaches the JSON door can read and change everything, keys of S3 accounts too";
 /// JSON and S3: each has room for `limits.connections_max`.
 const CLIENT_DOORS: u64 = 2;
 
@@ -70,7 +73,7 @@ pub enum StartError {
 pub(crate) struct Shared {
     pub config: Config,
     pub data: DataDirectory,
-    pub identities: Arc<Identities>,
+    pub certificates: Certificates,
     pub own: Own,
     pub factory: Box<dyn MachineFactory>,
     pub clock: Clock,
@@ -131,7 +134,8 @@ pub struct NodeHandle {
 pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
     let mut warnings = Vec::new();
     let runs = crate::data::check(&config.data, &config.world, config.node)?;
-    Identities::load(&config.certificates, &config.world, config.node)?;
+    let certificates = Certificates::load(config)?;
+    warnings.extend(certificates.reasons(i64::try_from(crate::monitor::unix_ms() / 1_000).unwrap_or(i64::MAX)));
     if runs {
         warnings.push(format!(
             "data directory {} is in use: the node runs; its ports were not tried",
@@ -145,7 +149,7 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
         }
     }
     if config.insecure {
-        warnings.push(INSECURE.into());
+        warnings.push(insecure(config.tls.is_some()).into());
     }
     for (section, members) in [("world", &config.world_members), ("region", &config.region_members)] {
         if members.len() == 2 {
@@ -160,15 +164,12 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
 impl NodeHandle {
     /// Starts a node; returns when it serves.
     pub fn start(config: Config, factory: Box<dyn MachineFactory>) -> Result<NodeHandle, StartError> {
-        if config.tls.is_some() {
-            return Err(StartError::Failed { reason: "[tls] is not served yet by this build".into() });
-        }
         let data = DataDirectory::open(&config.data, &config.world, config.node, config.lanes)?;
-        let identities = Arc::new(Identities::load(&config.certificates, &config.world, config.node)?);
+        let certificates = Certificates::load(&config)?;
         let threads_wanted = config.cores.min(usize::from(data.lanes));
         tell_lanes(&config, &data);
         if config.insecure {
-            tracing::warn!("{INSECURE}");
+            tracing::warn!("{}", insecure(config.tls.is_some()));
         }
         let http = listen("http", config.http_listen, threads_wanted)?;
         let peer = listen("peer", config.peer_listen, threads_wanted)?;
@@ -177,7 +178,7 @@ impl NodeHandle {
             None => Vec::new(),
         };
         let (http_address, peer_address) = (local_address(&http), local_address(&peer));
-        let (failure, mailbox_ends, shared) = share(config, data, identities, factory, http_address, peer_address)?;
+        let (failure, mailbox_ends, shared) = share(config, data, certificates, factory, http_address, peer_address)?;
         let mut handle = NodeHandle {
             http: http_address,
             peer: peer_address,
@@ -247,6 +248,8 @@ impl NodeHandle {
                 listener,
                 metadata: metadata.clone(),
                 limits: shared.http_limits.clone(),
+                tls: shared.certificates.clients.clone(),
+                certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_s3_certificates()),
                 room: shared.room.clone(),
                 node: shared.own.node.0,
                 opened: opened.clone(),
@@ -267,7 +270,7 @@ impl NodeHandle {
             data: shared.data.path.clone(),
             disk_free_bytes_min: shared.config.limits.disk_free_bytes_min,
             lanes: shared.mailboxes.clone(),
-            identities: shared.identities.clone(),
+            certificates: shared.certificates.clone(),
         };
         let (stop, stopped) = std::sync::mpsc::channel();
         self.monitor_stop = Some(stop);
@@ -298,6 +301,11 @@ impl NodeHandle {
     /// Where S3 clients reach it; nowhere without a gateway.
     pub fn s3_address(&self) -> Option<SocketAddr> {
         self.s3
+    }
+
+    /// Reads the files of certificates again; open connections continue.
+    pub fn reload_certificates(&self) {
+        self._shared.certificates.reload();
     }
 
     /// Becomes true when the node ends by itself (or is being stopped).
@@ -345,6 +353,14 @@ fn room(limits: &crate::config::LimitsSection) -> Room {
     Room::new(connections, limits.unfinished_bytes_max)
 }
 
+fn insecure(tls: bool) -> &'static str {
+    if tls {
+        INSECURE_WITH_TLS
+    } else {
+        INSECURE
+    }
+}
+
 fn tell_lanes(config: &Config, data: &DataDirectory) {
     let lanes = usize::from(data.lanes);
     if lanes < config.cores {
@@ -359,7 +375,7 @@ type Parts = (Failure, Vec<Option<Receiver<Event>>>, Arc<Shared>);
 fn share(
     config: Config,
     data: DataDirectory,
-    identities: Arc<Identities>,
+    certificates: Certificates,
     factory: Box<dyn MachineFactory>,
     http: SocketAddr,
     peer: SocketAddr,
@@ -408,7 +424,7 @@ fn share(
         failure: failure.clone(),
         config,
         data,
-        identities,
+        certificates,
         factory,
     };
     Ok((failure, receivers.into_iter().map(Some).collect(), Arc::new(shared)))

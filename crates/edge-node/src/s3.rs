@@ -13,21 +13,22 @@
 mod background;
 mod lifecycle;
 mod metadata;
-mod proxy;
 pub mod thread;
 
 pub use metadata::{carry, Letter, NodeMetadata, LETTERS_WAITING_MAX};
 
-use crate::clients::{BodyLimit, ClientStream, Head, Room};
-use crate::config::{Proxies, S3Config, S3Data};
-use crate::http::HttpLimits;
+use crate::clients::{BodyLimit, ClientStream, Entrance, Guest, Head, Room};
+use crate::config::{S3Config, S3Data};
+use crate::http::{certificate_ends, HttpLimits};
 use crate::quiet::Quiet;
+use base_types::s3::S3ErrorCode;
 use door_s3::store::{DataStore, LocalStore};
 use door_s3::{Gateway, Peer, Service, ServiceConfig};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderValue, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::StatusCode;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -96,12 +97,38 @@ fn counted(body: &Incoming) -> usize {
 
 /// S3's way to say that there is no room for a body now.
 fn slow_down() -> hyper::Response<door_s3::Body> {
-    let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code><Message>Unfinished requests take all of limits.unfinished_bytes_max, or one address its three quarters; retry later, or raise it</Message></Error>";
-    let mut answer = hyper::Response::new(door_s3::Body::from(text.to_owned()));
-    *answer.status_mut() = hyper::StatusCode::SERVICE_UNAVAILABLE;
-    let headers = [(CONTENT_TYPE, "application/xml"), (RETRY_AFTER, "1"), (CONNECTION, "close")];
+    let message = "Unfinished requests take all of limits.unfinished_bytes_max, or one address its three quarters; retry later, or raise it";
+    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, S3ErrorCode::SlowDown.name(), message);
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+fn certificate_required(reason: &str) -> hyper::Response<door_s3::Body> {
+    refusal(StatusCode::FORBIDDEN, S3ErrorCode::AccessDenied.name(), reason)
+}
+
+fn refusal(status: StatusCode, code: &str, message: &str) -> hyper::Response<door_s3::Body> {
+    let mut answer = hyper::Response::new(door_s3::Body::from(error_xml(code, message)));
+    *answer.status_mut() = status;
+    let headers = [(CONTENT_TYPE, "application/xml"), (CONNECTION, "close")];
     answer.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
     answer
+}
+
+fn error_xml(code: &str, message: &str) -> String {
+    let message = message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    )
+}
+
+/// For who speaks HTTP to a port with TLS.
+fn no_tls() -> String {
+    let body = error_xml(S3ErrorCode::InvalidRequest.name(), "This port speaks TLS: write https:// instead of http://");
+    format!(
+        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/xml\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// The gateway of one node.
@@ -114,7 +141,9 @@ pub fn service(config: &S3Config, metadata: Arc<NodeMetadata>, store: Arc<dyn Da
 pub struct S3Door {
     pub service: Service,
     pub limits: HttpLimits,
-    pub proxies: Proxies,
+    pub entrance: Entrance,
+    /// Whether clients must show a user's certificate beside their signatures.
+    pub certificate_required: bool,
     /// Of the whole node.
     pub room: Room,
     pub quiet: Quiet,
@@ -145,7 +174,9 @@ impl S3Door {
                     let (limit, from) = (self.room.s3.max(), peer.ip());
                     tracing::warn!(limit, %from, left_out, "more connections than limits.connections_max, or more from one address than three quarters of it; an S3 client was turned away");
                 }
-                let _ = stream.try_write(BUSY);
+                if self.entrance.speaks_plain_text() {
+                    let _ = stream.try_write(BUSY);
+                }
                 continue;
             };
             let (own, draining) = (self.clone(), draining.clone());
@@ -156,40 +187,22 @@ impl S3Door {
         }
     }
 
-    /// The client of a connection, also where a listed proxy made it.
-    async fn client(&self, stream: &mut TcpStream, peer: SocketAddr) -> Option<Peer> {
-        if !self.proxies.lists(peer.ip()) {
-            return Some(Peer { address: peer.ip(), secure: false });
-        }
-        match tokio::time::timeout(self.limits.header_timeout, proxy::client(stream, peer)).await {
-            Ok(Ok(client)) => return Some(client),
-            Ok(Err(error)) => {
-                if let Some(left_out) = self.quiet.allow() {
-                    tracing::warn!(proxy = %peer.ip(), %error, left_out, "a connection of a proxy was refused");
-                }
-            }
-            Err(_) => {}
-        }
-        None
-    }
-
-    async fn serve(&self, mut stream: TcpStream, peer: SocketAddr, mut draining: watch::Receiver<bool>) {
-        let _ = stream.set_nodelay(true);
-        // hyper's own timer begins with the first byte of a head: silence before it is timed here.
-        if tokio::time::timeout(self.limits.header_timeout, stream.readable()).await.is_err() {
-            return;
-        }
-        let Some(peer) = self.client(&mut stream, peer).await else { return };
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, mut draining: watch::Receiver<bool>) {
+        let Some(guest) = self.entrance.enter(stream, peer, self.limits.header_timeout).await else { return };
+        let Guest { stream, address, secure, shown } = guest;
+        let (peer, refusal) = (Peer { address, secure }, shown.refusal(self.certificate_required).map(Rc::<str>::from));
         let patience = self.limits.body_timeout;
         let head = Head::new(self.room.unfinished.holder(peer.address));
         let stream = ClientStream::new(stream, patience, head.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             head.begin();
-            let (head, service) = (head.clone(), self.service.clone());
+            let (head, service, refusal) = (head.clone(), self.service.clone(), refusal.clone());
             let mut held = self.room.unfinished.holder(peer.address);
             let has_room = held.grow(counted(request.body()));
             async move {
-                let answer = if has_room {
+                let answer = if let Some(reason) = refusal {
+                    Ok(certificate_required(&reason))
+                } else if has_room {
                     let body = |body| door_s3::Body::http_body(BodyLimit::new(body, patience, held));
                     service.answer(request.map(body), peer).await
                 } else {
@@ -211,6 +224,7 @@ impl S3Door {
             // Errors are the client's: a bad head, a time that ran out, a connection reset.
             _ = connection.as_mut() => return,
             _ = draining.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+            () = certificate_ends(&shown) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }

@@ -18,9 +18,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-#[path = "../../../fuzz/common/golden.rs"]
-pub mod golden;
-
 /// What a stub saw and does.
 #[derive(Clone)]
 pub struct Stub {
@@ -205,6 +202,93 @@ pub fn expect(events: &Receiver<String>, what: &str) -> String {
         let event = events.recv_timeout(left).unwrap_or_else(|_| panic!("no event {what:?}"));
         if event.starts_with(what) {
             return event;
+        }
+    }
+}
+
+/// Gives client doors TLS: a certificate of an authority of clients in `home`, for `localhost` and 127.0.0.1.
+pub fn speak_tls(home: &Path, config: &mut Config) {
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let issued = ca::clients::prepare(&home.join("clients"), "dev", &[(config.node, names)], 30).unwrap().remove(0);
+    config.tls = Some(crate::config::TlsSection {
+        certificate: issued.certificate,
+        key: issued.key,
+        client_authority: Some(issued.authority),
+        client_certificates: None,
+        s3_client_certificates: None,
+    });
+}
+
+/// A client of doors that speak TLS.
+pub struct TlsClient {
+    pub config: rustls::ClientConfig,
+    /// What it connects from.
+    pub from: std::net::Ipv4Addr,
+    /// The name it expects in the certificate.
+    pub name: &'static str,
+}
+
+pub type TlsConnection = rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream>;
+
+impl TlsClient {
+    /// That trusts the authority in `home`; with a user's certificate and key where they are given.
+    pub fn new(home: &Path, user: Option<&ca::Issued>) -> TlsClient {
+        TlsClient::of_versions(home, user, rustls::DEFAULT_VERSIONS)
+    }
+
+    pub fn of_versions(
+        home: &Path,
+        user: Option<&ca::Issued>,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> TlsClient {
+        use rustls::pki_types::pem::PemObject;
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let chain = |path: &Path| -> Vec<rustls::pki_types::CertificateDer<'static>> {
+            rustls::pki_types::CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
+        };
+        let mut roots = rustls::RootCertStore::empty();
+        chain(&home.join("clients/ca.pem")).into_iter().for_each(|authority| roots.add(authority).unwrap());
+        let builder = rustls::ClientConfig::builder_with_protocol_versions(versions).with_root_certificates(roots);
+        let config = match user {
+            None => builder.with_no_client_auth(),
+            Some(issued) => {
+                let key = rustls::pki_types::PrivateKeyDer::from_pem_file(&issued.key).unwrap();
+                builder.with_client_auth_cert(chain(&issued.certificate), key).unwrap()
+            }
+        };
+        TlsClient { config, from: std::net::Ipv4Addr::LOCALHOST, name: "localhost" }
+    }
+
+    /// A TCP connection from this client's address.
+    pub fn dial(&self, to: std::net::SocketAddr) -> std::net::TcpStream {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&std::net::SocketAddr::from((self.from, 0)).into()).unwrap();
+        socket.connect(&to.into()).unwrap();
+        let stream = std::net::TcpStream::from(socket);
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream
+    }
+
+    /// A connection whose handshake is over.
+    pub fn connect(&self, to: std::net::SocketAddr) -> std::io::Result<TlsConnection> {
+        let name = self.name.try_into().unwrap();
+        let mut session = rustls::ClientConnection::new(Arc::new(self.config.clone()), name).unwrap();
+        let mut stream = self.dial(to);
+        while session.is_handshaking() {
+            session.complete_io(&mut stream)?;
+        }
+        Ok(rustls::StreamOwned::new(session, stream))
+    }
+
+    /// Sends bytes and reads to the end.
+    pub fn talk(&self, to: std::net::SocketAddr, bytes: &[u8]) -> std::io::Result<String> {
+        use std::io::{Read, Write};
+        let mut stream = self.connect(to)?;
+        stream.write_all(bytes)?;
+        let mut answer = Vec::new();
+        match stream.read_to_end(&mut answer) {
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }
     }
 }

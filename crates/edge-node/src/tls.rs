@@ -4,11 +4,16 @@
 //! uses, and names `node-<id>.<world>.hive` and no other node; nothing is resumed, so every connection checks again; none
 //! outlives the certificates it was made with.
 //! Changed files are taken up for new connections; files that do not fit together are left aside.
-//! Not here: sockets and the peers' own handshake (`peers`).
+//! Not here: sockets and the peers' own handshake (`peers`), the client doors (`doors`).
+
+pub mod doors;
+mod watched;
+
+pub use doors::{Doors, Shown};
+pub use watched::Watched;
 
 use crate::ca::node_name;
-use crate::config::CertificatesSection;
-use arc_swap::ArcSwap;
+use crate::config::{CertificatesSection, Config};
 use base_types::NodeId;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::client::WebPkiServerVerifier;
@@ -16,7 +21,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +30,9 @@ const CERTIFICATES_MAX: usize = 32;
 
 /// How often the clock is looked at for a certificate's end.
 const CLOCK_LOOK: Duration = Duration::from_secs(30);
+
+/// Before its end a certificate of client doors is reported, or in the last third of its time where that is shorter.
+const EXPIRY_WARNING_SECONDS: i64 = 30 * 24 * 3_600;
 
 /// Why certificates are refused.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +65,6 @@ impl Identity {
         }
         let roots = Arc::new(roots);
         let chain = certificates(&files.certificate)?;
-        let key = || PrivateKeyDer::from_pem_file(&files.key).map_err(|error| unusable(&files.key, &error));
         let verifier =
             WebPkiServerVerifier::builder(roots.clone()).build().map_err(|error| unusable(&files.authority, &error))?;
         let client_verifier =
@@ -65,13 +72,13 @@ impl Identity {
         let versions = &[&rustls::version::TLS13];
         let mut server = ServerConfig::builder_with_protocol_versions(versions)
             .with_client_cert_verifier(client_verifier)
-            .with_single_cert(chain.clone(), key()?)
+            .with_single_cert(chain.clone(), read_key(&files.key)?)
             .map_err(|error| unusable(&files.certificate, &error))?;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_protocol_versions(versions)
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain.clone(), key()?)
+            .with_client_auth_cert(chain.clone(), read_key(&files.key)?)
             .map_err(|error| unusable(&files.certificate, &error))?;
         client.resumption = rustls::client::Resumption::disabled();
         let valid = validity(&files.certificate)?;
@@ -121,50 +128,97 @@ pub async fn expired(until: i64) {
     }
 }
 
-/// The identity in use, exchanged when its files change.
-pub struct Identities {
-    current: ArcSwap<Identity>,
-    files: CertificatesSection,
-    world: String,
-    node: NodeId,
-    seen: std::sync::Mutex<Vec<Option<SystemTime>>>,
-}
+/// Between nodes.
+pub type Identities = Watched<Identity>;
 
-impl Identities {
-    /// Loads them; an error refuses the start.
+impl Watched<Identity> {
+    /// Reads the files; an error refuses the start.
     pub fn load(files: &CertificatesSection, world: &str, node: NodeId) -> Result<Identities, TlsError> {
-        let seen = std::sync::Mutex::new(stamps(files));
-        let current = ArcSwap::from_pointee(Identity::load(files, world, node)?);
-        Ok(Identities { current, files: files.clone(), world: world.into(), node, seen })
-    }
-
-    /// For the next connection.
-    pub fn current(&self) -> Arc<Identity> {
-        self.current.load_full()
-    }
-
-    /// Looks whether the files have changed and takes them up. Called now and then by one thread.
-    pub fn reload_if_changed(&self) {
-        let stamps = stamps(&self.files);
-        let Ok(mut seen) = self.seen.lock() else { return };
-        if *seen == stamps {
-            return;
-        }
-        // Remembered whether they fit or not: a file half renewed is told once, not every few seconds.
-        *seen = stamps;
-        match Identity::load(&self.files, &self.world, self.node) {
-            Ok(identity) => {
-                self.current.store(Arc::new(identity));
-                tracing::info!(certificate = %self.files.certificate.display(), "certificates have changed and are in use for new connections");
-            }
-            Err(error) => tracing::warn!(%error, "changed certificates are left aside; the ones before stay in use"),
-        }
+        let watched = vec![files.certificate.clone(), files.key.clone(), files.authority.clone()];
+        let (files, world) = (files.clone(), world.to_owned());
+        Watched::begin(watched, move |_| Identity::load(&files, &world, node))
     }
 }
 
-fn stamps(files: &CertificatesSection) -> Vec<Option<SystemTime>> {
-    let stamp = |path: &PathBuf| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-    vec![stamp(&files.authority), stamp(&files.certificate), stamp(&files.key)]
+/// All certificates of a node.
+#[derive(Clone)]
+pub struct Certificates {
+    pub peers: Arc<Identities>,
+    /// Of the client doors, where they speak TLS.
+    pub clients: Option<Arc<Doors>>,
+}
+
+/// A certificate at a glance, for `/ready` and `/metrics`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateState {
+    /// `peer` or `client`.
+    pub door: &'static str,
+    /// Seconds since 1970.
+    pub begins: i64,
+    pub expires: i64,
+    /// Why files that have changed are not in use.
+    pub problem: Option<String>,
+}
+
+impl Certificates {
+    /// Reads the files of a configuration; an error refuses the start.
+    pub fn load(config: &Config) -> Result<Certificates, TlsError> {
+        let peers = Arc::new(Identities::load(&config.certificates, &config.world, config.node)?);
+        let doors = config.tls.as_ref().map(|files| Doors::load(files, &config.world)).transpose()?;
+        Ok(Certificates { peers, clients: doors.map(Arc::new) })
+    }
+
+    /// Takes up files that have changed.
+    pub fn reload_if_changed(&self) {
+        self.peers.reload_if_changed();
+        self.clients.iter().for_each(|doors| doors.reload_if_changed());
+    }
+
+    /// Takes all files up, as the operator asks.
+    pub fn reload(&self) {
+        self.peers.reload();
+        self.clients.iter().for_each(|doors| doors.reload());
+    }
+
+    /// Each door's.
+    pub fn states(&self) -> Vec<CertificateState> {
+        let state = |door, (begins, expires): (i64, i64), problem| CertificateState { door, begins, expires, problem };
+        let peers = state("peer", self.peers.current().valid, self.peers.problem());
+        let clients = self.clients.iter().map(|doors| state("client", doors.current().valid, doors.problem()));
+        [peers].into_iter().chain(clients).collect()
+    }
+
+    /// What `/ready` calls degraded, beside the peers' own expiry, which the core reports.
+    pub fn reasons(&self, now: i64) -> Vec<String> {
+        self.states().iter().flat_map(|state| state.reasons(now)).collect()
+    }
+}
+
+impl CertificateState {
+    fn reasons(&self, now: i64) -> Vec<String> {
+        let door = self.door;
+        let changed = self.problem.as_ref().map(|problem| {
+            format!("changed certificate files of the {door} ports are not in use, the ones before are: {problem}; put files that fit in place, or send SIGHUP once they do")
+        });
+        let remedy = "issue one with `hive ca issue --server`, or get one of your authority, and put it in place of the files that [tls] names";
+        let left = self.expires - now;
+        let warning = EXPIRY_WARNING_SECONDS.min((self.expires - self.begins) / 3);
+        let expiry = match self.door {
+            "peer" => None,
+            _ if left < 0 => Some(format!(
+                "the certificate of the {door} ports expired {} h ago, and clients refuse it; {remedy}",
+                -left / 3_600
+            )),
+            _ if now < self.begins => Some(format!(
+                "the certificate of the {door} ports is not valid yet; {remedy}, or correct this machine's clock"
+            )),
+            _ if left <= warning => {
+                Some(format!("the certificate of the {door} ports expires in {} h; {remedy}", left / 3_600))
+            }
+            _ => None,
+        };
+        changed.into_iter().chain(expiry).collect()
+    }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
@@ -178,6 +232,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         return Err(TlsError::Unusable { path: path.display().to_string(), reason: "no certificate in it".into() });
     }
     Ok(found)
+}
+
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| unusable(path, &error))
 }
 
 fn validity(path: &Path) -> Result<(i64, i64), TlsError> {
@@ -195,3 +253,6 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
 fn install_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,8 +23,6 @@ mod directory;
 mod failure;
 mod fenced;
 mod format;
-#[cfg(test)]
-mod golden_rows;
 mod open;
 mod readers;
 #[cfg(test)]

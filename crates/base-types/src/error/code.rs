@@ -113,6 +113,8 @@ codes! {
         "the body is longer than `limits.body_bytes_max` (4 MiB)";
     BucketClosing Unavailable ShardSwitching
         "the bucket is being deleted; nodes handle this among themselves";
+    CertificateRequired Invalid Answer
+        "the port answers clients that show a user's certificate, and none was shown, or one that names no user; see [TLS](../operations/tls.md)";
     ClusterExists Conflict Answer
         "a cluster of that name exists";
     CommittedNotAbsolute Unknown Answer
@@ -345,7 +347,7 @@ impl ErrorCode {
     /// The HTTP status it travels with.
     pub const fn status(self) -> u16 {
         match self {
-            ErrorCode::ForeignPage | ErrorCode::UnknownHost => 403,
+            ErrorCode::CertificateRequired | ErrorCode::ForeignPage | ErrorCode::UnknownHost => 403,
             ErrorCode::MethodNotAllowed => 405,
             ErrorCode::S3(code) => code.status(),
             _ => self.kind().status(),

@@ -160,7 +160,7 @@ fn issue(
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?;
     let issued = issued(directory, stem);
-    // The key first: a certificate without its key would be reloaded by a running node in vain.
+    // The key first: a running node would refuse a certificate whose key is not there yet.
     key_to(&issued.key, &key)?;
     write_file(&issued.certificate, &certificate.pem(), 0o644)?;
     Ok(issued)

@@ -119,6 +119,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        // With TLS an end is written too.
+        let polled = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.timed(context, polled, |()| 0)
     }
 }

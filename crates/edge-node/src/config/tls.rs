@@ -19,9 +19,12 @@ pub struct TlsSection {
     /// Whose certificates are users'; clients are asked for none where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_authority: Option<PathBuf>,
-    /// `optional` where absent.
+    /// Of the JSON door; `optional` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_certificates: Option<ClientCertificates>,
+    /// Of the S3 door, whose requests are signed besides; `optional` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3_client_certificates: Option<ClientCertificates>,
 }
 
 /// What is asked of clients, where there is an authority of theirs.
@@ -31,25 +34,34 @@ pub enum ClientCertificates {
     /// A client may show one.
     #[default]
     Optional,
-    /// Whoever shows none is answered `/health` and `/ready` only.
+    /// A client that shows none is answered `/health` and `/ready` only.
     Required,
 }
 
 impl TlsSection {
-    /// Whether a client must show a certificate.
+    /// Whether a client of the JSON door must show a certificate.
     pub fn requires_certificates(&self) -> bool {
         self.client_authority.is_some() && self.client_certificates == Some(ClientCertificates::Required)
+    }
+
+    /// Whether a client of the S3 door must.
+    pub fn requires_s3_certificates(&self) -> bool {
+        self.client_authority.is_some() && self.s3_client_certificates == Some(ClientCertificates::Required)
     }
 }
 
 /// The section with its paths resolved, where there is one.
 pub(super) fn check(checker: &Checker<'_>, file: &NodeFile) -> Result<Option<TlsSection>, ConfigError> {
     let Some(mut section) = file.tls.clone() else { return Ok(None) };
-    if section.client_certificates.is_some() && section.client_authority.is_none() {
-        let line = checker.line("client_certificates =", 0);
+    let asked = [
+        ("client_certificates", section.client_certificates),
+        ("s3_client_certificates", section.s3_client_certificates),
+    ];
+    if let Some((key, _)) = asked.iter().find(|(_, asked)| asked.is_some() && section.client_authority.is_none()) {
+        let line = checker.line(&format!("{key} ="), 0);
         return checker.refuse(
-            format!("{line}tls.client_certificates is set, and tls.client_authority is absent"),
-            "set client_authority to the ca.pem whose users are believed (`hive ca init --clients` makes one), or remove client_certificates",
+            format!("{line}tls.{key} is set, and tls.client_authority is absent"),
+            "set client_authority to the ca.pem whose users are believed (`hive ca init --clients` makes one), or remove the setting",
         );
     }
     if section.key == file.certificates.key {

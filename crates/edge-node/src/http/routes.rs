@@ -5,7 +5,7 @@ use super::{body, Caller, HttpDoor};
 use crate::clients::OPERATORS_PATIENCE;
 use crate::lane::door::LaneDoor;
 use crate::metrics;
-use base_types::action::{Action, ActionResult, Request};
+use base_types::action::{Action, ActionResult, Answer, Request};
 use base_types::s3::S3Action;
 use base_types::{ErrorCode, ErrorKind, Refusal};
 use bytes::Bytes;
@@ -70,6 +70,11 @@ pub async fn answer(
         body::discard(incoming).await;
         return Ok(closing(refused(&error)));
     }
+    if let Some(reason) = caller.refusal.as_ref().filter(|_| asked != Asked::Life) {
+        body::discard(incoming).await;
+        let refusal = Refusal::new(ErrorCode::CertificateRequired, &**reason);
+        return Ok(closing(refused(&HttpError::new(refusal))));
+    }
     if let Some(place) = caller.operator.as_ref().filter(|_| !action) {
         if asked == Asked::Data || !place.answer() {
             body::discard(incoming).await;
@@ -95,9 +100,10 @@ pub async fn answer(
             JSON,
             format!("{{\"ok\":true,\"world\":\"{}\",\"node\":{}}}", own.world, own.node).into_bytes(),
         ),
-        "/ready" => ready(door).await,
+        "/ready" => ready(&own, door).await,
         "/metrics" => {
-            let text = metrics::text(&own.reports, &own.room, health(door).await);
+            let health = health(&own, door).await;
+            let text = metrics::text(&own.reports, &own.room, own.certificates.states(), health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
@@ -129,9 +135,18 @@ async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, body: Bytes) 
         return closing(refused(&crowded()));
     }
     let action = door_http::answer_name(&request.action);
-    let response = door.ask(request).await;
+    let response = with_certificates(own, door.ask(request).await);
     let (status, body) = door_http::write_response(action, &response);
     respond(status, JSON, body)
+}
+
+/// What is to be said of certificates is known here, and not to the core.
+fn with_certificates(own: &HttpDoor, mut response: base_types::action::Response) -> base_types::action::Response {
+    if let Ok(Answer { result: ActionResult::Status(status), .. }) = &mut response {
+        let now = i64::try_from(crate::monitor::unix_ms() / 1_000).unwrap_or(i64::MAX);
+        status.degraded.extend(own.certificates.reasons(now));
+    }
+    response
 }
 
 async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, body: Bytes) -> Answered {
@@ -149,8 +164,8 @@ async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, body: Byt
 }
 
 /// 200: the node can do some of its work, and `degraded` says what it cannot do; 503: it can do none, and `not_ready` says why.
-async fn ready(door: Rc<LaneDoor>) -> Answered {
-    let response = timely(door, Action::Status).await;
+async fn ready(own: &HttpDoor, door: Rc<LaneDoor>) -> Answered {
+    let response = with_certificates(own, timely(door, Action::Status).await);
     let is_ready =
         matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
     let (_, body) = door_http::write_response("Status", &response);
@@ -178,8 +193,9 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
 }
 
 /// What `/metrics` tells of this node's health.
-async fn health(door: Rc<LaneDoor>) -> Option<metrics::Health> {
-    let ActionResult::Status(status) = timely(door.clone(), Action::Status).await.ok()?.result else { return None };
+async fn health(own: &HttpDoor, door: Rc<LaneDoor>) -> Option<metrics::Health> {
+    let response = with_certificates(own, timely(door.clone(), Action::Status).await);
+    let ActionResult::Status(status) = response.ok()?.result else { return None };
     let ActionResult::Nodes { nodes } = timely(door, Action::ListNodes).await.ok()?.result else { return None };
     Some(metrics::Health { status, nodes, unix_ms: crate::monitor::unix_ms() })
 }

@@ -9,7 +9,8 @@ use tokio::sync::watch;
 /// The exit code of a process that is told twice to stop.
 const IMPATIENT: i32 = 130;
 
-/// Runs a node until `shutdown` becomes true (or its sender is gone), or until the node fails.
+/// Runs a node until `shutdown` becomes true; SIGHUP makes it read its certificates again. It ends as well when the sender is gone
+/// or the node fails.
 pub fn run(config: Config, shutdown: watch::Receiver<bool>) -> Result<(), StartError> {
     run_with(config, Box::new(crate::core_machine::CoreFactory), shutdown)
 }
@@ -24,12 +25,24 @@ pub fn run_with(
         .enable_all()
         .build()
         .map_err(|error| StartError::Thread { name: "main".into(), reason: error.to_string() })?;
+    // Before anything else: without a listener the signal would end the process.
+    let hangups = {
+        let _inside = runtime.enter();
+        signal(SignalKind::hangup())
+    };
+    let mut hangups = hangups.map_err(|error| StartError::Thread { name: "main".into(), reason: error.to_string() })?;
     let node = NodeHandle::start(config, factory)?;
     let mut ended = node.ended();
     runtime.block_on(async {
-        tokio::select! {
-            _ = shutdown.wait_for(|stop| *stop) => tracing::info!("stopping: requests in hand end first"),
-            _ = ended.wait_for(|ended| *ended) => {}
+        loop {
+            tokio::select! {
+                _ = shutdown.wait_for(|stop| *stop) => {
+                    tracing::info!("stopping: requests in hand end first");
+                    return;
+                }
+                _ = ended.wait_for(|ended| *ended) => return,
+                Some(()) = hangups.recv() => node.reload_certificates(),
+            }
         }
     });
     let result = node.stop();

@@ -3,6 +3,7 @@
 //! Always: everything on it is single-threaded (a LocalSet); it ends when all its lanes have.
 
 use super::{Shared, StartError};
+use crate::clients::Entrance;
 use crate::disk::{self, LogDirectory, LogDiskOptions, LogWriter, Report};
 use crate::http::{HttpDoor, HttpState};
 use crate::lane::door::LaneDoor;
@@ -115,7 +116,7 @@ fn start_doors(
     });
     let acceptor = Rc::new(Acceptor {
         own: shared.own.clone(),
-        identities: shared.identities.clone(),
+        identities: shared.certificates.peers.clone(),
         routes: routes.collect(),
         sets,
         state: AcceptState::default(),
@@ -129,6 +130,14 @@ fn start_doors(
         world: shared.own.world.clone(),
         node: shared.own.node.0,
         hosts: shared.hosts(),
+        entrance: Entrance::new(
+            "http",
+            shared.certificates.clients.clone(),
+            shared.config.http_proxies.clone(),
+            crate::http::no_tls,
+        ),
+        certificates: shared.certificates.clone(),
+        certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_certificates()),
         state: HttpState::default(),
     });
     tokio::task::spawn_local(door.run(tokio::net::TcpListener::from_std(http)?, drain));
@@ -164,7 +173,7 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
     let damaged = Box::new(move |engine: &str, found: &str| crate::engines::aside::mark(&home.join(engine), found));
     let engine = EngineThread::start(&name, &engines, report(), damaged, spawn).map_err(io)?;
     let door = LaneDoor::new(lane, shared.clock);
-    let peers = PeerSet::new(shared.own.clone(), lane, shared.identities.clone(), door.clone());
+    let peers = PeerSet::new(shared.own.clone(), lane, shared.certificates.peers.clone(), door.clone());
     let host = LaneHost {
         door,
         machine,

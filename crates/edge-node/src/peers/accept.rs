@@ -6,7 +6,8 @@
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::{Own, PeerSet, CONNECT_TIMEOUT, EXPIRED, SILENCE_MAX};
-use crate::clients::shares::{Bounds, Shares, Source};
+use crate::clients::handshakes::{Handshake, Handshakes};
+use crate::clients::shares::Bounds;
 use crate::lane::door::LaneDoor;
 use crate::mailbox::Sender;
 use crate::quiet::Quiet;
@@ -14,8 +15,7 @@ use crate::tls::{expired, Identities};
 use base_types::{ErrorCode, FormatLevel, LaneId, NodeId, Refusal};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Event;
-use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -56,11 +56,16 @@ pub struct Acceptor {
 }
 
 /// Counts of one thread.
-#[derive(Default)]
 pub struct AcceptState {
-    handshakes: RefCell<Shares>,
+    handshakes: Rc<Handshakes>,
     connections: Cell<usize>,
     quiet: Quiet,
+}
+
+impl Default for AcceptState {
+    fn default() -> AcceptState {
+        AcceptState { handshakes: Handshakes::new(HANDSHAKES), connections: Cell::default(), quiet: Quiet::default() }
+    }
 }
 
 /// Counts one up while it lives.
@@ -76,26 +81,6 @@ impl<'a> Counted<'a> {
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
-    }
-}
-
-/// A handshake, counted from before its first byte until it is over.
-struct Handshake {
-    of: Rc<Acceptor>,
-    source: Source,
-}
-
-impl Handshake {
-    fn begin(of: &Rc<Acceptor>, from: IpAddr) -> Option<Handshake> {
-        let source = Source::from(from);
-        let begun = of.state.handshakes.borrow_mut().take(source, 1, HANDSHAKES);
-        begun.then(|| Handshake { of: of.clone(), source })
-    }
-}
-
-impl Drop for Handshake {
-    fn drop(&mut self) {
-        self.of.state.handshakes.borrow_mut().give(self.source, 1);
     }
 }
 
@@ -138,7 +123,7 @@ impl Acceptor {
                 self.complain(&address.to_string(), "too many connections at a time");
                 continue;
             }
-            let Some(handshake) = Handshake::begin(&self, address.ip()) else {
+            let Some(handshake) = self.state.handshakes.begin(address.ip()) else {
                 self.complain(&address.to_string(), "too many handshakes at a time, in all or from this address");
                 continue;
             };

@@ -158,9 +158,10 @@ fn decode(body: &[u8]) -> Result<Message, DecodeError> {
 }
 
 fn version(input: &mut Reader) -> Result<(), DecodeError> {
-    match input.u16("version")? {
-        VERSION => Ok(()),
-        other => Err(DecodeError::version("handshake of peers", other, VERSION)),
+    if input.u16("version")? == VERSION {
+        Ok(())
+    } else {
+        Err(DecodeError::Unknown("version"))
     }
 }
 

@@ -208,6 +208,50 @@ fn a_gateway_whose_store_cannot_be_opened_refuses_the_start() {
 }
 
 #[test]
+fn gateway_speaks_tls_and_conditions_see_it() {
+    use crate::testing::{speak_tls, TlsClient};
+    let home = tempfile::tempdir().unwrap();
+    let fixture = fixture(|config| speak_tls(home.path(), config));
+    let secure = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"],
+        "Condition":{"Bool":{"aws:SecureTransport":"true"}}}]}"#;
+    let put = PutBucketPolicy { bucket: "open".into(), policy: secure.into() };
+    let (metadata, runtime) =
+        (fixture.stub.metadata.clone(), tokio::runtime::Builder::new_current_thread().build().unwrap());
+    runtime.block_on(async { tell(&*metadata, put).await }).unwrap();
+    let (client, address) = (TlsClient::new(home.path(), None), fixture.node.s3_address().unwrap());
+    let body = vec![b'x'; 300_000];
+    let head = "PUT /open/k HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 300000\r\n\r\n";
+    let answer = client.talk(address, &[head.as_bytes(), &body].concat()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let got = client.talk(address, b"GET /open/k HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+    assert!(got.starts_with("HTTP/1.1 200") && got.split_once("\r\n\r\n").unwrap().1.as_bytes() == body);
+    let plain = fixture.get("/open/k", "");
+    assert!(plain.starts_with("HTTP/1.1 400") && plain.contains("write https:// instead of http://"), "{plain}");
+    assert!(plain.contains("<Code>InvalidRequest</Code>"), "{plain}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn gateway_may_require_a_users_certificate() {
+    use crate::config::ClientCertificates;
+    use crate::testing::{speak_tls, TlsClient};
+    let home = tempfile::tempdir().unwrap();
+    let fixture = fixture(|config| {
+        speak_tls(home.path(), config);
+        config.tls.as_mut().unwrap().s3_client_certificates = Some(ClientCertificates::Required);
+    });
+    let list = b"GET /open?list-type=2 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    let address = fixture.node.s3_address().unwrap();
+    let refused = TlsClient::new(home.path(), None).talk(address, list).unwrap();
+    assert!(refused.starts_with("HTTP/1.1 403") && refused.contains("<Code>AccessDenied</Code>"), "{refused}");
+    assert!(refused.contains("a user's certificate"), "{refused}");
+    let ann = crate::ca::clients::issue_user(&home.path().join("clients"), "ann", 30).unwrap();
+    let served = TlsClient::new(home.path(), Some(&ann)).talk(address, list).unwrap();
+    assert!(served.starts_with("HTTP/1.1 200"), "{served}");
+    fixture.node.stop().unwrap();
+}
+
+#[test]
 fn requests_in_hand_end_before_the_node_does() {
     let fixture = fixture(|_| {});
     let mut stream = fixture.connect();

@@ -5,10 +5,11 @@
 use super::background::Background;
 use super::metadata::NodeMetadata;
 use super::{open_store, service, S3Door, BLOCKING_THREADS_MAX};
-use crate::clients::Room;
+use crate::clients::{Entrance, Room};
 use crate::config::S3Config;
 use crate::http::HttpLimits;
 use crate::quiet::Quiet;
+use crate::tls::Doors;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub struct S3Plan {
     pub listener: TcpListener,
     pub metadata: Arc<NodeMetadata>,
     pub limits: HttpLimits,
+    pub tls: Option<Arc<Doors>>,
+    pub certificate_required: bool,
     pub room: Room,
     pub node: u64,
     /// Told once: this thread serves, or why it cannot.
@@ -56,8 +59,9 @@ async fn serve(plan: S3Plan, mut stop: watch::Receiver<bool>, drain: watch::Rece
     let store = open_store(&plan.config.data).await?;
     let service = service(&plan.config, plan.metadata.clone(), store.clone())?;
     let listener = tokio::net::TcpListener::from_std(plan.listener).map_err(|error| error.to_string())?;
-    let proxies = plan.config.proxies.clone();
-    let door = Rc::new(S3Door { service, limits: plan.limits, proxies, room: plan.room, quiet: Quiet::default() });
+    let entrance = Entrance::new("s3", plan.tls, plan.config.proxies.clone(), super::no_tls);
+    let (limits, certificate_required, room) = (plan.limits, plan.certificate_required, plan.room);
+    let door = Rc::new(S3Door { service, limits, entrance, certificate_required, room, quiet: Quiet::default() });
     tokio::task::spawn_local(door.run(listener, drain));
     if plan.index == 0 {
         let background = Background { metadata: plan.metadata, store, node: plan.node, quiet: Quiet::default() };

@@ -4,9 +4,8 @@
 //! HTTP, nonsense. At most [`HEADER_BYTES_MAX`] are read for one, within the time a request's head has.
 //! Not here: which addresses are listed (config), what conditions of policies make of an address (door-s3).
 
-use door_s3::Peer;
 use proxy_header::{ParseConfig, ProxyHeader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest header, with all that may come with the addresses.
@@ -16,10 +15,18 @@ const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The part of fixed length: the signature, command, family, and the length of the rest.
 const FIXED_BYTES: usize = 16;
 
+/// Who is at the other end of a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proxied {
+    pub address: IpAddr,
+    /// Whether the client speaks TLS with the proxy.
+    pub secure: bool,
+}
+
 /// Why a connection of a listed proxy is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    #[error("it sent no PROXY header of version 2; configure it to (HAProxy: send-proxy-v2-ssl), or take it out of s3.proxies")]
+    #[error("it sent no PROXY header of version 2; configure it to (HAProxy: send-proxy-v2-ssl), or take it out of the door's proxies in node.toml")]
     NoHeader,
     #[error("its PROXY header has {0} bytes; at most {HEADER_BYTES_MAX} are read")]
     TooLong(usize),
@@ -30,7 +37,7 @@ pub enum ProxyError {
 }
 
 /// Reads a proxy's header: the client it speaks for. The proxy's own checks of health speak for none.
-pub async fn client(stream: &mut (impl AsyncRead + Unpin), proxy: SocketAddr) -> Result<Peer, ProxyError> {
+pub async fn client(stream: &mut (impl AsyncRead + Unpin), proxy: SocketAddr) -> Result<Proxied, ProxyError> {
     let mut header = vec![0; FIXED_BYTES];
     stream.read_exact(&mut header).await?;
     if header[..SIGNATURE.len()] != SIGNATURE {
@@ -46,7 +53,7 @@ pub async fn client(stream: &mut (impl AsyncRead + Unpin), proxy: SocketAddr) ->
     let (parsed, _) = ProxyHeader::parse(&header, ParseConfig::default()).map_err(malformed)?;
     let address = parsed.proxied_address().map_or(proxy.ip(), |client| client.source.ip());
     let secure = parsed.ssl().is_some_and(|ssl| ssl.client_ssl());
-    Ok(Peer { address: address.to_canonical(), secure })
+    Ok(Proxied { address: address.to_canonical(), secure })
 }
 
 #[cfg(test)]

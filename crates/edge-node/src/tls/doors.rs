@@ -1,0 +1,126 @@
+//! TLS of the client doors: what they show, and which users' certificates they believe.
+//!
+//! Always: TLS 1.2 or later, HTTP/1.1; a certificate that a client shows is verified against the clients' authority or ends the
+//! handshake; nothing is resumed, so every connection is verified with the files of its moment.
+//! Not here: sockets (`clients::entrance`), what a user may do, between nodes (`tls`).
+
+use super::{certificates, install_provider, read_key, unusable, validity, TlsError, Watched};
+use crate::ca::CertificateName;
+use crate::config::TlsSection;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The only protocol offered.
+const ALPN: &[u8] = b"http/1.1";
+
+/// What new connections of client doors are served with.
+pub struct DoorIdentity {
+    pub server: Arc<ServerConfig>,
+    /// From when until when the certificate shown is valid, seconds since 1970; of a chain, the narrowest.
+    pub valid: (i64, i64),
+    world: String,
+}
+
+/// Of all client doors of a node.
+pub type Doors = Watched<DoorIdentity>;
+
+/// What a client has shown of itself by TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// No certificate.
+    #[default]
+    Nothing,
+    /// A user's, valid until then (seconds since 1970).
+    User { name: CertificateName, until: i64 },
+    /// One of the clients' authority that is no user's, and why.
+    NoUser(String),
+}
+
+impl Shown {
+    /// The user.
+    pub fn name(&self) -> Option<&CertificateName> {
+        match self {
+            Shown::User { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// When a connection ends by itself.
+    pub fn until(&self) -> Option<i64> {
+        match self {
+            Shown::User { until, .. } => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// Why a request of this client is refused, where users' certificates are required or not.
+    pub fn refusal(&self, required: bool) -> Option<String> {
+        match self {
+            Shown::NoUser(reason) => Some(format!(
+                "the client certificate is of the clients' authority and names no user: {reason}; issue one with `hive ca issue --user`"
+            )),
+            Shown::Nothing if required => Some(
+                "this port answers clients that show a user's certificate: send one (hive: --cert and --key; `hive ca issue --user` makes it)".into(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+impl DoorIdentity {
+    /// Reads the files and checks that they fit together. At a start an expired certificate is used, for the node has other work
+    /// than its clients' and they see for themselves; while another is in use, it is refused.
+    pub fn load(files: &TlsSection, world: &str, in_use: Option<&DoorIdentity>) -> Result<DoorIdentity, TlsError> {
+        install_provider();
+        let builder = ServerConfig::builder();
+        let builder = match &files.client_authority {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for authority in certificates(path)? {
+                    roots.add(authority).map_err(|error| unusable(path, &error))?;
+                }
+                let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).allow_unauthenticated().build();
+                builder.with_client_cert_verifier(verifier.map_err(|error| unusable(path, &error))?)
+            }
+        };
+        let mut server = builder
+            .with_single_cert(certificates(&files.certificate)?, read_key(&files.key)?)
+            .map_err(|error| unusable(&files.certificate, &error))?;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        server.send_tls13_tickets = 0;
+        server.alpn_protocols = vec![ALPN.to_vec()];
+        let valid = validity(&files.certificate)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+        if in_use.is_some() && !(valid.0..=valid.1).contains(&now) {
+            let reason = "it has expired or is not valid yet";
+            return Err(TlsError::Unusable { path: files.certificate.display().to_string(), reason: reason.into() });
+        }
+        Ok(DoorIdentity { server: Arc::new(server), valid, world: world.into() })
+    }
+
+    /// What a client has shown in a handshake that is over.
+    pub fn shown(&self, session: &ServerConnection) -> Shown {
+        let Some((own, rest)) = session.peer_certificates().and_then(<[_]>::split_first) else { return Shown::Nothing };
+        let named = CertificateName::of_certificate(own, &self.world).and_then(|name| {
+            let mut until = crate::ca::not_after(own)?;
+            for certificate in rest {
+                until = until.min(crate::ca::not_after(certificate)?);
+            }
+            Ok(Shown::User { name, until })
+        });
+        named.unwrap_or_else(Shown::NoUser)
+    }
+}
+
+impl Watched<DoorIdentity> {
+    /// Reads the files; an error refuses the start.
+    pub fn load(files: &TlsSection, world: &str) -> Result<Doors, TlsError> {
+        let mut watched = vec![files.certificate.clone(), files.key.clone()];
+        watched.extend(files.client_authority.clone());
+        let (files, world) = (files.clone(), world.to_owned());
+        Watched::begin(watched, move |in_use| DoorIdentity::load(&files, &world, in_use))
+    }
+}
