@@ -2,7 +2,7 @@
 #   make object: engine object (SlateDB takes minutes to compile, so it is not in `make test`)
 #   make figures: docs/figures.md's table as target/figures/DATE-COMMIT.md; an hour of a quiet machine
 #   make engine-figures: every figure of docs/engines; an hour of a quiet machine (QUICK=1: minutes)
-#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | mutants | fuzz | real | soak HOURS=n [SEED=n]
+#   make run | test | check | bench | sim SEEDS=n [FROM=n|new] | mutants | fuzz | real | mixed | soak HOURS=n [SEED=n]
 #   make sim SEED=n [LAYER=lane] | SCENARIO=file [TRACE=1 [NODE=n] [CLUSTER=name] [FROM=ms] [TO=ms]] [MUTANT=Name]
 SHELL := /bin/bash
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -19,7 +19,7 @@ MUTANT ?=
 # Hours of faults at random.
 HOURS ?= 1
 
-.PHONY: run build test check bench figures engine-figures sim mutants fuzz real soak object setup clean
+.PHONY: run build test check bench figures engine-figures sim mutants fuzz real mixed soak object setup clean
 
 setup:
 	@scripts/setup.sh
@@ -60,6 +60,10 @@ object: setup
 
 real: build
 	@scripts/real.sh
+
+# The last release and this source in one world: builds both, minutes.
+mixed: setup
+	@scripts/mixed-version.sh
 
 soak: build
 	@scripts/soak.sh "$(HOURS)" "$(SEED)"

@@ -136,6 +136,22 @@ fn twice<T: Encode>(backend: BackendKind, data: &[u8]) {
     assert_eq!(run::<T>(backend, &steps), run::<T>(backend, &steps), "{backend} is not deterministic");
 }
 
+/// The rows that the steps of an input leave, each with the length of its key in front; `T`: the backend's replies.
+pub fn rows_after<T: Encode>(backend: BackendKind, data: &[u8]) -> Vec<u8> {
+    let (rows, _) = run::<T>(backend, &steps(data));
+    let row = |(key, value): (&Bytes, &Bytes)| {
+        let lengths = [key, value].map(|part| (part.len() as u16).to_le_bytes());
+        [&lengths[0], &lengths[1], &key[..], &value[..]].concat()
+    };
+    rows.0.iter().flat_map(row).collect()
+}
+
+/// The commands of an input that the backend takes.
+pub fn commands(backend: BackendKind, data: &[u8]) -> Vec<Bytes> {
+    let applied = steps(data).into_iter().filter(|step| step.kind == 0).map(|step| step.bytes);
+    applied.filter(|bytes| validate(backend, bytes).is_ok()).collect()
+}
+
 /// The `metadata` backend.
 pub fn backend_metadata(data: &[u8]) {
     twice::<metadata::Reply>(BackendKind::Metadata, data);

@@ -39,6 +39,7 @@ class Node:
         self.log = self.directory / "node.log"
         self.config = self.directory / "node.toml"
         self.prefix = []  # for example: ip netns exec …
+        self.hive = None  # another program than the world's
         self.process = None
         self.paused = False
 
@@ -122,7 +123,7 @@ class World:
             node = self.nodes[number]
             assert not node.running, f"node {number} runs already"
             with open(node.log, "ab") as log:
-                command = [*node.prefix, self.hive, "node", "--config", str(config or node.config)]
+                command = [*node.prefix, node.hive or self.hive, "node", "--config", str(config or node.config)]
                 node.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                                 preexec_fn=die_with_parent)
             node.paused = False

@@ -7,6 +7,7 @@
 //!   error_codes.rs texts of error codes that code of production writes
 //!   words.rs       turns of phrase that have a plainer word
 //!   tour.rs        functions that docs/tour names and that are gone
+//!   releases.rs    the version of Cargo.toml, its format level and its commit in RELEASES.md
 //!   ratchet.rs     what is not right yet and may only get better: xtask/ratchet.txt
 //! ```
 
@@ -15,6 +16,7 @@ mod documents;
 mod error_codes;
 mod layers;
 mod ratchet;
+mod releases;
 mod tour;
 mod words;
 
@@ -49,6 +51,7 @@ fn tidy(write: bool) -> Result<()> {
     documents::check(root, &mut findings)?;
     tour::check(root, &mut findings)?;
     error_codes::check(root, &mut findings)?;
+    releases::check(root, &mut findings)?;
     words::check(root, &mut ratchet)?;
     ratchet.finish(write, &mut findings)?;
     findings.sort();

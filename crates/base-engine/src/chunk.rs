@@ -87,8 +87,9 @@ impl Encode for Chunk {
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("chunk version")? != CHUNK_VERSION {
-            return Err(DecodeError::Unknown("chunk version"));
+        let version = input.u8("chunk version")?;
+        if version != CHUNK_VERSION {
+            return Err(DecodeError::version("chunk", version, CHUNK_VERSION));
         }
         let done = input.bool("chunk end")?;
         let count = input.count("chunk pairs")?;

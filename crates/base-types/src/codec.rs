@@ -4,6 +4,7 @@
 //! Always: a decoder never allocates from a declared length it has not checked against the bytes
 //! that are there, and never panics on any input.
 
+use crate::format_level::BUILD_VERSION;
 use alloc::string::String;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -22,6 +23,16 @@ pub enum DecodeError {
     /// A field has a value that does not exist.
     #[error("{0} has an unknown value")]
     Unknown(&'static str),
+    /// Bytes of a version that this build does not read; `known` is the newest that it does. `version` makes it.
+    #[error("{what} has version {found}, and this build ({BUILD_VERSION}) reads up to {known}: {}", version_remedy(*found, *known))]
+    Version {
+        /// The format.
+        what: &'static str,
+        /// The version that its bytes name.
+        found: u32,
+        /// The newest that this build reads.
+        known: u32,
+    },
     /// A count or length is beyond its bound.
     #[error("{0} is beyond its bound")]
     TooLarge(&'static str),
@@ -31,6 +42,20 @@ pub enum DecodeError {
     /// A text is no UTF-8.
     #[error("{0} is not UTF-8")]
     NotUtf8(&'static str),
+}
+
+impl DecodeError {
+    /// The bytes of `what` name a version that this build does not read.
+    pub fn version(what: &'static str, found: impl Into<u32>, known: impl Into<u32>) -> DecodeError {
+        DecodeError::Version { what, found: found.into(), known: known.into() }
+    }
+}
+
+fn version_remedy(found: u32, known: u32) -> &'static str {
+    match found > known {
+        true => "install here the release of hive that wrote it, or a later one (`hive ctl nodes` shows versions)",
+        false => "read it with the release of hive that wrote it",
+    }
 }
 
 /// Takes values off the front of a shared buffer; byte strings come out as slices of it.

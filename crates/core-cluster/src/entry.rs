@@ -96,7 +96,7 @@ fn format(input: &mut Reader) -> Result<(FormatLevel, bool), DecodeError> {
         FORMAT_TRIAL => Ok((Feature::TrialEntry.level(), true)),
         FORMAT => Ok((FormatLevel::FIRST, true)),
         FORMAT_WITHOUT_KINDS => Ok((FormatLevel::FIRST, false)),
-        _ => Err(DecodeError::Unknown("entry format")),
+        other => Err(DecodeError::version("entry", other, FORMAT_TRIAL)),
     }
 }
 

@@ -155,7 +155,7 @@ impl Encode for ReplicaRecord {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let format = input.u8("replica record format")?;
         if ![FORMAT, FORMAT_LIVES].contains(&format) {
-            return Err(DecodeError::Unknown("replica record format"));
+            return Err(DecodeError::version("replica record", format, FORMAT_LIVES));
         }
         let spec = ReplicaSpec::decode(input)?;
         let mut record = ReplicaRecord::new(spec, SpaceId(input.u64("space")?), input.bool("blank")?);
@@ -287,7 +287,7 @@ impl Encode for ClusterMeta {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let format = input.u8("meta format")?;
         if ![FORMAT, FORMAT_ENGINE, FORMAT_CHAIN].contains(&format) {
-            return Err(DecodeError::Unknown("meta format"));
+            return Err(DecodeError::version("meta record", format, FORMAT_CHAIN));
         }
         let mut meta = ClusterMeta {
             applied: LogIndex(input.varint("applied")?),

@@ -8,6 +8,7 @@ mod clocks;
 mod contradiction;
 mod crashes;
 mod engines;
+mod formats;
 mod golden;
 mod harness;
 mod leader_handoff;

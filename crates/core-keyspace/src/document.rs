@@ -401,8 +401,9 @@ impl Encode for Document {
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("document version")? != DOCUMENT_VERSION {
-            return Err(DecodeError::Unknown("document version"));
+        let version = input.u8("document version")?;
+        if version != DOCUMENT_VERSION {
+            return Err(DecodeError::version("keyspace document", version, DOCUMENT_VERSION));
         }
         let name = input.string("name")?;
         let state = match input.u8("state")? {

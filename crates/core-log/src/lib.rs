@@ -11,6 +11,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod batch;
 mod cluster;

@@ -4,6 +4,7 @@ extern crate std;
 
 mod basics;
 mod damage;
+mod formats;
 mod model;
 #[cfg(feature = "mutants")]
 mod mutants;

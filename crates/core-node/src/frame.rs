@@ -521,8 +521,9 @@ pub fn decode(bytes: Bytes) -> Result<Frame, DecodeError> {
     if input.u32("frame magic")? != FRAME_MAGIC {
         return Err(DecodeError::Unknown("frame magic"));
     }
-    if input.u8("frame version")? != FRAME_VERSION {
-        return Err(DecodeError::Unknown("frame version"));
+    let version = input.u8("frame version")?;
+    if version != FRAME_VERSION {
+        return Err(DecodeError::version("frame", version, FRAME_VERSION));
     }
     let to = LaneId(input.u16("lane")?);
     let from = Sender {

@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+#[path = "../../../fuzz/common/golden.rs"]
+pub mod golden;
+
 /// What a stub saw and does.
 #[derive(Clone)]
 pub struct Stub {

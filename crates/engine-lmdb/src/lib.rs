@@ -23,6 +23,8 @@ mod directory;
 mod failure;
 mod fenced;
 mod format;
+#[cfg(test)]
+mod golden_rows;
 mod open;
 mod readers;
 #[cfg(test)]

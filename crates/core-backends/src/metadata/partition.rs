@@ -42,8 +42,9 @@ impl Encode for Record {
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("record version")? != RECORD_VERSION {
-            return Err(DecodeError::Unknown("record version"));
+        let version = input.u8("record version")?;
+        if version != RECORD_VERSION {
+            return Err(DecodeError::version("partition record", version, RECORD_VERSION));
         }
         Ok(Record {
             state: PartitionState::from_byte(input.u8("state")?).ok_or(DecodeError::Unknown("state"))?,

@@ -13,6 +13,8 @@ use base_types::codec::DecodeError;
 use base_types::{ErrorCode, Survivor};
 
 const RECOVERY: u8 = b'r';
+/// The first byte of a recovery's record.
+const FORMAT: u8 = 1;
 /// Recoveries kept of one cluster; the oldest of which no data is kept makes room.
 pub const RECOVERIES_MAX: usize = 8;
 
@@ -44,7 +46,7 @@ impl Recovery {
 
 impl Encode for Recovery {
     fn encode(&self, out: &mut Writer) {
-        out.u8(1).string(self.name.as_str()).u64(self.cluster.0).u32(self.ended.0);
+        out.u8(FORMAT).string(self.name.as_str()).u64(self.cluster.0).u32(self.ended.0);
         self.survivor.encode(out);
         out.u64(self.unix_ms).u64(self.by.0);
         wire::put_list(out, &self.told);
@@ -53,8 +55,9 @@ impl Encode for Recovery {
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("recovery format")? != 1 {
-            return Err(DecodeError::Unknown("recovery format"));
+        let format = input.u8("recovery format")?;
+        if format != FORMAT {
+            return Err(DecodeError::version("recovery record", format, FORMAT));
         }
         Ok(Recovery {
             name: wire::name(input)?,

@@ -15,6 +15,8 @@ use core::time::Duration;
 use core_backends::reference::{Command, Query, Reply};
 use core_flow::{decode_call, Call, CallResult, PlanContext, Planner, Step};
 
+/// The first byte of a copy.
+const COPY_VERSION: u8 = 1;
 /// The pause before it is tried again.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -27,12 +29,13 @@ pub struct DocumentCopy {
 
 impl Encode for DocumentCopy {
     fn encode(&self, out: &mut Writer) {
-        out.u8(1).u64(self.version).raw(&self.body);
+        out.u8(COPY_VERSION).u64(self.version).raw(&self.body);
     }
 
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
-        if input.u8("document copy version")? != 1 {
-            return Err(DecodeError::Unknown("document copy version"));
+        let version = input.u8("document copy version")?;
+        if version != COPY_VERSION {
+            return Err(DecodeError::version("document copy", version, COPY_VERSION));
         }
         Ok(DocumentCopy { version: input.u64("document version")?, body: input.rest() })
     }

@@ -38,7 +38,7 @@ impl Encode for RegionDocument {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         let version = input.u8("region document version")?;
         if ![1, 2].contains(&version) {
-            return Err(DecodeError::Unknown("region document version"));
+            return Err(DecodeError::version("region document", version, 2_u8));
         }
         let cluster = ClusterId(input.u64("cluster")?);
         let generation = Generation(if version == 1 { 1 } else { input.u32("generation")? });

@@ -428,8 +428,9 @@ fn encode(until_ms: u64, map: &ShardMap) -> Bytes {
 
 fn decode(body: Bytes) -> Result<(u64, ShardMap), DecodeError> {
     let mut input = Reader::new(body);
-    if input.u8("format")? != FORMAT {
-        return Err(DecodeError::Unknown("format"));
+    let format = input.u8("format")?;
+    if format != FORMAT {
+        return Err(DecodeError::version("snapshot row", format, FORMAT));
     }
     let (until_ms, version) = (input.u64("time")?, input.varint("version")?);
     let count = input.count("entries")?;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::golden;
 
 fn open(path: &Path, world: &str, node: u64, lanes: u16) -> Result<DataDirectory, DataError> {
     DataDirectory::open(path, world, NodeId(node), lanes)
@@ -144,4 +145,31 @@ fn origin_tells_its_incarnation() {
     let first = Origin { incarnation: 0, ..origin };
     assert!(!first.note().contains("incarnation"), "archives of the first life read as they did");
     assert_eq!(Origin::read(&first.note()), Some(first));
+}
+
+#[test]
+fn files_of_the_first_release_are_read() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("d");
+    let made = open(&path, "dev", 1, 1).unwrap();
+    let marker = Marker {
+        format: FORMAT,
+        level: 1,
+        level_since: Some("0.2.0".into()),
+        world: "dev".into(),
+        node: 1,
+        disk: 77,
+        lanes: 2,
+        logs: Some(vec![17, 12]),
+        incarnation: 3,
+        superseded_by: 0,
+    };
+    golden::check("data-directory", "hive-node.json", &serde_json::to_vec(&marker).unwrap());
+    drop(made);
+    let known = golden::line("data-directory", "hive-node.json");
+    let again: Marker = serde_json::from_slice(&known).unwrap();
+    assert_eq!((again.disk, again.level, again.logs), (77, 1, Some(vec![17, 12])));
+    std::fs::write(path.join("hive-node.json"), known).unwrap();
+    // The marker is taken; the lanes that it names are not here.
+    assert!(matches!(open(&path, "dev", 1, 1), Err(DataError::LogGone { .. })));
 }

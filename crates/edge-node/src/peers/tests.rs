@@ -2,7 +2,7 @@
 
 use super::wire::{encode, take, Hello, Message, HELLO_BYTES_MAX};
 use crate::node::NodeHandle;
-use crate::testing::{config, expect, start, Stub};
+use crate::testing::{config, expect, golden, start, Stub};
 use base_types::{BootId, FormatLevel, LaneId, NodeId};
 use bytes::{Bytes, BytesMut};
 use core_node::api::Effect;
@@ -401,4 +401,33 @@ fn connection_ends_with_its_certificate() {
     assert!(began.elapsed() > Duration::from_secs(1));
     expect(&events, "down 2");
     node.stop().unwrap();
+}
+
+#[test]
+fn handshakes_are_those_of_the_first_release() {
+    let (node, boot, lane, lane_count, to) = (NodeId(1), BootId(9), LaneId(2), 4, NodeId(3));
+    let (level, level_max) = (FormatLevel(1), FormatLevel(2));
+    let hello = Hello { world: "dev".into(), incarnation: 7, node, boot, lane, lane_count, to, level, level_max };
+    let messages = [
+        ("hello", Message::Hello(hello)),
+        ("welcome", Message::Welcome { node, boot, lane_count }),
+        ("refused", Message::Refused { reason: "no".into(), incarnation: 8, level }),
+    ];
+    for (name, message) in messages {
+        golden::check("handshakes", name, &encode(&message));
+        let mut known = BytesMut::from(&golden::line("handshakes", name)[..]);
+        assert_eq!(take(&mut known, HELLO_BYTES_MAX), Ok(Some(message)));
+    }
+}
+
+#[test]
+fn handshake_of_another_version_is_refused_with_both_versions_and_what_to_do() {
+    // Length and kind stand in front, and the magic of a hello.
+    for (name, place) in [("hello", 13), ("welcome", 5)] {
+        let mut bytes = golden::line("handshakes", name);
+        bytes[place] += 1;
+        let refused = take(&mut BytesMut::from(&bytes[..]), HELLO_BYTES_MAX).unwrap_err().to_string();
+        assert!(refused.starts_with("handshake of peers has version 4, and this build"), "{refused}");
+        assert!(refused.contains("reads up to 3: install here the release of hive that wrote it"), "{refused}");
+    }
 }

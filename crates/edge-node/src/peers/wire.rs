@@ -158,10 +158,9 @@ fn decode(body: &[u8]) -> Result<Message, DecodeError> {
 }
 
 fn version(input: &mut Reader) -> Result<(), DecodeError> {
-    if input.u16("version")? == VERSION {
-        Ok(())
-    } else {
-        Err(DecodeError::Unknown("version"))
+    match input.u16("version")? {
+        VERSION => Ok(()),
+        other => Err(DecodeError::version("handshake of peers", other, VERSION)),
     }
 }
 
