@@ -5,7 +5,7 @@
 #   this source (with a trial format level, where it has none of its own) ──▶ new hive ┴──▶ scripts/real/mixed.py
 #
 # OLD_HIVE, NEW_HIVE: programs that are there already. PROFILE=dev builds faster ones. PORT: the first of the ports.
-# Always: the worktree is removed again; builds have folders of their own, so that target/release/hive stays what it is.
+# Always: the worktree is removed again; both are built in a folder of their own, so that target/release/hive stays what it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root="${CARGO_TARGET_DIR:-$PWD/target}/mixed"
@@ -27,8 +27,9 @@ if [ -z "${OLD_HIVE:-}" ]; then
   git worktree prune
   git worktree add --quiet --detach --force "$root/source" "$commit"
   echo "building hive $version ($commit)"
-  (cd "$root/source" && CARGO_TARGET_DIR="$root/old" cargo build --quiet --locked --profile "$profile" --package edge-cli)
-  OLD_HIVE="$root/old/$folder/hive"
+  (cd "$root/source" && CARGO_TARGET_DIR="$root/build" cargo build --quiet --locked --profile "$profile" --package edge-cli)
+  OLD_HIVE="$root/hive-$version"
+  cp "$root/build/$folder/hive" "$OLD_HIVE"
 fi
 
 if [ -z "${NEW_HIVE:-}" ]; then
@@ -36,8 +37,9 @@ if [ -z "${NEW_HIVE:-}" ]; then
   features=()
   [ "$level" -gt "$released" ] || features=(--features next-level)
   echo "building this source, which serves level $level${features:+, with the trial level}"
-  CARGO_TARGET_DIR="$root/new" cargo build --quiet --locked --profile "$profile" --package edge-cli "${features[@]}"
-  NEW_HIVE="$root/new/$folder/hive"
+  CARGO_TARGET_DIR="$root/build" cargo build --quiet --locked --profile "$profile" --package edge-cli "${features[@]}"
+  NEW_HIVE="$root/hive-new"
+  cp "$root/build/$folder/hive" "$NEW_HIVE"
 fi
 
 export PYTHONDONTWRITEBYTECODE=1
