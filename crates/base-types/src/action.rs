@@ -4,6 +4,7 @@
 //! Names follow the HTTP JSON API: action `KvPut` is [`Action::KvPut`], its fields are these fields.
 //! Not here: how an action is carried out (`core-node`), bytes on the wire (`door-*`).
 
+use crate::access::{AccessAction, AccessAnswer, Caller};
 use crate::codec::{DecodeError, Encode, Reader, Writer};
 use crate::{
     ClusterId, ClusterName, FormatLevel, Generation, LogIndex, NodeId, OrderedAt, PartitionId, ReadConsistency,
@@ -33,6 +34,8 @@ pub struct Request {
     /// Whose the bucket must be that a call of S3 is about; one that is another's, or becomes so on the way, is left
     /// alone (`AccessDenied`). (`DeleteBucket` has a field of its own for it.)
     pub expected_bucket_owner: Option<String>,
+    /// Who asks, as the door found out. Never taken from the request itself.
+    pub caller: Caller,
 }
 
 /// A position that a client's session has seen.
@@ -181,6 +184,9 @@ pub enum Action {
     /// A call of the S3 API.
     S3(crate::s3::S3Action),
 
+    /// A call on users, roles, tokens and tenants.
+    Access(AccessAction),
+
     /// The node map.
     ListNodes,
     /// Takes a node out of service: nothing new is put there, and every replica moves away under its rule. Returns at
@@ -231,6 +237,7 @@ impl Action {
             Action::SetDefaultConsistency { .. } => "SetDefaultConsistency",
             Action::Redis { .. } => "Redis",
             Action::S3(call) => call.name(),
+            Action::Access(call) => call.name(),
             Action::ListNodes => "ListNodes",
             Action::DecommissionNode { .. } => "DecommissionNode",
             Action::RecommissionNode { .. } => "RecommissionNode",
@@ -309,6 +316,8 @@ pub enum ActionResult {
     },
     /// What a call of the S3 API came to.
     S3(crate::s3::S3Answer),
+    /// What a call on users, roles, tokens and tenants came to.
+    Access(AccessAnswer),
     Keyspace(KeyspaceInfo),
     Keyspaces {
         keyspaces: Vec<KeyspaceInfo>,

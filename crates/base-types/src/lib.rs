@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+pub mod access;
 pub mod action;
 pub mod codec;
 pub mod consistency;

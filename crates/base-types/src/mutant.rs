@@ -191,6 +191,10 @@ mutants! {
     LeaveNeverSpent = "what a core may put by its last count of a bucket is not used up by what it puts",
     PartsPageRepeats = "a page of an upload's parts begins with the last part of the page before",
     NoneMatchIgnored = "a put that must not replace an object replaces it",
+    OwnerSkipsAccess = "a cluster's owner does not look whether what was decided elsewhere still holds",
+    StaleDecisionAccepted = "a decision by an older directory holds although the user's roles have changed since",
+    ScanBeyondGrant = "a scan that begins within a grant may end outside of it",
+    RawClusterAllowed = "a raw cluster is treated as a keyspace of its name",
 }
 
 #[cfg(feature = "mutants")]

@@ -17,7 +17,7 @@ mod tests;
 mod write;
 
 pub use command::{
-    Command, ImportCursor, PartitionInfo, PartitionState, Query, Reply, ScanScopes, Scope, ScopedStep,
+    Command, Expected, ImportCursor, PartitionInfo, PartitionState, Query, Reply, ScanScopes, Scope, ScopedStep,
     FREEZE_LEASE_MS_MAX, KEYSPACE_PARTITIONS_MAX, MOVE_PAGE_BYTES_MAX, MOVE_PAIRS_MAX,
 };
 
@@ -121,7 +121,11 @@ fn takes_writes(space: &dyn SpaceRead, scope: Option<Scope>) -> Result<bool, Eng
 pub(crate) fn changes_partitions(command: &Command) -> bool {
     !matches!(
         command,
-        Command::Put { .. } | Command::Delete { .. } | Command::CompareAndSet { .. } | Command::Batch { .. }
+        Command::Put { .. }
+            | Command::Delete { .. }
+            | Command::CompareAndSet { .. }
+            | Command::Batch { .. }
+            | Command::BatchIf { .. }
     )
 }
 
@@ -171,13 +175,10 @@ pub(crate) fn parse(bytes: &Bytes) -> Result<Command, Refusal> {
         Command::Put { key, value, .. } => check_pair(key, Some(value))?,
         Command::Delete { key, .. } => check_pair(key, None)?,
         Command::CompareAndSet { key, value, .. } => check_pair(key, value.as_ref())?,
-        Command::Batch { steps } => {
-            for step in steps {
-                match &step.step {
-                    BatchStep::Put { key, value } => check_pair(key, Some(value))?,
-                    BatchStep::Delete { key } => check_pair(key, None)?,
-                }
-            }
+        Command::Batch { steps } => check_steps(steps)?,
+        Command::BatchIf { expected, steps } => {
+            expected.iter().try_for_each(|one| check_pair(&one.key, None))?;
+            check_steps(steps)?;
         }
         Command::Import { pairs, .. } => {
             for (key, value) in pairs {
@@ -191,6 +192,13 @@ pub(crate) fn parse(bytes: &Bytes) -> Result<Command, Refusal> {
         _ => {}
     }
     Ok(command)
+}
+
+fn check_steps(steps: &[ScopedStep]) -> Result<(), Refusal> {
+    steps.iter().try_for_each(|step| match &step.step {
+        BatchStep::Put { key, value } => check_pair(key, Some(value)),
+        BatchStep::Delete { key } => check_pair(key, None),
+    })
 }
 
 fn decode_query(bytes: &Bytes) -> Result<Query, Refusal> {

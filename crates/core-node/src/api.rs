@@ -3,6 +3,7 @@
 //! the effects in order.
 
 pub use crate::frame::Announcement;
+pub use base_access::Directory;
 use base_types::action::{Request, Response};
 use base_types::{BackendKind, BootId, DiskId, FormatLevel, LaneId, NodeId, Tick, Ticket};
 use bytes::Bytes;
@@ -53,6 +54,26 @@ pub struct NodeConfig {
     pub seed: u64,
     /// How S3 metadata is laid out.
     pub s3: S3Config,
+    /// Who is asked who they are.
+    pub access: AccessConfig,
+}
+
+/// Who is asked who they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AccessConfig {
+    /// Every request needs a credential, and every forwarded one what was decided for it. Alike on all nodes of a world.
+    pub required: bool,
+    /// How often it is seen whether the directory has changed. A change counts on every node after two of these.
+    pub sync_ms: u64,
+}
+
+/// How often it is seen whether the directory has changed: four times in the time that a revoked token may still count.
+pub const DIRECTORY_SYNC_MS: u64 = 500;
+
+impl Default for AccessConfig {
+    fn default() -> AccessConfig {
+        AccessConfig { required: false, sync_ms: DIRECTORY_SYNC_MS }
+    }
 }
 
 /// How long a node may be down before its replicas are made anew on other nodes: longer than a reboot or a
@@ -228,6 +249,12 @@ pub enum Event {
     Hold {
         reason: Option<String>,
     },
+    /// The host keeps this copy of the directory of users, or had it at start: every lane decides by it from now on.
+    Directory {
+        directory: Arc<Directory>,
+    },
+    /// A door waits for a newer copy of the directory of users. To lane zero.
+    DirectoryWanted,
     /// The disk below the data directory is (no longer) too full for writes.
     DiskFull {
         full: bool,
@@ -284,6 +311,11 @@ pub enum Effect {
     /// says so.
     FormatLevel {
         level: FormatLevel,
+    },
+    /// The newest copy of the directory of users, confirmed now: to be kept durably, in place of the one before, and then given
+    /// to every lane (`Event::Directory`). Often it is the one that is kept already.
+    Directory {
+        directory: Arc<Directory>,
     },
     /// For the log file and the operator.
     Note {

@@ -10,12 +10,14 @@
 //! private, and what is done to them has a name. Lane zero alone runs the node's own affairs.
 //! Not here: what a part knows of its own work.
 
+pub(crate) mod access;
 pub(crate) mod known_nodes;
 pub(crate) mod level_zero;
 pub(crate) mod local_replicas;
 pub(crate) mod peers;
 
 use crate::api::{Effect, Effects, NodeConfig, NoteLevel};
+use crate::context::access::Access;
 use crate::context::known_nodes::KnownNodes;
 use crate::context::level_zero::{configured, LevelZero};
 use crate::context::local_replicas::LocalReplicas;
@@ -52,6 +54,8 @@ pub struct RouterStatistics {
     pub requests_overloaded: u64,
     /// Their deadline had passed when a core came to them: not done.
     pub requests_expired: u64,
+    /// Of nobody known, or not allowed to who asked.
+    pub requests_denied: u64,
     pub requests_failed: u64,
     pub requests_unknown: u64,
     pub attempts_local: u64,
@@ -100,6 +104,7 @@ pub struct CoreContext {
     durable: DurableQueue,
     outbox: Outbox,
     nodes: KnownNodes,
+    access: Access,
     replicas: LocalReplicas,
     level_zero: Vec<LevelZero>,
     world: Arc<ClusterName>,
@@ -132,6 +137,7 @@ impl CoreContext {
             durable: DurableQueue::default(),
             outbox: Outbox::new(sender),
             nodes: KnownNodes::default(),
+            access: Access::new(config.access.required),
             replicas: LocalReplicas::default(),
             level_zero: configured(&config),
             world: Arc::new(ClusterName::world()),
@@ -178,6 +184,16 @@ impl CoreContext {
     /// The longest election timeout: how long a cluster may be without a leader when all goes well.
     pub fn election_timeout(&self) -> Duration {
         Duration::from_millis(self.config.tuning.tick_ms * self.config.tuning.election_ticks as u64 * 2)
+    }
+
+    /// What this core knows of who may do what.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// The same, to be told of a newer copy of the directory.
+    pub fn access_mut(&mut self) -> &mut Access {
+        &mut self.access
     }
 
     /// Why this node serves nothing, if it has learned of a later life of its world.

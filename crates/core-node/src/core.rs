@@ -11,6 +11,7 @@ use crate::durable::Deferred;
 use crate::frame::{self, Frame, FrameBuilder, Item, Sender};
 use crate::lane_handle::LaneHandle;
 use crate::membership;
+use crate::membership::directory_sync;
 use crate::node_state::NodeState;
 use crate::routing::Served;
 use crate::timers::TimerKey;
@@ -283,6 +284,7 @@ pub(crate) fn start(state: &mut NodeState, turn: &mut Turn<'_>) {
     state.on_flow_recovery_timer(turn);
     state.on_rebalance_timer(turn);
     state.on_s3_scheduler_timer(turn);
+    directory_sync::on_timer(state, turn);
 }
 
 /// An event that is not the lane's own.
@@ -312,6 +314,8 @@ pub(crate) fn handle(state: &mut NodeState, turn: &mut Turn<'_>, event: Event) {
         Event::Clock { unix_ms } => turn.core.on_clock(unix_ms, turn.now),
         Event::WorldReborn { heard, from } => state.hear_of_reborn(turn, heard, from),
         Event::FormatLevel { level, from } => membership::format_level::hear(turn, level, from),
+        Event::DirectoryWanted => directory_sync::on_wanted(state, turn),
+        Event::Directory { directory } => directory_sync::on_kept(state, turn, directory),
         Event::Hold { reason } => state.health.hold = reason,
         Event::Certificate { issued_ms, expires_ms } => state.health.certificate = Some((issued_ms, expires_ms)),
         // The lane's own events have been handled by `Core::step`.
@@ -353,6 +357,7 @@ pub(crate) fn ring(state: &mut NodeState, turn: &mut Turn<'_>) {
             TimerKey::ReplicaRepair => state.on_replica_repair_timer(turn),
             TimerKey::Rebalance => state.on_rebalance_timer(turn),
             TimerKey::S3Scheduler => state.on_s3_scheduler_timer(turn),
+            TimerKey::Directory => directory_sync::on_timer(state, turn),
         }
     }
 }
@@ -470,6 +475,7 @@ fn is_inner(item: &Item) -> bool {
             | Item::WorldReborn { .. }
             | Item::WorldIs { .. }
             | Item::HealthTold { .. }
+            | Item::DirectoryWanted
     )
 }
 
@@ -504,11 +510,11 @@ fn on_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: Item)
             turn.core.wake_lane();
             turn.lane.on_peer_message(turn.now, origin, cluster, generation, payload);
         }
-        Item::Forward { ticket, cluster, generation, deadline_ms, kind } => {
+        Item::Forward { ticket, cluster, generation, deadline_ms, kind, authority } => {
             let asker = Served { node: from.node, lane: from.lane, boot: from.boot, ticket };
             let deadline = turn.now + Duration::from_millis(deadline_ms.into()).min(base_types::DEADLINE_MAX);
             let operation = LocalOperation { ticket: Ticket(0), cluster, generation, deadline, kind };
-            state.on_forward(turn, asker, operation);
+            state.on_forward(turn, asker, operation, authority);
         }
         Item::ForwardReply { ticket, boot, outcome } if boot == turn.core.config().boot => {
             state.on_forward_reply(turn, from.node, ticket, outcome);
@@ -559,6 +565,7 @@ fn on_node_item(state: &mut NodeState, turn: &mut Turn<'_>, from: Sender, item: 
         Item::Neighbours { nodes } => state.on_neighbours(turn, &nodes),
         Item::WorldReborn { heard, from } => state.on_world_reborn(turn, heard, from),
         Item::WorldIs { own, superseded_by } => state.on_world_is(turn.core, own, superseded_by),
+        Item::DirectoryWanted => directory_sync::on_wanted(state, turn),
         Item::HealthAsked { ticket } => state.on_health_asked(turn, from, ticket),
         Item::HealthTold { ticket, health } => state.on_health_told(turn, from.lane, ticket, *health),
         _ => {}

@@ -18,6 +18,7 @@ pub use announcement::Announcement;
 pub use news::{LaneGauges, LaneHealth, Told};
 
 use crate::wire;
+use base_types::access::Authority;
 use base_types::action::StatusInfo;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{
@@ -107,6 +108,8 @@ pub enum Item {
         generation: Generation,
         deadline_ms: u32,
         kind: LocalKind,
+        /// For whom.
+        authority: Authority,
     },
     /// Its end. `boot`: the asker's, as its frame told it; an answer to an earlier life is dropped.
     ForwardReply {
@@ -248,6 +251,8 @@ pub enum Item {
         ticket: Ticket,
         health: Box<LaneHealth>,
     },
+    /// Between lanes of one node: somebody waits for a newer copy of the directory of users.
+    DirectoryWanted,
 }
 
 mod kind {
@@ -280,6 +285,8 @@ mod kind {
     pub const SURVEY: u8 = 27;
     pub const SURVEYED: u8 = 28;
     pub const BEGIN_LIFE: u8 = 29;
+    pub const FORWARD_AS: u8 = 30;
+    pub const DIRECTORY_WANTED: u8 = 31;
 }
 
 /// A frame being filled.
@@ -330,11 +337,17 @@ fn write_item(out: &mut Writer, item: &Item) -> u8 {
             out.u64(origin.0).u64(cluster.0).u32(generation.0).raw(payload);
             kind::PEER
         }
-        Item::Forward { ticket, cluster, generation, deadline_ms, kind: operation } => {
+        Item::Forward { ticket, cluster, generation, deadline_ms, kind: operation, authority } => {
             out.u64(ticket.0).u64(cluster.0).u32(generation.0).u32(*deadline_ms);
+            let with_authority = wire::write_authority(out, *authority);
             wire::write_kind(out, operation);
-            kind::FORWARD
+            if with_authority {
+                kind::FORWARD_AS
+            } else {
+                kind::FORWARD
+            }
         }
+        Item::DirectoryWanted => kind::DIRECTORY_WANTED,
         Item::ForwardReply { ticket, boot, outcome } => {
             out.u64(ticket.0).u64(boot.0);
             wire::write_outcome(out, outcome);
@@ -571,8 +584,18 @@ fn read_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             cluster: ClusterId(input.u64("cluster")?),
             generation: Generation(input.u32("generation")?),
             deadline_ms: input.u32("deadline")?,
+            authority: Authority::Anyone,
             kind: wire::read_kind(input)?,
         },
+        kind::FORWARD_AS => Item::Forward {
+            ticket: Ticket(input.u64("ticket")?),
+            cluster: ClusterId(input.u64("cluster")?),
+            generation: Generation(input.u32("generation")?),
+            deadline_ms: input.u32("deadline")?,
+            authority: wire::read_authority(input)?,
+            kind: wire::read_kind(input)?,
+        },
+        kind::DIRECTORY_WANTED => Item::DirectoryWanted,
         kind::FORWARD_REPLY => Item::ForwardReply {
             ticket: Ticket(input.u64("ticket")?),
             boot: BootId(input.u64("boot")?),

@@ -9,6 +9,7 @@
 use crate::context::CoreContext;
 use crate::flow_recovery::FlowRecovery;
 use crate::membership::config_cluster::ConfigCluster;
+use crate::membership::directory_sync::DirectorySync;
 use crate::membership::disk_rollback::DiskRollback;
 use crate::membership::formation::Formations;
 use crate::membership::health::Health;
@@ -45,6 +46,7 @@ pub struct NodeState {
     pub status_asked: StatusAsked,
     pub s3: S3State,
     pub s3_scheduler: S3Scheduler,
+    pub directory_sync: DirectorySync,
 }
 
 impl NodeState {
@@ -67,6 +69,7 @@ impl NodeState {
             status_asked: StatusAsked::default(),
             s3: S3State::new(core.config().s3.clone()),
             s3_scheduler: S3Scheduler::default(),
+            directory_sync: DirectorySync::default(),
         };
         state.pin_level_zero(core);
         state

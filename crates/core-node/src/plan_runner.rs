@@ -10,13 +10,16 @@ use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
 use crate::frame::{Item, Sender};
+use crate::membership::directory_sync;
 use crate::node_state::NodeState;
-use crate::routing::operation::{Operation, Owner};
+use crate::routing::operation::{Asked, Operation, Owner};
 use crate::timers::TimerKey;
+use base_types::access::Authority;
 use base_types::action::{Failure, Response};
 use base_types::sizes::Sizes;
 use base_types::{ClusterId, DiskId, ErrorCode, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
 use core::time::Duration;
+use core_access::AccessPlanner;
 use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
 use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
 use core_keyspace::{KeyspaceNews, KeyspacePlanner};
@@ -46,6 +49,7 @@ pub enum AnyPlanner {
     Clusters(Box<dyn Planner>),
     Keyspaces(Box<KeyspacePlanner>),
     Buckets(Box<S3Planner>),
+    Access(Box<AccessPlanner>),
 }
 
 impl AnyPlanner {
@@ -59,6 +63,7 @@ impl AnyPlanner {
             AnyPlanner::Clusters(planner) => planner.name(),
             AnyPlanner::Keyspaces(planner) => planner.name(),
             AnyPlanner::Buckets(planner) => planner.name(),
+            AnyPlanner::Access(planner) => planner.name(),
         }
     }
 
@@ -68,6 +73,7 @@ impl AnyPlanner {
             AnyPlanner::Clusters(planner) => planner.cleanup().map(AnyPlanner::Clusters),
             AnyPlanner::Keyspaces(planner) => planner.cleanup().map(AnyPlanner::Keyspaces),
             AnyPlanner::Buckets(planner) => planner.cleanup().map(AnyPlanner::Buckets),
+            AnyPlanner::Access(planner) => planner.cleanup().map(AnyPlanner::Access),
         }
     }
 }
@@ -75,6 +81,12 @@ impl AnyPlanner {
 impl From<Box<KeyspacePlanner>> for AnyPlanner {
     fn from(planner: Box<KeyspacePlanner>) -> AnyPlanner {
         AnyPlanner::Keyspaces(planner)
+    }
+}
+
+impl From<Box<AccessPlanner>> for AnyPlanner {
+    fn from(planner: Box<AccessPlanner>) -> AnyPlanner {
+        AnyPlanner::Access(planner)
     }
 }
 
@@ -132,6 +144,8 @@ pub enum PlanOwner {
     S3Tidy(u128),
     /// Nobody: it takes back what another plan left.
     TakingBack,
+    /// The keeper of this node's copy of the directory of users.
+    DirectorySync,
 }
 
 /// A plan under way.
@@ -148,6 +162,8 @@ pub struct Plan {
     read_only: bool,
     /// The action to follow up once it was answered well.
     follow_up: Option<AnyPlanner>,
+    /// For whom it is done; `None`: for this node itself.
+    authority: Option<Authority>,
 }
 
 /// What to know of a client's plan when it ends.
@@ -208,6 +224,18 @@ impl PlanTable {
 impl NodeState {
     /// Starts a plan.
     pub fn start_plan(&mut self, turn: &mut Turn<'_>, planner: AnyPlanner, owner: PlanOwner, deadline: Tick) -> u64 {
+        self.start_plan_for(turn, planner, owner, deadline, None)
+    }
+
+    /// Starts a plan on somebody's behalf.
+    fn start_plan_for(
+        &mut self,
+        turn: &mut Turn<'_>,
+        planner: AnyPlanner,
+        owner: PlanOwner,
+        deadline: Tick,
+        authority: Option<Authority>,
+    ) -> u64 {
         let number = turn.core.next_number();
         if self.plans.list.len() >= PLANS_MAX {
             let failure = failures::overloaded("plans under way", PLANS_MAX);
@@ -227,6 +255,7 @@ impl NodeState {
             timer,
             read_only: false,
             follow_up: None,
+            authority,
         };
         self.plans.list.insert(number, plan);
         self.enter_plan(turn, number, Entry::Start);
@@ -254,6 +283,7 @@ impl NodeState {
             AnyPlanner::Clusters(planner) => entry.enter(planner.as_mut(), context),
             AnyPlanner::Keyspaces(planner) => entry.enter(planner.as_mut(), context.with(&mut news)),
             AnyPlanner::Buckets(planner) => entry.enter(planner.as_mut(), context.with(&mut self.s3)),
+            AnyPlanner::Access(planner) => entry.enter(planner.as_mut(), context.with(self.directory_sync.state_mut())),
         };
         plan.planner = Some(planner);
         let sweeping = self.plans.list.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
@@ -268,6 +298,7 @@ impl NodeState {
             }
             self.learn_document(turn, news);
         }
+        directory_sync::after_step(self, turn);
         self.carry_out(turn, number, step);
     }
 
@@ -312,7 +343,10 @@ impl NodeState {
     }
 
     fn make_call(&mut self, turn: &mut Turn<'_>, plan: u64, index: usize, call: Call) {
-        let Some(plan_deadline) = self.plans.list.get(&plan).map(|plan| plan.deadline) else { return };
+        let Some((plan_deadline, authority)) = self.plans.list.get(&plan).map(|plan| (plan.deadline, plan.authority))
+        else {
+            return;
+        };
         let deadline = plan_deadline.min(turn.now + CALL_TIMEOUT);
         let owner = Owner::Plan { plan, index };
         let child = PlanOwner::Plan { plan, index };
@@ -327,13 +361,15 @@ impl NodeState {
             Call::Admin { cluster, command } => (cluster, LocalKind::Admin(command)),
             Call::CreateCluster { cluster, rule } => {
                 let flow = CreateFlow::new(cluster, rule, turn.core.config().default_engine.clone());
-                self.start_plan(turn, AnyPlanner::flow(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
+                let deadline = plan_deadline.min(turn.now + 2 * CALL_TIMEOUT);
+                self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, authority);
                 return;
             }
             Call::DeleteCluster { cluster, life } => {
                 let gone = self.gone_for(turn.core, &cluster, turn.now);
                 let flow = DeleteFlow::new(cluster).of_life(life).without(gone);
-                self.start_plan(turn, AnyPlanner::flow(flow), child, plan_deadline.min(turn.now + 2 * CALL_TIMEOUT));
+                let deadline = plan_deadline.min(turn.now + 2 * CALL_TIMEOUT);
+                self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, authority);
                 return;
             }
             Call::Replica { node, order } => {
@@ -341,7 +377,8 @@ impl NodeState {
                 return self.start_order(turn, Order { plan, index, node, order, deadline, timer: Tick::NEVER });
             }
         };
-        self.start_operation(turn, Operation::new(owner, Arc::new(cluster), kind, turn.now, deadline));
+        let operation = Operation::new(owner, Arc::new(cluster), kind, turn.now, deadline);
+        self.start_operation(turn, Operation { authority, ..operation });
     }
 
     /// Hands waiting results to their plans. Whether any are left.
@@ -428,6 +465,7 @@ impl NodeState {
             PlanOwner::Config => self.on_config_plan(turn, response),
             PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
             PlanOwner::RecoverySweep => self.on_recovery_sweep(response),
+            PlanOwner::DirectorySync => directory_sync::on_synced(self, turn, &response),
             PlanOwner::S3Look(cluster) => self.on_s3_look(turn, cluster, response),
             PlanOwner::S3Flow { bucket, flow } => self.on_s3_flow(turn, bucket, flow, response),
             PlanOwner::S3Tidy(bucket) => self.on_s3_tidy(bucket),
@@ -440,12 +478,13 @@ impl NodeState {
         turn: &mut Turn<'_>,
         ticket: Ticket,
         planner: AnyPlanner,
-        deadline: Tick,
+        asked: Asked,
         after: AfterPlan,
     ) {
-        let number = self.start_plan(turn, planner, PlanOwner::Client(Some(ticket)), deadline);
+        let AfterPlan { read_only, follow_up } = after;
+        let Asked { deadline, authority } = asked;
+        let number = self.start_plan_for(turn, planner, PlanOwner::Client(Some(ticket)), deadline, authority);
         if let Some(plan) = self.plans.list.get_mut(&number) {
-            let AfterPlan { read_only, follow_up } = after;
             plan.read_only = read_only;
             plan.follow_up = follow_up;
             self.routing.serve_by_plan(ticket, number);

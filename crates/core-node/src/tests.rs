@@ -4,6 +4,7 @@
 use crate::api::{Effect, Effects, Event, NodeConfig, S3Config, Tuning};
 use crate::Core;
 use base_engine::Engine;
+use base_types::access::Caller;
 use base_types::action::{Action, ActionResult, Answer, KvTarget, Request, Response, StatusInfo};
 use base_types::{BootId, ClusterName, DiskId, FormatLevel, LaneId, NodeId, RequestId, Tick, Ticket, WriteConsistency};
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod access;
 mod alone;
 mod chaos;
 mod clusters;
@@ -59,6 +61,8 @@ struct Node {
     labels: Labels,
     /// What it was last told to remember; as durable as its disk.
     remembered: Vec<crate::api::Announcement>,
+    /// The directory of users that its host keeps.
+    directory: Arc<crate::api::Directory>,
 }
 
 type Wire = (NodeId, LaneId, Event);
@@ -113,6 +117,8 @@ struct World {
     regions: BTreeMap<String, Vec<u64>>,
     /// Nodes whose configuration lists others than the first as members of the world: these, and none of their region.
     hints: BTreeMap<u64, Vec<u64>>,
+    /// Whether doors ask who somebody is.
+    access: bool,
 }
 
 /// Node 1…n: regions and chassis by number.
@@ -139,6 +145,11 @@ fn tuning() -> Tuning {
 impl World {
     /// `regions`: one node each, in order; the first `members` are the world cluster.
     fn new(regions: &[&str], members: u64, lanes: u16) -> World {
+        World::with_access(regions, members, lanes, false)
+    }
+
+    /// Of nodes that ask who somebody is, or do not.
+    fn with_access(regions: &[&str], members: u64, lanes: u16, access: bool) -> World {
         let mut world = World {
             now: Tick::from_millis(1_000),
             nodes: BTreeMap::new(),
@@ -155,6 +166,7 @@ impl World {
             members,
             regions: BTreeMap::new(),
             hints: BTreeMap::new(),
+            access,
         };
         for (at, region) in regions.iter().enumerate() {
             let id = at as u64 + 1;
@@ -167,6 +179,7 @@ impl World {
                 boot: 0,
                 labels: labels(region, id),
                 remembered: Vec::new(),
+                directory: Arc::default(),
             };
             world.nodes.insert(NodeId(id), node);
             world.new_disk(id, lanes);
@@ -226,6 +239,7 @@ impl World {
             tuning: tuning(),
             seed: id * 1_000 + node.boot,
             s3: S3Config::for_world(self.members as usize),
+            access: crate::api::AccessConfig { required: self.access, sync_ms: 200 },
         }
     }
 
@@ -246,6 +260,10 @@ impl World {
             slot.reached = slot.reached.max(core.lane().durable_batch().0);
             slot.core = Some(core);
             self.carry_out(NodeId(id), LaneId(lane as u16), effects);
+        }
+        let directory = self.nodes[&NodeId(id)].directory.clone();
+        if directory.epoch() > 0 {
+            self.tell_all(NodeId(id), || Event::Directory { directory: directory.clone() });
         }
         let others: Vec<NodeId> = self.nodes.keys().copied().filter(|other| other.0 != id).collect();
         let all = !self.by_address;
@@ -330,6 +348,13 @@ impl World {
                 }
                 Effect::Note { text, .. } => self.notes.push(format!("{} node {id}: {text}", self.now.as_millis())),
                 Effect::Halt { reason } => panic!("node {id} halts: {reason}"),
+                Effect::Directory { directory } => {
+                    let node = self.nodes.get_mut(&id).unwrap();
+                    if node.directory.epoch() != directory.epoch() {
+                        node.directory = directory.clone();
+                        self.tell_all(id, || Event::Directory { directory: directory.clone() });
+                    }
+                }
                 Effect::Remember { announcements } => self.nodes.get_mut(&id).unwrap().remembered = announcements,
                 Effect::Address { node, .. } => self.dial(id, node),
                 Effect::Forget { node } => drop(self.dialled.remove(&(id, node))),
@@ -510,6 +535,7 @@ fn request(action: Action) -> Request {
         request_id: None,
         after: None,
         expected_bucket_owner: None,
+        caller: Caller::Node,
     }
 }
 

@@ -24,6 +24,7 @@ pub enum TimerKey {
     ReplicaRepair,
     Rebalance,
     S3Scheduler,
+    Directory,
 }
 
 /// The timers of a core.

@@ -5,6 +5,7 @@
 //! an unknown tag is an error. Not here: the frame around them (`frame.rs`), peers' Raft messages
 //! (opaque here, core-cluster decodes them).
 
+use base_types::access::Authority;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::{
     BackendKind, ClusterId, ClusterName, DiskId, Generation, LogIndex, NodeId, OrderedAt, ReadConsistency, Refusal,
@@ -102,6 +103,25 @@ pub fn read_spec(input: &mut Reader) -> Decoded<ReplicaSpec> {
         read_consistency: read_read_level(input)?,
         replica: ReplicaId(input.u64("replica")?),
         initial_members: read_members(input)?.into(),
+    })
+}
+
+/// For whom an operation is done. Whether anything was written: nothing says that nobody was asked who they are.
+pub fn write_authority(out: &mut Writer, authority: Authority) -> bool {
+    match authority {
+        Authority::Anyone => return false,
+        Authority::Node => out.u8(1),
+        Authority::Decided { credential, epoch } => out.u8(2).u64(credential).varint(epoch),
+    };
+    true
+}
+
+/// The counterpart of [`write_authority`] where something was written.
+pub fn read_authority(input: &mut Reader) -> Decoded<Authority> {
+    Ok(match input.u8("authority")? {
+        1 => Authority::Node,
+        2 => Authority::Decided { credential: input.u64("credential")?, epoch: input.varint("directory epoch")? },
+        _ => return Err(DecodeError::Unknown("authority")),
     })
 }
 

@@ -110,6 +110,7 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         ActionResult::Page { entries, next } => write_page(entries, next.as_ref(), action == KEYS_ONLY, out),
         ActionResult::Redis { reply } => field(out, "reply", |out| write_redis(reply, out)),
         ActionResult::S3(answer) => crate::s3::write_answer(answer, out),
+        ActionResult::Access(answer) => crate::access::write_answer(answer, out),
         ActionResult::Keyspace(info) => field(out, "keyspace", |out| write_keyspace(info, out)),
         ActionResult::Keyspaces { keyspaces } => field(out, "keyspaces", |out| list(keyspaces, out, write_keyspace)),
         ActionResult::Cluster(info) => field(out, "cluster", |out| write_cluster(info, out)),
@@ -128,7 +129,12 @@ fn write_result(action: &str, result: &ActionResult, out: &mut Vec<u8>) {
         ActionResult::Status(info) => write_status(info, out),
     }
     // An answer names its action where it carries no result of its own, so that logs can be read alone.
-    let silent = matches!(result, ActionResult::Done | ActionResult::S3(base_types::s3::S3Answer::Done));
+    let silent = matches!(
+        result,
+        ActionResult::Done
+            | ActionResult::S3(base_types::s3::S3Answer::Done)
+            | ActionResult::Access(base_types::access::AccessAnswer::Done)
+    );
     if silent && !action.is_empty() {
         field(out, "action", |out| write_text(action, out));
     }

@@ -8,6 +8,7 @@
 //! body. Not here: sockets, headers, timeouts (edge-node); what an action does (core-node).
 #![deny(missing_docs)]
 
+mod access;
 mod answer;
 mod error;
 mod fields;

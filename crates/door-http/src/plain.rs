@@ -102,6 +102,7 @@ fn request(route: PlainRoute, query: Query, posted: bool, body: Bytes) -> Result
         request_id: query.request_id,
         after: None,
         expected_bucket_owner: None,
+        caller: base_types::access::Caller::Anyone,
     })
 }
 

@@ -7,6 +7,7 @@ use crate::error::HttpError;
 use crate::fields::{near, Fields};
 use crate::json::{self, clip, Value};
 use crate::Limits;
+use base_types::access::{AccessAction, Caller};
 use base_types::action::{Action, BatchStep, KvTarget, Partitioning, ReadAfter, Request};
 use base_types::s3::S3Action;
 use base_types::{
@@ -102,7 +103,8 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
     }
     let mut fields = Fields::new(body, "the request", value)?;
     let asked = fields.text_needed("action")?;
-    let own = if crate::s3::is_call(&asked) { None } else { Some(action_named(&asked)?) };
+    let by_fields = crate::s3::is_call(&asked) || crate::access::is_call(&asked);
+    let own = if by_fields { None } else { Some(action_named(&asked)?) };
     match own {
         None => fields.rename(format!("action {asked}")),
         Some((name, known)) => {
@@ -115,22 +117,25 @@ fn parse(body: &Bytes) -> Result<Request, Refusal> {
     let deadline = fields.number("deadline_ms", 1, DEADLINE_MAX.as_millis() as u64)?;
     let request_id = fields.text("request_id")?.map(|text| request_id(&text)).transpose()?;
     let after = if own.is_some() { fields.text("after")?.map(|text| read_after(&text)).transpose()? } else { None };
-    let of_owner = own.is_none() && crate::s3::names_owner_beside(&asked);
+    let of_owner = crate::s3::is_call(&asked) && crate::s3::names_owner_beside(&asked);
     let expected_bucket_owner = if of_owner { fields.text("expected_bucket_owner")?.map(Into::into) } else { None };
     let mut action = match own {
-        None => Action::S3(crate::s3::parse(&asked, fields.rest())?),
+        None if crate::s3::is_call(&asked) => Action::S3(crate::s3::parse(&asked, fields.rest())?),
+        None => Action::Access(crate::access::parse(&asked, fields.rest())?),
         Some((name, _)) => action(name, body, &mut fields)?,
     };
     if let Action::SetDefaultConsistency { consistency: write, read_consistency: read, .. } = &mut action {
         (*write, *read) = (consistency, read_consistency);
     }
     let deadline = deadline.map_or(DEADLINE_DEFAULT, Duration::from_millis);
-    Ok(Request { action, consistency, read_consistency, deadline, request_id, after, expected_bucket_owner })
+    let caller = Caller::Anyone;
+    Ok(Request { action, consistency, read_consistency, deadline, request_id, after, expected_bucket_owner, caller })
 }
 
 fn action_named(name: &str) -> Result<(&'static str, &'static [&'static str]), Refusal> {
     ACTIONS.iter().find(|(known, _)| *known == name).copied().ok_or_else(|| {
-        let all = ACTIONS.iter().map(|(name, _)| *name).chain(S3Action::NAMES.iter().copied());
+        let all = ACTIONS.iter().map(|(name, _)| *name);
+        let all = all.chain(S3Action::NAMES.iter().copied()).chain(AccessAction::NAMES.iter().copied());
         let hint = near(name, all).map_or_else(
             || {
                 format!(

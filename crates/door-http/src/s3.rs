@@ -170,9 +170,14 @@ fn describe_bytes(call: &str, data: &Data, size: &mut u64, etag: &mut String) ->
 
 /// Writes an answer's fields, each with a comma before it.
 pub(crate) fn write_answer(answer: &S3Answer, out: &mut Vec<u8>) {
+    write_fields(out, |out| answer.write(&mut serde_json::Serializer::new(out)));
+}
+
+/// Writes the fields of what `write` writes as an object, each with a comma before it.
+pub(crate) fn write_fields(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), serde_json::Error>) {
     let start = out.len();
     // Writing to memory what has only text, numbers and lists in it cannot fail; a field is not lost silently.
-    if let Err(error) = answer.write(&mut serde_json::Serializer::new(&mut *out)) {
+    if let Err(error) = write(out) {
         out.truncate(start);
         out.extend_from_slice(b",\"unwritable\":");
         crate::json::write_text(&error.to_string(), out);
@@ -189,9 +194,9 @@ pub(crate) fn write_answer(answer: &S3Answer, out: &mut Vec<u8>) {
 
 /// A refusal in the making.
 #[derive(Debug)]
-struct Wrong {
-    code: ErrorCode,
-    message: String,
+pub(crate) struct Wrong {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
 }
 
 impl Wrong {
@@ -243,7 +248,7 @@ impl de::Error for Wrong {
 }
 
 /// A parsed value as serde reads it.
-struct Tree<'a>(Value<'a>);
+pub(crate) struct Tree<'a>(pub(crate) Value<'a>);
 
 impl<'de> Deserializer<'de> for Tree<'de> {
     type Error = Wrong;

@@ -18,6 +18,7 @@ pub fn to_s3(refusal: Refusal) -> S3Error {
         ErrorKind::NotFound => S3ErrorCode::NoSuchKey,
         ErrorKind::Conflict => S3ErrorCode::OperationAborted,
         ErrorKind::Precondition => S3ErrorCode::PreconditionFailed,
+        ErrorKind::Unauthenticated | ErrorKind::Forbidden => S3ErrorCode::AccessDenied,
         ErrorKind::Corrupt | ErrorKind::Internal => S3ErrorCode::InternalError,
     });
     let wire = WireCode::from_bytes(code.name().as_bytes()).unwrap_or(WireCode::InternalError);

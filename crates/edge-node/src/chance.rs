@@ -25,6 +25,13 @@ pub fn draw() -> std::io::Result<u64> {
     }
 }
 
+/// A bearer token that nobody can guess.
+pub fn token() -> std::io::Result<base_access::Token> {
+    let mut secret = [0u8; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+    Ok(base_access::Token::new(draw()?, secret))
+}
+
 /// Draws what a request leaves to be drawn and nobody may guess: the secret of an access key. The core cannot, for
 /// all it draws follows from its seed.
 pub fn draw_secrets(request: &mut Request) -> Result<(), Refusal> {
@@ -77,6 +84,7 @@ mod tests {
             request_id: None,
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Node,
         };
         draw_secrets(&mut request).unwrap();
         match request.action {

@@ -90,6 +90,8 @@ pub struct NodeFile {
     #[serde(default)]
     pub engine: EngineSection,
     #[serde(default)]
+    pub access: AccessSection,
+    #[serde(default)]
     pub limits: LimitsSection,
     #[serde(default)]
     pub tuning: TuningSection,
@@ -225,6 +227,22 @@ pub struct ObjectSection {
 pub struct LmdbSection {
     /// The most bytes one lane's environment may grow to (the file is sparse).
     pub map_bytes_max: u64,
+}
+
+/// Who is asked who they are.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccessSection {
+    /// Every request needs a credential (docs/guides/access.md). Alike on all nodes of a world.
+    pub required: bool,
+    /// How long this node decides by its own copy of the directory of users when it does not hear from the world.
+    pub stale_limit_hours: u64,
+}
+
+impl Default for AccessSection {
+    fn default() -> Self {
+        AccessSection { required: false, stale_limit_hours: 168 }
+    }
 }
 
 /// Bounds of the doors.
@@ -443,6 +461,7 @@ pub struct Config {
     pub tls: Option<TlsSection>,
     pub engine: EngineSection,
     pub limits: LimitsSection,
+    pub access: AccessSection,
     pub tuning: TuningSection,
     /// Shards of a static topology; empty where none is named.
     pub topology: Vec<TopologyShard>,

@@ -129,6 +129,7 @@ async fn ask(door: &Rc<LaneDoor>, action: Action) -> Response {
         request_id: None,
         after: None,
         expected_bucket_owner: None,
+        caller: base_types::access::Caller::Node,
     };
     door.clone().ask(request).await
 }

@@ -21,9 +21,11 @@ pub mod attached;
 mod body;
 mod browser;
 mod routes;
+mod secrets;
 
 pub use browser::Hosts;
 
+use crate::access::AccessHub;
 use crate::ca::CertificateName;
 use crate::clients::{ClientStream, Connection, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE};
 use crate::lane::door::LaneDoor;
@@ -76,6 +78,8 @@ pub struct HttpDoor {
     pub certificates: Certificates,
     /// Whether clients must show a user's certificate.
     pub certificate_required: bool,
+    /// Who may come in.
+    pub access: Arc<AccessHub>,
     pub state: HttpState,
 }
 
@@ -100,7 +104,6 @@ struct Caller {
     address: IpAddr,
     operator: Option<Rc<Place>>,
     /// The user whose verified certificate was shown.
-    #[expect(dead_code, reason = "read by the check of who asks")]
     certificate: Option<CertificateName>,
     /// What TLS says against its requests.
     refusal: Option<Rc<str>>,

@@ -23,7 +23,7 @@ use crate::mailbox::{Outgoing, Receiver};
 use crate::memory::QuietMemory;
 use crate::peers::PeerSet;
 use base_types::{FormatLevel, LaneId, Tick};
-use core_node::api::{Effect, Effects, Event, Mail, NoteLevel};
+use core_node::api::{Directory, Effect, Effects, Event, Mail, NoteLevel};
 use door::LaneDoor;
 use engine::EngineThread;
 use latency::Latency;
@@ -77,6 +77,8 @@ pub struct LaneHost {
     pub keep_incarnation: Box<dyn Fn(u64, u64) -> Result<(), String>>,
     /// Keeps the world's format level.
     pub keep_level: Box<dyn Fn(FormatLevel) -> Result<(), String>>,
+    /// Keeps the directory of users.
+    pub keep_directory: Box<dyn Fn(Arc<Directory>) -> Result<(), String>>,
     pub state: LaneState,
 }
 
@@ -207,6 +209,7 @@ impl LaneHost {
                     tracing::warn!(%error, "hive-members.json cannot be written: after a restart this node asks the configured members");
                 }
             }
+            Effect::Directory { directory } => return (self.keep_directory)(directory),
             Effect::Incarnation { own, superseded_by } => return (self.keep_incarnation)(own, superseded_by),
             Effect::FormatLevel { level } => return (self.keep_level)(level),
             Effect::Note { level, text } => note(self.door.lane, level, &text),

@@ -12,6 +12,7 @@
 //! Not here: what a request means (core-node), how it is written in JSON (door-http) or S3's XML (door-s3).
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The edge is where clocks, files and sockets are.
 
+pub mod access;
 #[cfg(feature = "engine-object")]
 pub mod attach;
 pub mod ca;

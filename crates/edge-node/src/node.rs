@@ -13,6 +13,7 @@
 pub mod run;
 mod thread;
 
+use crate::access::{AccessHub, Keeper};
 use crate::chance;
 use crate::clients::{open_files, Room};
 use crate::clock::Clock;
@@ -81,6 +82,7 @@ pub(crate) struct Shared {
     pub peer_advertise: String,
     pub http_limits: HttpLimits,
     pub room: Room,
+    pub access: Arc<AccessHub>,
     pub mailboxes: Vec<Sender<Event>>,
     /// Who the members of the level 0 clusters were when this node last heard.
     pub remembered: Vec<core_node::api::Announcement>,
@@ -178,7 +180,8 @@ impl NodeHandle {
             None => Vec::new(),
         };
         let (http_address, peer_address) = (local_address(&http), local_address(&peer));
-        let (failure, mailbox_ends, shared) = share(config, data, certificates, factory, http_address, peer_address)?;
+        let (failure, mailbox_ends, shared, keeper) =
+            share(config, data, certificates, factory, http_address, peer_address)?;
         let mut handle = NodeHandle {
             http: http_address,
             peer: peer_address,
@@ -188,7 +191,9 @@ impl NodeHandle {
             monitor_stop: None,
             _shared: shared.clone(),
         };
-        let started = handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3 });
+        let started = handle
+            .start_keeper(keeper)
+            .and_then(|()| handle.start_threads(&shared, mailbox_ends, Listeners { http, peer, s3 }));
         if let Err(error) = started {
             let _ = handle.stop();
             return Err(error);
@@ -196,6 +201,11 @@ impl NodeHandle {
         let s3_address = handle.s3.map_or("none".to_owned(), |address| address.to_string());
         tracing::info!(world = %shared.own.world, node = shared.own.node.0, http = %http_address, peer = %peer_address, s3 = s3_address, lanes = shared.data.lanes, threads = threads_wanted, fresh = shared.data.fresh, "node started");
         Ok(handle)
+    }
+
+    fn start_keeper(&mut self, keeper: Keeper) -> Result<(), StartError> {
+        let stop = self.failure.stop.subscribe();
+        self.spawn("hive-access".into(), Box::new(move || keeper.run(stop)))
     }
 
     fn start_threads(
@@ -370,7 +380,7 @@ fn tell_lanes(config: &Config, data: &DataDirectory) {
     }
 }
 
-type Parts = (Failure, Vec<Option<Receiver<Event>>>, Arc<Shared>);
+type Parts = (Failure, Vec<Option<Receiver<Event>>>, Arc<Shared>, Keeper);
 
 fn share(
     config: Config,
@@ -395,6 +405,10 @@ fn share(
     if let Some(why) = forgotten {
         tracing::warn!("{why}");
     }
+    let (access, keeper, nobody) = AccessHub::open(&config.access, data.path.clone(), &config.world, &senders);
+    if let Some(why) = nobody {
+        tracing::error!("{why}");
+    }
     let limits = &config.limits;
     let clock = Clock::start();
     if config.tuning.read_leases && !clock.counts_suspension() {
@@ -418,6 +432,7 @@ fn share(
         },
         reports: (0..data.lanes).map(|_| Arc::default()).collect(),
         room: room(limits),
+        access,
         clock,
         mailboxes: senders,
         remembered,
@@ -427,7 +442,7 @@ fn share(
         certificates,
         factory,
     };
-    Ok((failure, receivers.into_iter().map(Some).collect(), Arc::new(shared)))
+    Ok((failure, receivers.into_iter().map(Some).collect(), Arc::new(shared), keeper))
 }
 
 impl Shared {
@@ -477,6 +492,7 @@ impl Shared {
             },
             seed: chance::draw()?,
             s3: config.tuning.s3(self.world_size(), config.s3.as_ref()),
+            access: core_node::api::AccessConfig { required: config.access.required, ..Default::default() },
         })
     }
 }

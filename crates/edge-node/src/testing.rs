@@ -181,6 +181,7 @@ pub fn config(home: &Path, id: u64) -> Config {
         },
         tls: None,
         engine: Default::default(),
+        access: Default::default(),
         limits: Default::default(),
         tuning: Default::default(),
     };

@@ -143,6 +143,7 @@ impl Measure {
             request_id: Some(RequestId((number as u128) << 64 | client.written)),
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Anyone,
         };
         let node = self.random.below(NODES) as usize;
         match self.world.ask(node, request) {
@@ -203,6 +204,7 @@ impl Measure {
                 request_id: Some(RequestId(1 << 120 | self.calls)),
                 after: None,
                 expected_bucket_owner: None,
+                caller: base_types::access::Caller::Anyone,
             };
             if let Some(ticket) = self.world.ask(node, request) {
                 self.control = Some((ticket, false, None));

@@ -316,6 +316,7 @@ impl Run {
             request_id: Some(RequestId::opaque(id as u128)),
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Anyone,
         };
         let node = open.node % NODES as usize;
         let is_patient = !retries || matches!(ask, Ask::Put(WriteConsistency::Absolute));
@@ -422,6 +423,7 @@ impl Run {
                 request_id: Some(RequestId(self.operator_ids)),
                 after: None,
                 expected_bucket_owner: None,
+                caller: base_types::access::Caller::Anyone,
             };
             if let Some(ticket) = self.world.ask(node, request) {
                 self.operator.insert(ticket, None);
@@ -474,6 +476,7 @@ impl Run {
                 request_id: Some(RequestId(self.operator_ids)),
                 after: None,
                 expected_bucket_owner: None,
+                caller: base_types::access::Caller::Anyone,
             };
             let ticket = self.world.ask(node, request);
             ticket.and_then(|ticket| self.operator.insert(ticket, None));

@@ -497,6 +497,7 @@ fn ask(world: &mut World, action: Action) -> bool {
         request_id: None,
         after: None,
         expected_bucket_owner: None,
+        caller: base_types::access::Caller::Anyone,
     };
     if world.plan.layer == Layer::Lane {
         return (0..world.nodes.len()).filter(|node| world.ask(*node, request.clone()).is_some()).count() > 0;

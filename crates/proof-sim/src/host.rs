@@ -193,6 +193,8 @@ pub struct Node {
     pub rolled_back: bool,
     /// Who the members of the level 0 clusters are, as it was last told to remember; as durable as its disk.
     pub remembered: Vec<core_node::api::Announcement>,
+    /// The directory of users that it keeps.
+    pub directory: std::sync::Arc<core_node::api::Directory>,
 }
 
 impl Node {
@@ -247,6 +249,7 @@ mod tests {
             request_id: None,
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Anyone,
         };
         Event::Request { ticket: Ticket(number), asked: Tick(0), request }
     }

@@ -247,6 +247,7 @@ mod tests {
             request_id: Some(RequestId(7)),
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Anyone,
         }
     }
 

@@ -170,6 +170,8 @@ impl Machine for LaneMachine {
             | Event::Clock { .. }
             | Event::Certificate { .. }
             | Event::Hold { .. }
+            | Event::Directory { .. }
+            | Event::DirectoryWanted
             | Event::WorldReborn { .. }
             | Event::FormatLevel { .. } => {}
         }

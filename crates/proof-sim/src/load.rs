@@ -401,6 +401,7 @@ impl Load {
             request_id: Some(open.request_id),
             after: open.after,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Anyone,
         };
         let request = match this.http.then(|| http::through_door(&request)).flatten() {
             None => request,

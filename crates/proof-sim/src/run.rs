@@ -230,6 +230,7 @@ impl Run {
             request_id: Some(RequestId(u128::from(self.request_ids) | 1 << 100)),
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Anyone,
         };
         let ticket = self.world.ask(node, request)?;
         self.control.insert(ticket, None);

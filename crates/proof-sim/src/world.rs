@@ -7,6 +7,7 @@
 //! Not here: turns, disks, links, clients and lives (the modules below), load (`load`), faults
 //! (`faults`), phases (`run`).
 
+pub mod access;
 mod clients;
 mod describe;
 mod disks;

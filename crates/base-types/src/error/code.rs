@@ -105,6 +105,8 @@ macro_rules! codes {
 }
 
 codes! {
+    AccessOff Invalid Answer
+        "the world asks nobody who they are (`access.required` is off), so users, roles and tokens would count for nothing";
     AlreadyAMember Conflict Answer
         "the node has a replica of this cluster already";
     BatchCrossesClusters Invalid Answer
@@ -131,6 +133,8 @@ codes! {
         "a command in a cluster's log cannot be read; call the operator";
     DeadlineExceeded Unavailable Answer
         "no answer within `deadline_ms`; a read, or a write that was surely not done. A busy node says so without having begun";
+    DirectoryStale Unavailable Answer
+        "this node has not heard from the world's directory of users for longer than `access.stale_limit_hours`: ask another node, or mend the world's clusters";
     DiskFailed Unavailable Answer
         "the node's log could not be written; it takes no writes any more";
     DiskFull Full Answer
@@ -199,6 +203,14 @@ codes! {
         "the same of a leader that may not have heard of its members yet; nodes retry, and answer with 400 when it has";
     NoLeader Unavailable Answer
         "the cluster has no leader now";
+    NoSuchRole NotFound Answer
+        "there is no role of that name; `hive role list` (ListRoles) lists them";
+    NoSuchTenant NotFound Answer
+        "there is no tenant of that name; `hive tenant list` (ListTenants) lists them";
+    NoSuchToken NotFound Answer
+        "there is no token of that id; `hive token list` (ListTokens) lists them";
+    NoSuchUser NotFound Answer
+        "there is no user of that name; `hive user list` (ListUsers) lists them";
     NoSurvivor Conflict Answer
         "`RecoverCluster`: no node that answers has a whole log of the cluster's present life";
     NodeDown Conflict Answer
@@ -231,6 +243,10 @@ codes! {
         "too much is under way on this core, or a cluster remembers as many request ids as it may: back off and retry";
     PartitionMoving Unavailable PartitionSwitching
         "a reshard moves the key's partition; nodes handle this among themselves";
+    PermissionDenied Forbidden Answer
+        "the user may not do this; the message says which role would allow it";
+    PermissionsChanged Unavailable Answer
+        "what the user may do changed while the request was under way, and nothing was done: retry";
     PlacementRefused Conflict Answer
         "a node cannot take the replica, or nobody else can; the message says why";
     PlacementImpossible = "PlacementRefused" Invalid Answer
@@ -255,6 +271,8 @@ codes! {
         "whether the write of this `after:` id was applied is no longer known, or the id is of another cluster; this attempt was not applied, an earlier one may have been: read the key";
     ReshardRunning Conflict Answer
         "a reshard of this keyspace is under way; `DescribeKeyspace` shows its progress";
+    RoleExists Conflict Answer
+        "a role of that name exists; `replace` (`--replace`) changes its rules";
     ShardFrozen Unavailable ShardSwitching
         "a bucket's shard is being switched; nodes handle this among themselves";
     ShuttingDown Unavailable Answer
@@ -271,10 +289,16 @@ codes! {
         "the replica that was chosen as survivor cannot begin the new life any more; the message says what it is";
     Syntax Invalid Answer
         "a Redis command has wrong arguments";
+    TenantExists Conflict Answer
+        "a tenant of that name exists";
+    TenantHasUsers Conflict Answer
+        "the tenant has users; delete them first";
     TooManyMembers Invalid Answer
         "a cluster has at most 15 members";
     TooManyRecoveries Conflict Answer
         "a cluster was recovered 8 times and data of all its ended lives is kept: discard some";
+    Unauthenticated Unauthenticated Answer
+        "the request has no credential, or one that counts for nothing: send `Authorization: Bearer` with a token (`hive token create`)";
     UnknownAction Invalid Answer
         "there is no action of that name";
     UnknownBackend Invalid Answer
@@ -297,6 +321,8 @@ codes! {
         "no node has that id";
     UnknownRecovery NotFound Answer
         "this life of the cluster was not recovered";
+    UserExists Conflict Answer
+        "a user of that name exists";
     ValueTooLarge TooLarge Answer
         "a value has at most 1 MiB";
     WrongGeneration Conflict ClusterReplaced

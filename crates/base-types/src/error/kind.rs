@@ -29,12 +29,16 @@ pub enum ErrorKind {
     Internal = 9,
     /// A condition of the request does not hold (compare-and-set, if-match).
     Precondition = 10,
+    /// Say who you are: no credential, or one that counts for nothing.
+    Unauthenticated = 11,
+    /// Have it allowed: who asks is known and may not.
+    Forbidden = 12,
 }
 
 impl ErrorKind {
     /// From its byte on the wire.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        const ALL: [ErrorKind; 11] = [
+        const ALL: [ErrorKind; 13] = [
             ErrorKind::Invalid,
             ErrorKind::NotFound,
             ErrorKind::Conflict,
@@ -46,6 +50,8 @@ impl ErrorKind {
             ErrorKind::Corrupt,
             ErrorKind::Internal,
             ErrorKind::Precondition,
+            ErrorKind::Unauthenticated,
+            ErrorKind::Forbidden,
         ];
         ALL.get(usize::from(byte)).copied()
     }
@@ -59,6 +65,8 @@ impl ErrorKind {
     pub const fn status(self) -> u16 {
         match self {
             Self::Invalid => 400,
+            Self::Unauthenticated => 401,
+            Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::Conflict => 409,
             Self::Precondition => 412,
@@ -85,6 +93,8 @@ impl ErrorKind {
             Self::Corrupt => "corrupt",
             Self::Internal => "internal",
             Self::Precondition => "precondition",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum Command {
     Batch { steps: Vec<ScopedStep> },
     /// Sets (`Some`) or removes (`None`) the key if its value is `expected` (`None`: absent).
     CompareAndSet { scope: Option<Scope>, key: Bytes, expected: Option<Bytes>, value: Option<Bytes> },
+    /// All steps in order if every one of these keys has this value (`None`: is absent); else none.
+    BatchIf { expected: Vec<Expected>, steps: Vec<ScopedStep> },
     /// Takes partitions, empty.
     Adopt { scopes: Vec<Scope> },
     /// The owner begins to record which keys change.
@@ -85,6 +87,17 @@ pub enum Command {
     Release { scope: Scope, limit: u32 },
     /// The new owner remembers requests that the old one has applied, before it takes clients.
     Remember { scope: Scope, ids: Vec<Carried> },
+}
+
+/// What a key must be for a batch to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// The partition it is in; none: a plain key.
+    pub scope: Option<Scope>,
+    /// The key.
+    pub key: Bytes,
+    /// Its value; `None`: it is absent.
+    pub value: Option<Bytes>,
 }
 
 /// The first byte of `Remember`, and of the query `Remembered`.
@@ -310,6 +323,21 @@ impl Encode for ScopedStep {
     }
 }
 
+impl Encode for Expected {
+    fn encode(&self, out: &mut Writer) {
+        put_scope(out, &self.scope);
+        out.bytes(&self.key).option(self.value.as_ref(), put_bytes);
+    }
+
+    fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(Expected {
+            scope: take_scope(input)?,
+            key: input.bytes("expected key")?,
+            value: input.option("expected", |r| r.bytes("expected"))?,
+        })
+    }
+}
+
 impl Command {
     /// A little more than the bytes its form takes, so that encoding a put allocates once.
     fn bytes_hint(&self) -> usize {
@@ -341,6 +369,12 @@ impl Encode for Command {
             Command::CompareAndSet { scope, key, expected, value } => {
                 put_scope(out.u8(4), scope);
                 out.bytes(key).option(expected.as_ref(), put_bytes).option(value.as_ref(), put_bytes);
+            }
+            Command::BatchIf { expected, steps } => {
+                out.u8(5).varint(expected.len() as u64);
+                expected.iter().for_each(|one| one.encode(out));
+                out.varint(steps.len() as u64);
+                steps.iter().for_each(|step| step.encode(out));
             }
             Command::Adopt { scopes } => put_scopes(out.u8(16), scopes),
             Command::BeginMove { scope } => scope.encode(out.u8(17)),
@@ -383,6 +417,10 @@ impl Encode for Command {
                 key: input.bytes("key")?,
                 expected: input.option("expected", |r| r.bytes("expected"))?,
                 value: input.option("value", |r| r.bytes("value"))?,
+            },
+            5 => Command::BatchIf {
+                expected: take_list(input, "expected", BATCH_OPERATIONS_MAX, Expected::decode)?,
+                steps: take_list(input, "batch", BATCH_OPERATIONS_MAX, ScopedStep::decode)?,
             },
             16 => Command::Adopt { scopes: take_scopes(input)? },
             17 => Command::BeginMove { scope: Scope::decode(input)? },

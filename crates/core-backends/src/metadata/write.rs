@@ -5,7 +5,7 @@
 //! is in the change list once, at its last sequence.
 //! Not here: reads (`scan.rs`), which state allows what (`partition.rs`).
 
-use super::command::{Command, ImportCursor, PartitionState, Reply, Scope, ScopedStep};
+use super::command::{Command, Expected, ImportCursor, PartitionState, Reply, Scope, ScopedStep};
 use super::keys;
 use super::partition::{self, Change, Record};
 use crate::contract::{SpaceRead, SpaceWrite};
@@ -52,6 +52,7 @@ pub(super) fn apply(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -
             Reply::Deleted { existed: work.delete(scope, &key)? }
         }
         Command::Batch { steps } => admit!(work.batch(steps)?),
+        Command::BatchIf { expected, steps } => admit!(work.batch_if(expected, steps)?),
         Command::CompareAndSet { scope, key, expected, value } => {
             admit!(work.compare_and_set(scope, key, expected, value)?)
         }
@@ -83,6 +84,12 @@ pub(super) fn apply(now_ms: u64, space: &mut dyn SpaceWrite, command: Command) -
     };
     work.store_records();
     Ok(Ok(reply))
+}
+
+/// A key has not the value that was expected.
+fn differs(exists: bool) -> Refusal {
+    let found = if exists { "has another value" } else { "does not exist" };
+    Refusal::new(ErrorCode::ConditionFailed, format!("the key {found}; read it again before comparing"))
 }
 
 impl Work<'_> {
@@ -196,6 +203,17 @@ impl Work<'_> {
         Ok(Ok(Reply::Done))
     }
 
+    fn batch_if(&mut self, expected: Vec<Expected>, steps: Vec<ScopedStep>) -> Applied {
+        for Expected { scope, key, value } in &expected {
+            admit!(self.admit(*scope)?);
+            let current = self.space.get(&keys::pair(scope.map(|s| s.partition), key))?;
+            if current != *value {
+                return Ok(Err(differs(current.is_some())));
+            }
+        }
+        self.batch(steps)
+    }
+
     fn compare_and_set(
         &mut self,
         scope: Option<Scope>,
@@ -206,11 +224,7 @@ impl Work<'_> {
         admit!(self.admit(scope)?);
         let current = self.space.get(&keys::pair(scope.map(|s| s.partition), &key))?;
         if current != expected {
-            let found = if current.is_some() { "has another value" } else { "does not exist" };
-            return Ok(Err(Refusal::new(
-                ErrorCode::ConditionFailed,
-                format!("the key {found}; read it again before comparing"),
-            )));
+            return Ok(Err(differs(current.is_some())));
         }
         match value {
             Some(value) => self.put(scope, &key, value)?,

@@ -63,7 +63,12 @@ fn description() -> ClusterDescription {
 }
 
 fn forward(kind: LocalKind) -> Item {
-    Item::Forward { ticket: Ticket(1), cluster: ClusterId(2), generation: Generation(3), deadline_ms: 4, kind }
+    forward_for(kind, Authority::Anyone)
+}
+
+fn forward_for(kind: LocalKind, authority: Authority) -> Item {
+    let (cluster, generation) = (ClusterId(2), Generation(3));
+    Item::Forward { ticket: Ticket(1), cluster, generation, deadline_ms: 4, kind, authority }
 }
 
 fn reply(outcome: LocalOutcome) -> Item {

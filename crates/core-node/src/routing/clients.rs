@@ -18,7 +18,7 @@ use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
 use crate::flows::upgrade::UpgradeFlow;
 use crate::node_state::NodeState;
 use crate::plan_runner::{AfterPlan, AnyPlanner};
-use crate::routing::operation::{Operation, Owner, Shape};
+use crate::routing::operation::{Asked, Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
 use crate::routing::ClientWork;
 use base_types::action::{
@@ -61,28 +61,28 @@ impl NodeState {
         {
             return self.reply(turn, Some(ticket), Err(refusal.into()));
         }
+        let mut request = request;
+        if let Err(refusal) = turn.core.access().authorize(&mut request) {
+            turn.core.counters().requests_denied += 1;
+            return self.reply(turn, Some(ticket), Err(refusal.into()));
+        }
         if let Some(keyspace) = keyspace_of(&request.action) {
             return self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
         }
-        if let Err(failure) = self.dispatch(turn, ticket, request, deadline) {
+        let authority = Some(turn.core.access().authority(request.caller));
+        if let Err(failure) = self.dispatch(turn, ticket, request, Asked { deadline, authority }) {
             self.reply(turn, Some(ticket), Err(failure));
         }
     }
 
-    fn dispatch(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-        request: Request,
-        deadline: Tick,
-    ) -> Result<(), Failure> {
+    fn dispatch(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, asked: Asked) -> Result<(), Failure> {
         match &request.action {
             Action::KvPut { .. }
             | Action::KvGet { .. }
             | Action::KvDelete { .. }
             | Action::KvBatch { .. }
             | Action::KvCompareAndSet { .. }
-            | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, deadline),
+            | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, asked),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
                 let map = self.routing.keyspaces.maps.get(keyspace);
                 // Of several clusters a session's position names one: strong reads are never older.
@@ -90,16 +90,16 @@ impl NodeState {
                 if map.is_none() {
                     let keyspace = keyspace.clone();
                     let request = Request { read_consistency: level, ..request };
-                    self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
+                    self.on_keyspace_request(turn, ticket, request, keyspace, asked.deadline);
                     return Ok(());
                 }
                 let planner = scan_planner(&request.action, map, level);
-                self.run_planner(turn, ticket, &request, planner, deadline)
+                self.run_planner(turn, ticket, &request, planner, asked)
             }
             Action::CreateKeyspace { rule, engine, .. } => {
                 self.refuse_unknown_engine(turn.core, rule, engine.as_deref())?;
                 let planner = planner_for(&request.action, None);
-                self.run_planner(turn, ticket, &request, planner, deadline)
+                self.run_planner(turn, ticket, &request, planner, asked)
             }
             Action::SetEngine { target: KvTarget::Cluster(name), .. } if name.is_level_zero() => {
                 let message =
@@ -109,23 +109,24 @@ impl NodeState {
             Action::SetEngine { engine, .. } => {
                 self.refuse_unknown_engine(turn.core, "", Some(engine))?;
                 let planner = planner_for(&request.action, None);
-                self.run_planner(turn, ticket, &request, planner, deadline)
+                self.run_planner(turn, ticket, &request, planner, asked)
             }
             Action::DeleteKeyspace { .. }
             | Action::DescribeKeyspace { .. }
             | Action::ListKeyspaces
             | Action::Reshard { .. } => {
                 let planner = planner_for(&request.action, None);
-                self.run_planner(turn, ticket, &request, planner, deadline)
+                self.run_planner(turn, ticket, &request, planner, asked)
             }
-            Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, deadline),
-            Action::S3(_) => self.on_s3(turn, ticket, request, deadline),
+            Action::Redis { cluster, command } => self.on_redis(turn, ticket, &request, cluster, command, asked),
+            Action::S3(_) => self.on_s3(turn, ticket, request, asked),
+            Action::Access(_) => self.on_access(turn, ticket, request, asked),
             Action::ListNodes => {
                 let nodes = self.node_infos(turn.core, turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })
             }
             Action::Status => self.on_status_request(turn, ticket),
-            _ => self.on_cluster_action(turn, ticket, request, deadline),
+            _ => self.on_cluster_action(turn, ticket, request, asked),
         }
     }
 
@@ -140,17 +141,17 @@ impl NodeState {
         ticket: Ticket,
         request: &Request,
         planner: Option<Box<KeyspacePlanner>>,
-        deadline: Tick,
+        asked: Asked,
     ) -> Result<(), Failure> {
         let planner = planner.ok_or_else(|| failures::internal(format!("{} has no planner", request.action.name())))?;
         let read_only =
             matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
         let after = AfterPlan { read_only, follow_up: follow_up(&request.action).map(AnyPlanner::from) };
-        self.start_client_plan(turn, ticket, planner.into(), deadline, after);
+        self.start_client_plan(turn, ticket, planner.into(), asked, after);
         Ok(())
     }
 
-    fn on_s3(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, deadline: Tick) -> Result<(), Failure> {
+    fn on_s3(&mut self, turn: &mut Turn<'_>, ticket: Ticket, request: Request, asked: Asked) -> Result<(), Failure> {
         let terms = Terms {
             consistency: request.consistency,
             read_consistency: request.read_consistency,
@@ -161,7 +162,26 @@ impl NodeState {
             AfterPlan { read_only: call.read_only(), follow_up: core_s3::follow_up(&call).map(AnyPlanner::from) };
         let planner = core_s3::planner_for(call, &terms)?;
         let planner = core_s3::check_owner(planner, request.expected_bucket_owner);
-        self.start_client_plan(turn, ticket, planner.into(), deadline, after);
+        self.start_client_plan(turn, ticket, planner.into(), asked, after);
+        Ok(())
+    }
+
+    fn on_access(
+        &mut self,
+        turn: &mut Turn<'_>,
+        ticket: Ticket,
+        request: Request,
+        asked: Asked,
+    ) -> Result<(), Failure> {
+        let Action::Access(call) = request.action else { return Err(failures::internal("not a call on users")) };
+        if !turn.core.access().required() {
+            let message = "this world asks nobody who they are: users and roles would count for nothing; set access.required in every node.toml, or use `hive dev --secure`";
+            return Err(Refusal::new(ErrorCode::AccessOff, message).into());
+        }
+        let after = AfterPlan { read_only: call.read_only(), ..AfterPlan::default() };
+        let rule = turn.core.config().s3.rule.clone();
+        let planner = core_access::planner_for(call, request.caller.credential(), &rule);
+        self.start_client_plan(turn, ticket, planner.into(), asked, after);
         Ok(())
     }
 
@@ -170,7 +190,7 @@ impl NodeState {
         turn: &mut Turn<'_>,
         ticket: Ticket,
         request: &Request,
-        deadline: Tick,
+        asked: Asked,
     ) -> Result<(), Failure> {
         let Some(name) = plain_cluster(&request.action) else {
             return Err(failures::internal(format!("{} names no cluster", request.action.name())));
@@ -186,7 +206,7 @@ impl NodeState {
             }
         };
         let name = name.clone();
-        self.session_operation(turn, ticket, Shape::Metadata, name, kind, (deadline, request.after));
+        self.session_operation(turn, ticket, Shape::Metadata, name, kind, (asked, request.after));
         Ok(())
     }
 
@@ -208,9 +228,9 @@ impl NodeState {
         shape: Shape,
         name: ClusterName,
         kind: LocalKind,
-        deadline: Tick,
+        asked: Asked,
     ) {
-        self.session_operation(turn, ticket, shape, name, kind, (deadline, None));
+        self.session_operation(turn, ticket, shape, name, kind, (asked, None));
     }
 
     /// The same of a session that has seen a position.
@@ -221,14 +241,18 @@ impl NodeState {
         shape: Shape,
         name: ClusterName,
         kind: LocalKind,
-        (deadline, after): (Tick, Option<ReadAfter>),
+        (asked, after): (Asked, Option<ReadAfter>),
     ) {
         let owner = Owner::Client { ticket: Some(ticket), shape };
         let name = match self.routing.routes.find(&name) {
             Some((shared, _)) => shared.clone(),
             None => Arc::new(name),
         };
-        let operation = Operation { after, ..Operation::new(owner, name, kind, turn.now, deadline) };
+        let operation = Operation {
+            after,
+            authority: asked.authority,
+            ..Operation::new(owner, name, kind, turn.now, asked.deadline)
+        };
         self.start_client_operation(turn, ticket, operation);
     }
 
@@ -239,7 +263,7 @@ impl NodeState {
         request: &Request,
         cluster: &ClusterName,
         argv: &[Bytes],
-        deadline: Tick,
+        asked: Asked,
     ) -> Result<(), Failure> {
         if !cluster.has(BackendKind::Redis) {
             return Err(failures::no_backend(cluster, "redis"));
@@ -260,7 +284,7 @@ impl NodeState {
         } else {
             self.write_kind(turn.core, BackendKind::Redis, bytes, request)
         };
-        self.session_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, (deadline, request.after));
+        self.session_operation(turn, ticket, Shape::Redis, cluster.clone(), kind, (asked, request.after));
         Ok(())
     }
 
@@ -288,14 +312,14 @@ impl NodeState {
         turn: &mut Turn<'_>,
         ticket: Ticket,
         request: Request,
-        deadline: Tick,
+        asked: Asked,
     ) -> Result<(), Failure> {
         match request.action {
             Action::CreateCluster { name, rule } => {
                 refuse_reserved(&name)?;
                 self.refuse_unknown_engine(turn.core, &rule, None)?;
                 let flow = CreateFlow::new(name, rule, turn.core.config().default_engine.clone());
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::DeleteCluster { name } => {
                 refuse_reserved(&name)?;
@@ -303,7 +327,7 @@ impl NodeState {
                     turn,
                     ticket,
                     AnyPlanner::flow(DeleteFlow::new(name)),
-                    deadline,
+                    asked,
                     AfterPlan::default(),
                 );
             }
@@ -313,12 +337,12 @@ impl NodeState {
                     return self.answer(turn, ticket, ActionResult::Cluster(info));
                 }
                 let kind = reference_read(&Query::Resolve { name });
-                self.client_operation(turn, ticket, Shape::Resolve, ClusterName::world(), kind, deadline);
+                self.client_operation(turn, ticket, Shape::Resolve, ClusterName::world(), kind, asked);
             }
             Action::ListClusters { prefix, start_after, limit } => {
                 let limit = limit.clamp(1, LIST_PAGE_MAX);
                 let kind = reference_read(&Query::List { prefix, start_after, limit });
-                self.client_operation(turn, ticket, Shape::List, ClusterName::world(), kind, deadline);
+                self.client_operation(turn, ticket, Shape::List, ClusterName::world(), kind, asked);
             }
             Action::DescribeCluster { name } => {
                 self.client_operation(
@@ -327,47 +351,47 @@ impl NodeState {
                     Shape::Describe,
                     name,
                     LocalKind::Admin(AdminCommand::Describe),
-                    deadline,
+                    asked,
                 );
             }
             Action::VerifyCluster { name, run } => {
                 let kind = LocalKind::Admin(AdminCommand::Verify { run });
-                self.client_operation(turn, ticket, Shape::Verify, name, kind, deadline);
+                self.client_operation(turn, ticket, Shape::Verify, name, kind, asked);
             }
             Action::SetDefaultConsistency { name, consistency, read_consistency } => {
                 let flow = LevelsFlow::new(name, consistency, read_consistency);
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::TransferLeader { name, node } => {
-                self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, deadline)
+                self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, asked)
             }
             Action::MoveMember { name, from, to: Some(to) } if name.is_level_zero() => {
-                self.change_members(turn, ticket, name, Change::Replace { from, to }, deadline);
+                self.change_members(turn, ticket, name, Change::Replace { from, to }, asked);
             }
             Action::AddMember { name, node } if name.is_level_zero() => {
-                self.change_members(turn, ticket, name, Change::Add(node), deadline);
+                self.change_members(turn, ticket, name, Change::Add(node), asked);
             }
             Action::MoveMember { name, from, to } => {
                 let flow = match to {
                     Some(to) => MoveFlow::given(name, from, to, turn.core.map().records().cloned().collect()),
                     None => MoveFlow::elected(name, from, turn.core.random().next()),
                 };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::DecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, true, turn.core.map().get(node));
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::RecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, false, turn.core.map().get(node));
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::ForgetNode { node } => {
                 self.start_client_plan(
                     turn,
                     ticket,
                     AnyPlanner::flow(ForgetFlow::new(node)),
-                    deadline,
+                    asked,
                     AfterPlan::default(),
                 );
             }
@@ -375,7 +399,7 @@ impl NodeState {
                 let finalize = request.action == Action::FinalizeUpgrade;
                 let flow = UpgradeFlow::new(turn.core.config().level_max, finalize);
                 let after = AfterPlan { read_only: !finalize, ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, after);
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, after);
             }
             Action::RecoverCluster { name, confirm, survivor } => {
                 let flow = match name.is_level_zero() {
@@ -389,46 +413,39 @@ impl NodeState {
                     }
                 };
                 let after = AfterPlan { read_only: confirm.is_none(), ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, after);
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, after);
             }
             Action::ListRecoveries { name } => {
                 let after = AfterPlan { read_only: true, ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(ListFlow::new(name)), deadline, after);
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(ListFlow::new(name)), asked, after);
             }
             Action::DiscardEnded { name, node } => {
                 let flow = DiscardFlow::new(name, node, turn.core.map().get(node));
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::SkipEntry { name, index } => {
-                self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, deadline)
+                self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, asked)
             }
             Action::RemoveMember { name, node } => {
-                self.change_members(turn, ticket, name, Change::Remove(node), deadline);
+                self.change_members(turn, ticket, name, Change::Remove(node), asked);
             }
             Action::AddMember { name, node } => {
                 let disk =
                     turn.core.map().get(node).map(|record| record.disk).ok_or_else(|| failures::unknown_node(node))?;
-                self.admin(turn, ticket, name, AdminCommand::AddMember { node, disk }, deadline);
+                self.admin(turn, ticket, name, AdminCommand::AddMember { node, disk }, asked);
             }
             other => return Err(failures::internal(format!("{} was not dispatched", other.name()))),
         }
         Ok(())
     }
 
-    fn change_members(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Ticket,
-        name: ClusterName,
-        change: Change,
-        deadline: Tick,
-    ) {
+    fn change_members(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, change: Change, asked: Asked) {
         let flow = MembersFlow::new(name, change, turn.core.map().records().cloned().collect());
-        self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), deadline, AfterPlan::default());
+        self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
     }
 
-    fn admin(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, command: AdminCommand, deadline: Tick) {
-        self.client_operation(turn, ticket, Shape::Done, name, LocalKind::Admin(command), deadline);
+    fn admin(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, command: AdminCommand, asked: Asked) {
+        self.client_operation(turn, ticket, Shape::Done, name, LocalKind::Admin(command), asked);
     }
 
     /// A client went away.
@@ -694,8 +711,8 @@ fn plain_cluster(action: &Action) -> Option<&ClusterName> {
 fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
     let tail = name.tail();
     let own = tail == "world" || tail.starts_with("region-") || tail.starts_with("config-");
-    if own || is_keyspace_cluster(name) || core_s3::is_reserved(name) {
-        let message = format!("cluster {name} is Hive's own (names behind '@' that begin with world, region-, config-, ks-, bucket-, account- or s3-, and shards of buckets); take another name");
+    if own || is_keyspace_cluster(name) || core_s3::is_reserved(name) || tail == core_access::RESERVED {
+        let message = format!("cluster {name} is Hive's own (names behind '@' that are access or begin with world, region-, config-, ks-, bucket-, account- or s3-, and shards of buckets); take another name");
         return Err(Refusal::new(ErrorCode::InvalidClusterName, message).into());
     }
     Ok(())
@@ -703,6 +720,11 @@ fn refuse_reserved(name: &ClusterName) -> Result<(), Failure> {
 
 /// What S3 metadata is kept in is changed by S3's calls alone, and accounts' secrets are read by none but them.
 fn refuse_s3_cluster(name: &ClusterName) -> Result<(), Failure> {
+    if name.tail() == core_access::RESERVED {
+        let message =
+            format!("cluster {name} holds users and tokens; use CreateUser, CreateToken, … (docs/guides/access.md)");
+        return Err(Refusal::new(ErrorCode::InvalidClusterName, message).into());
+    }
     if !core_s3::is_reserved(name) {
         return Ok(());
     }

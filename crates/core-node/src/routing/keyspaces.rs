@@ -10,7 +10,7 @@ use crate::flows::copy::{CopyFlow, DocumentCopy};
 use crate::node_state::NodeState;
 use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
-use crate::routing::operation::{KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
+use crate::routing::operation::{Asked, KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
 use crate::routing::ClientWork;
 use crate::timers::TimerKey;
@@ -76,6 +76,7 @@ impl NodeState {
             KeyspaceWork { keyspace, action: request.action, request_id, place: true, avoid: None, crosses: None };
         operation.keyspace = Some(Box::new(work));
         operation.after = request.after;
+        operation.authority = Some(turn.core.access().authority(request.caller));
         self.start_client_operation(turn, ticket, operation);
     }
 
@@ -228,7 +229,8 @@ impl NodeState {
         let map = self.routing.keyspaces.maps.get(&work.keyspace);
         if let Some(planner) = scan_planner(&work.action, map, consistency) {
             let after = AfterPlan { read_only: true, follow_up: None };
-            self.start_client_plan(turn, ticket, planner.into(), operation.deadline, after);
+            let asked = Asked { deadline: operation.deadline, authority: operation.authority };
+            self.start_client_plan(turn, ticket, planner.into(), asked, after);
         }
     }
 

@@ -8,6 +8,7 @@
 //! attempt may have been proposed (`maybe_applied`) the operation never ends "not applied".
 //! Not here: what decides (router.rs).
 
+use base_types::access::Authority;
 use base_types::action::{Action, ReadAfter};
 use base_types::mutant::{planted, Mutant};
 use base_types::{
@@ -23,6 +24,14 @@ pub const ATTEMPTS_MAX: u32 = 250;
 
 /// Denials that an operation remembers: more than a cluster has members.
 const REFUTED_MAX: usize = 32;
+
+/// Until when, and for whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    pub deadline: Tick,
+    /// `None`: for this node itself.
+    pub authority: Option<Authority>,
+}
 
 /// Who is told how it ended.
 #[derive(Clone, PartialEq, Debug)]
@@ -158,6 +167,8 @@ pub struct Operation {
     pub keyspace: Option<Box<KeyspaceWork>>,
     /// Of a read: what its session has seen. An older answer is not taken; the leader is asked instead.
     pub after: Option<ReadAfter>,
+    /// For whom it is done; `None`: for this node itself.
+    pub authority: Option<Authority>,
 }
 
 impl Operation {
@@ -183,6 +194,7 @@ impl Operation {
             refused: None,
             keyspace: None,
             after: None,
+            authority: None,
         }
     }
 

@@ -7,10 +7,12 @@
 
 use crate::context::{CoreContext, Turn};
 use crate::frame::Item;
+use crate::membership::directory_sync;
 use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
 use crate::timers::TimerKey;
+use base_types::access::Authority;
 use base_types::action::{Failure, Level};
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterName, ErrorCode, ErrorKind, NodeId, ReadConsistency, Refusal, Tick, Ticket, WriteConsistency};
@@ -82,6 +84,9 @@ impl NodeState {
         if turn.now >= operation.deadline || operation.attempt >= ATTEMPTS_MAX {
             return self.expire(turn, number);
         }
+        if let Some(Err(refusal)) = operation.authority.map(|authority| turn.core.access().check(authority)) {
+            return self.end_changed(turn, number, refusal);
+        }
         if operation.keyspace.as_ref().is_some_and(|work| work.place) {
             return self.place(turn, number);
         }
@@ -145,6 +150,7 @@ impl NodeState {
         let ticket = attempt_ticket(number, operation.attempt);
         let kind = operation.kind.clone();
         let deadline = operation.deadline;
+        let authority = operation.authority.unwrap_or_else(|| turn.core.access().own_authority());
         if node == turn.core.node() && lane == turn.core.config().lane {
             operation.phase = Phase::Local;
             turn.core.counters().attempts_local += 1;
@@ -158,7 +164,8 @@ impl NodeState {
         let remaining = deadline.since(turn.now);
         let deadline_ms = (remaining - (remaining / 10).min(ANSWER_MARGIN_MAX)).as_millis().max(1) as u32;
         self.move_timer(turn.core, number, deadline.min(turn.now + patience));
-        let item = Item::Forward { ticket, cluster: route.cluster, generation: route.generation, deadline_ms, kind };
+        let (cluster, generation) = (route.cluster, route.generation);
+        let item = Item::Forward { ticket, cluster, generation, deadline_ms, kind, authority };
         turn.want_address(node);
         turn.core.send(node, lane, &item);
     }
@@ -459,6 +466,10 @@ impl NodeState {
     /// A refusal: definite for this attempt, but not for an earlier one that may have been proposed.
     fn on_refused(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, refusal: Refusal) {
         let settling = turn.core.election_timeout() * 2;
+        if refusal.code == ErrorCode::PermissionsChanged {
+            // Its owner knows of a later change than this node.
+            directory_sync::on_wanted(self, turn);
+        }
         let Some(operation) = self.routing.operations.get_mut(&number) else { return };
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
@@ -481,6 +492,16 @@ impl NodeState {
             return self.end(turn, number, Err(refusal.into()));
         }
         if operation.maybe_applied && !planted(Mutant::UnknownAsRefused) {
+            let failure = failures::unknown(&operation.name.clone(), refusal.code.as_str());
+            return self.end(turn, number, Err(failure));
+        }
+        self.end(turn, number, Err(refusal.into()));
+    }
+
+    /// What the client may do has changed since it was decided: it decides again with a new request.
+    fn end_changed(&mut self, turn: &mut Turn<'_>, number: u64, refusal: Refusal) {
+        let Some(operation) = self.routing.operations.get(&number) else { return };
+        if operation.maybe_applied {
             let failure = failures::unknown(&operation.name.clone(), refusal.code.as_str());
             return self.end(turn, number, Err(failure));
         }
@@ -543,7 +564,18 @@ impl NodeState {
     }
 
     /// An operation from another node, or another lane of this one.
-    pub fn on_forward(&mut self, turn: &mut Turn<'_>, asker: crate::routing::Served, operation: LocalOperation) {
+    pub fn on_forward(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asker: crate::routing::Served,
+        operation: LocalOperation,
+        authority: Authority,
+    ) {
+        if let Err(refusal) = turn.core.access().check_arrived(authority) {
+            let outcome = LocalOutcome::Refused(refusal);
+            let item = Item::ForwardReply { ticket: asker.ticket, boot: asker.boot, outcome };
+            return turn.core.send(asker.node, asker.lane, &item);
+        }
         if self.routing.served.len() >= crate::routing::SERVED_MAX {
             let failure = failures::overloaded("operations of other nodes", crate::routing::SERVED_MAX);
             let outcome = LocalOutcome::Refused(failure.refusal);

@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
-    CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, LocationSection, MemberSection,
-    NodeFile, RegionSection, S3Section, TuningSection, WorldSection,
+    AccessSection, CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, LocationSection,
+    MemberSection, NodeFile, RegionSection, S3Section, TuningSection, WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -211,6 +211,7 @@ impl Plan {
             },
             tls: None,
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
+            access: AccessSection::default(),
             limits: LimitsSection::default(),
             tuning: TuningSection {
                 s3_split_keys: self.s3_split_keys,

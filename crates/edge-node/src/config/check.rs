@@ -115,6 +115,7 @@ pub fn check(path: &Path, text: &str, file: NodeFile) -> Result<Config, ConfigEr
         tls,
         engine: file.engine,
         limits: file.limits,
+        access: file.access,
         tuning: file.tuning,
         topology,
     })

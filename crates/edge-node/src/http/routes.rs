@@ -1,10 +1,14 @@
 //! Which path is answered by what.
 
 use super::browser::{self, Asked};
+use super::secrets;
 use super::{body, Caller, HttpDoor};
+use crate::access::credentials::CHALLENGE;
+use crate::ca::CertificateName;
 use crate::clients::OPERATORS_PATIENCE;
 use crate::lane::door::LaneDoor;
 use crate::metrics;
+use base_types::access::Caller as Asker;
 use base_types::action::{Action, ActionResult, Answer, Request};
 use base_types::s3::S3Action;
 use base_types::{ErrorCode, ErrorKind, Refusal};
@@ -13,7 +17,8 @@ use door_http::HttpError;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{
-    HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use std::convert::Infallible;
@@ -75,6 +80,21 @@ pub async fn answer(
         let refusal = Refusal::new(ErrorCode::CertificateRequired, &**reason);
         return Ok(closing(refused(&HttpError::new(refusal))));
     }
+    // /health and /ready answer everybody; everything else needs a known client.
+    let asks = match asked {
+        Asked::Life => Asker::Anyone,
+        _ => match own.access.caller(&head.headers, caller.certificate.as_ref().map(CertificateName::user)).await {
+            Ok(asks) => asks,
+            Err(refusal) => {
+                body::discard(incoming).await;
+                return Ok(closing(refused(&HttpError::new(refusal))));
+            }
+        },
+    };
+    if own.access.required() && asks == Asker::Anyone && asked != Asked::Life && path != "/" {
+        body::discard(incoming).await;
+        return Ok(closing(refused(&HttpError::new(nobody()))));
+    }
     if let Some(place) = caller.operator.as_ref().filter(|_| !action) {
         if asked == Asked::Data || !place.answer() {
             body::discard(incoming).await;
@@ -86,7 +106,10 @@ pub async fn answer(
             Ok(body) => body,
             Err(error) => return Ok(closing(refused(&error))),
         };
-        return Ok(if action { json(&own, door, &caller, body).await } else { plain(door, &head, body).await });
+        return Ok(match action {
+            true => json(&own, door, &caller, asks, body).await,
+            false => plain(door, &head, asks, body).await,
+        });
     }
     if head.method != Method::GET && head.method != Method::HEAD {
         let message = format!("{path} takes GET; actions go to POST /");
@@ -126,16 +149,22 @@ async fn read_body(own: &HttpDoor, caller: &Caller, incoming: Incoming) -> Resul
     body::read(incoming, bytes_max, time, Some(own.room.unfinished.holder(caller.address))).await
 }
 
-async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, body: Bytes) -> Answered {
-    let request = match door_http::parse_request(body, &own.limits.door) {
+async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, asks: Asker, body: Bytes) -> Answered {
+    let mut request = match door_http::parse_request(body, &own.limits.door) {
         Ok(request) => request,
         Err(error) => return refused(&error),
     };
     if caller.operator.as_ref().is_some_and(|place| !is_administration(&request.action) || !place.answer()) {
         return closing(refused(&crowded()));
     }
+    request.caller = asks;
     let action = door_http::answer_name(&request.action);
-    let response = with_certificates(own, door.ask(request).await);
+    let drawn = match secrets::prepare(&own.access, &mut request).await {
+        Ok(drawn) => drawn,
+        Err(refusal) => return refused(&HttpError::new(refusal)),
+    };
+    let mut response = with_certificates(own, door.ask(request).await);
+    secrets::reveal(drawn, &mut response);
     let (status, body) = door_http::write_response(action, &response);
     respond(status, JSON, body)
 }
@@ -149,12 +178,13 @@ fn with_certificates(own: &HttpDoor, mut response: base_types::action::Response)
     response
 }
 
-async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, body: Bytes) -> Answered {
+async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, asks: Asker, body: Bytes) -> Answered {
     let query = head.uri.query().unwrap_or("");
-    let plain = match door_http::parse_plain(head.method.as_str(), head.uri.path(), query, body) {
+    let mut plain = match door_http::parse_plain(head.method.as_str(), head.uri.path(), query, body) {
         Ok(plain) => plain,
         Err(error) => return refused(&error),
     };
+    plain.request.caller = asks;
     let response = door.ask(plain.request).await;
     let (status, kind, body) = door_http::write_plain(plain.route, plain.strict, &response);
     let mut answer = respond(status, kind, body);
@@ -182,6 +212,7 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
         request_id: None,
         after: None,
         expected_bucket_owner: None,
+        caller: Asker::Node,
     };
     tokio::time::timeout(READY_DEADLINE, door.ask(request)).await.unwrap_or_else(|_| {
         let message = format!(
@@ -221,7 +252,14 @@ fn is_administration(action: &Action) -> bool {
         Action::MoveMember { .. } | Action::SetEngine { .. } | Action::SetDefaultConsistency { .. } => true,
         Action::ListNodes | Action::DecommissionNode { .. } | Action::RecommissionNode { .. } => true,
         Action::ForgetNode { .. } | Action::UpgradeStatus | Action::FinalizeUpgrade | Action::Status => true,
+        Action::Access(_) => true,
     }
+}
+
+/// The request gives no credential.
+fn nobody() -> Refusal {
+    let message = "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token for the program hive)";
+    Refusal::new(ErrorCode::Unauthenticated, message)
 }
 
 fn crowded() -> HttpError {
@@ -232,6 +270,9 @@ fn crowded() -> HttpError {
 pub(super) fn refused(error: &HttpError) -> Answered {
     let (status, body) = door_http::write_error(error);
     let mut answer = respond(status, JSON, body);
+    if error.refusal.kind() == ErrorKind::Unauthenticated {
+        answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
     if error.refusal.kind() == ErrorKind::Overloaded {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }

@@ -282,6 +282,7 @@ mod tests {
             request_id: None,
             after: None,
             expected_bucket_owner: None,
+            caller: base_types::access::Caller::Node,
         }
     }
 

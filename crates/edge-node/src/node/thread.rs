@@ -91,6 +91,8 @@ async fn serve(mut plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiv
     if let (0, Some(door)) = (plan.index, doors.first()) {
         let topology = shared.config.topology.clone();
         tokio::task::spawn_local(crate::establish::run(door.clone(), topology, shared.http_advertise.clone()));
+        let root = crate::access::root::run(shared.access.clone(), door.clone(), shared.data.path.clone());
+        tokio::task::spawn_local(root);
     }
     let _ = plan.opened.send(Ok(()));
     for lane in lanes {
@@ -138,6 +140,7 @@ fn start_doors(
         ),
         certificates: shared.certificates.clone(),
         certificate_required: shared.config.tls.as_ref().is_some_and(|tls| tls.requires_certificates()),
+        access: shared.access.clone(),
         state: HttpState::default(),
     });
     tokio::task::spawn_local(door.run(tokio::net::TcpListener::from_std(http)?, drain));
@@ -200,6 +203,10 @@ fn open_lane(shared: &Arc<Shared>, lane: LaneId, mailbox: Receiver<Event>) -> Re
                 shared.own.level.fetch_max(level.0, Ordering::Relaxed);
                 Ok(())
             })
+        },
+        keep_directory: {
+            let access = shared.access.clone();
+            Box::new(move |directory| access.keep(directory))
         },
         state: LaneState::default(),
     };

@@ -53,6 +53,7 @@ impl NodeMetadata {
             request_id: None,
             after: None,
             expected_bucket_owner: owner.map(str::to_owned),
+            caller: base_types::access::Caller::Node,
         };
         let overloaded = || {
             let message = format!("{CALLS_MAX} calls are under way on this node; wait and retry");

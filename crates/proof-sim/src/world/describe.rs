@@ -30,6 +30,8 @@ pub(super) fn event_name(event: &Event) -> &'static str {
         Event::WorldReborn { .. } => "world_reborn",
         Event::DiskFull { .. } => "disk_full",
         Event::FormatLevel { .. } => "format_level",
+        Event::Directory { .. } => "directory",
+        Event::DirectoryWanted => "directory_wanted",
     }
 }
 

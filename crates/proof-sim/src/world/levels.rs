@@ -86,6 +86,7 @@ pub fn finalize(world: &mut World, node: usize) -> bool {
         request_id: None,
         after: None,
         expected_bucket_owner: None,
+        caller: base_types::access::Caller::Anyone,
     };
     let level = note_finalize(world, node);
     let ticket = world.ask(node, request);

@@ -14,10 +14,13 @@ use crate::random::Random;
 use crate::trace::line::{Kind, Line};
 use base_types::{BackendKind, BootId, DiskId, FormatLevel, LaneId, NodeId, Tick, Ticket};
 use core_cluster::api::RequestIdTerms;
-use core_node::api::{Event, Keep, NodeConfig, S3Config, Tuning, FREED_AGE_MS, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND};
+use core_node::api::{
+    AccessConfig, Event, Keep, NodeConfig, S3Config, Tuning, FREED_AGE_MS, LOG_STALL_MS, SCRUB_BYTES_PER_SECOND,
+};
 use core_placement::Labels;
 use proof_check::Violation;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What wall clocks say when a world begins.
@@ -110,6 +113,7 @@ impl World {
         super::levels::check_level_at_start(self, node);
         self.check_logs(node);
         self.tell_wall_clock(node);
+        super::access::deliver(self, node);
         // One life in four is on a machine that has no CPU to spare.
         let load = if seed.is_multiple_of(4) { 1_000 } else { 0 };
         for lane in 0..self.nodes[node].lanes.len() {
@@ -196,6 +200,7 @@ impl World {
         }
         self.nodes[node].images.clear();
         self.nodes[node].remembered.clear();
+        self.nodes[node].directory = Arc::default();
         self.nodes[node].level = FormatLevel::FIRST;
     }
 
@@ -258,6 +263,7 @@ impl World {
                 },
                 ..S3Config::for_world(self.plan.shape.world_members as usize)
             },
+            access: AccessConfig::default(),
         }
     }
 }
@@ -296,6 +302,7 @@ pub(super) fn new_node((number, chassis): (u64, u64), region: u64, plan: &Plan, 
         level_max: FormatLevel::FIRST,
         rolled_back: false,
         remembered: Vec::new(),
+        directory: Arc::default(),
     }
 }
 

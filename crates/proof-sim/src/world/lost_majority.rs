@@ -99,6 +99,7 @@ pub fn ask_for_recovery(world: &mut World) -> bool {
         request_id: None,
         after: None,
         expected_bucket_owner: None,
+        caller: base_types::access::Caller::Anyone,
     };
     let asked = world.random.fault.below(world.nodes.len() as u64) as usize;
     world.ask(asked, request).is_some()

@@ -298,6 +298,7 @@ impl World {
             // No simulated world is restored yet: all nodes are of its first life.
             Effect::Incarnation { .. } => {}
             Effect::FormatLevel { level } => super::levels::keep(self, node, level),
+            Effect::Directory { directory } => super::access::keep(self, node, directory),
             Effect::Forget { node: peer } => {
                 if let Some(peer) = self.index_of(peer) {
                     self.network.known.remove(&(node, peer));

@@ -1,0 +1,353 @@
+//! All rows of one epoch, and what each credential may do by them.
+//!
+//! Always: what a credential may do follows from the rows alone; `changed_at` of an identity is at least the epoch of every row
+//! that it follows from (`tests::every_row_moves_changed_at`); a credential whose user, tenant or row is gone is none.
+//! Not here: the decision (decide.rs), how rows reach a node (core-access).
+
+use crate::pattern::{Kind, Pattern};
+use crate::role::{builtin, Binding, Rule};
+use crate::row::{Row, RowBody, RowName, TokenRow, UserRow};
+use crate::token::{Token, TokenHash};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The most rules that one identity may have; those beyond are left out, and [`Directory::findings`] says so.
+pub const RULES_MAX: usize = 1_024;
+
+/// Who somebody is, and what they may do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// The user's name.
+    pub user: Arc<str>,
+    /// The tenant's name, where it has one.
+    pub tenant: Option<Arc<str>>,
+    /// What is allowed.
+    pub rules: Arc<[Rule]>,
+    /// The last epoch at which any of this changed.
+    pub changed_at: u64,
+    /// From when it counts for nothing, Unix milliseconds.
+    pub expires_ms: Option<u64>,
+}
+
+/// One changed row.
+pub type Change = (RowName, Row);
+
+/// All rows at one epoch.
+#[derive(Clone, Default, Debug)]
+pub struct Directory {
+    epoch: u64,
+    rows: BTreeMap<RowName, Row>,
+    /// By the ids of tokens and of users.
+    identities: HashMap<u64, Identity>,
+    hashes: HashMap<u64, TokenHash>,
+    /// The epochs at which credentials went.
+    gone: HashMap<u64, u64>,
+    findings: Vec<String>,
+}
+
+impl Directory {
+    /// Of these rows.
+    pub fn new(epoch: u64, rows: BTreeMap<RowName, Row>) -> Directory {
+        let mut own = Directory { epoch, rows, ..Directory::default() };
+        own.compile();
+        own
+    }
+
+    /// As it is once these rows have changed.
+    pub fn with(&self, epoch: u64, changes: Vec<Change>) -> Directory {
+        let mut rows = self.rows.clone();
+        for (name, row) in changes {
+            // A row that was read twice may come in either order.
+            if rows.get(&name).is_none_or(|own| own.epoch <= row.epoch) {
+                rows.insert(name, row);
+            }
+        }
+        Directory::new(epoch.max(self.epoch), rows)
+    }
+
+    /// The last change that it knows of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Every row.
+    pub fn rows(&self) -> &BTreeMap<RowName, Row> {
+        &self.rows
+    }
+
+    /// Rows that could not be followed: plain sentences, for an operator.
+    pub fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    /// A credential by its id.
+    pub fn identity(&self, credential: u64) -> Option<&Identity> {
+        self.identities.get(&credential)
+    }
+
+    /// A user by name, with its id.
+    pub fn user(&self, name: &str) -> Option<&UserRow> {
+        match &self.rows.get(&format!("user/{name}"))?.body {
+            Some(RowBody::User(user)) => Some(user),
+            _ => None,
+        }
+    }
+
+    /// Whether the token is one of this directory's: its id is known and its secret is right. Always one comparison.
+    pub fn proves(&self, token: &Token) -> bool {
+        // An unknown id costs what a known one costs.
+        let nobody = Token::new(0, [0; 32]).hash();
+        let (hash, known) = match self.hashes.get(&token.id) {
+            Some(hash) => (*hash, true),
+            None => (nobody, false),
+        };
+        (hash == token.hash()) & known
+    }
+
+    /// Whether what was decided for a credential at `epoch` still holds here. A credential that this directory has not heard of
+    /// was made later than it: the decision is the newer one's.
+    pub fn holds(&self, credential: u64, epoch: u64) -> bool {
+        match (self.identities.get(&credential), self.gone.get(&credential)) {
+            (Some(identity), _) => identity.changed_at <= epoch,
+            (None, Some(gone_at)) => epoch > *gone_at,
+            (None, None) => epoch > self.epoch,
+        }
+    }
+
+    fn compile(&mut self) {
+        let rows = core::mem::take(&mut self.rows);
+        for (name, row) in &rows {
+            match &row.body {
+                Some(RowBody::User(user)) => self.compile_user(&rows, name, user, row.epoch),
+                Some(RowBody::Token(token)) => self.compile_token(&rows, name, token, row.epoch),
+                None => self.compile_gone(name, row.epoch),
+                _ => {}
+            }
+        }
+        self.rows = rows;
+    }
+
+    fn compile_gone(&mut self, name: &str, epoch: u64) {
+        if let Some(id) = name.strip_prefix("token/").and_then(|id| u64::from_str_radix(id, 16).ok()) {
+            self.gone.insert(id, epoch);
+        }
+    }
+
+    fn compile_user(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, user: &UserRow, epoch: u64) {
+        if let Some(identity) = self.identity_of(rows, name, user, epoch) {
+            self.identities.insert(user.id, identity);
+        } else {
+            self.gone.insert(user.id, self.epoch);
+        }
+    }
+
+    /// A user's own identity; `None`: it may do nothing.
+    fn identity_of(
+        &mut self,
+        rows: &BTreeMap<RowName, Row>,
+        name: &str,
+        user: &UserRow,
+        epoch: u64,
+    ) -> Option<Identity> {
+        if user.disabled {
+            return None;
+        }
+        let mut changed_at = epoch;
+        let mut rules: Vec<Rule> = Vec::new();
+        for binding in &user.roles {
+            let (of_role, at) = self.rules_of(rows, name, binding);
+            changed_at = changed_at.max(at);
+            rules.extend(of_role);
+        }
+        let tenant = match &user.tenant {
+            None => None,
+            Some((tenant, id)) => {
+                let row = rows.get(&format!("tenant/{tenant}"))?;
+                let Some(RowBody::Tenant(found)) = &row.body else { return None };
+                if found.id != *id {
+                    return None;
+                }
+                changed_at = changed_at.max(row.epoch);
+                // Its own users and accounts are its own without being named.
+                let own = [Kind::Security, Kind::Account].map(|kind| Pattern::named(kind, tenant));
+                rules = within(&rules, &[&found.owns[..], &own].concat());
+                Some(Arc::from(tenant.as_str()))
+            }
+        };
+        if rules.len() > RULES_MAX {
+            self.findings.push(format!("{name} has {} rules; only the first {RULES_MAX} count", rules.len()));
+            rules.truncate(RULES_MAX);
+        }
+        let user = Arc::from(name.strip_prefix("user/").unwrap_or(name));
+        Some(Identity { user, tenant, rules: rules.into(), changed_at, expires_ms: None })
+    }
+
+    /// The rules of one binding, and when they changed. A role that is gone allows nothing, from when it went.
+    fn rules_of(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, binding: &Binding) -> (Vec<Rule>, u64) {
+        if let Some(role) = builtin(&binding.role) {
+            return (binding.narrow(&role.rules), 0);
+        }
+        let row = rows.get(&format!("role/{}", binding.role));
+        match row.map(|row| (&row.body, row.epoch)) {
+            Some((Some(RowBody::Role(role)), epoch)) => (binding.narrow(&role.rules), epoch),
+            other => {
+                self.findings.push(format!("{name} has the role {}, which does not exist", binding.role));
+                (Vec::new(), other.map_or(0, |(_, epoch)| epoch))
+            }
+        }
+    }
+
+    fn compile_token(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, token: &TokenRow, epoch: u64) {
+        let Some(id) = name.strip_prefix("token/").and_then(|id| u64::from_str_radix(id, 16).ok()) else {
+            return self.findings.push(format!("{name} is no token's name; the row is left out"));
+        };
+        let Some(hash) = TokenHash::parse(&token.hash) else {
+            return self.findings.push(format!("{name} has no hash; it lets nobody in"));
+        };
+        let (user_name, user_id) = &token.user;
+        let key = format!("user/{user_name}");
+        let row = rows.get(&key);
+        let user = row.and_then(|row| match &row.body {
+            Some(RowBody::User(user)) if user.id == *user_id => Some((user, row.epoch)),
+            _ => None,
+        });
+        let identity = user.and_then(|(user, user_epoch)| self.identity_of(rows, &key, user, user_epoch));
+        let Some(identity) = identity else {
+            // Its user is gone, of another life, or disabled.
+            let gone_at = row.map_or(epoch, |row| row.epoch.max(epoch));
+            self.gone.insert(id, gone_at.max(self.epoch));
+            return;
+        };
+        let rules = match &token.on {
+            None => identity.rules.clone(),
+            Some(on) => within(&identity.rules, core::slice::from_ref(on)).into(),
+        };
+        let changed_at = identity.changed_at.max(epoch);
+        self.identities.insert(id, Identity { rules, changed_at, expires_ms: token.expires_ms, ..identity });
+        self.hashes.insert(id, hash);
+    }
+}
+
+/// Rules as far as they lie within one of these.
+fn within(rules: &[Rule], bounds: &[Pattern]) -> Vec<Rule> {
+    let narrowed = |rule: &Rule| -> Vec<Rule> {
+        bounds.iter().filter_map(|bound| Some(Rule { verbs: rule.verbs, on: rule.on.and(bound)? })).collect()
+    };
+    rules.iter().flat_map(narrowed).take(RULES_MAX + 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{RoleRow, TenantRow};
+
+    fn user(id: u64, roles: &[(&str, Option<&str>)]) -> UserRow {
+        let roles =
+            roles.iter().map(|(role, on)| Binding { role: role.to_string(), on: on.map(|on| on.parse().expect(on)) });
+        UserRow {
+            id,
+            service: false,
+            tenant: None,
+            roles: roles.collect(),
+            password: None,
+            disabled: false,
+            created_ms: 0,
+        }
+    }
+
+    fn token(id: u64, of: (&str, u64)) -> (Token, RowBody) {
+        let token = Token::new(id, [id as u8; 32]);
+        let row = TokenRow {
+            user: (of.0.into(), of.1),
+            hash: token.hash().to_string(),
+            on: None,
+            expires_ms: None,
+            note: String::new(),
+            created_ms: 0,
+        };
+        (token, RowBody::Token(row))
+    }
+
+    fn rows(list: Vec<(&str, u64, Option<RowBody>)>) -> BTreeMap<RowName, Row> {
+        list.into_iter().map(|(name, epoch, body)| (name.to_string(), Row { epoch, changed_ms: 0, body })).collect()
+    }
+
+    fn name_of(id: u64) -> String {
+        format!("token/{id:016x}")
+    }
+
+    #[test]
+    fn a_token_proves_its_user() {
+        let (own, row) = token(7, ("alice", 1));
+        let all = rows(vec![
+            ("user/alice", 3, Some(RowBody::User(user(1, &[("writer", Some("kv/a"))])))),
+            (&name_of(7), 5, Some(row)),
+        ]);
+        let directory = Directory::new(5, all);
+        assert!(directory.proves(&own));
+        assert!(!directory.proves(&Token::new(7, [9; 32])));
+        assert!(!directory.proves(&Token::new(0, [0; 32])));
+        let identity = directory.identity(7).unwrap();
+        assert_eq!((&*identity.user, identity.changed_at, identity.rules.len()), ("alice", 5, 1));
+    }
+
+    #[test]
+    fn every_row_moves_changed_at() {
+        let (_, row) = token(7, ("alice", 1));
+        let role = RoleRow { rules: vec![Rule { verbs: crate::Verbs::ALL, on: "kv/*".parse().unwrap() }] };
+        let tenant = TenantRow { id: 4, owns: vec!["kv/t-*".parse().unwrap()], created_ms: 0 };
+        let alice = UserRow { tenant: Some(("t".into(), 4)), ..user(1, &[("custom", None)]) };
+        let base = Directory::new(
+            4,
+            rows(vec![
+                ("user/alice", 1, Some(RowBody::User(alice))),
+                ("role/custom", 2, Some(RowBody::Role(role))),
+                ("tenant/t", 3, Some(RowBody::Tenant(tenant))),
+                (&name_of(7), 4, Some(row)),
+            ]),
+        );
+        assert_eq!(base.identity(7).unwrap().changed_at, 4);
+        assert_eq!(base.identity(7).unwrap().rules[0].on.to_string(), "kv/t-*");
+        for name in ["user/alice", "role/custom", "tenant/t", &name_of(7)] {
+            let row = Row { epoch: 9, ..base.rows()[name].clone() };
+            let later = base.with(9, vec![(name.to_string(), row)]);
+            assert_eq!(later.identity(7).unwrap().changed_at, 9, "{name}");
+            assert!(!later.holds(7, 8) && later.holds(7, 9), "{name}");
+            let gone = base.with(9, vec![(name.to_string(), Row { epoch: 9, changed_ms: 0, body: None })]);
+            let allowed = gone.identity(7).is_some_and(|identity| !identity.rules.is_empty());
+            assert!(!allowed && !gone.holds(7, 8), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_given_again_inherits_nothing() {
+        let (own, row) = token(7, ("alice", 1));
+        let all =
+            rows(vec![("user/alice", 6, Some(RowBody::User(user(2, &[("root", None)])))), (&name_of(7), 2, Some(row))]);
+        let directory = Directory::new(6, all);
+        assert!(directory.identity(7).is_none());
+        assert!(!directory.proves(&own));
+        assert!(!directory.holds(7, 5));
+    }
+
+    #[test]
+    fn a_disabled_user_may_nothing() {
+        let (own, row) = token(7, ("alice", 1));
+        let alice = UserRow { disabled: true, ..user(1, &[("root", None)]) };
+        let directory =
+            Directory::new(6, rows(vec![("user/alice", 6, Some(RowBody::User(alice))), (&name_of(7), 2, Some(row))]));
+        assert!(!directory.proves(&own));
+        assert!(directory.identity(1).is_none() && directory.identity(7).is_none());
+        assert!(!directory.holds(1, 5) && !directory.holds(7, 5));
+    }
+
+    #[test]
+    fn an_older_row_does_not_replace_a_newer() {
+        let base = Directory::new(6, rows(vec![("user/alice", 6, None)]));
+        let late = base.with(
+            6,
+            vec![("user/alice".into(), Row { epoch: 5, changed_ms: 0, body: Some(RowBody::User(user(1, &[]))) })],
+        );
+        assert!(late.user("alice").is_none());
+    }
+}

@@ -1,0 +1,444 @@
+//! Resources that a rule covers, and the resource that a request is about.
+//!
+//! ```text
+//!   *                       everything
+//!   kv/photos               the keyspace photos, all keys
+//!   kv/photos/2024/         its keys that begin with 2024/
+//!   kv/team-*               keyspaces whose names begin with team-
+//!   bucket/b/logs/          objects of bucket b that begin with logs/
+//!   cluster/*  node/*  account/<name>  security/<tenant>   redis/…  etcd/…
+//! ```
+//! Bytes of a key prefix that are no printable text are written `%hh`, and so is `%`.
+//!
+//! Always: a pattern covers a scan only where it covers every key that the scan can reach (`tests::scans_stay_inside`).
+//! Not here: verbs (verb.rs).
+
+use base_types::mutant::{planted, Mutant};
+use core::fmt;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The longest pattern in its text.
+pub const PATTERN_BYTES_MAX: usize = 2_048;
+
+/// Kinds of resources.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Kind {
+    /// Keyspaces.
+    Kv,
+    /// S3 buckets.
+    Bucket,
+    /// Redis databases.
+    Redis,
+    /// etcd namespaces.
+    Etcd,
+    /// Clusters by their names: raw access and administration.
+    Cluster,
+    /// Nodes, and the world as a whole.
+    Node,
+    /// S3 accounts and their keys.
+    Account,
+    /// Users, roles and tokens of a tenant.
+    Security,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: &'static [Kind] =
+        &[Kind::Kv, Kind::Bucket, Kind::Redis, Kind::Etcd, Kind::Cluster, Kind::Node, Kind::Account, Kind::Security];
+
+    /// Its word in patterns.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Kv => "kv",
+            Kind::Bucket => "bucket",
+            Kind::Redis => "redis",
+            Kind::Etcd => "etcd",
+            Kind::Cluster => "cluster",
+            Kind::Node => "node",
+            Kind::Account => "account",
+            Kind::Security => "security",
+        }
+    }
+}
+
+/// What a rule covers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    /// `None`: every kind.
+    kind: Option<Kind>,
+    name: Name,
+    /// What keys begin with.
+    prefix: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Name {
+    Exactly(String),
+    BeginsWith(String),
+}
+
+/// Which keys of a resource a request can reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keys<'a> {
+    /// One key.
+    One(&'a [u8]),
+    /// Those that begin with `prefix`, from `from` (inclusive) to `end` (exclusive; `None`: to the last one).
+    Range {
+        /// What they begin with.
+        prefix: &'a [u8],
+        /// The first key.
+        from: &'a [u8],
+        /// After the last key.
+        end: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> Keys<'a> {
+    /// The resource as a whole.
+    pub const ALL: Keys<'static> = Keys::Range { prefix: b"", from: b"", end: None };
+
+    /// All keys that begin so.
+    pub fn beginning_with(prefix: &'a [u8]) -> Keys<'a> {
+        Keys::Range { prefix, from: b"", end: None }
+    }
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Target<'a> {
+    /// Of which kind.
+    pub kind: Kind,
+    /// Its name; `None`: all of the kind (a list of them).
+    pub name: Option<&'a str>,
+    /// Which of its keys.
+    pub keys: Keys<'a>,
+}
+
+impl<'a> Target<'a> {
+    /// A resource as a whole.
+    pub fn whole(kind: Kind, name: &'a str) -> Target<'a> {
+        Target { kind, name: Some(name), keys: Keys::ALL }
+    }
+
+    /// All resources of a kind.
+    pub fn every(kind: Kind) -> Target<'a> {
+        Target { kind, name: None, keys: Keys::ALL }
+    }
+}
+
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.as_str(), self.name.unwrap_or("*"))?;
+        match self.keys {
+            Keys::One(key) => write!(f, "/{}", shown(key)),
+            Keys::Range { prefix: b"", from: b"", .. } => Ok(()),
+            Keys::Range { prefix: b"", from, .. } => write!(f, " from {} on", shown(from)),
+            Keys::Range { prefix, .. } => write!(f, "/{}…", shown(prefix)),
+        }
+    }
+}
+
+/// A key in a message: not all of a long one.
+fn shown(key: &[u8]) -> String {
+    const SHOWN_MAX: usize = 100;
+    let text = key.escape_ascii().to_string();
+    if text.len() > SHOWN_MAX {
+        return format!("{}…", &text[..SHOWN_MAX]);
+    }
+    text
+}
+
+/// Why a text is no pattern.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PatternError {
+    /// It is too long.
+    #[error("a resource has at most {PATTERN_BYTES_MAX} bytes")]
+    TooLong,
+    /// Its kind is none.
+    #[error("'{0}' is no resource: it begins with kv/, bucket/, redis/, etcd/, cluster/, node/, account/ or security/, or is *")]
+    Kind(String),
+    /// Its name is empty or has `*` inside.
+    #[error("'{0}' names no resource: behind the kind comes a name, the beginning of one and *, or * alone")]
+    Name(String),
+    /// A `*` where prefixes are meant anyway.
+    #[error(
+        "'{0}' has * in its key prefix: a prefix covers all keys that begin with it; write %2a for the byte itself"
+    )]
+    Star(String),
+    /// A key prefix below names that are not fixed, or of a kind that has no keys.
+    #[error("'{0}' has a key prefix; only kv, bucket, redis and etcd have keys, and the name must be a whole one")]
+    Prefix(String),
+    /// A bad escape.
+    #[error("'{0}' has % without two hexadecimal digits")]
+    Escape(String),
+}
+
+impl Pattern {
+    /// Everything.
+    pub fn everything() -> Pattern {
+        Pattern { kind: None, name: Name::BeginsWith(String::new()), prefix: Vec::new() }
+    }
+
+    /// All of a kind.
+    pub fn every(kind: Kind) -> Pattern {
+        Pattern { kind: Some(kind), ..Pattern::everything() }
+    }
+
+    /// One resource by its name, all of it.
+    pub fn named(kind: Kind, name: &str) -> Pattern {
+        Pattern { kind: Some(kind), name: Name::Exactly(name.to_string()), prefix: Vec::new() }
+    }
+
+    /// Whether every key that the target can reach is covered.
+    pub fn covers(&self, target: &Target<'_>) -> bool {
+        if self.kind.is_some_and(|kind| kind != target.kind) {
+            return false;
+        }
+        let name = match (&self.name, target.name) {
+            (Name::BeginsWith(start), Some(name)) => name.starts_with(start.as_str()),
+            (Name::BeginsWith(start), None) => start.is_empty(),
+            (Name::Exactly(own), Some(name)) => own == name,
+            (Name::Exactly(_), None) => false,
+        };
+        name && self.covers_keys(target.keys)
+    }
+
+    fn covers_keys(&self, keys: Keys<'_>) -> bool {
+        if self.prefix.is_empty() {
+            return true;
+        }
+        match keys {
+            Keys::One(key) => key.starts_with(&self.prefix),
+            Keys::Range { prefix, .. } if prefix.starts_with(&self.prefix) => true,
+            Keys::Range { from, end, .. } => {
+                let ends_inside = match (end, successor(&self.prefix)) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some(end), Some(limit)) => end <= &limit[..],
+                };
+                from.starts_with(&self.prefix) && (ends_inside || planted(Mutant::ScanBeyondGrant))
+            }
+        }
+    }
+
+    /// What both cover; `None`: nothing.
+    pub fn and(&self, other: &Pattern) -> Option<Pattern> {
+        let kind = match (self.kind, other.kind) {
+            (Some(own), Some(others)) if own != others => return None,
+            (own, others) => own.or(others),
+        };
+        let name = match (&self.name, &other.name) {
+            (Name::Exactly(own), Name::Exactly(others)) => (own == others).then(|| self.name.clone())?,
+            (Name::Exactly(own), Name::BeginsWith(start)) => own.starts_with(start).then(|| self.name.clone())?,
+            (Name::BeginsWith(start), Name::Exactly(others)) => {
+                others.starts_with(start).then(|| other.name.clone())?
+            }
+            (Name::BeginsWith(own), Name::BeginsWith(others)) if own.starts_with(others.as_str()) => self.name.clone(),
+            (Name::BeginsWith(own), Name::BeginsWith(others)) => {
+                others.starts_with(own.as_str()).then(|| other.name.clone())?
+            }
+        };
+        let prefix = if self.prefix.starts_with(&other.prefix) {
+            self.prefix.clone()
+        } else {
+            other.prefix.starts_with(&self.prefix).then(|| other.prefix.clone())?
+        };
+        Some(Pattern { kind, name, prefix })
+    }
+}
+
+/// The least key behind all that begin with `prefix`; `None`: there is none.
+fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut next = prefix[..=last].to_vec();
+    next[last] += 1;
+    Some(next)
+}
+
+impl core::str::FromStr for Pattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Pattern, PatternError> {
+        if text.len() > PATTERN_BYTES_MAX {
+            return Err(PatternError::TooLong);
+        }
+        let whole = || text.escape_debug().to_string();
+        if text == "*" {
+            return Ok(Pattern::everything());
+        }
+        let (kind, rest) = text.split_once('/').ok_or_else(|| PatternError::Kind(whole()))?;
+        let kind = Kind::ALL.iter().copied().find(|known| known.as_str() == kind);
+        let kind = kind.ok_or_else(|| PatternError::Kind(whole()))?;
+        // The names of clusters have slashes of their own, and clusters have no key prefixes.
+        let (name, prefix) = match kind {
+            Kind::Cluster => (rest, ""),
+            _ => rest.split_once('/').unwrap_or((rest, "")),
+        };
+        let (start, open) = match name.strip_suffix('*') {
+            Some(start) => (start, true),
+            None => (name, false),
+        };
+        if start.contains('*') || (start.is_empty() && !open) {
+            return Err(PatternError::Name(whole()));
+        }
+        if prefix.contains('*') {
+            return Err(PatternError::Star(whole()));
+        }
+        let has_keys = matches!(kind, Kind::Kv | Kind::Bucket | Kind::Redis | Kind::Etcd);
+        if !prefix.is_empty() && (open || !has_keys) {
+            return Err(PatternError::Prefix(whole()));
+        }
+        let prefix = unescape(prefix).ok_or_else(|| PatternError::Escape(whole()))?;
+        let start = start.to_string();
+        let name = if open { Name::BeginsWith(start) } else { Name::Exactly(start) };
+        Ok(Pattern { kind: Some(kind), name, prefix })
+    }
+}
+
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = behind;
+            continue;
+        }
+        let digits = core::str::from_utf8(behind.get(..2)?).ok().filter(|digits| !digits.starts_with('+'))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = &behind[2..];
+    }
+    Some(bytes)
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(kind) = self.kind else { return f.write_str("*") };
+        match &self.name {
+            Name::Exactly(name) => write!(f, "{}/{name}", kind.as_str())?,
+            Name::BeginsWith(start) => write!(f, "{}/{start}*", kind.as_str())?,
+        }
+        if self.prefix.is_empty() {
+            return Ok(());
+        }
+        f.write_str("/")?;
+        for byte in &self.prefix {
+            match byte {
+                b'%' | b'*' | 0..=0x20 | 0x7f..=0xff => write!(f, "%{byte:02x}")?,
+                byte => write!(f, "{}", char::from(*byte))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Pattern, D::Error> {
+        String::deserialize(input)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pattern(text: &str) -> Pattern {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    fn key<'a>(name: &'a str, key: &'a [u8]) -> Target<'a> {
+        Target { kind: Kind::Kv, name: Some(name), keys: Keys::One(key) }
+    }
+
+    #[test]
+    fn names_and_prefixes_are_compared() {
+        assert!(pattern("*").covers(&key("a", b"k")));
+        assert!(pattern("kv/a").covers(&key("a", b"k")));
+        assert!(!pattern("kv/a").covers(&key("ab", b"k")));
+        assert!(pattern("kv/a*").covers(&key("ab", b"k")));
+        assert!(!pattern("bucket/a").covers(&key("a", b"k")));
+        assert!(pattern("kv/a/x/").covers(&key("a", b"x/1")));
+        assert!(!pattern("kv/a/x/").covers(&key("a", b"x")));
+        assert!(pattern("kv/*").covers(&Target::every(Kind::Kv)));
+        assert!(!pattern("kv/a*").covers(&Target::every(Kind::Kv)));
+        assert!(pattern("cluster/metadata/redis@x").covers(&Target::whole(Kind::Cluster, "metadata/redis@x")));
+    }
+
+    #[test]
+    fn scans_stay_inside() {
+        let scan = |from, end| Target { kind: Kind::Kv, name: Some("a"), keys: Keys::Range { prefix: b"", from, end } };
+        let own = pattern("kv/a/x/");
+        assert!(own.covers(&scan(b"x/", Some(b"x0"))));
+        assert!(own.covers(&scan(b"x/5", Some(b"x/9"))));
+        assert!(!own.covers(&scan(b"x/", Some(b"x1"))));
+        assert!(!own.covers(&scan(b"x/", None)));
+        assert!(!own.covers(&scan(b"", Some(b"x0"))));
+        assert!(!own.covers(&Target::whole(Kind::Kv, "a")));
+        assert!(pattern("kv/a/%ff").covers(&scan(b"\xff1", None)));
+    }
+
+    #[test]
+    fn what_both_cover() {
+        let both = |one: &str, other: &str| pattern(one).and(&pattern(other)).map(|both| both.to_string());
+        assert_eq!(both("*", "kv/a/x"), Some("kv/a/x".into()));
+        assert_eq!(both("kv/a*", "kv/ab*"), Some("kv/ab*".into()));
+        assert_eq!(both("kv/a/x", "kv/a/xy"), Some("kv/a/xy".into()));
+        assert_eq!(both("kv/a", "bucket/a"), None);
+        assert_eq!(both("kv/a/x", "kv/a/y"), None);
+        assert_eq!(both("kv/*", "kv/a"), Some("kv/a".into()));
+    }
+
+    #[test]
+    fn bad_texts_are_refused() {
+        for (text, part) in [
+            ("", "is no resource"),
+            ("kv", "is no resource"),
+            ("sql/x", "is no resource"),
+            ("kv/", "names no resource"),
+            ("kv/a*b", "names no resource"),
+            ("kv/a/*", "has * in its key prefix"),
+            ("kv/a*/x", "has a key prefix"),
+            ("node/1/x", "has a key prefix"),
+            ("kv/a/%zz", "has % without"),
+            ("kv/a/%+1", "has % without"),
+        ] {
+            let error = text.parse::<Pattern>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert_eq!(format!("kv/{}", "a".repeat(3_000)).parse::<Pattern>(), Err(PatternError::TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn texts_read_back(prefix in proptest::collection::vec(any::<u8>(), 0..20), open in any::<bool>()) {
+            let name = if open { Name::BeginsWith("a".into()) } else { Name::Exactly("a".into()) };
+            let prefix = if open { Vec::new() } else { prefix };
+            let own = Pattern { kind: Some(Kind::Kv), name, prefix };
+            prop_assert_eq!(pattern(&own.to_string()), own);
+        }
+
+        /// A scan that is allowed reaches no key whose reading is not.
+        #[test]
+        fn a_scan_reaches_no_more_than_reads(
+            prefix in proptest::collection::vec(any::<u8>(), 0..4),
+            asked in proptest::collection::vec(any::<u8>(), 0..3),
+            from in proptest::collection::vec(any::<u8>(), 0..4),
+            end in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..4)),
+            probe in proptest::collection::vec(any::<u8>(), 0..5),
+        ) {
+            let own = Pattern { kind: None, name: Name::Exactly("a".into()), prefix };
+            let keys = Keys::Range { prefix: &asked, from: &from, end: end.as_deref() };
+            let inside = probe.starts_with(&asked) && probe >= from && end.as_ref().is_none_or(|end| &probe < end);
+            if own.covers_keys(keys) && inside {
+                prop_assert!(own.covers_keys(Keys::One(&probe)));
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! What the directory keeps: rows of JSON, each with the epoch of its last change.
+//!
+//! ```text
+//!   tenant/<name>   user/<name>   role/<name>   token/<16 hexadecimal digits>
+//! ```
+//!
+//! Always: a row holds no secret, only hashes (`TokenRow::hash`, `UserRow::password`); a name that is deleted leaves its row
+//! without body, so that every node learns of it; what hangs on a name hangs on its id, so a later user of the same name gets
+//! nothing of the earlier one's (`directory::tests::a_name_given_again_inherits_nothing`).
+//! Not here: how rows change (core-access).
+
+use crate::role::{builtin, Binding, Rule};
+use base_types::{ErrorCode, Refusal};
+use serde::{Deserialize, Serialize};
+
+/// The longest name of a user, role or tenant.
+pub const NAME_BYTES_MAX: usize = 128;
+/// The most roles of a user, and rules of a role.
+pub const BINDINGS_MAX: usize = 64;
+/// The user that the root token is of.
+pub const ROOT_USER: &str = "root";
+
+/// A row's name: its kind, `/`, and what it is called.
+pub type RowName = String;
+
+/// A row as it was at an epoch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// The directory's epoch of its last change.
+    pub epoch: u64,
+    /// When that was, Unix milliseconds.
+    #[serde(default)]
+    pub changed_ms: u64,
+    /// `None`: deleted.
+    pub body: Option<RowBody>,
+}
+
+/// What a row says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RowBody {
+    /// A tenant.
+    Tenant(TenantRow),
+    /// A user or a service.
+    User(UserRow),
+    /// A custom role.
+    Role(RoleRow),
+    /// A bearer token.
+    Token(TokenRow),
+}
+
+/// A tenant: what its users have at most.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TenantRow {
+    /// Never another tenant's, whatever its name.
+    pub id: u64,
+    /// What belongs to it: no user of it reaches beyond.
+    pub owns: Vec<crate::pattern::Pattern>,
+    /// When it was made.
+    pub created_ms: u64,
+}
+
+/// A user or a service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UserRow {
+    /// Never another user's, whatever its name.
+    pub id: u64,
+    /// A program rather than a person: it has no password.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub service: bool,
+    /// The tenant it belongs to, by name and id; of the world where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<(String, u64)>,
+    /// Its roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<Binding>,
+    /// Its password as argon2 keeps it (PHC text).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// It may do nothing for now.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub disabled: bool,
+    /// When it was made.
+    pub created_ms: u64,
+}
+
+/// A custom role.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RoleRow {
+    /// What it allows.
+    pub rules: Vec<Rule>,
+}
+
+/// A bearer token.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TokenRow {
+    /// Whose it is, by name and id.
+    pub user: (String, u64),
+    /// SHA-256 of its secret, hexadecimal.
+    pub hash: String,
+    /// Only so much of what the user may; all of it where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<crate::pattern::Pattern>,
+    /// Unix milliseconds from when it counts for nothing; never where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// What its owner wrote of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// When it was made.
+    pub created_ms: u64,
+}
+
+impl Row {
+    /// Out of its bytes.
+    pub fn parse(body: &[u8]) -> Result<Row, Refusal> {
+        serde_json::from_slice(body).map_err(|error| {
+            let message = format!("a row of the access directory cannot be read (written by a newer Hive?): {error}");
+            Refusal::new(ErrorCode::Internal, message)
+        })
+    }
+
+    /// Its bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Refusal> {
+        serde_json::to_vec(self).map_err(|error| {
+            Refusal::new(ErrorCode::Internal, format!("a row of the access directory cannot be written: {error}"))
+        })
+    }
+}
+
+/// Refuses what is no name of a user, role or tenant. `what` is the field.
+pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'@' | b'+');
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(legal) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(NAME_BYTES_MAX).collect();
+    let message = format!(
+        "{what}: '{}' is no name: it has 1 to {NAME_BYTES_MAX} of letters, digits, '.', '_', '-', '@' and '+'",
+        shown.escape_debug()
+    );
+    Err(Refusal::new(ErrorCode::InvalidField, message))
+}
+
+impl RoleRow {
+    /// Refuses a custom role that takes a built-in one's name, or has no rules or too many.
+    pub fn check(&self, name: &str) -> Result<(), Refusal> {
+        check_name("role", name)?;
+        if builtin(name).is_some() {
+            let message = format!("role '{name}' is built in; choose another name");
+            return Err(Refusal::new(ErrorCode::InvalidField, message));
+        }
+        if !(1..=BINDINGS_MAX).contains(&self.rules.len()) {
+            let message = format!("a role has 1 to {BINDINGS_MAX} rules, and '{name}' has {}", self.rules.len());
+            return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,524 @@
+//! Who asks, and the calls on the directory of users, roles, tokens and tenants.
+//!
+//! ```text
+//!   Caller      what a door knows of who asks          Authority   what goes with a forwarded operation
+//!   CreateUser, GrantRole, CreateToken, …  ──▶ AccessAction ──▶ AccessAnswer
+//! ```
+//! The fields are the HTTP JSON API's own; docs/guides/access.md has each.
+//!
+//! Always: secrets are drawn and hashed at the edge: no call holds a token's secret or a password when a core gets it
+//! ([`CreateToken::hash`], [`CreateUser::password_hash`] are all it sees).
+//! Not here: what is decided (base-access), how rows change (core-access).
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Who asks, as a door found out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Caller {
+    /// The door asks nobody who they are.
+    Anyone,
+    /// This node itself, or a client on whose behalf a door has decided without a credential.
+    Node,
+    /// A credential of the directory, proved.
+    Identity {
+        /// Its id.
+        credential: u64,
+        /// The door has decided already (by a bucket's policy), at this epoch of the directory.
+        decided_at: Option<u64>,
+    },
+}
+
+impl Caller {
+    /// What goes with the operations of a request that was decided.
+    pub fn authority(self) -> Authority {
+        match self {
+            Caller::Node => Authority::Node,
+            Caller::Identity { credential, decided_at: Some(epoch) } => Authority::Decided { credential, epoch },
+            Caller::Anyone | Caller::Identity { decided_at: None, .. } => Authority::Anyone,
+        }
+    }
+
+    /// The credential, where there is one.
+    pub fn credential(self) -> Option<u64> {
+        match self {
+            Caller::Identity { credential, .. } => Some(credential),
+            Caller::Anyone | Caller::Node => None,
+        }
+    }
+}
+
+/// What goes with an operation on its way to the cluster's owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Authority {
+    /// Of a node's own work, or an open world.
+    Node,
+    /// From a door that asks nobody who they are.
+    Anyone,
+    /// Decided for this credential at this epoch of the directory.
+    Decided {
+        /// The credential's id.
+        credential: u64,
+        /// The epoch.
+        epoch: u64,
+    },
+}
+
+macro_rules! calls {
+    ($($call:ident $access:ident;)*) => {
+        /// A call on the directory. Boxed: requests are passed around by value.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[allow(missing_docs)] // Each is explained at its struct.
+        pub enum AccessAction { $($call(Box<$call>),)* }
+
+        impl AccessAction {
+            /// The names of all.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($call),)*];
+
+            /// The call's name.
+            pub fn name(&self) -> &'static str {
+                match self { $(AccessAction::$call(_) => stringify!($call),)* }
+            }
+
+            /// Whether it changes nothing.
+            pub fn read_only(&self) -> bool {
+                match self { $(AccessAction::$call(_) => calls!(@read $access),)* }
+            }
+
+            /// Reads the call of this name from its fields; `None` where there is no such call.
+            pub fn read<'de, D: Deserializer<'de>>(name: &str, fields: D) -> Option<Result<AccessAction, D::Error>> {
+                match name {
+                    // Made by a node at its world's first start, never by a client.
+                    "CreateRoot" => None,
+                    $(stringify!($call) => {
+                        Some($call::deserialize(fields).map(|call| AccessAction::$call(Box::new(call))))
+                    })*
+                    _ => None,
+                }
+            }
+        }
+
+        $(impl From<$call> for AccessAction {
+            fn from(call: $call) -> AccessAction {
+                AccessAction::$call(Box::new(call))
+            }
+        })*
+    };
+    (@read read) => { true };
+    (@read write) => { false };
+}
+
+calls! {
+    CreateTenant write;
+    DeleteTenant write;
+    ListTenants read;
+    CreateUser write;
+    ChangeUser write;
+    DeleteUser write;
+    DescribeUser read;
+    ListUsers read;
+    GrantRole write;
+    RevokeRole write;
+    CreateRole write;
+    DeleteRole write;
+    DescribeRole read;
+    ListRoles read;
+    CreateToken write;
+    RevokeToken write;
+    ListTokens read;
+    WhoAmI read;
+    CreateRoot write;
+}
+
+/// A password on its way from a client to the edge. Never shown.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Secret(pub String);
+
+impl core::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Secret, D::Error> {
+        String::deserialize(input).map(Secret)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str("")
+    }
+}
+
+/// A secret on its way to the one who asked for it: shown once, and never in `Debug`.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ShownOnce(pub String);
+
+impl core::fmt::Debug for ShownOnce {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ShownOnce(…)")
+    }
+}
+
+/// Makes a tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateTenant {
+    /// Its name. Its users are called `name@tenant`.
+    pub tenant: String,
+    /// What belongs to it, for example `kv/shop-*` and `bucket/shop-*`.
+    pub owns: Vec<String>,
+}
+
+/// Removes a tenant that has no users.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteTenant {
+    /// Its name.
+    pub tenant: String,
+}
+
+/// Lists tenants.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListTenants {}
+
+/// Makes a user or a service.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateUser {
+    /// Its name; `name@tenant` for a tenant's.
+    pub user: String,
+    /// A program: it has no password.
+    #[serde(default)]
+    pub service: bool,
+    /// Its roles, each `role` or `role on resource`.
+    #[serde(default)]
+    pub roles: Vec<String>,
+    /// Its password; hashed at the edge.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// What the edge made of it.
+    #[serde(skip)]
+    pub password_hash: Option<String>,
+}
+
+/// Changes a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeUser {
+    /// Its name.
+    pub user: String,
+    /// Whether it may do anything at all.
+    pub disabled: Option<bool>,
+    /// Its new password; hashed at the edge.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// It has no password any more.
+    #[serde(default)]
+    pub no_password: bool,
+    /// What the edge made of the password.
+    #[serde(skip)]
+    pub password_hash: Option<String>,
+}
+
+/// Removes a user and all of its tokens.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteUser {
+    /// Its name.
+    pub user: String,
+}
+
+/// Describes a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DescribeUser {
+    /// Its name.
+    pub user: String,
+}
+
+/// Lists users by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListUsers {
+    /// Only this tenant's.
+    pub tenant: Option<String>,
+    /// From the page before.
+    pub start_after: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
+/// Gives a role to a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantRole {
+    /// The user.
+    pub user: String,
+    /// The role.
+    pub role: String,
+    /// Only on this resource.
+    pub on: Option<String>,
+}
+
+/// Takes a role from a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeRole {
+    /// The user.
+    pub user: String,
+    /// The role.
+    pub role: String,
+    /// As it was granted.
+    pub on: Option<String>,
+}
+
+/// One rule of a role.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleText {
+    /// Verbs with commas between them, or `all`.
+    pub verbs: String,
+    /// The resource.
+    pub on: String,
+}
+
+/// Makes a role, or replaces the rules of one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRole {
+    /// Its name.
+    pub role: String,
+    /// What it allows.
+    pub rules: Vec<RuleText>,
+    /// One of this name is replaced.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// Removes a role. Who has it keeps nothing of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeleteRole {
+    /// Its name.
+    pub role: String,
+}
+
+/// Describes a role.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DescribeRole {
+    /// Its name.
+    pub role: String,
+}
+
+/// Lists roles, built-in ones first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListRoles {}
+
+/// Makes a bearer token for a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateToken {
+    /// Whose.
+    pub user: String,
+    /// For so long; without end where absent.
+    pub expires_in_s: Option<u64>,
+    /// Only on this resource.
+    pub on: Option<String>,
+    /// What it is for.
+    #[serde(default)]
+    pub note: String,
+    /// Drawn by the edge.
+    #[serde(skip)]
+    pub id: u64,
+    /// Of the secret that the edge has drawn.
+    #[serde(skip)]
+    pub hash: String,
+}
+
+/// Ends a token.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeToken {
+    /// Its id, as `ListTokens` shows it.
+    pub id: String,
+    /// Whose it is; refused if it is another's.
+    pub user: Option<String>,
+}
+
+/// Lists tokens.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListTokens {
+    /// Only this user's.
+    pub user: Option<String>,
+    /// From the page before.
+    pub start_after: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
+/// Who asks, and what they may do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WhoAmI {
+    /// The credential; the door fills it in.
+    #[serde(skip)]
+    pub credential: Option<u64>,
+}
+
+/// Makes the user `root` with its first token, where the directory is empty. A node's own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateRoot {
+    /// The token's id.
+    pub id: u64,
+    /// The hash of its secret.
+    pub hash: String,
+    /// The user's id.
+    pub user_id: u64,
+}
+
+/// What a call came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // Each is explained at its struct.
+pub enum AccessAnswer {
+    /// Done.
+    Done,
+    User(Box<UserInfo>),
+    Users(Box<Users>),
+    Role(Box<RoleInfo>),
+    Roles(Box<Roles>),
+    Token(Box<TokenInfo>),
+    Tokens(Box<Tokens>),
+    Tenants(Box<Tenants>),
+}
+
+impl AccessAnswer {
+    /// Writes the answer's fields; of `Done` an empty object.
+    pub fn write<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            AccessAnswer::Done => ListTenants {}.serialize(out),
+            AccessAnswer::User(answer) => answer.serialize(out),
+            AccessAnswer::Users(answer) => answer.serialize(out),
+            AccessAnswer::Role(answer) => answer.serialize(out),
+            AccessAnswer::Roles(answer) => answer.serialize(out),
+            AccessAnswer::Token(answer) => answer.serialize(out),
+            AccessAnswer::Tokens(answer) => answer.serialize(out),
+            AccessAnswer::Tenants(answer) => answer.serialize(out),
+        }
+    }
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UserInfo {
+    /// Its name.
+    pub user: String,
+    /// Its tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// A program.
+    pub service: bool,
+    /// It may do nothing for now.
+    pub disabled: bool,
+    /// Whether it has a password.
+    pub password: bool,
+    /// Its roles, each `role` or `role on resource`.
+    pub roles: Vec<String>,
+    /// What they come to, each `verbs on resource`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
+    /// When it was made, Unix milliseconds.
+    pub created_ms: u64,
+}
+
+/// A page of users.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Users {
+    /// The users.
+    pub users: Vec<UserInfo>,
+    /// The `start_after` of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A role.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RoleInfo {
+    /// Its name.
+    pub role: String,
+    /// Every world has it.
+    pub builtin: bool,
+    /// What it is for, of a built-in one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// What it allows, each `verbs on resource`.
+    pub rules: Vec<String>,
+}
+
+/// Roles.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Roles {
+    /// The roles.
+    pub roles: Vec<RoleInfo>,
+}
+
+/// A token, without its secret, but for the one answer that made it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TokenInfo {
+    /// Its id.
+    pub id: String,
+    /// The token itself, in the one answer that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<ShownOnce>,
+    /// Whose it is.
+    pub user: String,
+    /// Only on this resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// Until when, Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// When it was made, Unix milliseconds.
+    pub created_ms: u64,
+}
+
+/// A page of tokens.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Tokens {
+    /// The tokens.
+    pub tokens: Vec<TokenInfo>,
+    /// The `start_after` of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TenantInfo {
+    /// Its name.
+    pub tenant: String,
+    /// What belongs to it.
+    pub owns: Vec<String>,
+    /// When it was made, Unix milliseconds.
+    pub created_ms: u64,
+}
+
+/// Tenants.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Tenants {
+    /// The tenants.
+    pub tenants: Vec<TenantInfo>,
+}

@@ -1,0 +1,394 @@
+//! Planners of the directory on a cluster in memory.
+
+use crate::family::{AccessPlanner, AccessState};
+use crate::{planner_for, sync};
+use base_access::{Directory, Token};
+use base_types::access::*;
+use base_types::action::{ActionResult, Level};
+use base_types::{ErrorCode, OrderedAt, ReadConsistency, Refusal, Tick, WriteConsistency};
+use core_backends::testing::MapSpace;
+use core_backends::ApplyContext;
+use core_flow::{Call, CallReply, CallResult, PlanContext, Random, Step};
+use std::sync::Arc;
+
+/// A world of one cluster, and the copies of its nodes.
+struct World {
+    space: Option<MapSpace>,
+    now_ms: u64,
+    random: Random,
+    index: u64,
+    nodes: Vec<AccessState>,
+    /// Nobody's copy catches up by itself.
+    no_sync: bool,
+}
+
+struct Running {
+    planner: Box<AccessPlanner>,
+    node: usize,
+    calls: Vec<Call>,
+    asked: usize,
+    response: Option<Result<AccessAnswer, Refusal>>,
+}
+
+impl World {
+    fn new(nodes: usize) -> World {
+        let nodes = (0..nodes).map(|_| AccessState::default()).collect();
+        World { space: None, now_ms: 1_700_000_000_000, random: Random::new(7), index: 0, nodes, no_sync: false }
+    }
+
+    fn call(&mut self, call: Call) -> CallResult {
+        self.index += 1;
+        let refused = |code: ErrorCode| Refusal::new(code, "in the test").into();
+        let at = OrderedAt { index: base_types::LogIndex(self.index), ..OrderedAt::default() };
+        let (reply, level) = match call {
+            Call::CreateCluster { .. } if self.space.is_some() => return Err(refused(ErrorCode::ClusterExists)),
+            Call::CreateCluster { .. } => {
+                self.space = Some(MapSpace::default());
+                return Ok(CallReply::Done { at: None });
+            }
+            Call::Read { backend, query, .. } => {
+                let space = self.space.as_ref().ok_or_else(|| refused(ErrorCode::UnknownCluster))?;
+                let reply = core_backends::query(backend, self.now_ms, space, &query).unwrap();
+                (reply, Level::Read(ReadConsistency::Strong))
+            }
+            Call::Write { backend, command, .. } => {
+                let space = self.space.as_mut().ok_or_else(|| refused(ErrorCode::UnknownCluster))?;
+                let context = ApplyContext {
+                    life: base_types::Generation(1),
+                    index: base_types::LogIndex(self.index),
+                    position: 0,
+                    cluster_time_ms: self.now_ms,
+                };
+                let reply = core_backends::apply(backend, context, space, &command).unwrap();
+                (reply, Level::Write(WriteConsistency::Strong))
+            }
+            other => panic!("not a call of the directory: {other:?}"),
+        };
+        Ok(CallReply::Backend { reply, at, level })
+    }
+
+    fn begin(&mut self, node: usize, planner: Box<AccessPlanner>) -> Running {
+        let mut running = Running { planner, node, calls: Vec::new(), asked: 0, response: None };
+        let step = self.enter(&mut running, |planner, context| planner.start(context));
+        self.take(&mut running, step);
+        running
+    }
+
+    fn enter(
+        &mut self,
+        running: &mut Running,
+        what: impl FnOnce(&mut AccessPlanner, &mut PlanContext<'_, AccessState>) -> Step,
+    ) -> Step {
+        let mut context = PlanContext {
+            now: Tick(0),
+            deadline: Tick::NEVER,
+            node: base_types::NodeId(1),
+            region: "r",
+            random: &mut self.random,
+            unix_ms: self.now_ms,
+            machine_load: 0,
+            state: &mut self.nodes[running.node],
+        };
+        what(running.planner.as_mut(), &mut context)
+    }
+
+    fn take(&mut self, running: &mut Running, step: Step) {
+        match step {
+            Step::Calls(calls) => running.calls.extend(calls),
+            Step::Wait(pause) => {
+                self.now_ms += pause.as_millis() as u64;
+                if core::mem::take(&mut self.nodes[running.node].wanted) && !self.no_sync {
+                    self.sync(running.node);
+                }
+                let step = self.enter(running, |planner, context| planner.on_wake(context));
+                self.take(running, step);
+            }
+            Step::Done(response) => {
+                running.response = Some(match response {
+                    Ok(answer) => match answer.result {
+                        ActionResult::Access(answer) => Ok(answer),
+                        _ => Ok(AccessAnswer::Done),
+                    },
+                    Err(failure) => Err(failure.refusal),
+                });
+            }
+        }
+    }
+
+    /// Carries out one call.
+    fn step(&mut self, running: &mut Running) {
+        let call = running.calls.remove(0);
+        let result = self.call(call);
+        let index = running.asked;
+        running.asked += 1;
+        let step = self.enter(running, |planner, context| planner.on_result(context, index, result));
+        self.take(running, step);
+    }
+
+    fn finish(&mut self, mut running: Running) -> Result<AccessAnswer, Refusal> {
+        for _ in 0..10_000 {
+            if let Some(response) = running.response {
+                return response;
+            }
+            self.step(&mut running);
+        }
+        panic!("a planner does not end")
+    }
+
+    /// Brings a node's copy up to date, as core-node and the host do.
+    fn sync(&mut self, node: usize) {
+        let running = self.begin(node, sync());
+        self.finish(running).unwrap();
+        let state = &mut self.nodes[node];
+        state.directory = state.found.take().expect("a sync finds a copy");
+    }
+
+    fn ask(&mut self, node: usize, call: impl Into<AccessAction>) -> Result<AccessAnswer, Refusal> {
+        self.ask_as(node, None, call)
+    }
+
+    fn ask_as(&mut self, node: usize, by: Option<u64>, call: impl Into<AccessAction>) -> Result<AccessAnswer, Refusal> {
+        let running = self.begin(node, planner_for(call.into(), by, "size=3"));
+        self.finish(running)
+    }
+
+    fn directory(&self, node: usize) -> Arc<Directory> {
+        self.nodes[node].directory.clone()
+    }
+
+    fn epoch(&self, node: usize) -> u64 {
+        self.nodes[node].directory.epoch()
+    }
+}
+
+fn create_user(user: &str, roles: &[&str]) -> CreateUser {
+    let roles = roles.iter().map(|role| role.to_string()).collect();
+    CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None }
+}
+
+fn create_token(user: &str, id: u64) -> (Token, CreateToken) {
+    let token = Token::new(id, [id as u8; 32]);
+    let call = CreateToken {
+        user: user.into(),
+        expires_in_s: None,
+        on: None,
+        note: String::new(),
+        id,
+        hash: token.hash().to_string(),
+    };
+    (token, call)
+}
+
+fn revoke(id: u64) -> RevokeToken {
+    RevokeToken { id: format!("{id:016x}"), user: None }
+}
+
+#[test]
+fn a_user_with_a_token_is_let_in_until_it_is_revoked() {
+    let mut world = World::new(2);
+    world.ask(0, create_user("alice", &["writer on kv/a/"])).unwrap();
+    let (token, call) = create_token("alice", 77);
+    world.ask(0, call).unwrap();
+    assert!(world.directory(0).proves(&token), "the node that answered has it at once");
+    assert!(!world.directory(1).proves(&token));
+    world.sync(1);
+    assert!(world.directory(1).proves(&token));
+    let at = world.epoch(1);
+    world.ask(1, revoke(77)).unwrap();
+    assert!(!world.directory(1).proves(&token) && !world.directory(1).holds(77, at));
+    assert_eq!(world.ask(1, revoke(77)).unwrap_err().code, ErrorCode::NoSuchToken);
+}
+
+#[test]
+fn an_answer_waits_for_the_copy() {
+    let mut world = World::new(1);
+    world.ask(0, create_user("alice", &[])).unwrap();
+    world.no_sync = true;
+    let before = world.epoch(0);
+    let running = world.begin(0, planner_for(create_user("bob", &[]).into(), None, "size=3"));
+    let from = world.now_ms;
+    world.finish(running).unwrap();
+    assert_eq!(world.epoch(0), before);
+    assert!(world.now_ms - from >= 900, "it waited for what did not come");
+}
+
+#[test]
+fn two_edits_at_once_are_ordered() {
+    for seed in 0..50 {
+        let mut world = World::new(2);
+        world.random = Random::new(seed);
+        world.ask(0, create_user("carol", &[])).unwrap();
+        let mut one = world.begin(0, planner_for(create_user("alice", &["reader"]).into(), None, "size=3"));
+        let mut other = world.begin(1, planner_for(create_user("alice", &["writer"]).into(), None, "size=3"));
+        while one.response.is_none() || other.response.is_none() {
+            let first = other.response.is_some() || (one.response.is_none() && world.random.below(2) == 0);
+            if first {
+                world.step(&mut one);
+            } else {
+                world.step(&mut other);
+            }
+        }
+        let codes: Vec<_> = [one, other]
+            .map(|done| done.response.unwrap().err().map(|refusal| refusal.code))
+            .into_iter()
+            .flatten()
+            .collect();
+        assert_eq!(codes, [ErrorCode::UserExists], "one of them and only one was first");
+        world.sync(0);
+        world.sync(1);
+        assert_eq!(world.directory(0).rows(), world.directory(1).rows());
+        assert_eq!(world.epoch(0), 2);
+    }
+}
+
+#[test]
+fn a_copy_catches_up() {
+    let mut world = World::new(2);
+    for number in 0..20 {
+        world.ask(0, create_user(&format!("user{number}"), &[])).unwrap();
+    }
+    world.sync(1);
+    assert_eq!(world.directory(0).rows(), world.directory(1).rows());
+    // Few changes, then more than are read one by one.
+    for many in [3, 300] {
+        for number in 0..many {
+            let (_, call) = create_token("user3", 1_000 * many + number);
+            world.ask(0, call).unwrap();
+        }
+        world.ask(0, DeleteUser { user: format!("user{}", if many == 3 { 4 } else { 5 }) }).unwrap();
+        world.sync(1);
+        assert_eq!(world.directory(0).rows(), world.directory(1).rows());
+        assert_eq!(world.epoch(0), world.epoch(1));
+    }
+    assert!(world.directory(1).user("user4").is_none());
+}
+
+#[test]
+fn deleted_names_are_forgotten_after_a_month() {
+    let mut world = World::new(2);
+    world.ask(0, create_user("alice", &[])).unwrap();
+    let (_, call) = create_token("alice", 5);
+    world.ask(0, CreateToken { expires_in_s: Some(60), ..call }).unwrap();
+    world.sync(1);
+    world.ask(0, DeleteUser { user: "alice".into() }).unwrap();
+    assert_eq!(world.directory(0).rows().len(), 2, "both are deleted, and known to be");
+    world.now_ms += 31 * 86_400_000;
+    world.ask(0, create_user("bob", &[])).unwrap();
+    assert_eq!(world.space.as_ref().map(|space| space.rows.len()), Some(3), "head, bob and when bob changed");
+    // The copy that has not seen the deletion reads everything.
+    world.sync(1);
+    world.sync(0);
+    assert_eq!(world.directory(1).rows().keys().collect::<Vec<_>>(), ["user/bob"]);
+    assert!(world.directory(1).user("alice").is_none());
+}
+
+#[test]
+fn tenants_bound_their_users() {
+    let mut world = World::new(1);
+    let refusal = world.ask(0, create_user("ann@shop", &[])).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::NoSuchTenant);
+    world.ask(0, CreateTenant { tenant: "shop".into(), owns: vec!["kv/shop-*".into()] }).unwrap();
+    world.ask(0, create_user("ann@shop", &["tenant-admin"])).unwrap();
+    let described = world.ask(0, DescribeUser { user: "ann@shop".into() }).unwrap();
+    let AccessAnswer::User(ann) = described else { panic!("{described:?}") };
+    assert!(ann.allowed.iter().any(|rule| rule.ends_with(" on kv/shop-*")), "{:?}", ann.allowed);
+    assert!(ann.allowed.iter().all(|rule| !rule.contains("kv/*") && !rule.contains("bucket")), "{:?}", ann.allowed);
+    assert!(ann.allowed.iter().any(|rule| rule.ends_with(" on security/shop")), "{:?}", ann.allowed);
+    let refusal = world.ask(0, DeleteTenant { tenant: "shop".into() }).unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::TenantHasUsers);
+    world.ask(0, DeleteUser { user: "ann@shop".into() }).unwrap();
+    world.ask(0, DeleteTenant { tenant: "shop".into() }).unwrap();
+}
+
+#[test]
+fn nobody_gives_root_who_is_not() {
+    let mut world = World::new(1);
+    world.ask(0, create_user("sam", &["security-admin"])).unwrap();
+    world.ask(0, create_user("boss", &["root"])).unwrap();
+    let id = |world: &World, name: &str| world.directory(0).user(name).unwrap().id;
+    let (sam, boss) = (id(&world, "sam"), id(&world, "boss"));
+    let denied =
+        |result: Result<AccessAnswer, Refusal>| assert_eq!(result.unwrap_err().code, ErrorCode::PermissionDenied);
+    denied(world.ask_as(0, Some(sam), create_user("eve", &["root"])));
+    denied(world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "root".into(), on: None }));
+    let all = CreateRole {
+        role: "all".into(),
+        rules: vec![RuleText { verbs: "all".into(), on: "*".into() }],
+        replace: false,
+    };
+    denied(world.ask_as(0, Some(sam), all.clone()));
+    // Neither by somebody else's hands.
+    denied(world.ask_as(0, Some(sam), create_token("boss", 9).1));
+    let change = ChangeUser {
+        user: "boss".into(),
+        disabled: None,
+        password: None,
+        no_password: false,
+        password_hash: Some("x".into()),
+    };
+    denied(world.ask_as(0, Some(sam), change));
+    world.ask_as(0, Some(boss), all).unwrap();
+    denied(world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "all".into(), on: None }));
+    world.ask_as(0, Some(sam), GrantRole { user: "sam".into(), role: "all".into(), on: Some("kv/a".into()) }).unwrap();
+}
+
+#[test]
+fn root_is_made_once() {
+    let mut world = World::new(2);
+    let token = Token::new(11, [3; 32]);
+    let call = CreateRoot { id: 11, hash: token.hash().to_string(), user_id: 12 };
+    world.ask(0, call.clone()).unwrap();
+    assert!(world.directory(0).proves(&token));
+    let again = CreateRoot { id: 21, user_id: 22, ..call };
+    assert_eq!(world.ask(1, again.clone()).unwrap_err().code, ErrorCode::UserExists);
+    // Not even after it was deleted: an operator who did that has the Unix socket.
+    world.ask(0, DeleteUser { user: "root".into() }).unwrap();
+    assert_eq!(world.ask(0, again).unwrap_err().code, ErrorCode::UserExists);
+}
+
+#[test]
+fn lists_have_pages_and_what_was_just_made() {
+    let mut world = World::new(2);
+    for name in ["a", "b", "c"] {
+        world.ask(0, create_user(name, &["reader"])).unwrap();
+    }
+    let page = |world: &mut World, after: Option<&str>| {
+        let call = ListUsers { tenant: None, start_after: after.map(String::from), limit: Some(2) };
+        match world.ask(1, call).unwrap() {
+            AccessAnswer::Users(users) => {
+                (users.users.iter().map(|user| user.user.clone()).collect::<Vec<_>>(), users.next)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(page(&mut world, None), (vec!["a".into(), "b".into()], Some("b".into())));
+    assert_eq!(page(&mut world, Some("b")), (vec!["c".into()], None));
+    let AccessAnswer::Roles(roles) = world.ask(1, ListRoles {}).unwrap() else { panic!("roles") };
+    assert_eq!(roles.roles.len(), base_access::BUILTIN_ROLES.len());
+}
+
+#[test]
+fn bad_fields_are_refused_before_anything_changes() {
+    let mut world = World::new(1);
+    world.ask(0, create_user("alice", &[])).unwrap();
+    let before = world.epoch(0);
+    let code = |world: &mut World, call: AccessAction| world.ask(0, call).unwrap_err().code;
+    assert_eq!(code(&mut world, create_user("", &[]).into()), ErrorCode::InvalidField);
+    assert_eq!(code(&mut world, create_user("a b", &[]).into()), ErrorCode::InvalidField);
+    assert_eq!(code(&mut world, create_user("bob", &["king"]).into()), ErrorCode::NoSuchRole);
+    assert_eq!(code(&mut world, create_user("bob", &["reader on kv"]).into()), ErrorCode::InvalidField);
+    assert_eq!(code(&mut world, create_user("bob", &["reader on cluster/*"]).into()), ErrorCode::InvalidField);
+    assert_eq!(code(&mut world, create_user("bob", &["reader"; 65]).into()), ErrorCode::LimitOutOfRange);
+    let (_, token) = create_token("alice", 5);
+    let endless = CreateToken { expires_in_s: Some(u64::MAX), ..token.clone() };
+    assert_eq!(code(&mut world, endless.into()), ErrorCode::LimitOutOfRange);
+    assert_eq!(code(&mut world, CreateToken { user: "bob".into(), ..token }.into()), ErrorCode::NoSuchUser);
+    let role = |role: &str, verbs: &str| CreateRole {
+        role: role.into(),
+        rules: vec![RuleText { verbs: verbs.into(), on: "kv/*".into() }],
+        replace: false,
+    };
+    assert_eq!(code(&mut world, role("reader", "read").into()), ErrorCode::InvalidField);
+    assert_eq!(code(&mut world, role("x", "fly").into()), ErrorCode::InvalidField);
+    assert_eq!(world.epoch(0), before);
+}

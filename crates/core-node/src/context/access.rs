@@ -1,0 +1,105 @@
+//! What this core decides by: whether doors ask who somebody is, and the node's copy of the directory.
+//!
+//! Always: a request of a credential is decided before anything is done for it, and what was decided is looked at again wherever
+//! an attempt begins and where it arrives (mutants `OwnerSkipsAccess`, `StaleDecisionAccepted`).
+//! Not here: the decision itself (base-access), how the copy gets here (directory_sync.rs).
+
+use base_access::{decide, Directory};
+use base_types::access::{AccessAction, Authority, Caller};
+use base_types::action::{Action, Request};
+use base_types::mutant::{planted, Mutant};
+use base_types::{ErrorCode, Refusal};
+use std::sync::Arc;
+
+/// What a core knows of who may do what.
+#[derive(Debug, Default)]
+pub struct Access {
+    required: bool,
+    directory: Arc<Directory>,
+}
+
+impl Access {
+    /// With an empty directory.
+    pub fn new(required: bool) -> Access {
+        Access { required, directory: Arc::default() }
+    }
+
+    /// Whether doors ask who somebody is.
+    pub fn required(&self) -> bool {
+        self.required
+    }
+
+    /// The node has another copy of the directory.
+    pub fn learn(&mut self, directory: Arc<Directory>) {
+        self.directory = directory;
+    }
+
+    /// Decides a request, and notes in it at which epoch.
+    pub fn authorize(&self, request: &mut Request) -> Result<(), Refusal> {
+        if !self.required {
+            request.caller = Caller::Anyone;
+            return Ok(());
+        }
+        let (credential, decided_at) = match request.caller {
+            Caller::Node => return Ok(()),
+            Caller::Anyone => return Err(unauthenticated()),
+            Caller::Identity { credential, decided_at } => (credential, decided_at),
+        };
+        if let Action::Access(AccessAction::WhoAmI(call)) = &mut request.action {
+            call.credential = Some(credential);
+        }
+        let identity = self.directory.identity(credential).ok_or_else(unauthenticated)?;
+        if decided_at.is_some() {
+            return Ok(());
+        }
+        decide(identity, &request.action)?;
+        request.caller = Caller::Identity { credential, decided_at: Some(self.directory.epoch()) };
+        Ok(())
+    }
+
+    /// What goes with the operations of a request that was authorised.
+    pub fn authority(&self, caller: Caller) -> Authority {
+        if self.required {
+            caller.authority()
+        } else {
+            Authority::Anyone
+        }
+    }
+
+    /// What goes with this node's own operations.
+    pub fn own_authority(&self) -> Authority {
+        self.authority(Caller::Node)
+    }
+
+    /// Refuses what does not hold (any more) by this node's copy.
+    pub fn check(&self, authority: Authority) -> Result<(), Refusal> {
+        match authority {
+            _ if !self.required => Ok(()),
+            Authority::Node => Ok(()),
+            Authority::Anyone => {
+                let message = "the node that forwarded the request asks nobody who they are, and this world must: set access.required in its node.toml";
+                Err(Refusal::new(ErrorCode::Unauthenticated, message))
+            }
+            Authority::Decided { .. } if planted(Mutant::StaleDecisionAccepted) => Ok(()),
+            Authority::Decided { credential, epoch } if self.directory.holds(credential, epoch) => Ok(()),
+            Authority::Decided { .. } => {
+                let message = "what the user may do changed while the request was under way; retry";
+                Err(Refusal::new(ErrorCode::PermissionsChanged, message))
+            }
+        }
+    }
+
+    /// The same where another node's operation arrives.
+    pub fn check_arrived(&self, authority: Authority) -> Result<(), Refusal> {
+        if planted(Mutant::OwnerSkipsAccess) {
+            return Ok(());
+        }
+        self.check(authority)
+    }
+}
+
+fn unauthenticated() -> Refusal {
+    let message =
+        "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`, `--token`)";
+    Refusal::new(ErrorCode::Unauthenticated, message)
+}
