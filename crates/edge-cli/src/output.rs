@@ -15,7 +15,15 @@ pub fn client(world: &World, levels: &Levels) -> Result<Client, Failure> {
         after: None,
         deadline: Some(Duration::from_millis(world.deadline_ms)),
     };
-    Ok(Client::new(&world.endpoints)?.with_options(options))
+    Ok(client_of(world, &world.endpoints)?.with_options(options))
+}
+
+/// A client of other endpoints of the same world.
+pub fn client_of<S: AsRef<str>>(world: &World, endpoints: &[S]) -> Result<Client, Failure> {
+    Ok(match world.tls.read()? {
+        Some(tls) => Client::with_tls(endpoints, &tls)?,
+        None => Client::new(endpoints)?,
+    })
 }
 
 /// Asks for an action. With `--json` a refusal's own JSON goes to standard output too.

@@ -7,6 +7,7 @@
 //! not make an earlier lost attempt certain, so `Unknown` sticks until a definite answer comes: the
 //! answer to a request id is the answer to all attempts that carried it.
 
+use crate::tls::Tls;
 use crate::transport::{Broken, Endpoint};
 use crate::ClientError;
 use bytes::Bytes;
@@ -70,8 +71,17 @@ pub(crate) fn new_request_id() -> String {
 impl Client {
     /// A client of these endpoints, each `http://host:port`; at least one.
     pub fn new<S: AsRef<str>>(endpoints: &[S]) -> Result<Client, ClientError> {
+        Client::over(endpoints, None)
+    }
+
+    /// A client of these endpoints, each `https://host:port`; at least one.
+    pub fn with_tls<S: AsRef<str>>(endpoints: &[S], tls: &Tls) -> Result<Client, ClientError> {
+        Client::over(endpoints, Some(tls))
+    }
+
+    fn over<S: AsRef<str>>(endpoints: &[S], tls: Option<&Tls>) -> Result<Client, ClientError> {
         let parsed: Vec<Endpoint> =
-            endpoints.iter().map(|text| Endpoint::parse(text.as_ref())).collect::<Result<_, _>>()?;
+            endpoints.iter().map(|text| Endpoint::parse(text.as_ref(), tls)).collect::<Result<_, _>>()?;
         if parsed.is_empty() {
             return Err(ClientError::Endpoint(String::new()));
         }
@@ -127,11 +137,18 @@ impl Client {
             tokio::time::timeout(Duration::from_secs(5), endpoint.exchange(Method::GET, path, Bytes::new())).await;
         let last = match asked {
             Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(broken)) if broken.untrusted => return Err(untrusted(endpoint, broken.reason)),
             Ok(Err(broken)) => broken.reason,
             Err(_) => format!("{}: no answer", endpoint.address()),
         };
         Err(ClientError::Unavailable { waited_ms: start.elapsed().as_millis() as u64, last })
     }
+}
+
+fn untrusted(endpoint: &Endpoint, reason: String) -> ClientError {
+    let own = format!("{}: ", endpoint.address());
+    let reason = reason.strip_prefix(&own).unwrap_or(&reason).to_owned();
+    ClientError::Tls { endpoint: endpoint.address().to_owned(), reason }
 }
 
 /// One call under way.
@@ -141,6 +158,8 @@ struct Call {
     deadline: Duration,
     at: usize,
     attempts: u32,
+    /// Attempts that TLS ended for a reason that stays.
+    untrusted: usize,
     write: bool,
     quick: bool,
     /// An attempt of a write may have been applied.
@@ -161,6 +180,7 @@ impl Call {
             start: Instant::now(),
             at: client.next.fetch_add(1, Ordering::Relaxed),
             attempts: 0,
+            untrusted: 0,
             write,
             quick,
             maybe_applied: false,
@@ -192,6 +212,14 @@ impl Call {
         match asked {
             Ok(Ok((status, answer))) => self.judge(endpoint, status, &answer),
             Ok(Err(Broken { stale: true, .. })) => None,
+            Ok(Err(broken)) if broken.untrusted => {
+                self.untrusted += 1;
+                // Each endpoint has said so: later ones will, too. What an earlier attempt may have done stays unknown.
+                if self.untrusted >= client.endpoints.len() && !self.maybe_applied {
+                    return Some(Err(untrusted(endpoint, broken.reason)));
+                }
+                self.failed(broken.sent, broken.reason)
+            }
             Ok(Err(broken)) => self.failed(broken.sent, broken.reason),
             Err(_) => {
                 self.failed(true, format!("{}: no answer within {} ms", endpoint.address(), patience.as_millis()))

@@ -9,6 +9,7 @@
 
 mod calls;
 mod client;
+mod tls;
 mod transport;
 
 /// The embedded store: the node's log and engines in this process, without a world (docs/guides/embedded.md).
@@ -18,6 +19,7 @@ pub use edge_embedded as embedded;
 pub use base_types::{ErrorCode, ErrorKind, Outcome};
 pub use calls::{base64_text, bytes_field, position, put_bytes, BatchStep, Entry, Page, Scan};
 pub use client::{Client, Options};
+pub use tls::{Tls, TlsFailure};
 pub use transport::Endpoint;
 
 use serde_json::Value;
@@ -25,9 +27,28 @@ use serde_json::Value;
 /// Why a call has no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The endpoint is no `http://host:port`.
-    #[error("endpoint '{0}' is not understood; write http://host:port")]
+    /// The endpoint is no `http://host:port` or `https://host:port`.
+    #[error("endpoint '{0}' is not understood; write http://host:port or https://host:port")]
     Endpoint(String),
+    /// An `https://` endpoint, and nothing says whom to trust.
+    #[error("endpoint '{0}' needs an authority to trust: name its file (--ca or HIVE_CA)")]
+    Untrusted(String),
+    /// A file of certificates or a key cannot be used.
+    #[error("{path}: {reason}; name files in PEM that fit together")]
+    Certificates {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// TLS was refused by all endpoints, by one side or the other; nothing happened.
+    #[error("{endpoint}: {reason}")]
+    Tls {
+        /// The last one asked.
+        endpoint: String,
+        /// For people, with what to do.
+        reason: String,
+    },
     /// The node refused; the write did not happen (where it has the outcome `not_applied`).
     #[error("{code}: {message}")]
     Refused {
@@ -81,11 +102,11 @@ impl ClientError {
     /// What a command-line tool exits with: 1 refused, 3 unavailable, 4 outcome unknown.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ClientError::Endpoint(_) => 2,
+            ClientError::Endpoint(_) | ClientError::Untrusted(_) | ClientError::Certificates { .. } => 2,
             ClientError::Unknown { .. } => 4,
             ClientError::Refused { answer, .. } if answer["error"]["outcome"] == "unknown" => 4,
             ClientError::Refused { status: 429 | 503, .. } | ClientError::Unavailable { .. } => 3,
-            ClientError::Refused { .. } | ClientError::BadAnswer { .. } => 1,
+            ClientError::Refused { .. } | ClientError::BadAnswer { .. } | ClientError::Tls { .. } => 1,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Always: an answer is at most `ANSWER_BYTES_MAX`; a failure says whether the request can have
 //! reached the node. Not here: when to try again (client.rs).
 
+use crate::tls::{explain, Tls};
 use crate::ClientError;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -25,9 +26,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// patience, not every call whose turn it is. An answer ends it at once.
 const SILENT_FOR: Duration = Duration::from_secs(2);
 
+/// How long TLS may take to come up on it.
+const TLS_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A node's HTTP port and the idle connections to it.
 pub struct Endpoint {
     address: String,
+    tls: Option<Tls>,
     silent_until: Mutex<Option<Instant>>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
@@ -38,22 +43,54 @@ pub(crate) struct Broken {
     pub sent: bool,
     /// The connection had been idle and was found closed: try at once on a fresh one.
     pub stale: bool,
+    /// TLS was refused, and will be again.
+    pub untrusted: bool,
     pub reason: String,
 }
 
+impl Broken {
+    /// Nothing was sent.
+    fn before(reason: String) -> Broken {
+        Broken { sent: false, stale: false, untrusted: false, reason }
+    }
+}
+
 impl Endpoint {
-    /// From `http://host:port`, with or without the scheme or a slash at the end.
-    pub fn parse(text: &str) -> Result<Endpoint, ClientError> {
-        let address = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+    /// From `http://host:port` or `https://host:port`, with or without a slash at the end. Without a scheme it is `https` where
+    /// `tls` is given.
+    pub fn parse(text: &str, tls: Option<&Tls>) -> Result<Endpoint, ClientError> {
+        let (secure, address) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(address), _) => (false, address),
+            (_, Some(address)) => (true, address),
+            _ => (tls.is_some(), text),
+        };
+        let address = address.trim_end_matches('/');
+        if secure && tls.is_none() {
+            return Err(ClientError::Untrusted(text.to_owned()));
+        }
         let port = address.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>()));
         match port {
             Some(Ok(_)) if !address.contains("://") => Ok(Endpoint {
                 address: address.to_owned(),
+                tls: tls.filter(|_| secure).cloned(),
                 silent_until: Mutex::new(None),
                 idle: Mutex::new(Vec::new()),
             }),
             _ => Err(ClientError::Endpoint(text.to_owned())),
         }
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        }
+    }
+
+    fn host(&self) -> &str {
+        self.address.rsplit_once(':').map_or(&self.address, |(host, _)| host)
     }
 
     /// `host:port`.
@@ -91,16 +128,31 @@ impl Endpoint {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Broken> {
-        let failed =
-            |reason: String| Broken { sent: false, stale: false, reason: format!("{}: {reason}", self.address) };
+        let failed = |reason: String| Broken::before(format!("{}: {reason}", self.address));
         let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(failed(error.to_string())),
             Err(_) => return Err(failed(format!("no connection within {} ms", CONNECT_TIMEOUT.as_millis()))),
         };
         let _ = stream.set_nodelay(true);
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
-        tokio::spawn(connection);
+        let sender = match &self.tls {
+            None => {
+                let made = handshake(TokioIo::new(stream)).await;
+                let (sender, connection) = made.map_err(|error| failed(error.to_string()))?;
+                tokio::spawn(connection);
+                sender
+            }
+            Some(tls) => {
+                let secured = timeout(TLS_TIMEOUT, tls.connect(self.host(), stream)).await;
+                let stream = secured
+                    .map_err(|_| failed(format!("no TLS within {} ms", TLS_TIMEOUT.as_millis())))?
+                    .map_err(|error| Broken { untrusted: error.lasting, ..failed(error.reason) })?;
+                let made = handshake(TokioIo::new(stream)).await;
+                let (sender, connection) = made.map_err(|error| failed(error.to_string()))?;
+                tokio::spawn(connection);
+                sender
+            }
+        };
         Ok(sender)
     }
 
@@ -110,11 +162,16 @@ impl Endpoint {
             Some(connection) => (connection, true),
             None => (self.connect().await?, false),
         };
-        let broken = |error: hyper::Error| Broken {
-            // A cancelled request was never written to the connection.
-            sent: !error.is_canceled(),
-            stale: reused && error.is_canceled(),
-            reason: format!("{}: {error}", self.address),
+        let broken = |error: hyper::Error| {
+            // With TLS 1.3 a node's word on a client's certificate comes when the client believes itself connected.
+            let failure = explain(&error, self.host());
+            Broken {
+                // A cancelled request was never written to the connection, and one after a refused certificate never read.
+                sent: !error.is_canceled() && !failure.lasting,
+                stale: reused && error.is_canceled(),
+                untrusted: failure.lasting,
+                reason: format!("{}: {}", self.address, failure.reason),
+            }
         };
         connection.ready().await.map_err(|error| Broken { sent: false, stale: reused, ..broken(error) })?;
         let request = Request::builder()
@@ -123,12 +180,12 @@ impl Endpoint {
             .header(header::HOST, &self.address)
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::new(body));
-        let request = request.map_err(|error| Broken { sent: false, stale: false, reason: error.to_string() })?;
+        let request = request.map_err(|error| Broken::before(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body =
-            body.map_err(|error| Broken { sent: true, stale: false, reason: format!("{}: {error}", self.address) })?;
+            body.map_err(|error| Broken { sent: true, ..Broken::before(format!("{}: {error}", self.address)) })?;
         self.put_back(connection);
         Ok((status, body.to_bytes()))
     }
@@ -141,10 +198,10 @@ mod tests {
     #[test]
     fn endpoints_are_read_or_refused() {
         for text in ["http://127.0.0.1:7101", "127.0.0.1:7101/", "http://node-1.example:80/"] {
-            assert!(Endpoint::parse(text).is_ok(), "{text}");
+            assert!(Endpoint::parse(text, None).is_ok(), "{text}");
         }
         for text in ["", "localhost", "https://x:1", "http://x", "http://x:99999", ":80"] {
-            assert!(Endpoint::parse(text).is_err(), "{text}");
+            assert!(Endpoint::parse(text, None).is_err(), "{text}");
         }
     }
 }

@@ -4,8 +4,7 @@
 
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
-use crate::output::{ask, cell, client, items, table};
-use hive_client::Client;
+use crate::output::{ask, cell, client, client_of, items, table};
 use serde_json::{json, Map, Value};
 
 /// What of a node's `/metrics` is shown, under which name: numbers of all its lanes, added up.
@@ -69,7 +68,7 @@ pub async fn show(world: &World) -> Result<(), Failure> {
     let answer = ask(&client, world, json!({"action": "ListNodes"})).await?;
     let mut nodes = Vec::new();
     for node in items(&answer, "nodes") {
-        let mut row = match numbers(node).await {
+        let mut row = match numbers(world, client.endpoints()[0].scheme(), node).await {
             Ok(numbers) => numbers,
             Err(reason) => Map::from_iter([("error".into(), reason.into())]),
         };
@@ -113,13 +112,13 @@ pub async fn show(world: &World) -> Result<(), Failure> {
 }
 
 /// A node's, from its `/metrics`.
-async fn numbers(node: &Value) -> Result<Map<String, Value>, String> {
+async fn numbers(world: &World, scheme: &str, node: &Value) -> Result<Map<String, Value>, String> {
     if node["up"] != true {
         return Err("it is down".into());
     }
-    let door = format!("http://{}", cell(&node["http"]));
-    let asked = async { Client::new(&[&door])?.get_path(0, "/metrics").await };
-    match asked.await {
+    let door = format!("{scheme}://{}", cell(&node["http"]));
+    let client = client_of(world, &[&door]).map_err(|failure| failure.message)?;
+    match client.get_path(0, "/metrics").await {
         Ok((200, text)) => Ok(added_up(&String::from_utf8_lossy(&text))),
         Ok((status, _)) => Err(format!("{door}/metrics answers {status}")),
         Err(error) => Err(format!("{door}/metrics: {error}")),
