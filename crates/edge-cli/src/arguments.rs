@@ -821,6 +821,8 @@ pub struct BenchArguments {
     /// Measure this world; a fresh one is started where absent
     #[arg(long = "endpoint", value_delimiter = ',')]
     pub endpoints: Vec<String>,
+    #[command(flatten)]
+    pub tls: TlsFiles,
     /// The ready file of the world at --endpoint: its process ids give CPU time, and failover a leader to kill
     #[arg(long)]
     pub ready_file: Option<PathBuf>,

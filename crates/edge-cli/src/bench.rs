@@ -11,6 +11,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
     let options = Options {
         program,
         endpoints: arguments.endpoints,
+        tls: arguments.tls.read()?,
         ready_file: arguments.ready_file,
         clients: arguments.clients as usize,
         duration: Duration::from_secs(arguments.seconds),

@@ -21,6 +21,12 @@ pub struct Tls {
     config: Arc<ClientConfig>,
 }
 
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
 impl Tls {
     /// Of files in PEM: the authorities that are trusted, and a certificate and key of one's own where the node wants one.
     pub fn from_files(authority: &Path, own: Option<(&Path, &Path)>) -> Result<Tls, ClientError> {
@@ -63,7 +69,7 @@ pub struct TlsFailure {
     pub reason: String,
 }
 
-/// What a failure means, where TLS is behind it.
+/// What a failure means, where it is of TLS.
 pub(crate) fn explain(error: &(dyn Error + 'static), host: &str) -> TlsFailure {
     let lasting = |reason: String| TlsFailure { lasting: true, reason };
     match tls_error(error) {

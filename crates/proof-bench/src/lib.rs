@@ -25,6 +25,7 @@ mod plot;
 mod report;
 mod request;
 mod simple_kv;
+mod wire;
 mod workloads;
 mod world;
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub program: PathBuf,
     /// The world to measure; a fresh one is started where empty.
     pub endpoints: Vec<String>,
+    /// What `https://` endpoints are asked with.
+    pub tls: Option<hive_client::Tls>,
     /// That world's ready file, where there is one.
     pub ready_file: Option<PathBuf>,
     /// Connections.

@@ -16,6 +16,7 @@ use crate::measure::{cpu_time, histogram, round, Run};
 use crate::objects::{failed, open, target};
 use crate::report::{Measurement, Report};
 use crate::request::{Operation, Order, BUCKET};
+use crate::wire::{self, Wire};
 use crate::workloads::{fill_with, measure, say};
 use crate::world::{memory_of, World};
 use crate::{BenchError, Options};
@@ -23,7 +24,6 @@ use hive_client::Client;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 
 /// The suites told here.
 pub const SUITES: [&str; 2] = ["listing", "bucket"];
@@ -282,7 +282,7 @@ async fn walk(endpoints: &[String], first: usize, from: Option<&str>, to: Option
 struct Pages<'e> {
     endpoints: &'e [String],
     at: usize,
-    stream: Option<TcpStream>,
+    stream: Option<Wire>,
     answer: Vec<u8>,
 }
 
@@ -310,7 +310,7 @@ impl Pages<'_> {
     /// Asks once; the length of the body, which is the end of the answer.
     async fn once(&mut self, request: &[u8]) -> Option<usize> {
         if self.stream.is_none() {
-            self.stream = load::connect(&self.endpoints[self.at % self.endpoints.len()]).await;
+            self.stream = wire::connect(&self.endpoints[self.at % self.endpoints.len()]).await;
         }
         let (status, body) = load::exchange(self.stream.as_mut()?, request, &mut self.answer).await.ok()?;
         (status == 200).then_some(body.len())

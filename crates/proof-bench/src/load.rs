@@ -7,19 +7,17 @@
 
 use crate::measure::{cpu_time, cpu_time_of, histogram, Run};
 use crate::request::Template;
+use crate::wire::{connect, Wire};
 use crate::workloads::say;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a connection may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// The pause after a failed connection.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// How long clients have to finish their last request.
@@ -51,7 +49,7 @@ pub enum Keys {
 
 /// A run to be made.
 pub struct Job<'j> {
-    /// `host:port` of each server.
+    /// `host:port` of each server, or `https://host:port`.
     pub endpoints: &'j [String],
     pub template: &'j Template,
     pub clients: usize,
@@ -283,7 +281,7 @@ fn tell(name: &str, shared: &Shared, count: u64, elapsed: Duration) {
 
 async fn client(shared: Rc<Shared>, mut template: Template, number: usize) {
     let mut at = number;
-    let mut connection: Option<TcpStream> = None;
+    let mut connection: Option<Wire> = None;
     let mut answer: Vec<u8> = Vec::with_capacity(16 << 10);
     while !shared.over.get() {
         let mut stream = match connection.take() {
@@ -314,12 +312,6 @@ async fn client(shared: Rc<Shared>, mut template: Template, number: usize) {
     }
 }
 
-pub(crate) async fn connect(address: &str) -> Option<TcpStream> {
-    let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await.ok()?.ok()?;
-    stream.set_nodelay(true).ok()?;
-    Some(stream)
-}
-
 /// An error's name in the report: the status and, where it is Hive's JSON, the code.
 fn refusal(status: u16, body: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
@@ -331,7 +323,7 @@ fn refusal(status: u16, body: &[u8]) -> String {
 
 /// Sends a request and reads its answer: the status and the body.
 pub(crate) async fn exchange<'a>(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     request: &[u8],
     answer: &'a mut Vec<u8>,
 ) -> std::io::Result<(u16, &'a [u8])> {

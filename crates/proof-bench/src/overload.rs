@@ -72,6 +72,11 @@ struct Open {
 
 /// Measures each door.
 pub async fn run(options: &Options, report: &mut Report) -> Result<(), BenchError> {
+    if options.endpoints.iter().any(|endpoint| endpoint.starts_with("https://")) || options.tls.is_some() {
+        return Err(BenchError::Usage(
+            "overload speaks no TLS: name http:// endpoints, or leave out --endpoint and --ca".into(),
+        ));
+    }
     for action in DOORS {
         let world = World::open(options, false).await?;
         let pids = world.process_ids();

@@ -4,7 +4,7 @@
 
 use crate::limit::MemoryLimit;
 use crate::{BenchError, Options};
-use hive_client::Client;
+use hive_client::{Client, Tls};
 use serde_json::{json, Value};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A world.
 pub struct World {
-    /// `host:port` of each node.
+    /// `host:port` of each node, or `https://host:port`.
     pub endpoints: Vec<String>,
     pub client: Client,
     ready_file: Option<PathBuf>,
@@ -29,8 +29,13 @@ impl World {
     /// The world of the options, or a fresh one. `restart`: its nodes come back after they die.
     pub async fn open(options: &Options, restart: bool) -> Result<World, BenchError> {
         if !options.endpoints.is_empty() {
-            let client = client(&options.endpoints)?;
-            let endpoints = client.endpoints().iter().map(|endpoint| endpoint.address().to_owned()).collect();
+            let client = client(&options.endpoints, options.tls.as_ref())?;
+            options.tls.iter().for_each(crate::wire::use_tls);
+            let url = |endpoint: &hive_client::Endpoint| match endpoint.scheme() {
+                "https" => format!("https://{}", endpoint.address()),
+                _ => endpoint.address().to_owned(),
+            };
+            let endpoints = client.endpoints().iter().map(url).collect();
             return Ok(World { endpoints, client, ready_file: options.ready_file.clone(), own: None });
         }
         start(options, restart, None).await
@@ -89,8 +94,12 @@ impl World {
     }
 }
 
-fn client(endpoints: &[String]) -> Result<Client, BenchError> {
-    Client::new(endpoints).map_err(|error| BenchError::Usage(error.to_string()))
+fn client(endpoints: &[String], tls: Option<&Tls>) -> Result<Client, BenchError> {
+    let client = match tls {
+        Some(tls) => Client::with_tls(endpoints, tls),
+        None => Client::new(endpoints),
+    };
+    client.map_err(|error| BenchError::Usage(error.to_string()))
 }
 
 fn read_json(file: &Path) -> Option<Value> {
@@ -180,7 +189,7 @@ async fn start(options: &Options, restart: bool, limit: Option<&MemoryLimit>) ->
     };
     let nodes = ready["nodes"].as_array().cloned().unwrap_or_default();
     let urls: Vec<String> = nodes.iter().filter_map(|node| node["http"].as_str().map(str::to_owned)).collect();
-    let client = client(&urls)?;
+    let client = client(&urls, None)?;
     let endpoints = client.endpoints().iter().map(|endpoint| endpoint.address().to_owned()).collect();
     Ok(World { endpoints, client, ready_file: Some(ready_file), own: Some((child, directory)) })
 }

@@ -275,3 +275,104 @@ fn connection_ends_with_the_users_certificate() {
         assert!(tokio::time::timeout(Duration::from_millis(20), nothing).await.is_err());
     });
 }
+
+/// A PROXY header of version 2 for a client at `from`.
+fn header(from: &str) -> Vec<u8> {
+    use proxy_header::{ProxiedAddress, ProxyHeader};
+    let address = ProxiedAddress::stream(from.parse().unwrap(), "127.0.0.1:80".parse().unwrap());
+    let mut header = Vec::new();
+    ProxyHeader::with_tlvs(Some(address), []).encode_v2(&mut header).unwrap();
+    header
+}
+
+#[test]
+fn json_door_takes_headers_of_listed_proxies_before_tls_and_of_nobody_else() {
+    for (tls, listed) in [(true, true), (true, false), (false, true), (false, false)] {
+        let fixture = fixture(|config| {
+            let proxy = if listed { "127.0.0.0/8" } else { "10.0.0.0/8" };
+            config.http_proxies = crate::config::Proxies::new(vec![proxy.parse().unwrap()]);
+            config.limits.header_timeout_ms = 2_000;
+            if !tls {
+                config.tls = None;
+            }
+        });
+        let client = fixture.client(None);
+        let ask = |before: &[u8]| -> String {
+            let mut stream = client.dial(fixture.node.http_address());
+            stream.write_all(before).unwrap();
+            let mut answer = Vec::new();
+            if tls {
+                let name = "localhost".try_into().unwrap();
+                let config = std::sync::Arc::new(client.config.clone());
+                let mut session = rustls::ClientConnection::new(config, name).unwrap();
+                let mut stream = rustls::Stream::new(&mut session, &mut stream);
+                let _ = stream.write_all(&get("/health"));
+                let _ = stream.read_to_end(&mut answer);
+            } else {
+                let _ = stream.write_all(&get("/health"));
+                let _ = stream.read_to_end(&mut answer);
+            }
+            String::from_utf8_lossy(&answer).into_owned()
+        };
+        let whole = header("203.0.113.7:1");
+        assert_eq!(ask(&whole).starts_with("HTTP/1.1 200"), listed, "tls {tls}: {}", ask(&whole));
+        assert_eq!(ask(b"").starts_with("HTTP/1.1 200"), !listed, "without a header, tls {tls}");
+        // Version 1, half a header, a family there is not, a length beyond what is read.
+        let mut family = whole.clone();
+        family[13] = 0xff;
+        let mut long = whole.clone();
+        (long[14], long[15]) = (0xff, 0xff);
+        for bad in [b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n".to_vec(), whole[..20].to_vec(), family, long] {
+            assert!(!ask(&bad).starts_with("HTTP/1.1 200"), "tls {tls}, listed {listed}: {bad:02x?}");
+        }
+        fixture.node.stop().unwrap();
+    }
+}
+
+#[test]
+fn slow_proxy_header_is_ended() {
+    let fixture = fixture(|config| {
+        config.http_proxies =
+            crate::config::Proxies::new(vec!["127.0.0.1".parse::<std::net::IpAddr>().unwrap().into()]);
+        config.limits.header_timeout_ms = 300;
+    });
+    let whole = header("203.0.113.7:1");
+    for sent in [&whole[..1], &whole[..20], &whole[..]] {
+        let began = Instant::now();
+        let mut stream = fixture.client(None).dial(fixture.node.http_address());
+        stream.write_all(sent).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+        assert!(began.elapsed() < Duration::from_secs(5), "{} bytes: {:?}", sent.len(), began.elapsed());
+    }
+    fixture.node.stop().unwrap();
+}
+
+#[test]
+fn handshakes_count_for_the_client_behind_a_proxy() {
+    let fixture = fixture(|config| {
+        config.http_proxies = crate::config::Proxies::new(vec!["127.0.0.0/8".parse().unwrap()]);
+    });
+    let client = fixture.client(None);
+    // Through one proxy, a client that floods and one that does not.
+    let flood: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = client.dial(fixture.node.http_address());
+            stream.write_all(&[header("203.0.113.7:1"), b"\x16\x03\x01\x02\x00\x01".to_vec()].concat()).unwrap();
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    let mut stream = client.dial(fixture.node.http_address());
+    stream.write_all(&header("203.0.113.8:1")).unwrap();
+    let mut session =
+        rustls::ClientConnection::new(std::sync::Arc::new(client.config.clone()), "localhost".try_into().unwrap())
+            .unwrap();
+    let mut stream = rustls::Stream::new(&mut session, &mut stream);
+    stream.write_all(&get("/health")).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    assert!(answer.starts_with(b"HTTP/1.1 200") && began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    drop(flood);
+    fixture.node.stop().unwrap();
+}

@@ -3,7 +3,8 @@
 //! Always: a failure says whether the request can have reached the member. Not here: Hive's own client, which tries again
 //! elsewhere (hive-client); this is for etcd, and for what one try is worth.
 
-use crate::load::{connect, exchange};
+use crate::load::exchange;
+use crate::wire::connect_plain;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -62,7 +63,7 @@ impl Door {
         // Connecting counts as well, but with nothing sent.
         let mut stream = match self.take() {
             Some(stream) => stream,
-            None => connect(&self.address).await.ok_or(Lost::NotSent)?,
+            None => connect_plain(&self.address).await.ok_or(Lost::NotSent)?,
         };
         let mut answer = Vec::new();
         let asked = timeout(patience, exchange(&mut stream, &request, &mut answer)).await;

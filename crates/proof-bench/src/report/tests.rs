@@ -6,6 +6,7 @@ fn options() -> Options {
     Options {
         program: "hive".into(),
         endpoints: Vec::new(),
+        tls: None,
         ready_file: None,
         clients: 4,
         duration: Duration::from_secs(1),
