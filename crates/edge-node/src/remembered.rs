@@ -124,7 +124,15 @@ mod tests {
             members: vec![(member, "10.0.0.2:7601".into())],
         }];
         write(directory.path(), &told).unwrap();
+        let written = std::fs::read(directory.path().join(FILE)).unwrap();
+        crate::testing::golden::check("data-directory", FILE, &written);
         assert_eq!(read(directory.path()), (told, None));
+        std::fs::write(directory.path().join(FILE), "{\"format\":2,\"clusters\":[]}").unwrap();
+        let newer = read(directory.path()).1.unwrap();
+        assert!(
+            newer.contains("it has format 2, this build knows 1; the configured members are asked instead"),
+            "{newer}"
+        );
         for damaged in ["", "{", "{\"format\":2,\"clusters\":[]}"] {
             std::fs::write(directory.path().join(FILE), damaged).unwrap();
             let (none, why) = read(directory.path());

@@ -175,7 +175,9 @@ fn another_logs_segments_are_refused_and_a_newer_formats() {
     });
     newer.finish();
     let refused = Log::recover(&mut newer, config(), IDENTITY).err().unwrap();
-    assert!(matches!(refused, LogError::WrongFormat(text) if text.contains("format 2")));
+    assert!(
+        matches!(refused, LogError::WrongFormat(text) if text.contains("format 2, this build reads format 1: start the build that wrote it"))
+    );
     let tiny = LogConfig { segment_bytes: 100, ..config() };
     assert!(matches!(Log::recover(&mut disk, tiny, IDENTITY), Err(LogError::WrongFormat(_))));
 }

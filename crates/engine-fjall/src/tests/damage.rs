@@ -36,7 +36,11 @@ fn directories_of_others_are_refused_untouched() {
     for (file, text, word) in [
         ("IDENTITY", "rocks", "IDENTITY"),
         (ENGINE_FILE, "hive engine redb format 1\n", "redb"),
-        (ENGINE_FILE, "hive engine fjall format 2\n", "newer release"),
+        (
+            ENGINE_FILE,
+            "hive engine fjall format 2\n",
+            "format 2, this program reads up to 1; start it with the newer release",
+        ),
         (DATA_DIRECTORY, "somebody's", "another program"),
     ] {
         let directory = factory.new_directory();

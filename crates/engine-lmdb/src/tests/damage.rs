@@ -98,7 +98,7 @@ fn newer_formats_and_other_identities_are_refused_untouched() {
     drop(engine);
 
     fs::write(directory.join(ENGINE_FILE), "hive engine lmdb format 3\n").unwrap();
-    refused_untouched(&directory, &factory, "newer release");
+    refused_untouched(&directory, &factory, "format 3, this program reads up to 2; start it with the newer release");
     fs::write(directory.join(ENGINE_FILE), "hive engine lmdb format 2\n").unwrap();
 
     let before = contents(&directory);
@@ -115,7 +115,7 @@ fn newer_formats_and_other_identities_are_refused_untouched() {
     engine.environment.meta.put(&mut writer, VERSION_KEY, &sealed(VERSION_KEY, &9u32.to_le_bytes())).unwrap();
     writer.commit().unwrap();
     drop(engine);
-    refused_untouched(&directory, &factory, "format 9");
+    refused_untouched(&directory, &factory, "format 9, this program reads up to 2; start it with the newer release");
 }
 
 #[test]

@@ -45,7 +45,11 @@ fn directories_of_others_are_refused_untouched() {
     for (file, text, word) in [
         ("IDENTITY", "rocks", "IDENTITY"),
         (ENGINE_FILE, "hive engine lmdb format 1\n", "lmdb"),
-        (ENGINE_FILE, "hive engine redb format 2\n", "newer release"),
+        (
+            ENGINE_FILE,
+            "hive engine redb format 2\n",
+            "format 2, this program reads up to 1; start it with the newer release",
+        ),
         (ENGINE_FILE, "", "says \"\""),
         (DATA_FILE, "somebody's", "another program"),
     ] {

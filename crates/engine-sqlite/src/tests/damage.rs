@@ -42,7 +42,11 @@ fn directories_of_others_are_refused_untouched() {
     for (file, text, word) in [
         ("IDENTITY", "rocks", "IDENTITY"),
         (ENGINE_FILE, "hive engine fjall format 1\n", "fjall"),
-        (ENGINE_FILE, "hive engine sqlite format 2\n", "newer release"),
+        (
+            ENGINE_FILE,
+            "hive engine sqlite format 2\n",
+            "format 2, this program reads up to 1; start it with the newer release",
+        ),
         (DATA_FILE, "SQLite format 3\0", "another program"),
     ] {
         let directory = factory.new_directory();
