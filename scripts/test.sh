@@ -12,3 +12,5 @@ scripts/sim.sh "" "${TEST_SEEDS:-500}"
 scripts/first-hour.sh
 # The S3 gateway driven by real clients: in a world of five nodes.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/s3-clients.sh
+# Client ports that speak TLS, asked by curl, hive, boto3 and aws.
+HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/tls.sh
