@@ -138,6 +138,7 @@ pub fn check(config: &Config) -> Result<Vec<String>, StartError> {
     let runs = crate::data::check(&config.data, &config.world, config.node)?;
     let certificates = Certificates::load(config)?;
     warnings.extend(certificates.reasons(i64::try_from(crate::monitor::unix_ms() / 1_000).unwrap_or(i64::MAX)));
+    warnings.extend(unnamed(config, &certificates));
     if runs {
         warnings.push(format!(
             "data directory {} is in use: the node runs; its ports were not tried",
@@ -172,6 +173,9 @@ impl NodeHandle {
         tell_lanes(&config, &data);
         if config.insecure {
             tracing::warn!("{}", insecure(config.tls.is_some()));
+        }
+        if let Some(warning) = unnamed(&config, &certificates) {
+            tracing::warn!("{warning}");
         }
         let http = listen("http", config.http_listen, threads_wanted)?;
         let peer = listen("peer", config.peer_listen, threads_wanted)?;
@@ -361,6 +365,15 @@ fn room(limits: &crate::config::LimitsSection) -> Room {
         tracing::warn!(configured = limits.connections_max, allowed = connections, descriptors, "fewer clients' connections than limits.connections_max are allowed at each door: raise the limit on open files (ulimit -n, LimitNOFILE=)");
     }
     Room::new(connections, limits.unfinished_bytes_max)
+}
+
+/// Clients compare the host they ask with the certificate.
+fn unnamed(config: &Config, certificates: &Certificates) -> Option<String> {
+    let host = config.http_advertise.rsplit_once(':').map_or(config.http_advertise.as_str(), |(host, _)| host);
+    let named = certificates.clients.as_ref().is_none_or(|doors| doors.current().names(host));
+    (!named).then(|| {
+        format!("tls.certificate does not name {host}, which http.advertise gives to clients; issue one with `hive ca issue --server … --address {host}`, or advertise a name that it has")
+    })
 }
 
 fn insecure(tls: bool) -> &'static str {

@@ -7,7 +7,9 @@
 use super::{certificates, install_provider, read_key, unusable, validity, TlsError, Watched};
 use crate::ca::CertificateName;
 use crate::config::TlsSection;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::client::verify_server_name;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -20,6 +22,7 @@ pub struct DoorIdentity {
     pub server: Arc<ServerConfig>,
     /// From when until when the certificate shown is valid, seconds since 1970; of a chain, the narrowest.
     pub valid: (i64, i64),
+    own: CertificateDer<'static>,
     world: String,
 }
 
@@ -86,8 +89,10 @@ impl DoorIdentity {
                 builder.with_client_cert_verifier(verifier.map_err(|error| unusable(path, &error))?)
             }
         };
+        let chain = certificates(&files.certificate)?;
+        let own = chain[0].clone(); // There is one, or the file was refused.
         let mut server = builder
-            .with_single_cert(certificates(&files.certificate)?, read_key(&files.key)?)
+            .with_single_cert(chain, read_key(&files.key)?)
             .map_err(|error| unusable(&files.certificate, &error))?;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
@@ -98,7 +103,16 @@ impl DoorIdentity {
             let reason = "it has expired or is not valid yet";
             return Err(TlsError::Unusable { path: files.certificate.display().to_string(), reason: reason.into() });
         }
-        Ok(DoorIdentity { server: Arc::new(server), valid, world: world.into() })
+        Ok(DoorIdentity { server: Arc::new(server), valid, own, world: world.into() })
+    }
+
+    /// Whether clients that ask this host find it in the certificate.
+    pub fn names(&self, host: &str) -> bool {
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let (Ok(parsed), Ok(name)) = (ParsedCertificate::try_from(&self.own), ServerName::try_from(host)) else {
+            return false;
+        };
+        verify_server_name(&parsed, &name).is_ok()
     }
 
     /// What a client has shown in a handshake that is over.

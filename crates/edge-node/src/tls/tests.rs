@@ -260,6 +260,21 @@ fn node_starts_with_an_expired_certificate_and_reports_it() {
 }
 
 #[test]
+fn advertised_host_that_the_certificate_does_not_name_is_reported() {
+    let home = tempfile::tempdir().unwrap();
+    let mut config = config(home.path(), 1);
+    speak_tls(home.path(), &mut config);
+    let warnings = |config: &Config| crate::node::check(config).unwrap();
+    for (advertised, named) in
+        [("localhost:1", true), ("127.0.0.1:1", true), ("hive.example:1", false), ("[::1]:1", false)]
+    {
+        config.http_advertise = advertised.into();
+        let warned = warnings(&config).iter().any(|text| text.contains("http.advertise gives to clients"));
+        assert_eq!(warned, !named, "{advertised}");
+    }
+}
+
+#[test]
 fn connection_ends_with_the_users_certificate() {
     use crate::ca::CertificateName;
     use crate::tls::Shown;
