@@ -29,6 +29,21 @@ pub enum Command {
     /// Look at the world and change it
     #[command(subcommand)]
     Ctl(CtlCommand),
+    /// Users and services: who may do what
+    #[command(subcommand)]
+    User(crate::access::UserCommand),
+    /// Roles: named lists of what may be done
+    #[command(subcommand)]
+    Role(crate::access::RoleCommand),
+    /// Bearer tokens of users
+    #[command(subcommand)]
+    Token(crate::access::TokenCommand),
+    /// Tenants: users that reach only what is theirs
+    #[command(subcommand)]
+    Tenant(crate::access::TenantCommand),
+    /// Access keys of S3 accounts (also: hive ctl s3 key)
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Read and write keys
     #[command(subcommand)]
     Kv(KvCommand),
@@ -256,6 +271,9 @@ pub struct World {
     pub endpoints: Vec<String>,
     #[command(flatten)]
     pub tls: TlsFiles,
+    /// A file with the bearer token to show; the token itself can be in the environment (HIVE_TOKEN)
+    #[arg(long, env = "HIVE_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
     /// How long to try
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..=30_000))]
     pub deadline_ms: u64,

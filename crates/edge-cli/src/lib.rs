@@ -4,6 +4,7 @@
 //! standard error, saying what to do; `--json` prints one JSON value on standard output.
 //! Not here: the node itself (edge-node), the protocol (hive-client), workloads (proof-bench).
 
+mod access;
 mod arguments;
 mod attach;
 mod authority;
@@ -48,6 +49,11 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Node(node) => node::run(&node),
         Command::Dev(dev) => dev::run(dev),
         Command::Ca(command) => authority::run(command),
+        Command::User(command) => on_runtime(access::user(command)),
+        Command::Role(command) => on_runtime(access::role(command)),
+        Command::Token(command) => on_runtime(access::token(command)),
+        Command::Tenant(command) => on_runtime(access::tenant(command)),
+        Command::Key(command) => on_runtime(ctl::s3_keys(command)),
         Command::Kv(command) => on_runtime(kv::run(command)),
         Command::Load(load) => on_runtime(load::run(load)),
         Command::Ctl(command) => on_runtime(ctl::run(command)),

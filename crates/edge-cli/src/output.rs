@@ -3,8 +3,9 @@
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
 use comfy_table::{ContentArrangement, Table, TableStyle};
-use hive_client::{Client, ClientError, ErrorCode, Options};
+use hive_client::{Client, ClientError, ErrorCode, Options, Token};
 use serde_json::Value;
+use std::io::Read;
 use std::time::Duration;
 
 /// A client of the world the arguments name.
@@ -14,6 +15,7 @@ pub fn client(world: &World, levels: &Levels) -> Result<Client, Failure> {
         read_consistency: levels.read_consistency.clone(),
         after: None,
         deadline: Some(Duration::from_millis(world.deadline_ms)),
+        token: token(world)?,
     };
     Ok(client_of(world, &world.endpoints)?.with_options(options))
 }
@@ -24,6 +26,19 @@ pub fn client_of<S: AsRef<str>>(world: &World, endpoints: &[S]) -> Result<Client
         Some(tls) => Client::with_tls(endpoints, &tls)?,
         None => Client::new(endpoints)?,
     })
+}
+
+/// The bearer token to show: out of a file, or the environment.
+fn token(world: &World) -> Result<Option<Token>, Failure> {
+    const TOKEN_BYTES_MAX: u64 = 4 << 10;
+    let Some(file) = &world.token_file else {
+        let text = std::env::var("HIVE_TOKEN").ok().filter(|text| !text.trim().is_empty());
+        return Ok(text.map(|text| Token::new(text.trim())));
+    };
+    let mut text = String::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?;
+    Ok(Some(Token::new(text.trim())))
 }
 
 /// Asks for an action. With `--json` a refusal's own JSON goes to standard output too.

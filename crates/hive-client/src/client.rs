@@ -39,6 +39,30 @@ pub struct Options {
     pub after: Option<String>,
     /// How long to try; 5 s where absent. A write is sent again for 60 s at most: so long its request id is remembered.
     pub deadline: Option<Duration>,
+    /// Who asks, where the world wants to know.
+    pub token: Option<Token>,
+}
+
+/// A bearer token. Never shown by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    /// Of its text, `hive_…`.
+    pub fn new(text: impl Into<String>) -> Token {
+        Token(text.into())
+    }
+
+    /// What the header `Authorization` says.
+    pub(crate) fn header(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
 }
 
 /// A client. Cheap to clone; clones share their connections.
@@ -133,8 +157,11 @@ impl Client {
     pub async fn get_path(&self, endpoint: usize, path: &str) -> Result<(u16, Bytes), ClientError> {
         let endpoint = &self.endpoints[endpoint % self.endpoints.len()];
         let start = Instant::now();
-        let asked =
-            tokio::time::timeout(Duration::from_secs(5), endpoint.exchange(Method::GET, path, Bytes::new())).await;
+        let asked = tokio::time::timeout(
+            Duration::from_secs(5),
+            endpoint.exchange(Method::GET, path, Bytes::new(), self.options.token.as_ref()),
+        )
+        .await;
         let last = match asked {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(broken)) if broken.untrusted => return Err(untrusted(endpoint, broken.reason)),
@@ -207,7 +234,8 @@ impl Call {
         self.body.insert("deadline_ms".into(), (left.as_millis().max(1) as u64).into());
         let patience = if self.quick && client.endpoints.len() > 1 { (left / 2).max(ATTEMPT_LEAST) } else { left };
         let bytes = Bytes::from(Value::Object(self.body.clone()).to_string());
-        let asked = tokio::time::timeout(patience + GRACE, endpoint.exchange(Method::POST, "/", bytes)).await;
+        let token = client.options.token.as_ref();
+        let asked = tokio::time::timeout(patience + GRACE, endpoint.exchange(Method::POST, "/", bytes, token)).await;
         endpoint.set_silent(asked.is_err());
         match asked {
             Ok(Ok((status, answer))) => self.judge(endpoint, status, &answer),

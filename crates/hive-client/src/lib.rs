@@ -18,7 +18,7 @@ pub use edge_embedded as embedded;
 
 pub use base_types::{ErrorCode, ErrorKind, Outcome};
 pub use calls::{base64_text, bytes_field, position, put_bytes, BatchStep, Entry, Page, Scan};
-pub use client::{Client, Options};
+pub use client::{Client, Options, Token};
 pub use tls::{Tls, TlsFailure};
 pub use transport::Endpoint;
 

@@ -3,6 +3,7 @@
 //! Always: an answer is at most `ANSWER_BYTES_MAX`; a failure says whether the request can have
 //! reached the node. Not here: when to try again (client.rs).
 
+use crate::client::Token;
 use crate::tls::{explain, Tls};
 use crate::ClientError;
 use bytes::Bytes;
@@ -157,7 +158,13 @@ impl Endpoint {
     }
 
     /// Sends a request and reads the whole answer: its status and body.
-    pub(crate) async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<(u16, Bytes), Broken> {
+    pub(crate) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+        token: Option<&Token>,
+    ) -> Result<(u16, Bytes), Broken> {
         let (mut connection, reused) = match self.take_idle() {
             Some(connection) => (connection, true),
             None => (self.connect().await?, false),
@@ -178,8 +185,12 @@ impl Endpoint {
             .method(method)
             .uri(path)
             .header(header::HOST, &self.address)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(body));
+            .header(header::CONTENT_TYPE, "application/json");
+        let request = match token {
+            Some(token) => request.header(header::AUTHORIZATION, token.header()),
+            None => request,
+        };
+        let request = request.body(Full::new(body));
         let request = request.map_err(|error| Broken::before(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();

@@ -100,6 +100,6 @@ impl Access {
 
 fn unauthenticated() -> Refusal {
     let message =
-        "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`, `--token`)";
+        "this node wants to know who asks: send `Authorization: Bearer` with a token (`hive token create`; HIVE_TOKEN or --token-file for the program hive)";
     Refusal::new(ErrorCode::Unauthenticated, message)
 }

@@ -58,7 +58,7 @@ pub async fn run(command: S3Command) -> Result<(), Failure> {
 }
 
 /// A secret out of a file, or standard input; one line end at its end is none of it.
-fn read_secret(file: &Path) -> Result<String, Failure> {
+pub fn read_secret(file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().take(SECRET_BYTES_MAX).read_to_end(&mut bytes),
@@ -212,7 +212,7 @@ async fn quota(bucket: &str, wanted: Value, none: bool, world: &World) -> Result
 }
 
 /// Milliseconds since 1970 as a day (proleptic Gregorian calendar, UTC).
-fn day(ms: &Value) -> String {
+pub fn day(ms: &Value) -> String {
     let Some(ms) = ms.as_u64() else { return "-".into() };
     let days = i64::try_from(ms / 86_400_000).unwrap_or(0) + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
