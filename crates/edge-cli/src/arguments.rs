@@ -92,6 +92,10 @@ pub struct DevArguments {
     /// Delete what an earlier world left in the data directory
     #[arg(long)]
     pub fresh: bool,
+    /// As in production: every door speaks TLS and wants to know who asks; the ready file has root's token and the
+    /// authority of the certificates
+    #[arg(long)]
+    pub secure: bool,
     /// Leave a node that died dead
     #[arg(long)]
     pub no_restart: bool,

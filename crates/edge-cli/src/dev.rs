@@ -13,7 +13,7 @@ mod s3;
 
 use crate::arguments::DevArguments;
 use crate::failure::Failure;
-use hive_client::{Client, ErrorCode};
+use hive_client::{Client, ErrorCode, Options, Tls, Token};
 use layout::Plan;
 use process::Node;
 use s3::Keys;
@@ -102,8 +102,10 @@ async fn world(arguments: &DevArguments, plan: &Plan) -> Result<(), Failure> {
 /// Waits until every node serves, makes the keyspace, says so.
 async fn start(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
     wait_ready(plan, nodes).await?;
-    let endpoints: Vec<String> = plan.places.iter().map(|place| format!("http://{}", place.http())).collect();
-    let client = Client::new(&endpoints)?;
+    let endpoints: Vec<String> = plan.places.iter().map(|place| plan.url(&place.http())).collect();
+    let token = if plan.secure { Some(root_token(plan).await?) } else { None };
+    let options = Options { token: token.as_deref().map(Token::new), ..Options::default() };
+    let client = client(plan, &endpoints)?.with_options(options);
     create_keyspace(&client, plan).await?;
     plan.keys.make(&client).await?;
     publish(arguments, plan, nodes)?;
@@ -118,7 +120,7 @@ async fn start(arguments: &DevArguments, plan: &Plan, nodes: &mut [Node]) -> Res
 async fn wait_ready(plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
     let start = Instant::now();
     for (place, at) in plan.places.iter().zip(0..) {
-        let client = Client::new(&[place.http()])?;
+        let client = client(plan, &[plan.url(&place.http())])?;
         loop {
             if matches!(client.get_path(0, "/ready").await, Ok((200, _))) {
                 break;
@@ -138,9 +140,9 @@ async fn wait_ready(plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
                 let log = nodes.get(at).map(Node::log_tail).unwrap_or_default();
                 let seconds = READY_TIMEOUT.as_secs();
                 let message = format!(
-                    "node {} is not ready after {seconds} s; look at http://{}/ready; the end of its log:\n{log}",
+                    "node {} is not ready after {seconds} s; look at {}/ready; the end of its log:\n{log}",
                     place.id,
-                    place.http()
+                    plan.url(&place.http())
                 );
                 return Err(Failure::unavailable(message));
             }
@@ -148,6 +150,32 @@ async fn wait_ready(plan: &Plan, nodes: &mut [Node]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// A client of nodes of this world.
+fn client(plan: &Plan, endpoints: &[String]) -> Result<Client, Failure> {
+    Ok(match plan.secure {
+        true => Client::with_tls(endpoints, &Tls::from_files(&plan.clients_authority(), None)?)?,
+        false => Client::new(endpoints)?,
+    })
+}
+
+/// The world's root token: whichever node made the world's users has it in its data directory.
+async fn root_token(plan: &Plan) -> Result<String, Failure> {
+    let start = Instant::now();
+    loop {
+        if let Some(token) = plan.root_token() {
+            return Ok(token);
+        }
+        if start.elapsed() > READY_TIMEOUT {
+            let message = format!(
+                "no node has the root token ({} in a node's data directory): if it was moved, `hive token create root` through a node's Unix socket makes another one, or use --fresh",
+                edge_node::access::root::FILE
+            );
+            return Err(Failure::unavailable(message));
+        }
+        tokio::time::sleep(WATCH_PAUSE).await;
+    }
 }
 
 async fn create_keyspace(client: &Client, plan: &Plan) -> Result<(), Failure> {
@@ -202,18 +230,23 @@ fn ready_json(arguments: &DevArguments, plan: &Plan, nodes: &[Node]) -> Value {
     let node = |(place, node): (&layout::Place, &Node)| {
         json!({
             "id": place.id, "pid": node.pid(), "region": place.region, "az": place.az, "rack": place.rack,
-            "chassis": place.chassis, "http": format!("http://{}", place.http()), "redis": null, "etcd": null,
-            "s3": format!("http://{}", place.s3()), "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
+            "chassis": place.chassis, "http": plan.url(&place.http()), "redis": null, "etcd": null,
+            "s3": plan.url(&place.s3()), "peer": place.peer(), "data": place.directory.join("data"), "log": node.log,
         })
     };
-    json!({
+    let mut ready = json!({
         "base_port": arguments.base_port, "data": plan.data, "world": plan.world, "pid": std::process::id(),
         "nodes": plan.places.iter().zip(nodes).map(node).collect::<Vec<_>>(),
         "s3": {
             "access_key": plan.keys.access_key, "secret_key": plan.keys.secret_key, "region": layout::REGION,
             "account": s3::ACCOUNT,
         },
-    })
+    });
+    if plan.secure {
+        ready["token"] = plan.root_token().into();
+        ready["ca"] = plan.clients_authority().display().to_string().into();
+    }
+    ready
 }
 
 /// Writes the ready file whole or not at all.
@@ -252,15 +285,28 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
             place.id.to_string(),
             node.pid().to_string(),
             where_is,
-            format!("http://{}", place.http()),
-            format!("http://{}", place.s3()),
+            plan.url(&place.http()),
+            plan.url(&place.s3()),
             place.peer(),
         ]);
     }
     println!("{out}\n");
-    let (first, last) = (plan.places[0].http(), plan.places[plan.places.len() - 1].http());
+    let first = plan.places[0].http();
     let program = std::env::args().next().unwrap_or_else(|| "hive".into());
     let endpoint = if plan.base_port == 7000 { String::new() } else { format!(" --endpoint http://{first}") };
+    match plan.secure {
+        true => print_secure(plan, &program),
+        false => print_open(plan, &program, &endpoint),
+    }
+    println!("\nctrl-c stops every node; kill -9 one of them to see the others go on");
+}
+
+/// What to try in a world that asks nobody who they are.
+fn print_open(plan: &Plan, program: &str, endpoint: &str) {
+    let (first, last) = (plan.places[0].http(), plan.places[plan.places.len() - 1].http());
+    println!(
+        "the doors are open to every program of this machine, and to none beyond it; --secure asks who they are\n"
+    );
     println!("first things to try, any node will do:");
     println!("  curl -s http://{first}/ -d '{{\"action\":\"KvPut\",\"key\":\"hello\",\"value\":\"world\"}}'");
     println!("  curl -s http://{last}/ -d '{{\"action\":\"KvGet\",\"key\":\"hello\"}}'");
@@ -277,5 +323,24 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
     );
     println!("  aws --endpoint-url http://{} s3 mb s3://first", plan.places[0].s3());
     println!("  aws --endpoint-url http://{} s3 ls", plan.places[plan.places.len() - 1].s3());
-    println!("\nctrl-c stops every node; kill -9 one of them to see the others go on");
+}
+
+/// What to try in a world as in production.
+fn print_secure(plan: &Plan, program: &str) {
+    let (first, ca) = (plan.url(&plan.places[0].http()), plan.clients_authority().display().to_string());
+    println!("every door speaks TLS and wants to know who asks; first things to try:");
+    println!("  export HIVE_CA={ca} HIVE_ENDPOINT={first}");
+    println!("  export HIVE_TOKEN_FILE={}", plan.root_token_file().unwrap_or_default().display());
+    println!("  {program} user whoami");
+    println!("  {program} user create ann --role \"writer on kv/default/ann/\"");
+    println!("  {program} token create ann --expires 30d");
+    println!("  curl -s --cacert {ca} -H \"Authorization: Bearer $(cat $HIVE_TOKEN_FILE)\" {first}/ -d '{{\"action\":\"KvPut\",\"key\":\"hello\",\"value\":\"world\"}}'");
+    println!("S3, any node's gateway (account {}):", s3::ACCOUNT);
+    println!(
+        "  export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={} AWS_DEFAULT_REGION={} AWS_CA_BUNDLE={ca}",
+        plan.keys.access_key,
+        plan.keys.secret_key,
+        layout::REGION
+    );
+    println!("  aws --endpoint-url {} s3 mb s3://first", plan.url(&plan.places[0].s3()));
 }

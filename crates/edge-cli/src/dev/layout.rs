@@ -4,6 +4,7 @@
 //! <data>/hive-dev.json      marks the directory as ours, so that --fresh deletes nothing else
 //! <data>/hive-dev.lock      held (flock) by the `hive dev` that runs on it
 //! <data>/ca/                the world's authority and the certificates it issued
+//! <data>/ca-clients/        with --secure: the authority of client doors and users
 //! <data>/node-<i>/          node.toml, node.log, data/
 //! <data>/s3-data/           objects over 64 KiB, of all nodes: they share one disk
 //! <data>/s3-keys.json       the account and access key made at the first start
@@ -17,7 +18,7 @@ use base_types::NodeId;
 use edge_node::ca;
 use edge_node::config::{
     AccessSection, CertificatesSection, DoorSection, EngineSection, HttpSection, LimitsSection, LocationSection,
-    MemberSection, NodeFile, RegionSection, S3Section, TuningSection, WorldSection,
+    MemberSection, NodeFile, RegionSection, S3Section, TlsSection, TuningSection, WorldSection,
 };
 use std::fs::File;
 use std::net::TcpListener;
@@ -51,6 +52,7 @@ pub struct Plan {
     s3_split_keys: u64,
     s3_split_cpu_max_percent: u32,
     s3_data: String,
+    pub secure: bool,
     /// Known once the data directory is written.
     pub keys: Keys,
 }
@@ -138,6 +140,7 @@ impl Plan {
             s3_split_keys,
             s3_split_cpu_max_percent,
             s3_data,
+            secure: arguments.secure,
             keys,
         })
     }
@@ -171,11 +174,54 @@ impl Plan {
                 ca::issue(&authority, id, &addresses, ca::NODE_DAYS_DEFAULT)
                     .map_err(|error| Failure::refused(error.to_string()))?;
             }
+            if self.secure {
+                let addresses = vec!["127.0.0.1".to_owned(), "localhost".to_owned(), "*.localhost".to_owned()];
+                ca::clients::prepare(&self.clients(), self.world, &[(id, addresses)], ca::NODE_DAYS_DEFAULT)
+                    .map_err(|error| Failure::refused(error.to_string()))?;
+            }
             let text =
                 self.node_file(place).to_toml().map_err(|error| Failure::refused(format!("node.toml: {error}")))?;
             write_whole(&place.config(), text.as_bytes(), 0o600)?;
         }
         Ok(())
+    }
+
+    /// Where the authority of clients is.
+    fn clients(&self) -> PathBuf {
+        self.data.join("ca-clients")
+    }
+
+    /// The authority that clients trust.
+    pub fn clients_authority(&self) -> PathBuf {
+        self.clients().join("ca.pem")
+    }
+
+    /// `http://` or `https://` and an address.
+    pub fn url(&self, address: &str) -> String {
+        format!("{}://{address}", if self.secure { "https" } else { "http" })
+    }
+
+    /// The file with the world's root token, where a node has made it.
+    pub fn root_token_file(&self) -> Option<PathBuf> {
+        let file = |place: &Place| place.directory.join("data").join(edge_node::access::root::FILE);
+        self.places.iter().map(file).find(|file| file.exists())
+    }
+
+    /// The world's root token.
+    pub fn root_token(&self) -> Option<String> {
+        let text = std::fs::read_to_string(self.root_token_file()?).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn tls(&self, place: &Place) -> TlsSection {
+        let file = |ending: &str| self.clients().join(format!("server-{}.{ending}", NodeId(place.id)));
+        TlsSection {
+            certificate: file("pem"),
+            key: file("key"),
+            client_authority: Some(self.clients_authority()),
+            client_certificates: None,
+            s3_client_certificates: None,
+        }
     }
 
     fn node_file(&self, place: &Place) -> NodeFile {
@@ -209,9 +255,9 @@ impl Plan {
                 certificate: authority.join(format!("node-{}.pem", place.id)),
                 key: authority.join(format!("node-{}.key", place.id)),
             },
-            tls: None,
+            tls: self.secure.then(|| self.tls(place)),
             engine: EngineSection { default: self.engine.clone(), ..EngineSection::default() },
-            access: AccessSection::default(),
+            access: AccessSection { required: self.secure, ..AccessSection::default() },
             limits: LimitsSection::default(),
             tuning: TuningSection {
                 s3_split_keys: self.s3_split_keys,
@@ -309,6 +355,7 @@ mod tests {
 
     fn arguments(nodes: u16, data: &Path) -> DevArguments {
         DevArguments {
+            secure: false,
             nodes,
             data: data.to_owned(),
             base_port: 7000,

@@ -254,7 +254,7 @@ fn check_open(checker: &Checker<'_>, file: &NodeFile, doors: &[(&str, Option<Soc
         let line = checker.line(&format!("listen = \"{listen}\""), 0);
         return checker.refuse(
             format!("{line}{door}.listen is {listen}, which other machines reach, and this door has {lacks}"),
-            "write [tls] with certificate, key, client_authority and client_certificates = \"required\" (docs/guides/operations/tls.md); or listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file",
+            "write [tls] with certificate and key (docs/guides/operations/tls.md) and [access] with required = true (docs/guides/access.md); or listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file",
         );
     }
     Ok(())

@@ -77,9 +77,10 @@ pub(super) fn check(checker: &Checker<'_>, file: &NodeFile) -> Result<Option<Tls
     Ok(Some(section))
 }
 
-/// Whether a door knows who asks: the S3 door by signatures, the JSON door by certificates where it requires them.
+/// Whether a door knows who asks: the S3 door by signatures, the JSON door by credentials (`access.required`), or by certificates
+/// where it requires them.
 pub(super) fn authenticates(file: &NodeFile, door: &str) -> bool {
-    door == "s3" || file.tls.as_ref().is_some_and(TlsSection::requires_certificates)
+    door == "s3" || file.access.required || file.tls.as_ref().is_some_and(TlsSection::requires_certificates)
 }
 
 /// What a door to clients lacks that is open beyond this machine; nothing where it has both TLS and authentication.
