@@ -2,213 +2,16 @@
 //!
 //! Always: a password is read from a file or standard input, never from arguments; a token is printed once, by the command that made
 //! it.
-//! Not here: what roles allow (docs/guides/access.md), keys of S3 accounts (ctl/s3.rs).
+//! Not here: the words of the commands (arguments/users.rs), what roles allow (docs/guides/access.md), keys of S3 accounts (ctl/s3.rs).
 
+use crate::arguments::users::{RoleCommand, TenantCommand, TokenCommand, UserCommand};
 use crate::arguments::{Levels, World};
 use crate::failure::Failure;
 use crate::output::{ask, cell, client, items, table};
-use clap::Subcommand;
 use serde_json::{json, Value};
-use std::path::PathBuf;
 
 /// The most pages that are read.
 const PAGES_MAX: usize = 1_000;
-
-#[derive(Subcommand, Debug)]
-pub enum UserCommand {
-    /// Make a user; NAME@TENANT for a tenant's. Example: hive user create ann --role "writer on kv/photos/"
-    Create {
-        user: String,
-        /// A role, or "ROLE on RESOURCE"; repeat it for more
-        #[arg(long = "role")]
-        roles: Vec<String>,
-        /// A program: it has tokens and no password
-        #[arg(long)]
-        service: bool,
-        /// A file with the password in its first line; - for standard input
-        #[arg(long, conflicts_with = "service")]
-        password_file: Option<PathBuf>,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Show a user, its roles and what they allow
-    Show {
-        user: String,
-        #[command(flatten)]
-        world: World,
-    },
-    /// List users
-    List {
-        /// Only this tenant's
-        #[arg(long)]
-        tenant: Option<String>,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Give a role to a user. Example: hive user grant ann reader --on kv/photos
-    Grant {
-        user: String,
-        role: String,
-        /// Only on this resource
-        #[arg(long)]
-        on: Option<String>,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Take a role from a user, named as it was granted
-    Revoke {
-        user: String,
-        role: String,
-        #[arg(long)]
-        on: Option<String>,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Give a user another password, or none
-    #[command(group = clap::ArgGroup::new("which").required(true).args(["password_file", "none"]))]
-    Password {
-        user: String,
-        /// A file with the password in its first line; - for standard input
-        #[arg(long)]
-        password_file: Option<PathBuf>,
-        /// The user has no password any more
-        #[arg(long)]
-        none: bool,
-        #[command(flatten)]
-        world: World,
-    },
-    /// A user may do nothing for now; its tokens neither
-    Disable {
-        user: String,
-        #[command(flatten)]
-        world: World,
-    },
-    /// A disabled user may work again
-    Enable {
-        user: String,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Remove a user and all of its tokens
-    Delete {
-        user: String,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Who the token that is shown belongs to, and what it allows
-    Whoami {
-        #[command(flatten)]
-        world: World,
-    },
-}
-
-#[derive(Subcommand, Debug)]
-pub enum RoleCommand {
-    /// Make a role. Example: hive role create uploads --allow "write on bucket/in/new/" --allow "list on bucket/in"
-    Create {
-        role: String,
-        /// "VERBS on RESOURCE"; repeat it for more
-        #[arg(long = "allow", required = true)]
-        rules: Vec<String>,
-        /// Change the rules of a role that exists
-        #[arg(long)]
-        replace: bool,
-        #[command(flatten)]
-        world: World,
-    },
-    /// Show what a role allows
-    Show {
-        role: String,
-        #[command(flatten)]
-        world: World,
-    },
-    /// List roles, built-in ones first
-    List {
-        #[command(flatten)]
-        world: World,
-    },
-    /// Remove a role: its users keep nothing of it
-    Delete {
-        role: String,
-        #[command(flatten)]
-        world: World,
-    },
-}
-
-#[derive(Subcommand, Debug)]
-pub enum TokenCommand {
-    /// Make a token and print it, once. Example: hive token create ann --expires 30d --note laptop
-    Create {
-        user: String,
-        /// For so long: 90s, 30m, 12h, 30d; without end where absent
-        #[arg(long, value_parser = duration)]
-        expires: Option<u64>,
-        /// Only on this resource
-        #[arg(long)]
-        on: Option<String>,
-        /// What it is for
-        #[arg(long, default_value = "")]
-        note: String,
-        #[command(flatten)]
-        world: World,
-    },
-    /// List tokens, of one user or of all; never the tokens themselves
-    List {
-        #[arg(long)]
-        user: Option<String>,
-        #[command(flatten)]
-        world: World,
-    },
-    /// End a token: within two seconds no node takes it
-    Revoke {
-        /// Its id, as `hive token list` shows it
-        id: String,
-        /// Refuse if it is another user's
-        #[arg(long)]
-        user: Option<String>,
-        #[command(flatten)]
-        world: World,
-    },
-}
-
-#[derive(Subcommand, Debug)]
-pub enum TenantCommand {
-    /// Make a tenant. Example: hive tenant create shop --owns "kv/shop-*" --owns "bucket/shop-*"
-    Create {
-        tenant: String,
-        /// A resource that belongs to it; repeat it for more
-        #[arg(long, required = true)]
-        owns: Vec<String>,
-        #[command(flatten)]
-        world: World,
-    },
-    /// List tenants
-    List {
-        #[command(flatten)]
-        world: World,
-    },
-    /// Remove a tenant that has no users
-    Delete {
-        tenant: String,
-        #[command(flatten)]
-        world: World,
-    },
-}
-
-/// Seconds of `90s`, `30m`, `12h`, `30d`.
-fn duration(text: &str) -> Result<u64, String> {
-    let wrong = || "write a number and s, m, h or d, for example 30d".to_string();
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).filter(|seconds| *seconds > 0).ok_or_else(wrong)
-}
 
 /// Asks once and shows the answer.
 async fn once(world: &World, body: Value, show: impl FnOnce(&Value)) -> Result<(), Failure> {
@@ -416,20 +219,6 @@ pub async fn tenant(command: TenantCommand) -> Result<(), Failure> {
         TenantCommand::Delete { tenant, world } => {
             let body = json!({"action": "DeleteTenant", "tenant": tenant});
             once(&world, body, |_| println!("tenant {tenant} is removed")).await
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_are_read() {
-        assert_eq!(duration("90s"), Ok(90));
-        assert_eq!(duration("2d"), Ok(172_800));
-        for bad in ["", "5", "d", "-1d", "0s", "99999999999999999999d", "5é"] {
-            assert!(duration(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The command line, as clap reads it. Its words are a promise (CONTRACT: commands).
 
+pub mod users;
+
 use crate::failure::Failure;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -31,16 +33,16 @@ pub enum Command {
     Ctl(CtlCommand),
     /// Users and services: who may do what
     #[command(subcommand)]
-    User(crate::access::UserCommand),
+    User(users::UserCommand),
     /// Roles: named lists of what may be done
     #[command(subcommand)]
-    Role(crate::access::RoleCommand),
+    Role(users::RoleCommand),
     /// Bearer tokens of users
     #[command(subcommand)]
-    Token(crate::access::TokenCommand),
+    Token(users::TokenCommand),
     /// Tenants: users that reach only what is theirs
     #[command(subcommand)]
-    Tenant(crate::access::TenantCommand),
+    Tenant(users::TenantCommand),
     /// Access keys of S3 accounts (also: hive ctl s3 key)
     #[command(subcommand)]
     Key(KeyCommand),

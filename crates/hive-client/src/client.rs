@@ -8,6 +8,7 @@
 //! answer to a request id is the answer to all attempts that carried it.
 
 use crate::tls::Tls;
+use crate::token::Token;
 use crate::transport::{Broken, Endpoint};
 use crate::ClientError;
 use bytes::Bytes;
@@ -41,28 +42,6 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// Who asks, where the world wants to know.
     pub token: Option<Token>,
-}
-
-/// A bearer token. Never shown by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// Of its text, `hive_…`.
-    pub fn new(text: impl Into<String>) -> Token {
-        Token(text.into())
-    }
-
-    /// What the header `Authorization` says.
-    pub(crate) fn header(&self) -> String {
-        format!("Bearer {}", self.0)
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
 }
 
 /// A client. Cheap to clone; clones share their connections.

@@ -10,6 +10,7 @@
 mod calls;
 mod client;
 mod tls;
+mod token;
 mod transport;
 
 /// The embedded store: the node's log and engines in this process, without a world (docs/guides/embedded.md).
@@ -18,8 +19,9 @@ pub use edge_embedded as embedded;
 
 pub use base_types::{ErrorCode, ErrorKind, Outcome};
 pub use calls::{base64_text, bytes_field, position, put_bytes, BatchStep, Entry, Page, Scan};
-pub use client::{Client, Options, Token};
+pub use client::{Client, Options};
 pub use tls::{Tls, TlsFailure};
+pub use token::Token;
 pub use transport::Endpoint;
 
 use serde_json::Value;

@@ -3,8 +3,8 @@
 //! Always: an answer is at most `ANSWER_BYTES_MAX`; a failure says whether the request can have
 //! reached the node. Not here: when to try again (client.rs).
 
-use crate::client::Token;
 use crate::tls::{explain, Tls};
+use crate::token::Token;
 use crate::ClientError;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
