@@ -10,6 +10,8 @@ cargo test --workspace $without --locked
 if rustup run nightly rustc --version >/dev/null 2>&1; then FUZZ_SECONDS="${FUZZ_SECONDS:-1}" scripts/fuzz.sh; fi
 scripts/sim.sh "" "${TEST_SEEDS:-500}"
 scripts/first-hour.sh
+# A world as in production: tokens and TLS at every door.
+HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/secure-world.sh
 # The S3 gateway driven by real clients: in a world of five nodes.
 HIVE="${CARGO_TARGET_DIR:-$PWD/target}/debug/hive" scripts/s3-clients.sh
 # Client ports that speak TLS, asked by curl, hive, boto3 and aws.

@@ -8,6 +8,7 @@
 //! ```text
 //!   file.rs         the durable copy               credentials.rs   from a request's head to a Caller
 //!   passwords.rs    argon2, a few at a time        root.rs          the world's first token
+//!   socket.rs       the way in when all tokens are lost
 //! ```
 //!
 //! Always: what a core decides by is on disk first, unless the disk refuses, which is said; a copy that nobody has confirmed for
@@ -18,6 +19,7 @@ pub mod credentials;
 pub mod file;
 pub mod passwords;
 pub mod root;
+pub mod socket;
 
 use crate::mailbox::Sender;
 use crate::monitor::unix_ms;

@@ -24,7 +24,7 @@ mod stream;
 
 pub use bytes::{Bytes, HeldBytes};
 pub use connections::{Connection, Connections};
-pub use entrance::{Entrance, Guest};
+pub use entrance::{DoorStream, Entrance, Guest};
 pub use pace::BodyLimit;
 pub use reserve::{Place, Reserve, PATIENCE as OPERATORS_PATIENCE};
 pub use stream::{ClientStream, Head};

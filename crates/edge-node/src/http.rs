@@ -27,7 +27,7 @@ pub use browser::Hosts;
 
 use crate::access::AccessHub;
 use crate::ca::CertificateName;
-use crate::clients::{ClientStream, Connection, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE};
+use crate::clients::{ClientStream, Connection, DoorStream, Entrance, Guest, Head, Place, Room, OPERATORS_PATIENCE};
 use crate::lane::door::LaneDoor;
 use crate::lane::LaneReport;
 use crate::quiet::Quiet;
@@ -37,11 +37,11 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::watch;
 
 /// Header lines a request may have.
@@ -107,6 +107,8 @@ struct Caller {
     certificate: Option<CertificateName>,
     /// What TLS says against its requests.
     refusal: Option<Rc<str>>,
+    /// It came by the Unix socket in the data directory: a program that reaches it is this node's operator.
+    local: bool,
 }
 
 impl HttpDoor {
@@ -148,6 +150,32 @@ impl HttpDoor {
         }
     }
 
+    /// Accepts on the Unix socket of the data directory until draining begins: the way in when all tokens are lost.
+    pub async fn run_socket(self: Rc<Self>, listener: UnixListener, draining: watch::Receiver<bool>) {
+        let mut stop = draining.clone();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                _ = stop.wait_for(|stop| *stop) => return,
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            // Its clients have a share of their own among the connections, as those of one address have.
+            let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let Some(standing) = self.let_in(address) else { continue };
+            let caller =
+                Caller { address, operator: standing.operator.clone(), certificate: None, refusal: None, local: true };
+            let (own, draining) = (self.clone(), draining.clone());
+            tokio::task::spawn_local(async move {
+                let _standing = standing;
+                own.serve_guest(DoorStream::Unix(stream), caller, Shown::Nothing, draining).await;
+            });
+        }
+    }
+
     fn let_in(&self, from: IpAddr) -> Option<Standing> {
         let client = self.room.http.admit(from);
         if client.is_some() {
@@ -166,10 +194,10 @@ impl HttpDoor {
         stream: TcpStream,
         peer: SocketAddr,
         operator: Option<Rc<Place>>,
-        mut draining: watch::Receiver<bool>,
+        draining: watch::Receiver<bool>,
     ) {
-        let patience = |limit: Duration| if operator.is_some() { limit.min(OPERATORS_PATIENCE) } else { limit };
-        let (header_timeout, body_timeout) = (patience(self.limits.header_timeout), patience(self.limits.body_timeout));
+        let header_timeout = self.limits.header_timeout;
+        let header_timeout = if operator.is_some() { header_timeout.min(OPERATORS_PATIENCE) } else { header_timeout };
         let Some(guest) = self.entrance.enter(stream, peer, header_timeout).await else { return };
         let Guest { stream, address, shown, .. } = guest;
         let caller = Caller {
@@ -177,7 +205,21 @@ impl HttpDoor {
             operator,
             certificate: shown.name().cloned(),
             refusal: shown.refusal(self.certificate_required).map(Rc::from),
+            local: false,
         };
+        self.serve_guest(stream, caller, shown, draining).await;
+    }
+
+    /// Requests of a client that was let in, one after the other.
+    async fn serve_guest(
+        self: Rc<Self>,
+        stream: DoorStream,
+        caller: Caller,
+        shown: Shown,
+        mut draining: watch::Receiver<bool>,
+    ) {
+        let patience = |limit: Duration| if caller.operator.is_some() { limit.min(OPERATORS_PATIENCE) } else { limit };
+        let (header_timeout, body_timeout) = (patience(self.limits.header_timeout), patience(self.limits.body_timeout));
         let lane = self.state.next_lane.get();
         self.state.next_lane.set(lane.wrapping_add(1));
         let door = self.lanes[lane % self.lanes.len()].clone();

@@ -13,7 +13,7 @@ use hyper::{header, Method, Request};
 use hyper_util::rt::TokioIo;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 /// The longest answer: a page of a scan in base64, with room.
@@ -33,6 +33,8 @@ const TLS_TIMEOUT: Duration = Duration::from_secs(5);
 /// A node's HTTP port and the idle connections to it.
 pub struct Endpoint {
     address: String,
+    /// The address is the path of a Unix socket.
+    unix: bool,
     tls: Option<Tls>,
     silent_until: Mutex<Option<Instant>>,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
@@ -57,7 +59,7 @@ impl Broken {
 }
 
 impl Endpoint {
-    /// From `http://host:port` or `https://host:port`, with or without a slash at the end. Without a scheme it is `https` where
+    /// From `unix:/path/of/a/socket`, `http://host:port` or `https://host:port`, with or without a slash at the end. Without a scheme it is `https` where
     /// `tls` is given.
     pub fn parse(text: &str, tls: Option<&Tls>) -> Result<Endpoint, ClientError> {
         let (secure, address) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
@@ -65,6 +67,15 @@ impl Endpoint {
             (_, Some(address)) => (true, address),
             _ => (tls.is_some(), text),
         };
+        if let Some(path) = text.strip_prefix("unix:").filter(|path| path.starts_with('/')) {
+            return Ok(Endpoint {
+                address: path.to_owned(),
+                unix: true,
+                tls: None,
+                silent_until: Mutex::new(None),
+                idle: Mutex::new(Vec::new()),
+            });
+        }
         let address = address.trim_end_matches('/');
         if secure && tls.is_none() {
             return Err(ClientError::Untrusted(text.to_owned()));
@@ -73,6 +84,7 @@ impl Endpoint {
         match port {
             Some(Ok(_)) if !address.contains("://") => Ok(Endpoint {
                 address: address.to_owned(),
+                unix: false,
                 tls: tls.filter(|_| secure).cloned(),
                 silent_until: Mutex::new(None),
                 idle: Mutex::new(Vec::new()),
@@ -130,6 +142,13 @@ impl Endpoint {
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Broken> {
         let failed = |reason: String| Broken::before(format!("{}: {reason}", self.address));
+        if self.unix {
+            let stream = UnixStream::connect(&self.address).await.map_err(|error| failed(error.to_string()))?;
+            let made = handshake(TokioIo::new(stream)).await;
+            let (sender, connection) = made.map_err(|error| failed(error.to_string()))?;
+            tokio::spawn(connection);
+            return Ok(sender);
+        }
         let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(&self.address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(failed(error.to_string())),
@@ -184,7 +203,7 @@ impl Endpoint {
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::HOST, &self.address)
+            .header(header::HOST, if self.unix { "localhost" } else { &self.address })
             .header(header::CONTENT_TYPE, "application/json");
         let request = match token {
             Some(token) => request.header(header::AUTHORIZATION, token.header()),
@@ -208,7 +227,7 @@ mod tests {
 
     #[test]
     fn endpoints_are_read_or_refused() {
-        for text in ["http://127.0.0.1:7101", "127.0.0.1:7101/", "http://node-1.example:80/"] {
+        for text in ["unix:/tmp/admin.sock", "http://127.0.0.1:7101", "127.0.0.1:7101/", "http://node-1.example:80/"] {
             assert!(Endpoint::parse(text, None).is_ok(), "{text}");
         }
         for text in ["", "localhost", "https://x:1", "http://x", "http://x:99999", ":80"] {

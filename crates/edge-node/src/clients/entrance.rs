@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::TlsAcceptor;
@@ -61,6 +61,8 @@ pub struct Guest {
 pub enum DoorStream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
+    /// Of a program of this machine that may reach the node's data directory.
+    Unix(UnixStream),
 }
 
 impl Entrance {
@@ -157,6 +159,7 @@ impl AsyncRead for DoorStream {
         match self.get_mut() {
             DoorStream::Plain(stream) => Pin::new(stream).poll_read(context, into),
             DoorStream::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, into),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_read(context, into),
         }
     }
 }
@@ -166,6 +169,7 @@ impl AsyncWrite for DoorStream {
         match self.get_mut() {
             DoorStream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
             DoorStream::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
 
@@ -177,6 +181,7 @@ impl AsyncWrite for DoorStream {
         match self.get_mut() {
             DoorStream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
             DoorStream::Tls(stream) => Pin::new(stream.as_mut()).poll_write_vectored(context, pieces),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, pieces),
         }
     }
 
@@ -184,6 +189,7 @@ impl AsyncWrite for DoorStream {
         match self {
             DoorStream::Plain(stream) => stream.is_write_vectored(),
             DoorStream::Tls(stream) => stream.is_write_vectored(),
+            DoorStream::Unix(stream) => stream.is_write_vectored(),
         }
     }
 
@@ -191,6 +197,7 @@ impl AsyncWrite for DoorStream {
         match self.get_mut() {
             DoorStream::Plain(stream) => Pin::new(stream).poll_flush(context),
             DoorStream::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_flush(context),
         }
     }
 
@@ -198,6 +205,7 @@ impl AsyncWrite for DoorStream {
         match self.get_mut() {
             DoorStream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
             DoorStream::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
+            DoorStream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }
 }

@@ -83,6 +83,7 @@ pub async fn answer(
     // /health and /ready answer everybody; everything else needs a known client.
     let asks = match asked {
         Asked::Life => Asker::Anyone,
+        _ if caller.local => Asker::Node,
         _ => match own.access.caller(&head.headers, caller.certificate.as_ref().map(CertificateName::user)).await {
             Ok(asks) => asks,
             Err(refusal) => {

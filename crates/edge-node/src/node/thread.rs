@@ -80,7 +80,8 @@ async fn serve(mut plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiv
     }
     let doors: Vec<Rc<LaneDoor>> = hosts.iter().map(|(host, _)| host.door.clone()).collect();
     let sets: Vec<Rc<PeerSet>> = hosts.iter().map(|(host, _)| host.peers.clone()).collect();
-    if let Err(error) = start_doors(plan.http, plan.peer, &shared, &doors, sets, drain) {
+    let listeners = (plan.http, plan.peer);
+    if let Err(error) = start_doors(plan.index == 0, listeners, &shared, &doors, sets, drain) {
         let name = format!("hive-core-{}", plan.index);
         let _ = plan.opened.send(Err(StartError::Thread { name, reason: error.to_string() }));
         return;
@@ -105,8 +106,8 @@ async fn serve(mut plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiv
 }
 
 fn start_doors(
-    http: TcpListener,
-    peer: TcpListener,
+    first: bool,
+    (http, peer): (TcpListener, TcpListener),
     shared: &Arc<Shared>,
     doors: &[Rc<LaneDoor>],
     sets: Vec<Rc<PeerSet>>,
@@ -143,6 +144,11 @@ fn start_doors(
         access: shared.access.clone(),
         state: HttpState::default(),
     });
+    if first {
+        if let Some(listener) = crate::access::socket::listen(&shared.data.path) {
+            tokio::task::spawn_local(door.clone().run_socket(listener, drain.clone()));
+        }
+    }
     tokio::task::spawn_local(door.run(tokio::net::TcpListener::from_std(http)?, drain));
     Ok(())
 }
