@@ -38,6 +38,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -156,7 +157,7 @@ impl HttpDoor {
         loop {
             let accepted = tokio::select! {
                 biased;
-                _ = stop.wait_for(|stop| *stop) => return,
+                _ = stop.wait_for(|stop| *stop) => break,
                 accepted = listener.accept() => accepted,
             };
             let Ok((stream, _)) = accepted else {
@@ -173,6 +174,11 @@ impl HttpDoor {
                 let _standing = standing;
                 own.serve_guest(DoorStream::Unix(stream), caller, Shown::Nothing, draining).await;
             });
+        }
+        // A socket that is left would be in the way of who copies the directory.
+        if let Some(path) = listener.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_path_buf))
+        {
+            let _ = std::fs::remove_file(path);
         }
     }
 

@@ -196,7 +196,7 @@ fn door_beyond_loopback_is_refused_unless_insecure() {
     let home = Home::new();
     let s3 = |listen: &str| format!("{GOOD}[s3]\nlisten = \"{listen}\"\ndata = \"d\"\n");
     let http = |listen: &str| GOOD.replacen("127.0.0.1:7101", listen, 1);
-    let remedy = "write [tls] with certificate, key, client_authority and client_certificates = \"required\" (docs/guides/operations/tls.md); or listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file";
+    let remedy = "write [tls] with certificate and key (docs/guides/operations/tls.md) and [access] with required = true (docs/guides/access.md); or listen on 127.0.0.1 behind a proxy that has both; or, on a network where everybody may read and change everything, write insecure = true at the top of the file";
     assert_eq!(
         home.error(&http("10.0.0.5:7101")),
         format!("~/node.toml: line 25: http.listen is 10.0.0.5:7101, which other machines reach, and this door has neither TLS nor authentication; {remedy}")

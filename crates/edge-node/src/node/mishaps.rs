@@ -211,6 +211,8 @@ fn copy_tree(from: &Path, to: &Path) {
         let target = to.join(entry.file_name());
         match entry.path().is_dir() {
             true => copy_tree(&entry.path(), &target),
+            // A socket, while the node runs.
+            false if !entry.path().is_file() => {}
             false => drop(fs::copy(entry.path(), target).unwrap()),
         }
     }
