@@ -1,7 +1,7 @@
 //! What each action needs: verbs on resources.
 //!
 //! Always: every action is named here, so that a new one does not compile until it says what it needs; what reads or changes
-//! keys names every one of them (`tests::the_table_of_needs_is_as_printed` compares all of them with docs/guides/access.md).
+//! keys names every one of them. `golden_needs` in door-http lists all of them.
 //! Not here: the decision (decide.rs).
 
 use crate::pattern::{Keys, Kind, Target};

@@ -59,6 +59,58 @@ fn full_body(name: &str, fields: &[&str]) -> String {
     body + "}"
 }
 
+/// A body of a call whose fields are those of a struct: what is missing or of another kind is put right until it is read.
+fn found_body(name: &str) -> Option<Request> {
+    const VALUES: [&str; 8] =
+        [r#""text""#, "7", "true", r#"["kv/a"]"#, "[]", "{}", r#"[{"verbs":"read","on":"kv/a"}]"#, r#"[{"key":"k"}]"#];
+    let mut fields: Vec<(String, usize, Option<String>)> = Vec::new();
+    for _ in 0..200 {
+        let value = |(field, at, word): &(String, usize, Option<String>)| {
+            format!(r#","{field}":{}"#, word.as_deref().unwrap_or(VALUES[at % VALUES.len()]))
+        };
+        let body = format!(r#"{{"action":"{name}"{}}}"#, fields.iter().map(value).collect::<String>());
+        let refusal = match parse_request(body.into(), &Limits::default()) {
+            Ok(request) => return Some(request),
+            Err(error) => error.refusal,
+        };
+        let field = refusal.message.split('\'').nth(1)?.to_string();
+        let word =
+            refusal.message.split_once("is not known; known are ").and_then(|(_, words)| words.split(", ").next());
+        match fields.iter_mut().find(|(known, ..)| *known == field) {
+            Some((_, at, known)) => (*at, *known) = (*at + 1, word.map(|word| format!("\"{word}\""))),
+            None => fields.push((field, 0, None)),
+        }
+    }
+    None
+}
+
+/// Every action and call says what it needs: testdata/needs.txt.
+#[test]
+fn golden_needs() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/needs.txt");
+    let read = |body: String| parse_request(body.into(), &Limits::default()).unwrap().action;
+    let own = ACTIONS.iter().map(|(name, fields)| read(full_body(name, fields)));
+    let calls = S3Action::NAMES.iter().chain(AccessAction::NAMES).filter(|name| **name != "CreateRoot");
+    let mut fresh = String::new();
+    let found: Vec<Request> = calls.clone().filter_map(|name| found_body(name)).collect();
+    assert!(found.len() + 12 >= calls.count(), "only {} calls have a body", found.len());
+    for action in own.chain(found.into_iter().map(|request| request.action)) {
+        let mut needs = Vec::new();
+        let all: Result<(), ()> = base_access::for_each_need(&action, &mut |need| {
+            needs.push(format!("{} {}", need.verb.as_str(), need.target));
+            Ok(())
+        });
+        all.unwrap();
+        let name = action.name();
+        assert!(!needs.is_empty() || ["WhoAmI", "DeleteObjects"].contains(&name), "{name} needs nothing");
+        fresh.push_str(&format!("{name}: {}\n", needs.join(", ")));
+    }
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &fresh).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), fresh, "if that is meant: UPDATE_GOLDEN=1");
+}
+
 #[test]
 fn the_table_of_actions_is_what_the_code_takes() {
     for (name, fields) in ACTIONS {
