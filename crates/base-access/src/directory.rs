@@ -8,7 +8,7 @@ use crate::pattern::{Kind, Pattern};
 use crate::role::{builtin, Binding, Rule};
 use crate::row::{Row, RowBody, RowName, TokenRow, UserRow};
 use crate::token::{Token, TokenHash};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most rules that one identity may have; those beyond are left out, and [`Directory::findings`] says so.
@@ -38,10 +38,10 @@ pub struct Directory {
     epoch: u64,
     rows: BTreeMap<RowName, Row>,
     /// By the ids of tokens and of users.
-    identities: HashMap<u64, Identity>,
-    hashes: HashMap<u64, TokenHash>,
+    identities: BTreeMap<u64, Identity>,
+    hashes: BTreeMap<u64, TokenHash>,
     /// The epochs at which credentials went.
-    gone: HashMap<u64, u64>,
+    gone: BTreeMap<u64, u64>,
     findings: Vec<String>,
 }
 
