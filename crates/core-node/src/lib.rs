@@ -5,6 +5,7 @@
 //! effects. Not here: sockets, threads, clocks, files (edge-node), what an entry means (core-backends).
 
 pub mod api;
+mod clients;
 mod context;
 pub mod core;
 mod durable;
@@ -18,7 +19,6 @@ mod outbox;
 mod plan_runner;
 mod routing;
 mod s3_scheduler;
-mod sizes;
 mod timers;
 mod wire;
 

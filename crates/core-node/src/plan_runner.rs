@@ -5,26 +5,24 @@
 //! Not here: what plans do (keyspace, flows).
 
 use crate::context::{CoreContext, Turn};
-use crate::durable::Deferred;
+use crate::flows::config::is_config_cluster;
 use crate::flows::copy::DocumentCopy;
 use crate::flows::create::CreateFlow;
 use crate::flows::delete::DeleteFlow;
-use crate::frame::{Item, Sender};
-use crate::membership::directory_sync;
-use crate::node_state::NodeState;
+use crate::frame::Item;
 use crate::routing::operation::{Asked, Operation, Owner};
+use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::access::Authority;
 use base_types::action::{Failure, Response};
 use base_types::sizes::Sizes;
-use base_types::{ClusterId, DiskId, ErrorCode, Generation, NodeId, Refusal, ReplicaId, Survivor, Tick, Ticket};
+use base_types::{ClusterId, ClusterName, ErrorCode, NodeId, Refusal, Survivor, Tick, Ticket};
 use core::time::Duration;
-use core_access::AccessPlanner;
-use core_cluster::api::{LocalKind, NewLife, ReplicaSpec};
+use core_access::{AccessPlanner, AccessState};
+use core_cluster::api::LocalKind;
 use core_flow::{failures, Call, CallReply, CallResult, PlanContext, Planner, ReplicaOrder, Step, CALLS_OUT_MAX};
-use core_keyspace::{KeyspaceNews, KeyspacePlanner};
-use core_placement::Rule;
-use core_s3::S3Planner;
+use core_keyspace::{DocumentNews, KeyspaceNews, KeyspacePlanner};
+use core_s3::{S3Planner, S3State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -42,7 +40,7 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(3);
 const TAKING_BACK_MAX: usize = 256;
 const TAKING_BACK_TIMEOUT: Duration = CALL_TIMEOUT;
 /// Results handed to plans in one turn; the rest wait for the next.
-const RESULTS_PER_TURN_MAX: usize = 10_000;
+pub const RESULTS_PER_TURN_MAX: usize = 10_000;
 
 /// A planner of any family; each is entered with its own family's state.
 pub enum AnyPlanner {
@@ -184,16 +182,83 @@ pub struct Order {
     timer: Tick,
 }
 
-/// The plans of a core, their orders to replicas, and results that wait.
-#[derive(Default)]
-pub struct PlanTable {
+/// A plan ended whose owner is another part.
+pub struct PlanEnded {
+    pub owner: PlanOwner,
+    pub response: Response,
+    /// What takes back what it left: it begins after its owner has the response.
+    left: Option<AnyPlanner>,
+}
+
+/// The plans of a core, and what they stand on: the router, and what S3's plans remember.
+pub struct PlanRunner {
+    routing: Routing,
+    s3: S3State,
+    access: AccessState,
     list: BTreeMap<u64, Plan>,
     orders: BTreeMap<u64, Order>,
     /// Results that wait to be handed to their plans, so that no plan is entered while it runs.
     results: VecDeque<(u64, usize, CallResult)>,
+    ended: VecDeque<PlanEnded>,
+    /// Documents that the sweep over keyspaces has seen so far.
+    swept: Vec<DocumentNews>,
 }
 
-impl PlanTable {
+impl PlanRunner {
+    /// As it is at start.
+    pub fn new(s3: S3State) -> PlanRunner {
+        PlanRunner {
+            routing: Routing::default(),
+            s3,
+            access: AccessState::default(),
+            list: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            results: VecDeque::new(),
+            ended: VecDeque::new(),
+            swept: Vec::new(),
+        }
+    }
+
+    /// The router.
+    pub fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    /// The router, for operations that belong to no plan.
+    pub fn routing_mut(&mut self) -> &mut Routing {
+        &mut self.routing
+    }
+
+    /// What S3's plans remember.
+    pub fn s3(&self) -> &S3State {
+        &self.s3
+    }
+
+    /// The same, to take from it what they found.
+    pub fn s3_mut(&mut self) -> &mut S3State {
+        &mut self.s3
+    }
+
+    /// What plans on users may know and use.
+    pub fn access_mut(&mut self) -> &mut AccessState {
+        &mut self.access
+    }
+
+    /// Whether a plan on users waits for a newer copy of their directory. Asked once for each.
+    pub fn take_directory_wanted(&mut self) -> bool {
+        core::mem::take(&mut self.access.wanted)
+    }
+
+    /// What the sweep over keyspaces has seen.
+    pub fn take_swept(&mut self) -> Vec<DocumentNews> {
+        core::mem::take(&mut self.swept)
+    }
+
+    /// A plan that ended for another part, the oldest first. Its owner done, it is handed to [`PlanRunner::clean_up`].
+    pub fn next_ended(&mut self) -> Option<(PlanOwner, Response, Option<AnyPlanner>)> {
+        self.ended.pop_front().map(|PlanEnded { owner, response, left }| (owner, response, left))
+    }
+
     /// The call numbered `index` of a plan ended; the plan gets the result later in this turn.
     pub fn on_call_ended(&mut self, plan: u64, index: usize, result: CallResult) {
         self.results.push_back((plan, index, result));
@@ -219,9 +284,7 @@ impl PlanTable {
         sizes.passing("results for plans, a core", self.results.len(), PLANS_MAX * CALLS_OUT_MAX);
         sizes.passing("orders to replicas, a core", self.orders.len(), ORDERS_MAX);
     }
-}
 
-impl NodeState {
     /// Starts a plan.
     pub fn start_plan(&mut self, turn: &mut Turn<'_>, planner: AnyPlanner, owner: PlanOwner, deadline: Tick) -> u64 {
         self.start_plan_for(turn, planner, owner, deadline, None)
@@ -237,9 +300,9 @@ impl NodeState {
         authority: Option<Authority>,
     ) -> u64 {
         let number = turn.core.next_number();
-        if self.plans.list.len() >= PLANS_MAX {
+        if self.list.len() >= PLANS_MAX {
             let failure = failures::overloaded("plans under way", PLANS_MAX);
-            self.finish_plan(turn, owner, planner.name(), None, Err(failure));
+            self.finish_plan(turn, PlanEnded { owner, response: Err(failure), left: None }, planner.name(), None);
             return number;
         }
         turn.core.counters().plans_started += 1;
@@ -257,7 +320,7 @@ impl NodeState {
             follow_up: None,
             authority,
         };
-        self.plans.list.insert(number, plan);
+        self.list.insert(number, plan);
         self.enter_plan(turn, number, Entry::Start);
         number
     }
@@ -265,7 +328,7 @@ impl NodeState {
     fn enter_plan(&mut self, turn: &mut Turn<'_>, number: u64, entry: Entry) {
         let unix_ms = turn.core.unix_ms(turn.now);
         let machine_load = turn.core.machine_load();
-        let Some(plan) = self.plans.list.get_mut(&number) else { return };
+        let Some(plan) = self.list.get_mut(&number) else { return };
         let Some(mut planner) = plan.planner.take() else { return };
         let mut news = KeyspaceNews::default();
         let (config, random) = turn.core.config_and_random();
@@ -283,22 +346,21 @@ impl NodeState {
             AnyPlanner::Clusters(planner) => entry.enter(planner.as_mut(), context),
             AnyPlanner::Keyspaces(planner) => entry.enter(planner.as_mut(), context.with(&mut news)),
             AnyPlanner::Buckets(planner) => entry.enter(planner.as_mut(), context.with(&mut self.s3)),
-            AnyPlanner::Access(planner) => entry.enter(planner.as_mut(), context.with(self.directory_sync.state_mut())),
+            AnyPlanner::Access(planner) => entry.enter(planner.as_mut(), context.with(&mut self.access)),
         };
         plan.planner = Some(planner);
-        let sweeping = self.plans.list.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
+        let sweeping = self.list.get(&number).is_some_and(|plan| plan.owner == PlanOwner::KeyspaceSweep);
         for news in news.documents {
             if sweeping {
-                self.flow_recovery.swept.push(news.clone());
+                self.swept.push(news.clone());
             }
             let copy = news.body.clone().map(|body| DocumentCopy { version: news.version, body });
-            if copy.is_some() || self.routing.knows_keyspace(&news.keyspace) {
+            if copy.is_some() || self.routing.keyspace(&news.keyspace).is_some() {
                 let keyspace = news.keyspace.clone();
-                self.want_copy(turn, &keyspace, copy);
+                self.routing.want_copy(turn, &keyspace, copy);
             }
-            self.learn_document(turn, news);
+            self.routing.learn_document(turn, news);
         }
-        directory_sync::after_step(self, turn);
         self.carry_out(turn, number, step);
     }
 
@@ -306,7 +368,7 @@ impl NodeState {
         match step {
             Step::Calls(calls) => self.make_calls(turn, number, calls),
             Step::Wait(pause) => {
-                if let Some(plan) = self.plans.list.get_mut(&number) {
+                if let Some(plan) = self.list.get_mut(&number) {
                     plan.wake = turn.now + pause.max(Duration::from_millis(1));
                     self.rearm_plan(turn.core, number);
                 }
@@ -316,7 +378,7 @@ impl NodeState {
     }
 
     fn rearm_plan(&mut self, core: &mut CoreContext, number: u64) {
-        if let Some(plan) = self.plans.list.get_mut(&number) {
+        if let Some(plan) = self.list.get_mut(&number) {
             let at = plan.wake.min(plan.deadline);
             let old = core::mem::replace(&mut plan.timer, at);
             core.set_timer(TimerKey::Plan(number), old, at);
@@ -324,7 +386,7 @@ impl NodeState {
     }
 
     fn make_calls(&mut self, turn: &mut Turn<'_>, number: u64, calls: Vec<Call>) {
-        let Some(plan) = self.plans.list.get_mut(&number) else { return };
+        let Some(plan) = self.list.get_mut(&number) else { return };
         let first = plan.next_index;
         plan.next_index += calls.len();
         plan.out.extend(first..first + calls.len());
@@ -343,8 +405,7 @@ impl NodeState {
     }
 
     fn make_call(&mut self, turn: &mut Turn<'_>, plan: u64, index: usize, call: Call) {
-        let Some((plan_deadline, authority)) = self.plans.list.get(&plan).map(|plan| (plan.deadline, plan.authority))
-        else {
+        let Some((plan_deadline, authority)) = self.list.get(&plan).map(|plan| (plan.deadline, plan.authority)) else {
             return;
         };
         let deadline = plan_deadline.min(turn.now + CALL_TIMEOUT);
@@ -366,7 +427,7 @@ impl NodeState {
                 return;
             }
             Call::DeleteCluster { cluster, life } => {
-                let gone = self.gone_for(turn.core, &cluster, turn.now);
+                let gone = gone_for(turn.core, &cluster, turn.now);
                 let flow = DeleteFlow::new(cluster).of_life(life).without(gone);
                 let deadline = plan_deadline.min(turn.now + 2 * CALL_TIMEOUT);
                 self.start_plan_for(turn, AnyPlanner::flow(flow), child, deadline, authority);
@@ -378,24 +439,22 @@ impl NodeState {
             }
         };
         let operation = Operation::new(owner, Arc::new(cluster), kind, turn.now, deadline);
-        self.start_operation(turn, Operation { authority, ..operation });
+        self.routing.start_operation(turn, Operation { authority, ..operation });
     }
 
-    /// Hands waiting results to their plans. Whether any are left.
-    pub fn deliver_results(&mut self, turn: &mut Turn<'_>) -> bool {
-        for _ in 0..RESULTS_PER_TURN_MAX {
-            let Some((number, index, result)) = self.plans.results.pop_front() else { return false };
-            let expected = self.plans.list.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
-            if expected {
-                self.enter_plan(turn, number, Entry::Result(index, result));
-            }
+    /// Hands the next waiting result to its plan. Whether there was one.
+    pub fn deliver_result(&mut self, turn: &mut Turn<'_>) -> bool {
+        let Some((number, index, result)) = self.results.pop_front() else { return false };
+        let expected = self.list.get_mut(&number).is_some_and(|plan| plan.out.remove(&index));
+        if expected {
+            self.enter_plan(turn, number, Entry::Result(index, result));
         }
-        !self.plans.results.is_empty()
+        true
     }
 
     /// A plan's timer rang: it is woken, or its deadline has come.
     pub fn on_plan_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(plan) = self.plans.list.get_mut(&number) else { return };
+        let Some(plan) = self.list.get_mut(&number) else { return };
         if turn.now >= plan.deadline {
             let failure = if plan.read_only {
                 Refusal::new(
@@ -416,20 +475,18 @@ impl NodeState {
     }
 
     fn end_plan(&mut self, turn: &mut Turn<'_>, number: u64, response: Response) {
-        let Some(mut plan) = self.plans.list.remove(&number) else { return };
+        let Some(mut plan) = self.list.remove(&number) else { return };
         turn.core.cancel_timer(TimerKey::Plan(number), plan.timer);
         turn.core.counters().plans_finished += 1;
         let name = plan.planner.as_ref().map_or("plan", |planner| planner.name());
         let left = plan.planner.as_mut().and_then(|planner| planner.cleanup());
-        self.finish_plan(turn, plan.owner, name, plan.follow_up, response);
-        if let Some(left) = left {
-            self.take_back(turn, left);
-        }
+        self.finish_plan(turn, PlanEnded { owner: plan.owner, response, left }, name, plan.follow_up);
     }
 
     /// What a plan left is taken back, unless very much is already.
-    fn take_back(&mut self, turn: &mut Turn<'_>, left: AnyPlanner) {
-        let under_way = self.plans.list.values().filter(|plan| plan.owner == PlanOwner::TakingBack).count();
+    pub fn clean_up(&mut self, turn: &mut Turn<'_>, left: Option<AnyPlanner>) {
+        let Some(left) = left else { return };
+        let under_way = self.list.values().filter(|plan| plan.owner == PlanOwner::TakingBack).count();
         if under_way < TAKING_BACK_MAX {
             self.start_plan(turn, left, PlanOwner::TakingBack, turn.now + TAKING_BACK_TIMEOUT);
         }
@@ -438,22 +495,21 @@ impl NodeState {
     fn finish_plan(
         &mut self,
         turn: &mut Turn<'_>,
-        owner: PlanOwner,
+        ended: PlanEnded,
         name: &'static str,
         follow_up: Option<AnyPlanner>,
-        response: Response,
     ) {
-        if let (Some(next), true) = (follow_up, response.is_ok()) {
+        if let (Some(next), true) = (follow_up, ended.response.is_ok()) {
             self.start_plan(turn, next, PlanOwner::Background, Tick::NEVER);
         }
-        match owner {
-            PlanOwner::Client(ticket) => self.reply(turn, ticket, response),
+        match ended.owner {
+            PlanOwner::Client(ticket) => self.routing.reply(turn, ticket, ended.response),
             PlanOwner::Plan { plan, index } => {
-                let result = response.map(|answer| CallReply::Done { at: answer.at });
-                self.plans.results.push_back((plan, index, result));
+                let result = ended.response.map(|answer| CallReply::Done { at: answer.at });
+                self.results.push_back((plan, index, result));
             }
             PlanOwner::Background => {
-                if let Err(failure) = response {
+                if let Err(failure) = ended.response {
                     turn.note(
                         crate::api::NoteLevel::Warning,
                         format!("{name} in the background ended: {}", failure.refusal),
@@ -461,15 +517,9 @@ impl NodeState {
                 }
             }
             PlanOwner::Silent | PlanOwner::TakingBack => {}
-            PlanOwner::Move(cluster) => self.on_moved(turn, cluster, response),
-            PlanOwner::Config => self.on_config_plan(turn, response),
-            PlanOwner::KeyspaceSweep => self.on_keyspace_sweep(turn),
-            PlanOwner::RecoverySweep => self.on_recovery_sweep(response),
-            PlanOwner::DirectorySync => directory_sync::on_synced(self, turn, &response),
-            PlanOwner::S3Look(cluster) => self.on_s3_look(turn, cluster, response),
-            PlanOwner::S3Flow { bucket, flow } => self.on_s3_flow(turn, bucket, flow, response),
-            PlanOwner::S3Tidy(bucket) => self.on_s3_tidy(bucket),
+            _ => return self.ended.push_back(ended),
         }
+        self.clean_up(turn, ended.left);
     }
 
     /// A client's plan: remembered so that the client can go away.
@@ -484,7 +534,7 @@ impl NodeState {
         let AfterPlan { read_only, follow_up } = after;
         let Asked { deadline, authority } = asked;
         let number = self.start_plan_for(turn, planner, PlanOwner::Client(Some(ticket)), deadline, authority);
-        if let Some(plan) = self.plans.list.get_mut(&number) {
+        if let Some(plan) = self.list.get_mut(&number) {
             plan.read_only = read_only;
             plan.follow_up = follow_up;
             self.routing.serve_by_plan(ticket, number);
@@ -493,14 +543,14 @@ impl NodeState {
 
     fn start_order(&mut self, turn: &mut Turn<'_>, order: Order) {
         let number = turn.core.next_number();
-        self.plans.orders.insert(number, order);
+        self.orders.insert(number, order);
         self.send_order(turn, number);
     }
 
     /// Tells a node (again) what to do with a replica, or gives up.
     pub fn send_order(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(order) = self.plans.orders.get_mut(&number) else { return };
-        if turn.now >= order.deadline || !self.plans.list.contains_key(&order.plan) {
+        let Some(order) = self.orders.get_mut(&number) else { return };
+        if turn.now >= order.deadline || !self.list.contains_key(&order.plan) {
             let message = format!("node {} did not answer an order about a replica in time", order.node);
             let failure = Refusal::new(ErrorCode::DeadlineExceeded, message).into();
             return self.end_order(turn.core, number, Err(failure));
@@ -532,9 +582,9 @@ impl NodeState {
     }
 
     fn end_order(&mut self, core: &mut CoreContext, number: u64, result: CallResult) {
-        if let Some(order) = self.plans.orders.remove(&number) {
+        if let Some(order) = self.orders.remove(&number) {
             core.cancel_timer(TimerKey::Order(number), order.timer);
-            self.plans.results.push_back((order.plan, order.index, result));
+            self.results.push_back((order.plan, order.index, result));
         }
     }
 
@@ -546,7 +596,7 @@ impl NodeState {
         ticket: Ticket,
         result: Result<bool, Refusal>,
     ) {
-        if self.plans.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
+        if self.orders.get(&ticket.0).is_some_and(|order| order.node == from) {
             self.end_order(core, ticket.0, result.map(|_| CallReply::Done { at: None }).map_err(Failure::from));
         }
     }
@@ -560,130 +610,16 @@ impl NodeState {
         survivor: Option<Box<Survivor>>,
     ) {
         let asked = |order: &Order| order.node == from && matches!(order.order, ReplicaOrder::Survey { .. });
-        if self.plans.orders.get(&ticket.0).is_some_and(asked) {
+        if self.orders.get(&ticket.0).is_some_and(asked) {
             self.end_order(core, ticket.0, Ok(CallReply::Surveyed(survivor)));
         }
     }
+}
 
-    /// This lane is asked what is left of a cluster here.
-    pub fn on_survey_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, cluster: ClusterId) {
-        let mut survivor = turn.lane.survivor(cluster).map(Box::new);
-        if let Some(survivor) = &mut survivor {
-            survivor.follows = survivor.follows.filter(|leader| self.has_contact(turn.core, *leader, survivor));
-        }
-        turn.core.send(from.node, from.lane, &Item::Surveyed { ticket, boot: from.boot, survivor });
-    }
-
-    /// Whether a leader is within reach, with a majority if it leads from here: one that sleeps has yet to notice that it is not.
-    fn has_contact(&self, core: &CoreContext, leader: NodeId, survivor: &Survivor) -> bool {
-        let reached = |node: NodeId| node == core.node() || core.nodes().connected().contains(&node);
-        let voters: Vec<NodeId> =
-            survivor.members.iter().filter(|member| !member.learner).map(|member| member.node).collect();
-        let majority = voters.iter().filter(|node| reached(**node)).count() * 2 > voters.len();
-        reached(leader) && (majority || leader != core.node())
-    }
-
-    /// This lane has the order to begin a new life of a cluster on its replica. The answer leaves once that is durable.
-    pub fn on_begin_order(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket, life: NewLife) {
-        turn.core.wake_lane();
-        let result = turn.lane.begin_life(turn.now, life);
-        if result == Ok(true) {
-            turn.core.stage(life.cluster, turn.lane.staged_batch());
-        }
-        self.say_once_durable(turn.core, from, life.cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
-    }
-
-    /// This lane is told to make a replica. The answer leaves once the replica is durable.
-    pub fn on_create_order(
-        &mut self,
-        turn: &mut Turn<'_>,
-        from: Sender,
-        ticket: Ticket,
-        disk: DiskId,
-        spec: ReplicaSpec,
-    ) {
-        let cluster = spec.cluster;
-        let result = self.create_replica(turn, disk, spec);
-        if result == Ok(true) {
-            turn.core.stage(cluster, turn.lane.staged_batch());
-        }
-        self.say_once_durable(turn.core, from, cluster, Item::ReplicaDone { ticket, boot: from.boot, result });
-    }
-
-    /// Answers an order. Also one that was carried out before: the first may not be durable yet, and who counts a
-    /// majority of answers would count a replica that a crash still takes away.
-    fn say_once_durable(&mut self, core: &mut CoreContext, to: Sender, cluster: ClusterId, item: Item) {
-        let say = Deferred::Say { node: to.node, lane: to.lane, item: Box::new(item) };
-        if let Some(Deferred::Say { node, lane, item }) = core.hold(cluster, say) {
-            core.send(node, lane, &item);
-        }
-    }
-
-    /// The engine of a replica made here: the rule's, else this node's own default, whatever the others of
-    /// the cluster are in. So a cluster moves to another engine by replacing its replicas one by one.
-    fn engine_here(&self, core: &CoreContext, spec: &ReplicaSpec) -> Arc<str> {
-        match spec.rule.parse::<Rule>() {
-            Ok(rule) => rule.engine.as_ref().unwrap_or(&core.config().default_engine).as_str().into(),
-            Err(_) => spec.engine.clone(), // Written by a release that knows more words.
-        }
-    }
-
-    fn create_replica(&mut self, turn: &mut Turn<'_>, disk: DiskId, mut spec: ReplicaSpec) -> Result<bool, Refusal> {
-        if disk != turn.core.config().disk {
-            let message = format!(
-                "node {} has disk {}, not {disk}: it lost its disk since the order was given",
-                turn.core.node(),
-                turn.core.config().disk
-            );
-            return Err(Refusal::new(ErrorCode::Conflict, message));
-        }
-        if self.replica_repair.is_gone(spec.cluster, spec.replica) {
-            return Err(Refusal::new(ErrorCode::Conflict, "that replica was removed from this node before"));
-        }
-        if let Some(view) = turn.lane.view(spec.cluster) {
-            if view.replica >= spec.replica && view.generation == spec.generation && !view.damaged {
-                return Ok(false);
-            }
-        }
-        turn.core.wake_lane();
-        for member in spec.initial_members.iter() {
-            turn.want_address(member.node);
-        }
-        spec.engine = self.engine_here(turn.core, &spec);
-        turn.lane.create_replica(turn.now, spec)
-    }
-
-    /// This lane is told to remove a replica.
-    pub fn on_destroy_order(
-        &mut self,
-        turn: &mut Turn<'_>,
-        from: Sender,
-        ticket: Ticket,
-        target: (ClusterId, Generation, ReplicaId),
-    ) {
-        let (cluster, generation, replica) = target;
-        let other = turn.lane.view(cluster).is_some_and(|view| replica != ReplicaId(0) && view.replica != replica);
-        let done = !other && self.destroy_replica(turn, cluster, generation);
-        self.say_once_durable(
-            turn.core,
-            from,
-            cluster,
-            Item::ReplicaDone { ticket, boot: from.boot, result: Ok(done) },
-        );
-    }
-
-    /// Removes a replica here and remembers that it is gone.
-    pub fn destroy_replica(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, generation: Generation) -> bool {
-        let Some(view) = turn.lane.view(cluster) else { return false };
-        if view.generation != generation {
-            return false;
-        }
-        turn.core.wake_lane();
-        let done = turn.lane.destroy_replica(turn.now, cluster, generation);
-        if done {
-            turn.core.stage(cluster, turn.lane.staged_batch());
-            self.replica_repair.note_gone(cluster, view.replica);
-        }
-        done
+/// For whose answer the removal of a cluster need not wait: nobody's, but for configuration clusters.
+pub fn gone_for(core: &CoreContext, cluster: &ClusterName, now: Tick) -> BTreeSet<NodeId> {
+    match is_config_cluster(cluster) {
+        true => core.gone_nodes(now),
+        false => BTreeSet::new(),
     }
 }

@@ -1,16 +1,18 @@
 //! From a client's request to the member that answers it, and back.
 //!
 //! ```text
-//!   clients.rs ─▶ keyspaces.rs (keys of a keyspace) ─▶ router.rs ─▶ lane here | frame to another node
-//!       │                                                 │ no route: resolve.rs ─▶ the world's `reference`
-//!       └─▶ a plan (plan_runner.rs)                       └────────── location.rs ─▶ other nodes, where that is silent
+//!   keyspaces.rs (keys of a keyspace) ─▶ router.rs ─▶ lane here | frame to another node ─▶ answers.rs ─▶ client
+//!                                           │ no route: resolve.rs ─▶ the world's `reference`  └▶ RoutingEvent ─▶ its owner
+//!                                           └────────── location.rs ─▶ other nodes, where that is silent
 //!   operation.rs   one request on its way        cache.rs   routes        verification.rs   answers of VerifyCluster
 //! ```
 //!
-//! Not here: what an operation does (core-cluster, core-backends), who is a member (membership/).
+//! Always: its fields are its own. It calls no other part: what ended for one waits as a [`RoutingEvent`] until that is taken.
+//! Not here: which action becomes which operation (clients.rs), what it does (core-cluster, core-backends), who is a member
+//! (membership/).
 
+pub(crate) mod answers;
 pub(crate) mod cache;
-pub(crate) mod clients;
 pub(crate) mod keyspaces;
 pub(crate) mod location;
 pub(crate) mod operation;
@@ -21,10 +23,13 @@ pub(crate) mod verification;
 use crate::routing::cache::{Route, RouteCache, ROUTES_MAX};
 use crate::routing::keyspaces::{KeyspaceTable, KEYSPACES_MAX};
 use crate::routing::location::{Locations, Search};
-use crate::routing::operation::{Operation, PENDING_REQUESTS_MAX};
+use crate::routing::operation::{Asked, Operation, Owner, PENDING_REQUESTS_MAX};
 use base_types::sizes::Sizes;
-use base_types::{BootId, ClusterName, LaneId, NodeId, Ticket};
-use std::collections::BTreeMap;
+use base_types::{BootId, ClusterId, ClusterName, Generation, LaneId, NodeId, Ticket};
+use core_cluster::api::{Member, ReplicaView};
+use core_flow::CallResult;
+use core_keyspace::{KeyspaceMap, KeyspacePlanner};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The most operations of other nodes that this core serves at a time.
@@ -46,6 +51,16 @@ pub enum ClientWork {
     Plan(u64),
 }
 
+/// What other parts are to know.
+pub enum RoutingEvent {
+    /// An operation of this part ended.
+    Ended { owner: Owner, result: CallResult },
+    /// A client's scan whose keyspace is known now: a plan continues it.
+    Scan { ticket: Ticket, planner: Box<KeyspacePlanner>, asked: Asked },
+    /// Another node knows of a later change of what clients may do.
+    DirectoryWanted,
+}
+
 /// What the router of a core knows.
 #[derive(Default)]
 pub struct Routing {
@@ -57,9 +72,68 @@ pub struct Routing {
     resolving: BTreeMap<Arc<ClusterName>, Search>,
     locations: Locations,
     keyspaces: KeyspaceTable,
+    events: VecDeque<RoutingEvent>,
 }
 
 impl Routing {
+    /// What another part is to know, the oldest first.
+    pub fn next_event(&mut self) -> Option<RoutingEvent> {
+        self.events.pop_front()
+    }
+
+    fn report(&mut self, event: RoutingEvent) {
+        self.events.push_back(event);
+    }
+
+    /// A client went away: what serves it continues, and answers nobody.
+    pub fn forget_client(&mut self, ticket: Ticket) -> Option<ClientWork> {
+        let work = self.clients.remove(&ticket)?;
+        if let ClientWork::Operation(number) = work {
+            if let Some(Owner::Client { ticket, .. }) = self.operations.get_mut(&number).map(|one| &mut one.owner) {
+                *ticket = None;
+            }
+        }
+        Some(work)
+    }
+
+    /// A name as the cache shares it.
+    pub fn shared_name(&mut self, name: ClusterName) -> Arc<ClusterName> {
+        match self.routes.find(&name) {
+            Some((shared, _)) => shared.clone(),
+            None => Arc::new(name),
+        }
+    }
+
+    /// The router finds a cluster of this lane without asking anyone.
+    pub fn know_own(&mut self, view: &ReplicaView) {
+        if self.route(&view.name).is_none() {
+            self.learn_route(Arc::new(view.name.clone()), Route::of_replica(view));
+        }
+    }
+
+    /// A cluster here has these members now, and this leader.
+    pub fn note_members(
+        &mut self,
+        name: &ClusterName,
+        life: (ClusterId, Generation),
+        leader: Option<NodeId>,
+        members: &Arc<[Member]>,
+    ) {
+        if let Some(route) = self.routes.get_mut(name) {
+            if (route.cluster, route.generation) == life && !members.is_empty() {
+                route.members = members.clone();
+                if leader.is_some() {
+                    route.leader = leader;
+                }
+            }
+        }
+    }
+
+    /// What is remembered of a keyspace.
+    pub fn keyspace(&self, keyspace: &str) -> Option<&KeyspaceMap> {
+        self.keyspaces.maps.get(keyspace)
+    }
+
     /// Where a cluster is, as far as this core knows.
     pub fn route(&self, name: &ClusterName) -> Option<&Route> {
         self.routes.get(name)
@@ -78,11 +152,6 @@ impl Routing {
     /// The world's cluster may answer again: it is asked first.
     pub fn on_world_heard(&mut self) {
         self.locations.world_silent = false;
-    }
-
-    /// Whether a keyspace's document is remembered.
-    pub fn knows_keyspace(&self, keyspace: &str) -> bool {
-        self.keyspaces.maps.contains_key(keyspace)
     }
 
     /// A client's request is served by this plan.

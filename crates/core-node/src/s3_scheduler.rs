@@ -8,8 +8,7 @@
 //! Not here: what a look finds and does (core-s3, reshard/).
 
 use crate::context::Turn;
-use crate::node_state::NodeState;
-use crate::plan_runner::PlanOwner;
+use crate::plan_runner::{PlanOwner, PlanRunner};
 use crate::timers::TimerKey;
 use base_types::action::Response;
 use base_types::{ClusterId, LogIndex, Tick};
@@ -69,26 +68,24 @@ impl S3Scheduler {
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
-}
 
-impl NodeState {
     /// Time to see what has changed.
-    pub fn on_s3_scheduler_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_timer(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
         let at = turn.now + turn.core.random().jitter(KEEP_EVERY);
-        let old = core::mem::replace(&mut self.s3_scheduler.timer, at);
+        let old = core::mem::replace(&mut self.timer, at);
         turn.core.set_timer(TimerKey::S3Scheduler, old, at);
-        self.start_found(turn);
+        self.start_found(turn, runner);
         let mut seen: Vec<(ClusterId, LogIndex, Kept)> = Vec::new();
         turn.lane.each_led(&mut |cluster, name, applied| seen.extend(kept(name).map(|kept| (cluster, applied, kept))));
         let here: BTreeSet<ClusterId> = seen.iter().map(|(cluster, ..)| *cluster).collect();
-        self.s3_scheduler.led.retain(|cluster, led| led.out || here.contains(cluster));
-        let mut out = self.s3_scheduler.led.values().filter(|led| led.out).count();
+        self.led.retain(|cluster, led| led.out || here.contains(cluster));
+        let mut out = self.led.values().filter(|led| led.out).count();
         for (cluster, applied, kept) in seen {
-            if self.s3_scheduler.led.len() >= KEPT_MAX && !self.s3_scheduler.led.contains_key(&cluster) {
+            if self.led.len() >= KEPT_MAX && !self.led.contains_key(&cluster) {
                 continue;
             }
             let fresh = Led { looked_at: None, next: turn.now, pause: LOOK_PAUSE_MIN, out: false, again: false };
-            let led = self.s3_scheduler.led.entry(cluster).or_insert(fresh);
+            let led = self.led.entry(cluster).or_insert(fresh);
             let due = (led.again || led.looked_at != Some(applied)) && !led.out && led.next <= turn.now;
             if !due || out >= LOOKS_OUT_MAX {
                 continue;
@@ -101,40 +98,40 @@ impl NodeState {
                 Kept::Bucket(id) => core_s3::look_at_bucket(id),
                 Kept::Shard(id, number) => core_s3::look_at_shard(id, number),
             };
-            self.start_plan(turn, look.into(), PlanOwner::S3Look(cluster), turn.now + LOOK_TIMEOUT);
+            runner.start_plan(turn, look.into(), PlanOwner::S3Look(cluster), turn.now + LOOK_TIMEOUT);
         }
     }
 
     /// A look ended: the flows it found are run.
-    pub fn on_s3_look(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, response: Response) {
-        if let Some(led) = self.s3_scheduler.led.get_mut(&cluster) {
+    pub fn on_look(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner, cluster: ClusterId, response: Response) {
+        if let Some(led) = self.led.get_mut(&cluster) {
             (led.out, led.again) = (false, response.is_err());
             led.next = turn.now + led.pause;
         }
-        for bucket in self.s3.take_uploads() {
-            self.start_plan(turn, core_s3::sweep(bucket).into(), PlanOwner::Silent, turn.now + LOOK_TIMEOUT);
+        for bucket in runner.s3_mut().take_uploads() {
+            runner.start_plan(turn, core_s3::sweep(bucket).into(), PlanOwner::Silent, turn.now + LOOK_TIMEOUT);
         }
-        self.start_found(turn);
+        self.start_found(turn, runner);
     }
 
     /// Begins what looks have found, also those that still go on, as far as there is room.
-    fn start_found(&mut self, turn: &mut Turn<'_>) {
-        for found in self.s3.take_flows() {
-            let S3Scheduler { flows, waiting, .. } = &mut self.s3_scheduler;
+    fn start_found(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
+        for found in runner.s3_mut().take_flows() {
+            let S3Scheduler { flows, waiting, .. } = self;
             if waiting.len() < FLOWS_WAITING_MAX && !flows.contains(&found) && !waiting.contains(&found) {
                 waiting.push_back(found);
             }
         }
-        while self.s3_scheduler.flows.len() < FLOWS_OUT_MAX {
-            let Some((id, flow)) = self.s3_scheduler.waiting.pop_front() else { break };
-            self.s3_scheduler.flows.insert((id, flow));
+        while self.flows.len() < FLOWS_OUT_MAX {
+            let Some((id, flow)) = self.waiting.pop_front() else { break };
+            self.flows.insert((id, flow));
             let owner = PlanOwner::S3Flow { bucket: id, flow };
-            self.start_plan(turn, core_s3::run_flow(id, flow).into(), owner, turn.now + FLOW_TIMEOUT);
+            runner.start_plan(turn, core_s3::run_flow(id, flow).into(), owner, turn.now + FLOW_TIMEOUT);
         }
-        for id in self.s3.take_retired() {
+        for id in runner.s3_mut().take_retired() {
             // The others are found again.
-            if self.s3_scheduler.tidying.len() < TIDIES_OUT_MAX && self.s3_scheduler.tidying.insert(id) {
-                self.start_plan(
+            if self.tidying.len() < TIDIES_OUT_MAX && self.tidying.insert(id) {
+                runner.start_plan(
                     turn,
                     core_s3::remove_retired(id).into(),
                     PlanOwner::S3Tidy(id),
@@ -145,14 +142,21 @@ impl NodeState {
     }
 
     /// A removal of retired shards ended; if some are left, the next look finds them.
-    pub fn on_s3_tidy(&mut self, bucket: u128) {
-        self.s3_scheduler.tidying.remove(&bucket);
+    pub fn on_tidied(&mut self, bucket: u128) {
+        self.tidying.remove(&bucket);
     }
 
     /// A run of a flow ended; if the flow has not, the next look finds it.
-    pub fn on_s3_flow(&mut self, turn: &mut Turn<'_>, bucket: u128, flow: u64, response: Response) {
-        self.s3_scheduler.flows.remove(&(bucket, flow));
-        self.start_found(turn);
+    pub fn on_flow(
+        &mut self,
+        turn: &mut Turn<'_>,
+        runner: &mut PlanRunner,
+        bucket: u128,
+        flow: u64,
+        response: Response,
+    ) {
+        self.flows.remove(&(bucket, flow));
+        self.start_found(turn, runner);
         if let Err(failure) = response {
             let text = format!("flow {flow} of bucket {bucket:032x} is run again later: {}", failure.refusal);
             turn.note(crate::api::NoteLevel::Warning, text);

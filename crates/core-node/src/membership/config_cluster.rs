@@ -12,9 +12,9 @@
 
 use crate::context::{CoreContext, Turn};
 use crate::flows::config::{is_silence, ConfigFlow, Fit, Lost};
-use crate::node_state::NodeState;
-use crate::plan_runner::{AnyPlanner, PlanOwner};
+use crate::plan_runner::{AnyPlanner, PlanOwner, PlanRunner};
 use crate::routing::operation::{Operation, Owner};
+use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::action::{ActionResult, BatchStep, Response, StatusInfo};
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
@@ -106,9 +106,9 @@ pub struct ConfigCluster {
     unanswered: BTreeSet<ClusterName>,
     left: BTreeSet<ClusterName>,
     /// Something may differ from the list.
-    pub dirty: bool,
+    dirty: bool,
     /// A node lost its disk: the cluster may have lost its majority.
-    pub recheck: bool,
+    recheck: bool,
     /// Has been ready with nothing missing; looking again later does not take that back.
     complete: bool,
     /// Since when it has answered nothing that it was asked, one question soon after the other; and the last of them.
@@ -119,6 +119,16 @@ pub struct ConfigCluster {
 }
 
 impl ConfigCluster {
+    /// A node is gone, or lost its disk: this cluster may have lost its majority with it.
+    pub fn recheck(&mut self) {
+        self.recheck = true;
+    }
+
+    /// A replica of this node is new, or has changed.
+    pub fn note_changed(&mut self) {
+        self.dirty = true;
+    }
+
     /// Its name, once it is there.
     pub fn name(&self) -> Option<ClusterName> {
         self.name.clone().filter(|_| self.state == State::Ready)
@@ -184,26 +194,24 @@ impl ConfigCluster {
             status.degraded.push(format!("{}; they have no leader, start their members", told(&unanswered)));
         }
     }
-}
 
-impl NodeState {
     /// Time to look.
-    pub fn on_config_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_timer(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
         if !turn.core.is_lane_zero() {
             return;
         }
         let at = turn.now + TICK;
-        let old = core::mem::replace(&mut self.config_cluster.timer, at);
+        let old = core::mem::replace(&mut self.timer, at);
         turn.core.set_timer(TimerKey::Config, old, at);
-        let misfits = self.config_cluster.state == State::Ready && self.config_may_misfit(turn.core, turn.now);
-        match self.config_cluster.state {
-            State::Waiting => self.seek_config(turn),
-            State::Impossible if turn.now >= self.config_cluster.retry_at || self.other_chassis(turn.core) > 0 => {
-                self.seek_config(turn)
+        let misfits = self.state == State::Ready && self.config_may_misfit(turn.core, runner.routing(), turn.now);
+        match self.state {
+            State::Waiting => self.seek_config(turn, runner),
+            State::Impossible if turn.now >= self.retry_at || self.other_chassis(turn.core) > 0 => {
+                self.seek_config(turn, runner)
             }
-            State::Ready if core::mem::take(&mut self.config_cluster.recheck) => self.seek_config(turn),
-            State::Ready if misfits || self.config_cluster.is_silent(turn.now) => self.seek_config(turn),
-            State::Ready => self.keep_config(turn),
+            State::Ready if core::mem::take(&mut self.recheck) => self.seek_config(turn, runner),
+            State::Ready if misfits || self.is_silent(turn.now) => self.seek_config(turn, runner),
+            State::Ready => self.keep_config(turn, runner),
             State::Impossible | State::Seeking => {}
         }
     }
@@ -238,22 +246,22 @@ impl NodeState {
 
     /// Whether its record is to be looked at: it was made while there were fewer chassis, or more, than there are now. What it
     /// lists must all be here, for it is then made anew.
-    fn config_may_misfit(&mut self, core: &CoreContext, now: Tick) -> bool {
-        let config = &self.config_cluster;
+    fn config_may_misfit(&mut self, core: &CoreContext, routing: &Routing, now: Tick) -> bool {
+        let config = &*self;
         if now < config.fit_at || !config.missing.is_empty() || config.writing.is_some() {
             return false;
         }
-        let route = config.name.as_ref().and_then(|name| self.routing.route(name));
+        let route = config.name.as_ref().and_then(|name| routing.route(name));
         let voters = route.map_or(SIZE, |route| route.members.iter().filter(|member| !member.learner).count());
-        self.config_cluster.fit_at = now + FIT_EVERY;
+        self.fit_at = now + FIT_EVERY;
         // The route here is a guess, so while a node leaves, the record itself is asked.
         voters == 2 || voters < SIZE && self.config_size(core) == SIZE || !self.leaving_here(core).is_empty()
     }
 
-    fn seek_config(&mut self, turn: &mut Turn<'_>) {
+    fn seek_config(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
         let known = turn.core.map().get(turn.core.node()).is_some_and(|record| record.disk == turn.core.config().disk);
         let Ok(name) = format!("metadata@config-{}", turn.core.node()).parse::<ClusterName>() else { return };
-        if !known || turn.now < self.config_cluster.retry_at && self.config_cluster.state == State::Waiting {
+        if !known || turn.now < self.retry_at && self.state == State::Waiting {
             return;
         }
         let size = self.config_size(turn.core);
@@ -262,81 +270,82 @@ impl NodeState {
         let rule =
             (size > 0).then(|| format!("size={size} location={region} failure_domain=chassis exclude={chassis}"));
         let regional = turn.core.level_zero().get(1).map(|zero| (*zero.name).clone());
-        self.config_cluster.name = Some(name.clone());
-        self.config_cluster.state = State::Seeking;
-        self.config_cluster.sought.get_or_insert(turn.now);
+        self.name = Some(name.clone());
+        self.state = State::Seeking;
+        self.sought.get_or_insert(turn.now);
         let disks =
             turn.core.map().records().filter(|record| record.up).map(|record| (record.node, record.disk)).collect();
-        let whole = self.config_cluster.complete && self.config_cluster.missing.is_empty();
+        let whole = self.complete && self.missing.is_empty();
         let fit = whole.then(|| Fit { size, leaving: self.leaving_here(turn.core) });
-        let silent = self.config_cluster.is_silent(turn.now).then(|| {
+        let silent = self.is_silent(turn.now).then(|| {
             // What is made in its place begins with no silence.
-            self.config_cluster.silent = None;
+            self.silent = None;
             turn.core.map().records().map(|record| record.node).filter(|node| turn.core.is_up(*node)).collect()
         });
         let lost = Lost { disks, gone: turn.core.gone_nodes(turn.now), fit, silent };
         let flow = ConfigFlow::new(name, turn.core.node(), rule, regional, lost);
-        self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
+        runner.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Config, turn.now + SEEK_TIMEOUT);
     }
 
     /// The flow ended.
-    pub fn on_config_plan(&mut self, turn: &mut Turn<'_>, response: Response) {
+    pub fn on_plan(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner, response: Response) {
         match response {
             Ok(answer) => {
                 let ActionResult::Page { entries, .. } = answer.result else { return };
-                self.config_cluster.heard(turn.now, true);
-                self.config_cluster.state = State::Ready;
-                self.config_cluster.dirty = true;
-                self.config_cluster.listed = entries.into_iter().filter_map(read_entry).collect();
-                let missing = self
-                    .config_cluster
-                    .listed
-                    .iter()
-                    .filter(|(_, joined)| !turn.core.replicas().contains(joined.cluster));
-                self.config_cluster.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
-                self.keep_config(turn);
+                self.heard(turn.now, true);
+                self.state = State::Ready;
+                self.dirty = true;
+                self.listed = entries.into_iter().filter_map(read_entry).collect();
+                let missing = self.listed.iter().filter(|(_, joined)| !turn.core.replicas().contains(joined.cluster));
+                self.missing = missing.map(|(name, _)| (name.clone(), turn.now)).collect();
+                self.keep_config(turn, runner);
             }
             Err(failure) if failure.refusal.code.is_placement() => {
-                self.config_cluster.state = State::Impossible;
-                self.config_cluster.retry_at = turn.now + IMPOSSIBLE_RETRY;
+                self.state = State::Impossible;
+                self.retry_at = turn.now + IMPOSSIBLE_RETRY;
             }
             Err(failure) => {
                 if failure.refusal.code == ErrorCode::ConfigClusterSilent {
-                    self.config_cluster.heard(turn.now, false);
+                    self.heard(turn.now, false);
                 }
-                self.config_cluster.state = State::Waiting;
-                self.config_cluster.last_failure = Some(failure.refusal.message);
-                self.config_cluster.retry_at = turn.now + TICK;
+                self.state = State::Waiting;
+                self.last_failure = Some(failure.refusal.message);
+                self.retry_at = turn.now + TICK;
             }
         }
     }
 
-    fn keep_config(&mut self, turn: &mut Turn<'_>) {
-        self.config_cluster.complete |= self.config_cluster.missing.is_empty();
-        if self.config_cluster.writing.is_some() || !core::mem::take(&mut self.config_cluster.dirty) {
-            return self.nudge_missing(turn);
+    fn keep_config(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
+        self.complete |= self.missing.is_empty();
+        if self.writing.is_some() || !core::mem::take(&mut self.dirty) {
+            return self.nudge_missing(turn, runner);
         }
         let here: BTreeSet<ClusterName> = turn.core.replicas().iter().map(|(_, known)| known.name.clone()).collect();
-        self.config_cluster.missing.retain(|name, _| !here.contains(name));
-        self.config_cluster.unanswered.retain(|name| !here.contains(name));
-        self.nudge_missing(turn);
+        self.missing.retain(|name, _| !here.contains(name));
+        self.unanswered.retain(|name| !here.contains(name));
+        self.nudge_missing(turn, runner);
         let mut changes: Vec<(ClusterName, Option<Joined>)> = Vec::new();
         for (cluster, known) in turn.core.replicas().iter() {
             let joined = Joined { cluster: *cluster, generation: known.generation, replica: known.replica };
-            if self.config_cluster.listed.get(&known.name) != Some(&joined) && changes.len() < STEPS_MAX {
+            if self.listed.get(&known.name) != Some(&joined) && changes.len() < STEPS_MAX {
                 changes.push((known.name.clone(), Some(joined)));
             }
         }
-        self.config_cluster.left.retain(|name| !here.contains(name));
-        let left = self.config_cluster.left.iter().filter(|name| self.config_cluster.listed.contains_key(*name));
+        self.left.retain(|name| !here.contains(name));
+        let left = self.left.iter().filter(|name| self.listed.contains_key(*name));
         changes.extend(left.take(STEPS_MAX - changes.len()).map(|name| (name.clone(), None)));
         if !changes.is_empty() {
-            self.write_config(turn, changes);
+            self.write_config(turn, runner, changes);
         }
     }
 
-    fn write_config(&mut self, turn: &mut Turn<'_>, changes: Vec<(ClusterName, Option<Joined>)>) {
-        let Some(name) = self.config_cluster.name.clone() else { return };
+    fn write_config(
+        &mut self,
+        turn: &mut Turn<'_>,
+        runner: &mut PlanRunner,
+        changes: Vec<(ClusterName, Option<Joined>)>,
+    ) {
+        let Some(name) = self.name.clone() else { return };
         let steps = changes.iter().map(|(cluster, joined)| {
             let key = Bytes::from(cluster.as_str().as_bytes().to_vec());
             let step = match joined {
@@ -354,34 +363,32 @@ impl NodeState {
             request_id,
             cluster_time_ms: 0,
         };
-        self.config_cluster.writing = Some(changes);
+        self.writing = Some(changes);
         let operation = Operation::new(Owner::ConfigWrite, Arc::new(name), kind, turn.now, turn.now + WRITE_TIMEOUT);
-        self.start_operation(turn, operation);
+        runner.routing_mut().start_operation(turn, operation);
     }
 
     /// The list was written, or not: what is not listed is tried again with the next tick.
-    pub fn on_config_written(&mut self, turn: &mut Turn<'_>, result: CallResult) {
-        let changes = self.config_cluster.writing.take().unwrap_or_default();
+    pub fn on_written(&mut self, turn: &mut Turn<'_>, result: CallResult) {
+        let changes = self.writing.take().unwrap_or_default();
         // There may be more than one write holds, or this one must be made again.
-        self.config_cluster.dirty = true;
+        self.dirty = true;
         match decode_call::<Reply>(result) {
             Ok(_) => {
-                self.config_cluster.heard(turn.now, true);
+                self.heard(turn.now, true);
                 for (name, joined) in changes {
-                    self.config_cluster.left.remove(&name);
+                    self.left.remove(&name);
                     match joined {
-                        Some(joined) => self.config_cluster.listed.insert(name, joined),
-                        None => self.config_cluster.listed.remove(&name),
+                        Some(joined) => self.listed.insert(name, joined),
+                        None => self.listed.remove(&name),
                     };
                 }
             }
             // Deleted and made anew, or by hand: it is sought again.
-            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => {
-                self.config_cluster.state = State::Waiting
-            }
+            Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => self.state = State::Waiting,
             Err(failure) => {
                 if is_silence(&failure.refusal) {
-                    self.config_cluster.heard(turn.now, false);
+                    self.heard(turn.now, false);
                 }
                 turn.note(
                     crate::api::NoteLevel::Info,
@@ -392,8 +399,8 @@ impl NodeState {
     }
 
     /// Asks the leaders of what is missing to take this node back. They may know already; it does no harm.
-    fn nudge_missing(&mut self, turn: &mut Turn<'_>) {
-        let config = &self.config_cluster;
+    fn nudge_missing(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
+        let config = &*self;
         let free = NUDGES_MAX.saturating_sub(config.nudged.len());
         let due: Vec<ClusterName> = config
             .missing
@@ -403,31 +410,37 @@ impl NodeState {
             .map(|(name, _)| name.clone())
             .collect();
         for name in due {
-            self.config_cluster.nudged.insert(name.clone());
+            self.nudged.insert(name.clone());
             let name = Arc::new(name);
-            self.nudge(turn, name, AdminCommand::Describe);
+            self.nudge(turn, runner, name, AdminCommand::Describe);
         }
     }
 
-    fn nudge(&mut self, turn: &mut Turn<'_>, name: Arc<ClusterName>, command: AdminCommand) {
+    fn nudge(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner, name: Arc<ClusterName>, command: AdminCommand) {
         let owner = Owner::ConfigNudge(name.clone());
         let operation = Operation::new(owner, name, LocalKind::Admin(command), turn.now, turn.now + WRITE_TIMEOUT);
-        self.start_operation(turn, operation);
+        runner.routing_mut().start_operation(turn, operation);
     }
 
     /// A nudged leader answered: it counts this node on its old disk (it must replace it), on its new one
     /// (the replica is on its way), or not at all.
-    pub fn on_config_nudged(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
+    pub fn on_nudged(
+        &mut self,
+        turn: &mut Turn<'_>,
+        runner: &mut PlanRunner,
+        name: &Arc<ClusterName>,
+        result: CallResult,
+    ) {
         let own = turn.core.node();
         let mut over = false;
-        self.config_cluster.unanswered.remove(&**name);
+        self.unanswered.remove(&**name);
         match result {
             Ok(CallReply::Described(description)) => {
                 match description.members.iter().find(|(member, _)| member.node == own) {
                     None => over = true,
                     Some((member, _)) if member.disk != turn.core.config().disk => {
                         let command = AdminCommand::ReplaceDisk { node: own, disk: turn.core.config().disk };
-                        return self.nudge(turn, name.clone(), command);
+                        return self.nudge(turn, runner, name.clone(), command);
                     }
                     Some(_) => {}
                 }
@@ -435,17 +448,17 @@ impl NodeState {
             Ok(_) => {}
             Err(failure) => {
                 over = failure.refusal.code == ErrorCode::UnknownCluster;
-                self.config_cluster.unanswered.insert((**name).clone());
+                self.unanswered.insert((**name).clone());
             }
         }
-        self.config_cluster.nudged.remove(&**name);
+        self.nudged.remove(&**name);
         if over {
             // The cluster is gone, or has gone on without this node: nothing to come back to.
-            self.config_cluster.missing.remove(&**name);
-            self.config_cluster.unanswered.remove(&**name);
-            self.config_cluster.left.insert((**name).clone());
-            self.config_cluster.dirty = true;
-        } else if let Some(at) = self.config_cluster.missing.get_mut(&**name) {
+            self.missing.remove(&**name);
+            self.unanswered.remove(&**name);
+            self.left.insert((**name).clone());
+            self.dirty = true;
+        } else if let Some(at) = self.missing.get_mut(&**name) {
             *at = turn.now + NUDGE_AGAIN;
         }
     }

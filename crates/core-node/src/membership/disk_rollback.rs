@@ -16,7 +16,6 @@
 use crate::api::Effect;
 use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, Sender};
-use crate::node_state::NodeState;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BootId, DiskId, LaneId, NodeId};
 use std::collections::BTreeMap;
@@ -59,24 +58,9 @@ impl DiskRollback {
         None
     }
 
-    /// Lanes remembered, and the most there may be.
-    pub fn size(&self) -> (usize, usize) {
-        (self.0.len(), LANES_HEARD_MAX)
-    }
-}
-
-impl NodeState {
-    /// A peer is connected: its lanes hear what log this lane has, even if there is nothing else to say.
-    pub fn greet(&mut self, core: &mut CoreContext, node: NodeId) {
-        let lanes = core.nodes().peers().lanes_of(node).unwrap_or(core.config().lane_count);
-        for lane in 0..lanes {
-            core.greet(node, LaneId(lane));
-        }
-    }
-
     /// Whether a frame's sender is refused because its disk has forgotten; it is told.
     pub fn refuses_memory(&mut self, turn: &mut Turn<'_>, from: &Sender) -> bool {
-        let Some(batch) = self.disk_rollback.note(from) else { return false };
+        let Some(batch) = self.note(from) else { return false };
         let why = format!(
             "disk {} of its lane {} is older than it was: batch {batch} of its log was seen",
             from.disk, from.lane
@@ -86,20 +70,33 @@ impl NodeState {
         true
     }
 
-    /// A peer has seen more of this lane's log than there is.
-    pub fn on_disk_forgot(&mut self, turn: &mut Turn<'_>, from: NodeId, (boot, disk, batch): (BootId, DiskId, u64)) {
-        let own = turn.core.sender();
-        if boot != own.boot || disk != own.disk || batch <= own.batch_at_boot {
-            return;
-        }
-        let reason = format!(
-            "node {from} has seen batch {batch} of the log of lane {}, which ended at {} when it started: the disk is older than it was \
-             (an old image was put back, or it lost what it had acknowledged); start the node with an empty data \
-             directory, and it is rebuilt from its peers",
-            own.lane, own.batch_at_boot
-        );
-        turn.effects.list.push(Effect::Halt { reason });
+    /// Lanes remembered, and the most there may be.
+    pub fn size(&self) -> (usize, usize) {
+        (self.0.len(), LANES_HEARD_MAX)
     }
+}
+
+/// A peer is connected: its lanes hear what log this lane has, even if there is nothing else to say.
+pub fn greet(core: &mut CoreContext, node: NodeId) {
+    let lanes = core.nodes().peers().lanes_of(node).unwrap_or(core.config().lane_count);
+    for lane in 0..lanes {
+        core.greet(node, LaneId(lane));
+    }
+}
+
+/// A peer has seen more of this lane's log than there is.
+pub fn on_disk_forgot(turn: &mut Turn<'_>, from: NodeId, (boot, disk, batch): (BootId, DiskId, u64)) {
+    let own = turn.core.sender();
+    if boot != own.boot || disk != own.disk || batch <= own.batch_at_boot {
+        return;
+    }
+    let reason = format!(
+        "node {from} has seen batch {batch} of the log of lane {}, which ended at {} when it started: the disk is older than it was \
+         (an old image was put back, or it lost what it had acknowledged); start the node with an empty data \
+         directory, and it is rebuilt from its peers",
+        own.lane, own.batch_at_boot
+    );
+    turn.effects.list.push(Effect::Halt { reason });
 }
 
 #[cfg(test)]

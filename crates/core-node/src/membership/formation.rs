@@ -18,7 +18,8 @@ use crate::context::level_zero::LevelZero;
 use crate::context::{CoreContext, Turn};
 use crate::durable::Deferred;
 use crate::frame::{FormationDocument, FormationState, Item};
-use crate::node_state::NodeState;
+use crate::membership::level_zero::LevelZeroMembers;
+use crate::membership::replica_repair::ReplicaRepair;
 use crate::timers::TimerKey;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ClusterId, DiskId, Generation, NodeId, ReadConsistency, ReplicaId, Tick, WriteConsistency};
@@ -62,20 +63,17 @@ impl Formations {
     pub fn waiting(&self) -> impl Iterator<Item = ClusterId> + '_ {
         self.of.iter().filter(|(_, formation)| formation.document.is_none()).map(|(cluster, _)| *cluster)
     }
-}
 
-impl NodeState {
     /// At start: which level 0 clusters should be here, and are they.
-    pub fn start_formations(&mut self, turn: &mut Turn<'_>) {
+    pub fn start(&mut self, turn: &mut Turn<'_>, members: &LevelZeroMembers) {
         let here: Vec<LevelZero> = turn
             .core
             .level_zero()
             .iter()
-            .filter(|zero| self.belongs_to(turn.core, zero) && turn.core.is_mine(zero.cluster))
+            .filter(|zero| belongs_to(turn.core, members, zero) && turn.core.is_mine(zero.cluster))
             .cloned()
             .collect();
-        let two =
-            |zero: &LevelZero| crate::membership::status::two_members(zero, self.level_zero_members.of(zero.cluster));
+        let two = |zero: &LevelZero| crate::membership::status::two_members(zero, members.of(zero.cluster));
         for warning in turn.core.level_zero().iter().filter_map(two).collect::<Vec<_>>() {
             turn.note(crate::api::NoteLevel::Warning, warning);
         }
@@ -86,51 +84,43 @@ impl NodeState {
                 // No document any more (members have changed): blank members are the leader's to heal.
                 (formation.document, formation.durable) = (known.or(Some(empty(zero.cluster))), true);
             }
-            self.formations.of.insert(zero.cluster, formation);
+            self.of.insert(zero.cluster, formation);
         }
-        self.on_formation_timer(turn);
-    }
-
-    /// Whether this node is a member of a level 0 cluster: as was announced, else as is configured.
-    fn belongs_to(&self, core: &CoreContext, zero: &LevelZero) -> bool {
-        match self.level_zero_members.of(zero.cluster) {
-            Some(known) => known.lists(core.node()),
-            None => zero.members.contains(&core.node()),
-        }
+        self.on_timer(turn, members);
     }
 
     /// Time to ask the others.
-    pub fn on_formation_timer(&mut self, turn: &mut Turn<'_>) {
-        let waiting: Vec<ClusterId> = self.formations.waiting().collect();
+    pub fn on_timer(&mut self, turn: &mut Turn<'_>, members: &LevelZeroMembers) {
+        let waiting: Vec<ClusterId> = self.waiting().collect();
         for cluster in &waiting {
             if turn.lane.view(*cluster).is_some() {
                 // The leader has healed it meanwhile.
-                if let Some(formation) = self.formations.of.get_mut(cluster) {
+                if let Some(formation) = self.of.get_mut(cluster) {
                     (formation.document, formation.durable) = (Some(empty(*cluster)), true);
                 }
                 continue;
             }
-            self.probe(turn, *cluster, None);
+            self.probe(turn, members, *cluster, None);
         }
         let at = if waiting.is_empty() { Tick::NEVER } else { turn.now + turn.core.random().jitter(PROBE_EVERY) };
-        let old = core::mem::replace(&mut self.formations.timer, at);
+        let old = core::mem::replace(&mut self.timer, at);
         turn.core.set_timer(TimerKey::Formation, old, at);
     }
 
     /// A member can be reached: ask at once.
-    pub fn on_formation_peer(&mut self, turn: &mut Turn<'_>, node: NodeId) {
-        let waiting: Vec<ClusterId> = self.formations.waiting().collect();
+    pub fn on_peer(&mut self, turn: &mut Turn<'_>, members: &LevelZeroMembers, node: NodeId) {
+        let waiting: Vec<ClusterId> = self.waiting().collect();
         let concerned = |zero: &LevelZero| waiting.contains(&zero.cluster) && zero.members.contains(&node);
         if turn.core.level_zero().iter().any(concerned) {
-            self.on_formation_timer(turn);
+            self.on_timer(turn, members);
         }
     }
 
     /// Starts a round of questions to everyone (or goes on with a new nonce towards one).
-    fn probe(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, only: Option<NodeId>) {
+    fn probe(&mut self, turn: &mut Turn<'_>, members: &LevelZeroMembers, cluster: ClusterId, only: Option<NodeId>) {
         let nonce = turn.core.random().next();
         let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
-        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        let Some(formation) = self.of.get_mut(&cluster) else { return };
         formation.nonce = nonce;
         formation.answers.clear();
         let others =
@@ -139,13 +129,18 @@ impl NodeState {
         for node in others {
             turn.core.send_to_cluster(node, cluster, &Item::FormationProbe { cluster, nonce });
         }
-        self.form_if_complete(turn, &zero);
+        self.form_if_complete(turn, members, &zero);
     }
 
     /// A member asks what this node holds.
-    pub fn on_formation_probe(&mut self, turn: &mut Turn<'_>, from: NodeId, cluster: ClusterId, nonce: u64) {
+    pub fn on_probe(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (members, repair): (&LevelZeroMembers, &ReplicaRepair),
+        (from, cluster, nonce): (NodeId, ClusterId, u64),
+    ) {
         // Whoever knows that the cluster is there says who has it: nobody forms another by an old list.
-        let told = self.answer_with_members(turn.core, from, cluster);
+        let told = members.answer(turn.core, from, cluster);
         let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
         if !zero.members.contains(&from) {
             if told {
@@ -153,8 +148,8 @@ impl NodeState {
             }
             return turn.refuse_frame(from, "it asks about a level 0 cluster of which it is no configured member");
         }
-        let changed = self.replica_repair.members_of(cluster).is_some_and(|seen| document_of(&zero, &seen).is_none());
-        let Some(formation) = self.formations.of.get_mut(&cluster).filter(|_| !changed) else { return };
+        let changed = repair.members_of(cluster).is_some_and(|seen| document_of(&zero, &seen).is_none());
+        let Some(formation) = self.of.get_mut(&cluster).filter(|_| !changed) else { return };
         let state = match &formation.document {
             Some(document) if formation.durable && document.members.is_empty() => return,
             Some(document) if formation.durable => FormationState::Formed(document.clone()),
@@ -168,39 +163,38 @@ impl NodeState {
         let promised = matches!(state, FormationState::Blank { .. }) && zero.members.first() == Some(&from);
         turn.core.send_to_cluster(from, cluster, &Item::FormationAnswer { cluster, nonce, state });
         if promised {
-            self.probe(turn, cluster, Some(from));
+            self.probe(turn, members, cluster, Some(from));
         }
     }
 
     /// A member answered.
-    pub fn on_formation_answer(
+    pub fn on_answer(
         &mut self,
         turn: &mut Turn<'_>,
-        from: NodeId,
-        cluster: ClusterId,
-        nonce: u64,
+        members: &LevelZeroMembers,
+        (from, cluster, nonce): (NodeId, ClusterId, u64),
         state: FormationState,
     ) {
         let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
-        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+        let Some(formation) = self.of.get_mut(&cluster) else { return };
         if formation.nonce != nonce || formation.document.is_some() || !zero.members.contains(&from) {
             return;
         }
         match state {
             FormationState::Blank { disk } => {
                 formation.answers.insert(from, disk);
-                self.form_if_complete(turn, &zero);
+                self.form_if_complete(turn, members, &zero);
             }
             FormationState::Pending => {}
             FormationState::Formed(document) => self.join_formed(turn, &zero, document),
         }
     }
 
-    fn form_if_complete(&mut self, turn: &mut Turn<'_>, zero: &LevelZero) {
-        if zero.members.first() != Some(&turn.core.node()) || self.level_zero_members.of(zero.cluster).is_some() {
+    fn form_if_complete(&mut self, turn: &mut Turn<'_>, known: &LevelZeroMembers, zero: &LevelZero) {
+        if zero.members.first() != Some(&turn.core.node()) || known.of(zero.cluster).is_some() {
             return;
         }
-        let Some(formation) = self.formations.of.get(&zero.cluster) else { return };
+        let Some(formation) = self.of.get(&zero.cluster) else { return };
         let disk = |node: &NodeId| {
             if *node == turn.core.node() {
                 Some(turn.core.config().disk)
@@ -241,7 +235,7 @@ impl NodeState {
                     crate::api::NoteLevel::Info,
                     format!("cluster {} formed with {} members", zero.name, document.members.len()),
                 );
-                if let Some(formation) = self.formations.of.get_mut(&zero.cluster) {
+                if let Some(formation) = self.of.get_mut(&zero.cluster) {
                     formation.document = Some(document);
                 }
                 turn.core.stage(zero.cluster, turn.lane.staged_batch());
@@ -254,8 +248,8 @@ impl NodeState {
     }
 
     /// This node's replica of a level 0 cluster is on disk: whoever asked is told.
-    pub fn on_formed_durable(&mut self, core: &mut CoreContext, cluster: ClusterId) {
-        let Some(formation) = self.formations.of.get_mut(&cluster) else { return };
+    pub fn on_durable(&mut self, core: &mut CoreContext, cluster: ClusterId) {
+        let Some(formation) = self.of.get_mut(&cluster) else { return };
         formation.durable = true;
         let asked = core::mem::take(&mut formation.asked);
         let Some(document) = formation.document.clone() else { return };
@@ -263,6 +257,14 @@ impl NodeState {
             let state = FormationState::Formed(document.clone());
             core.send_to_cluster(node, cluster, &Item::FormationAnswer { cluster, nonce, state });
         }
+    }
+}
+
+/// Whether this node is a member of a level 0 cluster: as was announced, else as is configured.
+fn belongs_to(core: &CoreContext, members: &LevelZeroMembers, zero: &LevelZero) -> bool {
+    match members.of(zero.cluster) {
+        Some(known) => known.lists(core.node()),
+        None => zero.members.contains(&core.node()),
     }
 }
 

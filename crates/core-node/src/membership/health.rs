@@ -2,7 +2,7 @@
 //!
 //!   asked ─▶ a round: a strong read of each level 0 cluster, a word of every lane ─▶ all answered, or the time is up ─▶ told
 //!
-//! Every reason is gathered here or in `NodeState::lane_degraded`, and nowhere else: a sentence that names the cluster or node,
+//! Every reason is gathered here or in `Membership::lane_degraded`, and nowhere else: a sentence that names the cluster or node,
 //! and what to do.
 //!
 //! Always: what is told was true within the last two election timeouts: nothing of an earlier round is used again. One round
@@ -14,9 +14,10 @@ use crate::context::level_zero::WORLD_CLUSTER;
 use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, LaneHealth, Sender};
 use crate::membership::status::ASKED_MAX;
-use crate::node_state::NodeState;
+use crate::membership::Membership;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::reference_read;
+use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::action::{ActionResult, Answer, Failure, QuorumInfo, StatusInfo};
 use base_types::mutant::{planted, Mutant};
@@ -90,17 +91,32 @@ impl LogPace {
 pub struct Health {
     round: Option<Round>,
     timer: Tick,
-    pub log: LogPace,
+    log: LogPace,
     /// Since when this node's certificate is valid and until when, Unix milliseconds.
-    pub certificate: Option<(u64, u64)>,
+    certificate: Option<(u64, u64)>,
     /// What the host is still setting up.
-    pub hold: Option<String>,
+    hold: Option<String>,
 }
 
 impl Health {
     /// How many wait for the round.
     pub fn asking(&self) -> usize {
         self.round.as_ref().map_or(0, |round| round.askers.len())
+    }
+
+    /// How long the log's writes take.
+    pub fn log_pace(&mut self) -> &mut LogPace {
+        &mut self.log
+    }
+
+    /// What the host is still setting up, if anything.
+    pub fn set_hold(&mut self, reason: Option<String>) {
+        self.hold = reason;
+    }
+
+    /// Since when this node's certificate is valid, and until when.
+    pub fn set_certificate(&mut self, issued_ms: u64, expires_ms: u64) {
+        self.certificate = Some((issued_ms, expires_ms));
     }
 
     /// The client went away.
@@ -111,24 +127,24 @@ impl Health {
     }
 }
 
-impl NodeState {
+impl Membership {
     /// A client of lane zero asks for the status.
-    pub fn ask_health(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Result<(), Failure> {
+    pub fn ask_health(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, ticket: Ticket) -> Result<(), Failure> {
         if self.health.asking() >= ASKED_MAX {
             return Err(failures::overloaded("questions about the status", ASKED_MAX));
         }
-        self.join_round(turn, Asker::Client(ticket));
+        self.join_round(turn, routing, Asker::Client(ticket));
         Ok(())
     }
 
     /// A lane asks for a client of its own.
-    pub fn ask_health_for_lane(&mut self, turn: &mut Turn<'_>, from: Sender, ticket: Ticket) {
+    pub fn ask_health_for_lane(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, from: Sender, ticket: Ticket) {
         if self.health.asking() < ASKED_MAX {
-            self.join_round(turn, Asker::Lane { node: from.node, lane: from.lane, ticket });
+            self.join_round(turn, routing, Asker::Lane { node: from.node, lane: from.lane, ticket });
         }
     }
 
-    fn join_round(&mut self, turn: &mut Turn<'_>, asker: Asker) {
+    fn join_round(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, asker: Asker) {
         if let Some(round) = &mut self.health.round {
             return round.askers.push(asker);
         }
@@ -146,9 +162,9 @@ impl NodeState {
         for (cluster, name) in probes {
             let kind = reference_read(&Query::Resolve { name: (*name).clone() });
             let probe = Operation::new(Owner::Probe { round: number, cluster }, name, kind, turn.now, deadline);
-            self.start_operation(turn, probe);
+            routing.start_operation(turn, probe);
         }
-        self.end_round_if_complete(turn);
+        self.end_round_if_complete(turn, routing);
     }
 
     fn set_health_timer(&mut self, core: &mut CoreContext, at: Tick) {
@@ -157,11 +173,18 @@ impl NodeState {
     }
 
     /// A level 0 cluster answered, or did not in time.
-    pub fn on_probe(&mut self, turn: &mut Turn<'_>, number: u64, cluster: ClusterId, result: &CallResult) {
+    pub fn on_probe(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        number: u64,
+        cluster: ClusterId,
+        result: &CallResult,
+    ) {
         let Some(round) = self.health.round.as_mut().filter(|round| round.number == number) else { return };
         round.probing.remove(&cluster);
         round.answers.insert(cluster, result.is_ok());
-        self.end_round_if_complete(turn);
+        self.end_round_if_complete(turn, routing);
     }
 
     /// Lane zero asks this lane.
@@ -171,37 +194,44 @@ impl NodeState {
     }
 
     /// A lane told lane zero.
-    pub fn on_health_told(&mut self, turn: &mut Turn<'_>, lane: LaneId, ticket: Ticket, health: LaneHealth) {
+    pub fn on_health_told(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        lane: LaneId,
+        ticket: Ticket,
+        health: LaneHealth,
+    ) {
         let Some(round) = self.health.round.as_mut().filter(|round| round.number == ticket.0) else { return };
         round.lanes.insert(lane, health);
-        self.end_round_if_complete(turn);
+        self.end_round_if_complete(turn, routing);
     }
 
     /// The round's time is up.
-    pub fn on_health_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_health_timer(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         self.health.timer = Tick::NEVER;
-        self.end_round(turn);
+        self.end_round(turn, routing);
     }
 
-    fn end_round_if_complete(&mut self, turn: &mut Turn<'_>) {
+    fn end_round_if_complete(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         let complete = self.health.round.as_ref().is_some_and(|round| {
             round.probing.is_empty() && round.lanes.len() == usize::from(turn.core.config().lane_count)
         });
         if complete {
-            self.end_round(turn);
+            self.end_round(turn, routing);
         }
     }
 
-    fn end_round(&mut self, turn: &mut Turn<'_>) {
+    fn end_round(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         let Some(round) = self.health.round.take() else { return };
         self.set_health_timer(turn.core, Tick::NEVER);
         let mut status = self.counts(turn);
-        self.judge(turn.core, turn.now, &round, &mut status);
+        self.judge(turn.core, routing, (turn.now, &round), &mut status);
         for asker in round.askers {
             match asker {
                 Asker::Client(ticket) => {
                     let result = ActionResult::Status(status.clone());
-                    self.reply(turn, Some(ticket), Ok(Answer { result, at: None, level: None, cluster: None }));
+                    routing.reply(turn, Some(ticket), Ok(Answer { result, at: None, level: None, cluster: None }));
                 }
                 Asker::Lane { node, lane, ticket } => {
                     let item = Item::StatusTold { ticket, status: Box::new(status.clone()) };
@@ -212,7 +242,7 @@ impl NodeState {
     }
 
     /// Puts the reasons into a status.
-    fn judge(&self, core: &CoreContext, now: Tick, round: &Round, status: &mut StatusInfo) {
+    fn judge(&self, core: &CoreContext, routing: &Routing, (now, round): (Tick, &Round), status: &mut StatusInfo) {
         let answers = |cluster: ClusterId| round.answers.get(&cluster) == Some(&true);
         let world = answers(WORLD_CLUSTER) || planted(Mutant::HealthIgnoresQuorum);
         let held: u32 = round.lanes.values().map(|lane| lane.held).sum();
@@ -241,7 +271,7 @@ impl NodeState {
         if world {
             self.config_cluster.judge(now, &core.config().labels.region, status);
         }
-        self.judge_level_zero(core, &answers, status);
+        judge_level_zero(core, routing, &answers, status);
         self.judge_lanes(round, held, served, status);
         status.degraded.extend(self.certificate_reason(core, now));
         status.certificate_expires_ms = self.health.certificate.map_or(0, |(_, expires)| expires);
@@ -277,24 +307,6 @@ impl NodeState {
             return vec!["a lane of this node has not started yet; wait a moment".into()];
         }
         known
-    }
-
-    fn judge_level_zero(&self, core: &CoreContext, answers: &dyn Fn(ClusterId) -> bool, status: &mut StatusInfo) {
-        for zero in core.level_zero() {
-            let is_there = answers(zero.cluster) || planted(Mutant::HealthIgnoresQuorum);
-            status.quorum.push(QuorumInfo { cluster: (*zero.name).clone(), answers: is_there });
-            if is_there {
-                continue;
-            }
-            let members = self.routing.route(&zero.name).map(|route| route.members.clone()).unwrap_or_default();
-            let word = |node: NodeId| format!("node {node} {}", if core.is_up(node) { "up" } else { "down" });
-            let members: Vec<String> = members.iter().map(|member| word(member.node)).collect();
-            status.degraded.push(format!(
-                "cluster {} does not answer: no leader with a majority can be reached ({}); start the members that are down; until then no cluster, keyspace or bucket can be made, moved or removed, and those that exist go on serving",
-                zero.name,
-                members.join(", ")
-            ));
-        }
     }
 
     fn judge_lanes(&self, round: &Round, held: u32, served: u32, status: &mut StatusInfo) {
@@ -364,8 +376,8 @@ impl NodeState {
 
     /// What does not work on this lane. Whoever finds another thing that an operator must know of adds it here.
     fn lane_degraded(&self, core: &CoreContext, now: Tick) -> Vec<String> {
-        let mut reasons: Vec<String> = self.replica_repair.damaged.values().cloned().collect();
-        reasons.extend(self.replica_repair.quarantined.values().cloned());
+        let mut reasons: Vec<String> = self.replica_repair.damaged().cloned().collect();
+        reasons.extend(self.replica_repair.quarantined().cloned());
         let took = self.health.log.worst(now);
         if took >= core.election_timeout() / 2 {
             reasons.push(format!(
@@ -377,6 +389,29 @@ impl NodeState {
         }
         reasons.truncate(LANE_REASONS_MAX);
         reasons
+    }
+}
+
+fn judge_level_zero(
+    core: &CoreContext,
+    routing: &Routing,
+    answers: &dyn Fn(ClusterId) -> bool,
+    status: &mut StatusInfo,
+) {
+    for zero in core.level_zero() {
+        let is_there = answers(zero.cluster) || planted(Mutant::HealthIgnoresQuorum);
+        status.quorum.push(QuorumInfo { cluster: (*zero.name).clone(), answers: is_there });
+        if is_there {
+            continue;
+        }
+        let members = routing.route(&zero.name).map(|route| route.members.clone()).unwrap_or_default();
+        let word = |node: NodeId| format!("node {node} {}", if core.is_up(node) { "up" } else { "down" });
+        let members: Vec<String> = members.iter().map(|member| word(member.node)).collect();
+        status.degraded.push(format!(
+            "cluster {} does not answer: no leader with a majority can be reached ({}); start the members that are down; until then no cluster, keyspace or bucket can be made, moved or removed, and those that exist go on serving",
+            zero.name,
+            members.join(", ")
+        ));
     }
 }
 

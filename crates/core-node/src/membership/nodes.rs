@@ -9,16 +9,19 @@
 //! reports are replicated. Not here: the map itself (core-placement), what the authority does (registry.rs),
 //! elections (core-backends), what clients are told of it (status.rs).
 
-use crate::api::Effect;
+use crate::api::{Effect, NoteLevel};
 use crate::context::level_zero::WORLD_CLUSTER;
 use crate::context::local_replicas::ReplicaKnown;
 use crate::context::{CoreContext, Turn};
 use crate::frame::{Item, LaneGauges, Sender};
-use crate::membership::registry::Authority;
-use crate::node_state::NodeState;
+use crate::membership::registry::{Authority, Finding};
+use crate::membership::Membership;
+use crate::routing::operation::RegistryWork;
+use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::{ClusterId, ClusterName, LaneId, NodeId, Tick, LANE_ZERO};
 use core::time::Duration;
+use core_flow::CallResult;
 use core_placement::{
     occupancy, score, MapChange, MapDelta, MapVersion, NodeRecord, MAP_DELTA_RECORDS_MAX, MAP_NODES_MAX,
 };
@@ -36,30 +39,28 @@ const LANE_PAGES_MAX: usize = 16;
 pub struct Nodes {
     timer: Tick,
     /// Who was last said to lead the world cluster.
-    pub(crate) world_leader: Option<NodeId>,
-    pub(crate) silent: u32,
+    pub(super) world_leader: Option<NodeId>,
+    pub(super) silent: u32,
     /// Which member is asked while no leader is known.
     rotation: usize,
-    pub(crate) authority: Option<Authority>,
+    pub(super) authority: Option<Authority>,
     /// Lane zero: what each lane told last.
-    pub(crate) gauges: BTreeMap<LaneId, LaneGauges>,
+    pub(super) gauges: BTreeMap<LaneId, LaneGauges>,
     /// How far the other lanes' copies are.
     lanes_have: MapVersion,
     /// Who was heard of while no leader of the world was known, and where they are.
     heard: BTreeMap<NodeId, String>,
 }
 
-impl Nodes {}
-
-impl NodeState {
+impl Membership {
     /// At start: the addresses that are configured, the replicas that are here, the first heartbeat.
-    pub fn start_nodes(&mut self, turn: &mut Turn<'_>) {
+    pub fn start_nodes(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         let configured: Vec<(NodeId, String)> =
             turn.core.config().world_members.iter().chain(&turn.core.config().region_members).cloned().collect();
         for (node, address) in configured {
             turn.give_address(node, &address);
         }
-        self.start_level_zero(turn);
+        self.level_zero_members.start(turn);
         for view in turn.lane.views() {
             let known = ReplicaKnown {
                 name: view.name,
@@ -67,13 +68,13 @@ impl NodeState {
                 replica: view.replica,
                 leader: view.leader,
             };
-            self.tell_replica(turn, view.cluster, known);
+            self.tell_replica(turn, routing, view.cluster, known);
         }
-        self.on_nodes_timer(turn);
+        self.on_nodes_timer(turn, routing);
     }
 
     /// Time for a heartbeat.
-    pub fn on_nodes_timer(&mut self, turn: &mut Turn<'_>) {
+    pub fn on_nodes_timer(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         let every = Duration::from_millis(turn.core.config().tuning.node_heartbeat_ms.max(1));
         let at = turn.now + every;
         let old = core::mem::replace(&mut self.nodes.timer, at);
@@ -84,14 +85,14 @@ impl NodeState {
             return turn.core.send_to_lane_zero(&Item::LaneNews { gauges: Box::new(gauges) });
         }
         if self.nodes.world_leader == Some(turn.core.node()) {
-            self.beat_as_authority(turn);
+            self.beat_as_authority(turn, routing);
         } else {
             self.nodes.authority = None;
             self.beat(turn);
         }
     }
 
-    pub(crate) fn lane_gauges(&self, turn: &Turn<'_>) -> LaneGauges {
+    pub(super) fn lane_gauges(&self, turn: &Turn<'_>) -> LaneGauges {
         let statistics = turn.lane.statistics();
         LaneGauges {
             replicas: statistics.replicas as u32,
@@ -107,7 +108,7 @@ impl NodeState {
         self.nodes.gauges.insert(lane, gauges);
     }
 
-    pub(crate) fn own_record(&self, core: &CoreContext) -> NodeRecord {
+    pub(super) fn own_record(&self, core: &CoreContext) -> NodeRecord {
         let clusters = self.nodes.gauges.values().map(|gauges| gauges.replicas).sum();
         let leaders = self.nodes.gauges.values().map(|gauges| gauges.leaders).sum();
         let mut engines = vec![core.config().default_engine.clone()];
@@ -136,7 +137,7 @@ impl NodeState {
         if self.nodes.silent > SILENT_MAX {
             self.nodes.world_leader = None;
         }
-        let mut members = self.world_contacts(turn.core);
+        let mut members = self.level_zero_members.world_contacts(turn.core);
         if self.nodes.silent as usize > SILENT_MAX as usize + members.len() {
             // No member of the world knows a leader: those of the region may know other nodes (decision 0035).
             members.extend(turn.core.level_zero().iter().skip(1).flat_map(|zero| zero.members.iter().copied()));
@@ -168,7 +169,7 @@ impl NodeState {
         turn.give_address(record.node, &record.peer_address);
         let leading = self.nodes.world_leader == Some(turn.core.node());
         let mut delta = None;
-        if leading && self.nodes.authority.as_ref().is_some_and(|authority| authority.loading.is_none()) {
+        if leading && self.nodes.authority.as_ref().is_some_and(|authority| authority.is_loaded()) {
             self.note_alive(turn, &record);
             delta = Some(Box::new(turn.core.map().delta_since(turn.now, wanted, MAP_DELTA_RECORDS_MAX)));
         }
@@ -176,7 +177,7 @@ impl NodeState {
         turn.core.send(from.node, LANE_ZERO, &Item::HeartbeatReply { leader, delta });
         if !leading {
             // It does not know who leads, and perhaps not even who could.
-            self.answer_with_members(turn.core, from.node, WORLD_CLUSTER);
+            self.level_zero_members.answer(turn.core, from.node, WORLD_CLUSTER);
         }
         if leader.is_none() {
             self.tell_neighbours(turn.core, from.node, record);
@@ -213,6 +214,7 @@ impl NodeState {
     pub fn on_heartbeat_reply(
         &mut self,
         turn: &mut Turn<'_>,
+        routing: &mut Routing,
         from: NodeId,
         leader: Option<NodeId>,
         delta: Option<MapDelta>,
@@ -226,7 +228,7 @@ impl NodeState {
         }
         if let Some(delta) = delta {
             self.nodes.silent = 0;
-            self.routing.on_world_heard();
+            routing.on_world_heard();
             let changes = turn.core.map_mut().apply_delta(turn.now, &delta);
             self.on_map_changes(turn, changes);
         } else if news && leader.is_some() && leader != Some(from) {
@@ -241,12 +243,12 @@ impl NodeState {
         self.on_map_changes(turn, changes);
     }
 
-    pub(crate) fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
+    pub(super) fn on_map_changes(&mut self, turn: &mut Turn<'_>, changes: Vec<MapChange>) {
         turn.core.nodes_mut().note_changes(turn.now, &changes);
         for change in changes {
             match change {
                 MapChange::DiskLost(node) => {
-                    self.config_cluster.recheck = true;
+                    self.config_cluster.recheck();
                     self.on_facts(turn, node)
                 }
                 MapChange::Joined(node) | MapChange::Facts(node) => self.on_facts(turn, node),
@@ -273,7 +275,7 @@ impl NodeState {
         if let Some(address) = turn.core.nodes_mut().note_facts(node) {
             turn.give_address(node, &address);
         }
-        self.recheck_disks(turn.core, turn.now);
+        self.replica_repair.recheck_disks(turn.core, turn.now);
     }
 
     fn pass_on_map(&mut self, turn: &mut Turn<'_>) {
@@ -294,20 +296,117 @@ impl NodeState {
         }
     }
 
+    // What the world's leader does.
+
+    /// A heartbeat's time at the authority itself.
+    fn beat_as_authority(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        self.nodes.silent = 0;
+        let authority = self.nodes.authority.get_or_insert_with(Authority::begin);
+        if !authority.is_loaded() {
+            return authority.load(turn, routing);
+        }
+        let record = self.own_record(turn.core);
+        self.note_alive(turn, &record);
+        let down_after = Duration::from_millis(turn.core.config().tuning.node_down_ms);
+        let changes = turn.core.map_mut().refresh(turn.now, down_after);
+        self.note_registry_changes(&changes);
+        self.on_map_changes(turn, changes);
+        if let Some(authority) = self.nodes.authority.as_mut() {
+            authority.write(turn, routing);
+            authority.ask_who_drains(turn, routing);
+            authority.ask_who_is_forgotten(turn, routing);
+        }
+    }
+
+    /// A node was heard of.
+    fn note_alive(&mut self, turn: &mut Turn<'_>, record: &NodeRecord) {
+        match turn.core.map_mut().note_heartbeat(turn.now, record) {
+            Ok(Some(change)) => {
+                let changes = vec![change];
+                self.note_registry_changes(&changes);
+                self.on_map_changes(turn, changes);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                turn.note(NoteLevel::Warning, format!("heartbeat of node {} not taken: {error}", record.node))
+            }
+        }
+    }
+
+    fn note_registry_changes(&mut self, changes: &[MapChange]) {
+        if let Some(authority) = self.nodes.authority.as_mut() {
+            authority.note_changes(changes);
+        }
+    }
+
+    /// The allocator answered the authority.
+    pub fn on_registry(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, work: RegistryWork, result: CallResult) {
+        let Some(authority) = self.nodes.authority.as_mut() else { return };
+        match authority.on_answer(turn, routing, work, result) {
+            Some(Finding::Loaded { records, term }) => self.take_over_map(turn, routing, &records, term),
+            Some(Finding::Draining(nodes)) => {
+                let changes = turn.core.map_mut().set_draining(turn.now, &nodes.into_iter().collect());
+                self.on_map_changes(turn, changes);
+            }
+            Some(Finding::Changes { forgotten, level }) => {
+                self.on_forgotten(turn, &forgotten);
+                super::format_level::hear(turn, level, turn.core.node());
+            }
+            None => {}
+        }
+    }
+
+    fn take_over_map(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, loaded: &[NodeRecord], term: u64) {
+        let before: BTreeMap<NodeId, base_types::DiskId> =
+            turn.core.map().records().map(|record| (record.node, record.disk)).collect();
+        turn.core.map_mut().become_authority(turn.now, term, loaded);
+        let differs = |record: &&NodeRecord| before.get(&record.node) != Some(&record.disk);
+        let changes: Vec<MapChange> =
+            loaded.iter().filter(differs).map(|record| MapChange::Joined(record.node)).collect();
+        self.on_map_changes(turn, changes);
+        if let Some(authority) = self.nodes.authority.as_mut() {
+            authority.note_disagreements(turn.core, loaded);
+        }
+        let record = self.own_record(turn.core);
+        self.note_alive(turn, &record);
+        if let Some(authority) = self.nodes.authority.as_mut() {
+            authority.write(turn, routing);
+        }
+    }
+
+    fn on_forgotten(&mut self, turn: &mut Turn<'_>, forgotten: &[NodeId]) {
+        let own = turn.core.node();
+        let gone: Vec<NodeId> = forgotten.iter().copied().filter(|node| *node != own).collect();
+        let gone = gone.into_iter().filter(|node| turn.core.map_mut().forget(*node)).collect::<Vec<_>>();
+        self.on_map_changes(turn, gone.into_iter().map(MapChange::Forgotten).collect());
+    }
+
     // What lane zero knows of replicas.
 
     /// Something about a replica of this lane: for lane zero.
-    pub fn tell_replica(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, known: ReplicaKnown) {
+    pub fn tell_replica(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        cluster: ClusterId,
+        known: ReplicaKnown,
+    ) {
         if turn.core.is_lane_zero() {
-            return self.on_replica_news(turn, cluster, known);
+            return self.on_replica_news(turn, routing, cluster, known);
         }
         let ReplicaKnown { name, generation, replica, leader } = known;
         turn.core.send_to_lane_zero(&Item::ReplicaNews { cluster, generation, name, replica, leader });
     }
 
     /// Lane zero hears of a replica.
-    pub fn on_replica_news(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, known: ReplicaKnown) {
-        self.config_cluster.dirty = true;
+    pub fn on_replica_news(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        cluster: ClusterId,
+        known: ReplicaKnown,
+    ) {
+        self.config_cluster.note_changed();
         if cluster == WORLD_CLUSTER {
             let was = self.nodes.world_leader == Some(turn.core.node());
             if known.leader.is_some() || was {
@@ -317,7 +416,7 @@ impl NodeState {
             turn.core.replicas_mut().insert(cluster, known);
             if leads != was {
                 self.nodes.authority = None;
-                self.on_nodes_timer(turn);
+                self.on_nodes_timer(turn, routing);
             }
             return;
         }

@@ -12,13 +12,12 @@
 
 use crate::context::level_zero::is_level_zero;
 use crate::context::{CoreContext, Turn};
-use crate::flows::config::is_config_cluster;
 use crate::flows::moving::MoveFlow;
-use crate::node_state::NodeState;
-use crate::plan_runner::{AnyPlanner, PlanOwner};
+use crate::membership::replica_repair::ReplicaRepair;
+use crate::plan_runner::{AnyPlanner, PlanOwner, PlanRunner};
 use crate::timers::TimerKey;
 use base_types::action::Response;
-use base_types::{ClusterId, ClusterName, NodeId, ReplicaId, Tick};
+use base_types::{ClusterId, NodeId, ReplicaId, Tick};
 use core::time::Duration;
 use core_cluster::api::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,53 +87,37 @@ impl Rebalance {
         }
         warnings
     }
-}
-
-impl NodeState {
-    /// For whose answer the removal of a cluster need not wait: nobody's, but for configuration clusters.
-    pub fn gone_for(&self, core: &CoreContext, cluster: &ClusterName, now: Tick) -> BTreeSet<NodeId> {
-        match is_config_cluster(cluster) {
-            true => core.gone_nodes(now),
-            false => BTreeSet::new(),
-        }
-    }
 
     /// Nodes that members must leave now.
-    fn leaving_nodes(&mut self, core: &CoreContext, now: Tick) -> BTreeSet<NodeId> {
-        let gone = core.gone_nodes(now);
-        if !gone.is_subset(&self.rebalance.gone) {
-            // This node's configuration cluster may have lost its majority with them.
-            self.config_cluster.recheck = true;
-        }
+    fn leaving_nodes(&self, core: &CoreContext) -> BTreeSet<NodeId> {
         let draining = core.map().records().filter(|record| record.draining).map(|record| record.node);
-        let leaving = draining.chain(gone.iter().copied()).collect();
-        self.rebalance.gone = gone;
-        leaving
+        draining.chain(self.gone.iter().copied()).collect()
     }
 
-    /// Time to look.
-    pub fn on_rebalance_timer(&mut self, turn: &mut Turn<'_>) {
+    /// Time to look. Whether nodes have come to count as gone since the last time.
+    pub fn on_timer(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner, repair: &ReplicaRepair) -> bool {
         let at = turn.now + turn.core.random().jitter(LOOK_EVERY);
-        let old = core::mem::replace(&mut self.rebalance.timer, at);
+        let old = core::mem::replace(&mut self.timer, at);
         turn.core.set_timer(TimerKey::Rebalance, old, at);
-        let leaving = self.leaving_nodes(turn.core, turn.now);
-        let stale = &self.rebalance.stale;
-        self.rebalance.list.retain(|cluster, one| {
+        let before = core::mem::replace(&mut self.gone, turn.core.gone_nodes(turn.now));
+        let leaving = self.leaving_nodes(turn.core);
+        let stale = &self.stale;
+        self.list.retain(|cluster, one| {
             one.out || if one.renews { stale.contains_key(cluster) } else { leaving.contains(&one.from) }
         });
         if !leaving.is_empty() {
-            self.find_moves(turn, &leaving);
+            self.find_moves(turn, repair, &leaving);
         }
         self.find_renewals(turn);
-        self.try_moves(turn);
+        self.try_moves(turn, runner);
+        !self.gone.is_subset(&before)
     }
 
-    fn find_moves(&mut self, turn: &Turn<'_>, leaving: &BTreeSet<NodeId>) {
-        let unknown = self
-            .replica_repair
+    fn find_moves(&mut self, turn: &Turn<'_>, repair: &ReplicaRepair, leaving: &BTreeSet<NodeId>) {
+        let unknown = repair
             .members_seen()
             // One that waits to be renewed, perhaps because its node is the one that is gone, stands back.
-            .filter(|(cluster, _)| self.rebalance.list.get(cluster).is_none_or(|one| one.renews && !one.out));
+            .filter(|(cluster, _)| self.list.get(cluster).is_none_or(|one| one.renews && !one.out));
         // A majority of the world does not walk away from machines that are only switched off.
         let draining = |node: &NodeId| turn.core.map().get(*node).is_some_and(|record| record.draining);
         let called: BTreeSet<NodeId> = leaving.iter().copied().filter(draining).collect();
@@ -143,28 +126,28 @@ impl NodeState {
             Some((*cluster, leaving_member(members, leaving)?))
         });
         let led = found.filter(|(cluster, _)| turn.lane.view(*cluster).is_some_and(|view| view.is_leader));
-        let free = MOVES_KNOWN_MAX.saturating_sub(self.rebalance.list.len());
+        let free = MOVES_KNOWN_MAX.saturating_sub(self.list.len());
         for (cluster, from) in led.take(free).collect::<Vec<_>>() {
-            self.rebalance.list.insert(cluster, Move::of(from, false, turn.now));
+            self.list.insert(cluster, Move::of(from, false, turn.now));
         }
     }
 
     /// Clusters led here whose members are of an earlier engine.
     fn find_renewals(&mut self, turn: &Turn<'_>) {
-        let free = MOVES_KNOWN_MAX.saturating_sub(self.rebalance.list.len());
-        let unknown = self.rebalance.stale.iter().filter(|(cluster, _)| !self.rebalance.list.contains_key(cluster));
+        let free = MOVES_KNOWN_MAX.saturating_sub(self.list.len());
+        let unknown = self.stale.iter().filter(|(cluster, _)| !self.list.contains_key(cluster));
         let found = unknown.filter_map(|(cluster, since)| {
             let view = turn.lane.view(*cluster).filter(|view| view.is_leader)?;
             Some((*cluster, stale_member(&view.members, *since, turn.core.node())?))
         });
         for (cluster, from) in found.take(free).collect::<Vec<_>>() {
-            self.rebalance.list.insert(cluster, Move::of(from, true, turn.now));
+            self.list.insert(cluster, Move::of(from, true, turn.now));
         }
     }
 
-    fn try_moves(&mut self, turn: &mut Turn<'_>) {
-        let out = self.rebalance.list.values().filter(|one| one.out).count();
-        let due = self.rebalance.list.iter().filter(|(_, one)| !one.out && one.next <= turn.now);
+    fn try_moves(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
+        let out = self.list.values().filter(|one| one.out).count();
+        let due = self.list.iter().filter(|(_, one)| !one.out && one.next <= turn.now);
         let due: Vec<(ClusterId, NodeId, bool)> = due
             .take(MOVES_OUT_MAX.saturating_sub(out))
             .map(|(cluster, one)| (*cluster, one.from, one.renews))
@@ -172,13 +155,13 @@ impl NodeState {
         for (cluster, from, renews) in due {
             let led = turn.lane.view(cluster).filter(|view| view.is_leader);
             let Some(view) = led.filter(|view| view.members.iter().any(|member| member.node == from)) else {
-                self.rebalance.list.remove(&cluster);
+                self.list.remove(&cluster);
                 continue;
             };
-            if let Some(one) = self.rebalance.list.get_mut(&cluster) {
+            if let Some(one) = self.list.get_mut(&cluster) {
                 one.out = true;
             }
-            self.know_own(&view);
+            runner.routing_mut().know_own(&view);
             let spread = turn.core.random().next();
             let flow = match renews {
                 true => MoveFlow::renewed(view.name, from, spread, turn.core.map().get(from).cloned()),
@@ -187,17 +170,17 @@ impl NodeState {
                 }
                 false => MoveFlow::elected(view.name, from, spread),
             };
-            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);
+            runner.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Move(cluster), turn.now + MOVE_TIMEOUT);
         }
     }
 
     /// A move was made, or failed.
-    pub fn on_moved(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, response: Response) {
-        let Some(one) = self.rebalance.list.get_mut(&cluster) else { return };
+    pub fn on_moved(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner, cluster: ClusterId, response: Response) {
+        let Some(one) = self.list.get_mut(&cluster) else { return };
         one.out = false;
         match response {
             Ok(_) => {
-                self.rebalance.list.remove(&cluster);
+                self.list.remove(&cluster);
             }
             Err(failure) => {
                 one.next = turn.now + one.pause;
@@ -205,7 +188,7 @@ impl NodeState {
                 one.failure = Some(failure.refusal.message);
             }
         }
-        self.try_moves(turn);
+        self.try_moves(turn, runner);
     }
 }
 

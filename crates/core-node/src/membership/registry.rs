@@ -9,16 +9,16 @@
 
 use crate::api::NoteLevel;
 use crate::context::{CoreContext, Turn};
-use crate::node_state::NodeState;
 use crate::routing::operation::{Operation, Owner, RegistryWork};
+use crate::routing::Routing;
 use base_types::codec::Encode;
-use base_types::{BackendKind, NodeId, ReadConsistency};
+use base_types::{BackendKind, FormatLevel, NodeId, ReadConsistency};
 use core::time::Duration;
 use core_backends::allocator::{Command, Query, Reply, Report, NODES_PAGE_MAX};
 use core_cluster::api::LocalKind;
 use core_flow::{decode_call, CallResult};
 use core_placement::{MapChange, NodeRecord};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Registrations under way at a time.
 const REGISTRATIONS_MAX: usize = 64;
@@ -29,7 +29,7 @@ const REGISTRY_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub struct Authority {
     /// Loaded so far; `None` once the map is the authority's.
-    pub loading: Option<Vec<NodeRecord>>,
+    loading: Option<Vec<NodeRecord>>,
     asking: bool,
     asking_draining: bool,
     asking_changes: bool,
@@ -40,230 +40,191 @@ pub struct Authority {
     reporting: bool,
 }
 
-impl NodeState {
-    /// A heartbeat's time at the authority itself.
-    pub fn beat_as_authority(&mut self, turn: &mut Turn<'_>) {
-        self.nodes.silent = 0;
-        if self.nodes.authority.is_none() {
-            self.nodes.authority = Some(Authority { loading: Some(Vec::new()), ..Authority::default() });
-        }
-        if self.nodes.authority.as_ref().is_some_and(|authority| authority.loading.is_some()) {
-            return self.load_registry(turn);
-        }
-        let record = self.own_record(turn.core);
-        self.note_alive(turn, &record);
-        let down_after = Duration::from_millis(turn.core.config().tuning.node_down_ms);
-        let changes = turn.core.map_mut().refresh(turn.now, down_after);
-        self.note_registry_changes(&changes);
-        self.on_map_changes(turn, changes);
-        self.write_registry(turn);
-        self.ask_who_drains(turn);
-        self.ask_who_is_forgotten(turn);
+/// What the allocator's records say of the map.
+pub enum Finding {
+    /// All of them, as of this term: the map is the authority's from now on.
+    Loaded { records: Vec<NodeRecord>, term: u64 },
+    /// Who is being decommissioned.
+    Draining(Vec<NodeId>),
+    /// Who was struck off, and the world's format level.
+    Changes { forgotten: Vec<NodeId>, level: FormatLevel },
+}
+
+impl Authority {
+    /// It has loaded nothing yet.
+    pub fn begin() -> Authority {
+        Authority { loading: Some(Vec::new()), ..Authority::default() }
+    }
+
+    /// Whether the map is the authority's by now.
+    pub fn is_loaded(&self) -> bool {
+        self.loading.is_none()
     }
 
     /// Nodes are struck off by any node, too; the record of changes tells.
-    fn ask_who_is_forgotten(&mut self, turn: &mut Turn<'_>) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        if core::mem::replace(&mut authority.asking_changes, true) {
+    pub fn ask_who_is_forgotten(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        if core::mem::replace(&mut self.asking_changes, true) {
             return;
         }
-        let query = Query::NodesSince { version: authority.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
+        let query = Query::NodesSince { version: self.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
         let kind =
             LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Eventual) };
-        self.registry_operation(turn, RegistryWork::Changes, kind);
-    }
-
-    fn on_forgotten(&mut self, turn: &mut Turn<'_>, forgotten: &[NodeId]) {
-        let own = turn.core.node();
-        let gone: Vec<NodeId> = forgotten.iter().copied().filter(|node| *node != own).collect();
-        let gone = gone.into_iter().filter(|node| turn.core.map_mut().forget(*node)).collect::<Vec<_>>();
-        self.on_map_changes(turn, gone.into_iter().map(MapChange::Forgotten).collect());
+        operate(turn, routing, RegistryWork::Changes, kind);
     }
 
     /// Decommissioning is written to the allocator by any node. This one holds the world's leader, so its own
     /// replica tells without asking others; what is late by a moment is seen with the next heartbeat.
-    fn ask_who_drains(&mut self, turn: &mut Turn<'_>) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        if core::mem::replace(&mut authority.asking_draining, true) {
+    pub fn ask_who_drains(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        if core::mem::replace(&mut self.asking_draining, true) {
             return;
         }
         let query = Query::Draining.to_bytes();
         let kind =
             LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Eventual) };
-        self.registry_operation(turn, RegistryWork::Draining, kind);
+        operate(turn, routing, RegistryWork::Draining, kind);
     }
 
-    fn on_who_drains(&mut self, turn: &mut Turn<'_>, draining: Vec<NodeId>) {
-        let changes = turn.core.map_mut().set_draining(turn.now, &draining.into_iter().collect());
-        self.on_map_changes(turn, changes);
-    }
-
-    /// A node was heard of.
-    pub fn note_alive(&mut self, turn: &mut Turn<'_>, record: &NodeRecord) {
-        match turn.core.map_mut().note_heartbeat(turn.now, record) {
-            Ok(Some(change)) => {
-                let changes = vec![change];
-                self.note_registry_changes(&changes);
-                self.on_map_changes(turn, changes);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                turn.note(NoteLevel::Warning, format!("heartbeat of node {} not taken: {error}", record.node))
-            }
-        }
-    }
-
-    fn note_registry_changes(&mut self, changes: &[MapChange]) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
+    /// The map changed: what the allocator is to hold.
+    pub fn note_changes(&mut self, changes: &[MapChange]) {
         for change in changes {
             match change {
                 MapChange::Joined(node) | MapChange::Up(node) | MapChange::DiskLost(node) | MapChange::Facts(node) => {
-                    authority.to_register.insert(*node);
+                    self.to_register.insert(*node);
                 }
                 MapChange::Down(node) | MapChange::Report(node) => {
-                    authority.to_report.insert(*node);
+                    self.to_report.insert(*node);
                 }
                 MapChange::Forgotten(_) => {}
             }
         }
     }
 
-    fn registry_operation(&mut self, turn: &mut Turn<'_>, work: RegistryWork, kind: LocalKind) {
-        let deadline = turn.now + REGISTRY_TIMEOUT;
-        let operation = Operation::new(Owner::Registry(work), turn.core.world(), kind, turn.now, deadline);
-        self.start_operation(turn, operation);
-    }
-
-    fn load_registry(&mut self, turn: &mut Turn<'_>) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        if core::mem::replace(&mut authority.asking, true) {
-            return;
-        }
-        let query = Query::NodesSince { version: authority.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
-        let kind =
-            LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Strong) };
-        self.registry_operation(turn, RegistryWork::Load, kind);
-    }
-
-    fn write_registry(&mut self, turn: &mut Turn<'_>) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        let free = REGISTRATIONS_MAX.saturating_sub(authority.registering.len());
-        let busy = &authority.registering;
-        let due: Vec<NodeId> =
-            authority.to_register.iter().filter(|node| !busy.contains(node)).take(free).copied().collect();
-        for node in &due {
-            authority.to_register.remove(node);
-            authority.to_report.remove(node);
-            authority.registering.insert(*node);
-        }
-        let reports = if authority.reporting { BTreeSet::new() } else { core::mem::take(&mut authority.to_report) };
-        authority.reporting |= !reports.is_empty();
-        for node in due {
-            if let Some(record) = turn.core.map().get(node).cloned() {
-                let kind = self.allocator_write(turn.core, &Command::Register { record });
-                self.registry_operation(turn, RegistryWork::Register(node), kind);
-            }
-        }
-        if !reports.is_empty() {
-            let updates = reports.iter().filter_map(|node| turn.core.map().get(*node)).map(report_of).collect();
-            let kind = self.allocator_write(turn.core, &Command::Report { updates });
-            self.registry_operation(turn, RegistryWork::Report(reports.into_iter().collect()), kind);
-        }
-    }
-
-    fn allocator_write(&mut self, core: &mut CoreContext, command: &Command) -> LocalKind {
-        LocalKind::Write {
-            backend: BackendKind::Allocator,
-            command: command.to_bytes(),
-            consistency: None,
-            request_id: core.random().request_id(),
-            cluster_time_ms: 0,
-        }
-    }
-
-    /// The allocator answered the authority.
-    pub fn on_registry(&mut self, turn: &mut Turn<'_>, work: RegistryWork, result: CallResult) {
-        let reply = decode_call::<Reply>(result);
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        match (work, reply) {
+    /// The allocator answered: what that says of the map.
+    pub fn on_answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        work: RegistryWork,
+        result: CallResult,
+    ) -> Option<Finding> {
+        match (work, decode_call::<Reply>(result)) {
             (RegistryWork::Load, reply) => {
-                authority.asking = false;
-                if let Ok((Reply::Nodes { records, version, more, level, .. }, at)) = reply {
-                    super::format_level::hear(turn, level, turn.core.node());
-                    self.on_registry_page(turn, records, version, more, at.term.0);
+                self.asking = false;
+                let Ok((Reply::Nodes { records, version, more, level, .. }, at)) = reply else { return None };
+                super::format_level::hear(turn, level, turn.core.node());
+                let loading = self.loading.as_mut()?;
+                loading.extend(records);
+                self.loaded_until = version;
+                if more {
+                    self.load(turn, routing);
+                    return None;
                 }
+                Some(Finding::Loaded { records: self.loading.take().unwrap_or_default(), term: at.term.0 })
             }
             (RegistryWork::Draining, reply) => {
-                authority.asking_draining = false;
-                let loaded = authority.loading.is_none();
-                if let (Ok((Reply::Draining { nodes }, _)), true) = (reply, loaded) {
-                    self.on_who_drains(turn, nodes);
+                self.asking_draining = false;
+                match reply {
+                    Ok((Reply::Draining { nodes }, _)) if self.is_loaded() => Some(Finding::Draining(nodes)),
+                    _ => None,
                 }
             }
             (RegistryWork::Changes, reply) => {
-                authority.asking_changes = false;
-                let loaded = authority.loading.is_none();
-                if let (Ok((Reply::Nodes { records, forgotten, version, level, .. }, _)), true) = (reply, loaded) {
-                    authority.loaded_until = version;
-                    self.note_disagreements(turn.core, &records);
-                    self.on_forgotten(turn, &forgotten);
-                    super::format_level::hear(turn, level, turn.core.node());
+                self.asking_changes = false;
+                match reply {
+                    Ok((Reply::Nodes { records, forgotten, version, level, .. }, _)) if self.is_loaded() => {
+                        self.loaded_until = version;
+                        self.note_disagreements(turn.core, &records);
+                        Some(Finding::Changes { forgotten, level })
+                    }
+                    _ => None,
                 }
             }
             (RegistryWork::Register(node), reply) => {
-                authority.registering.remove(&node);
+                self.registering.remove(&node);
                 match reply {
                     Ok(_) => {}
                     Err(failure) if failure.refusal.kind().retryable() => {
-                        authority.to_register.insert(node);
+                        self.to_register.insert(node);
                     }
                     Err(failure) => {
                         turn.note(NoteLevel::Warning, format!("node {node} was not registered: {}", failure.refusal))
                     }
                 }
+                None
             }
             (RegistryWork::Report(nodes), reply) => {
-                authority.reporting = false;
+                self.reporting = false;
                 if reply.is_err() {
-                    authority.to_report.extend(nodes);
+                    self.to_report.extend(nodes);
                 }
+                None
             }
         }
     }
 
-    fn on_registry_page(&mut self, turn: &mut Turn<'_>, records: Vec<NodeRecord>, version: u64, more: bool, term: u64) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
-        let Some(loaded) = authority.loading.as_mut() else { return };
-        loaded.extend(records);
-        authority.loaded_until = version;
-        if more {
-            return self.load_registry(turn);
+    /// Asks for the next page of the allocator's records.
+    pub fn load(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        if core::mem::replace(&mut self.asking, true) {
+            return;
         }
-        let loaded = authority.loading.take().unwrap_or_default();
-        let before: BTreeMap<NodeId, base_types::DiskId> =
-            turn.core.map().records().map(|record| (record.node, record.disk)).collect();
-        turn.core.map_mut().become_authority(turn.now, term, &loaded);
-        let differs = |record: &&NodeRecord| before.get(&record.node) != Some(&record.disk);
-        let changes: Vec<MapChange> =
-            loaded.iter().filter(differs).map(|record| MapChange::Joined(record.node)).collect();
-        self.on_map_changes(turn, changes);
-        self.note_disagreements(turn.core, &loaded);
-        let record = self.own_record(turn.core);
-        self.note_alive(turn, &record);
-        self.write_registry(turn);
+        let query = Query::NodesSince { version: self.loaded_until, limit: NODES_PAGE_MAX }.to_bytes();
+        let kind =
+            LocalKind::Read { backend: BackendKind::Allocator, query, consistency: Some(ReadConsistency::Strong) };
+        operate(turn, routing, RegistryWork::Load, kind);
+    }
+
+    /// Writes what has changed, as far as there is room.
+    pub fn write(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        let free = REGISTRATIONS_MAX.saturating_sub(self.registering.len());
+        let busy = &self.registering;
+        let due: Vec<NodeId> =
+            self.to_register.iter().filter(|node| !busy.contains(node)).take(free).copied().collect();
+        for node in &due {
+            self.to_register.remove(node);
+            self.to_report.remove(node);
+            self.registering.insert(*node);
+        }
+        let reports = if self.reporting { BTreeSet::new() } else { core::mem::take(&mut self.to_report) };
+        self.reporting |= !reports.is_empty();
+        for node in due {
+            if let Some(record) = turn.core.map().get(node).cloned() {
+                let kind = allocator_write(turn.core, &Command::Register { record });
+                operate(turn, routing, RegistryWork::Register(node), kind);
+            }
+        }
+        if !reports.is_empty() {
+            let updates = reports.iter().filter_map(|node| turn.core.map().get(*node)).map(report_of).collect();
+            let kind = allocator_write(turn.core, &Command::Report { updates });
+            operate(turn, routing, RegistryWork::Report(reports.into_iter().collect()), kind);
+        }
     }
 
     /// The allocator's records, as they are or were a moment ago, are compared with the map.
-    fn note_disagreements(&mut self, core: &CoreContext, records: &[NodeRecord]) {
-        let Some(authority) = self.nodes.authority.as_mut() else { return };
+    pub fn note_disagreements(&mut self, core: &CoreContext, records: &[NodeRecord]) {
         for told in records {
             let Some(known) = core.map().get(told.node) else { continue };
             match disagreement(known, told) {
-                Some(MapChange::Down(node)) => authority.to_report.insert(node),
-                Some(_) => authority.to_register.insert(told.node),
+                Some(MapChange::Down(node)) => self.to_report.insert(node),
+                Some(_) => self.to_register.insert(told.node),
                 None => continue,
             };
         }
+    }
+}
+
+fn operate(turn: &mut Turn<'_>, routing: &mut Routing, work: RegistryWork, kind: LocalKind) {
+    let deadline = turn.now + REGISTRY_TIMEOUT;
+    let operation = Operation::new(Owner::Registry(work), turn.core.world(), kind, turn.now, deadline);
+    routing.start_operation(turn, operation);
+}
+
+fn allocator_write(core: &mut CoreContext, command: &Command) -> LocalKind {
+    LocalKind::Write {
+        backend: BackendKind::Allocator,
+        command: command.to_bytes(),
+        consistency: None,
+        request_id: core.random().request_id(),
+        cluster_time_ms: 0,
     }
 }
 

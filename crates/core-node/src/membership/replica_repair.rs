@@ -12,15 +12,11 @@
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
 //! Not here: the change of members itself (core-cluster), level 0 formation (formation.rs).
 
-use crate::context::level_zero::{is_level_zero, region_cluster_id};
-use crate::context::local_replicas::ReplicaKnown;
+use crate::context::level_zero::is_level_zero;
 use crate::context::{CoreContext, Turn};
-use crate::flows::orphan::OrphanFlow;
-use crate::flows::region::{RegionDocument, RegionFlow};
 use crate::frame::Item;
-use crate::node_state::NodeState;
-use crate::plan_runner::{AnyPlanner, PlanOwner};
 use crate::routing::operation::{Operation, Owner};
+use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -28,7 +24,7 @@ use base_types::sizes::Sizes;
 use base_types::{BackendKind, ClusterId, DiskId, Generation, NodeId, ReplicaId, Tick, Ticket};
 use core::time::Duration;
 use core_backends::reference::{ClusterMember, Command};
-use core_cluster::api::{AdminCommand, LocalKind, Member, Notice, ReplicaSpec, ReplicaView};
+use core_cluster::api::{AdminCommand, LocalKind, Member, ReplicaSpec, ReplicaView};
 use core_flow::{CallReply, CallResult};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -46,12 +42,10 @@ const REPLACE_PAUSE: Duration = Duration::from_millis(500);
 const REPLACE_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long one try may take.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the world is told where the region's cluster is; its next change begins anew.
-const REGION_TIMEOUT: Duration = Duration::from_secs(600);
 /// Replacements under way at a time: snapshots of all of them would crowd out the clients.
 const REPLACEMENTS_OUT_MAX: usize = 32;
 /// How often replicas without a leader are looked at, and how many at a time.
-const ORPHANS_EVERY: Duration = Duration::from_secs(10);
+pub(super) const ORPHANS_EVERY: Duration = Duration::from_secs(10);
 const ORPHANS_AT_ONCE: usize = 16;
 /// Members are told to `reference` this long after a failed try.
 const TELL_MEMBERS_RETRY: Duration = Duration::from_secs(2);
@@ -96,9 +90,9 @@ pub struct ReplicaRepair {
     orphans_next: Tick,
     orphans_after: ClusterId,
     /// Replicas that lost what they promised, with the warning.
-    pub damaged: BTreeMap<ClusterId, String>,
+    damaged: BTreeMap<ClusterId, String>,
     /// Replicas here that serve nothing, and why: degrades the node.
-    pub quarantined: BTreeMap<ClusterId, String>,
+    quarantined: BTreeMap<ClusterId, String>,
 }
 
 impl ReplicaRepair {
@@ -163,178 +157,69 @@ impl ReplicaRepair {
         self.gone_order.push_back(cluster);
         self.gone.insert(cluster, replica);
     }
-}
 
-impl NodeState {
-    /// What the lane noticed.
-    pub fn on_notice(&mut self, turn: &mut Turn<'_>, notice: Notice) {
-        match notice {
-            Notice::Changed { cluster, generation, name, leader, members, engine_since } => {
-                self.rebalance.note_engine(cluster, &members, engine_since);
-                let replica = turn.lane.view(cluster).map_or(ReplicaId(0), |view| view.replica);
-                self.learn_route_of_replica(&name, (cluster, generation), leader, &members);
-                if leader.is_some_and(|leader| turn.core.is_up(leader)) {
-                    self.wake_backed_off(turn.core, turn.now, &name);
-                }
-                self.on_members_noticed(turn, cluster, leader, &members);
-                self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader });
-            }
-            Notice::Gone { cluster, name, replica } => {
-                self.replica_repair.note_gone(cluster, replica);
-                self.replica_repair.seen.remove(&cluster);
-                self.rebalance.note_engine(cluster, &[], ReplicaId(0));
-                self.replica_repair.damaged.remove(&cluster);
-                self.replica_repair.quarantined.remove(&cluster);
-                self.replica_repair.untold.remove(&cluster);
-                if turn.core.is_lane_zero() {
-                    self.on_replica_gone(turn.core, cluster, &name);
-                } else {
-                    turn.core.send_to_lane_zero(&Item::ReplicaGone { cluster, name });
-                }
-            }
-            Notice::Damaged { cluster, name, message } => {
-                let text = format!(
-                    "replica of {name} on node {} is damaged and waits to be replaced: {message}",
-                    turn.core.node()
-                );
-                turn.note(crate::api::NoteLevel::Error, text.clone());
-                self.replica_repair.quarantined.remove(&cluster);
-                self.replica_repair.damaged.insert(cluster, text);
-            }
-            Notice::Quarantined { cluster, name, message } => {
-                let text = format!("cluster {name} is quarantined on node {}: {message}", turn.core.node());
-                turn.note(crate::api::NoteLevel::Error, text.clone());
-                self.replica_repair.quarantined.insert(cluster, text);
-            }
-            Notice::Ended { cluster, name, replica, by, message } => {
-                let text = format!("replica of {name} on node {} has ended: {message}", turn.core.node());
-                turn.note(crate::api::NoteLevel::Error, text.clone());
-                self.replica_repair.quarantined.remove(&cluster);
-                self.replica_repair.damaged.insert(cluster, text);
-                let generation = turn.lane.view(cluster).map_or(by, |view| view.generation);
-                self.tell_replica(turn, cluster, ReplicaKnown { name, generation, replica, leader: None });
-            }
-            Notice::Recovered { name, message, .. } => {
-                let text = format!("replica of {name} on node {}: {message}", turn.core.node());
-                turn.note(crate::api::NoteLevel::Warning, text);
-            }
-            Notice::Released { cluster, name } => {
-                let text = format!("cluster {name} on node {} serves again", turn.core.node());
-                turn.note(crate::api::NoteLevel::Warning, text);
-                self.replica_repair.quarantined.remove(&cluster);
-            }
-            Notice::Mending { name, message, lost, .. } => {
-                let level = if lost { crate::api::NoteLevel::Error } else { crate::api::NoteLevel::Warning };
-                turn.note(level, format!("replica of {name} on node {}: {message}", turn.core.node()));
-            }
-            Notice::ScrubFailed { engine, message } => {
-                let text = format!("engine {engine} on node {} cannot be scrubbed: {message}", turn.core.node());
-                turn.note(crate::api::NoteLevel::Error, text);
-            }
-            Notice::LogFailed { message } => {
-                let reason = format!("the log failed, nothing is acknowledged any more: {message}; the process ends so that it can recover");
-                turn.effects.list.push(crate::api::Effect::Halt { reason });
-            }
-            Notice::EngineFailed { engine, message } => {
-                let reason = format!(
-                    "engine {engine} (lane-{}/{engine} below the data directory) failed, nothing is acknowledged any more: {message};                      the process ends; a damaged engine is set aside at the next start, and its replicas are rebuilt from the other members",
-                    turn.core.config().lane.0
-                );
-                turn.effects.list.push(crate::api::Effect::Halt { reason });
-            }
-            Notice::UnknownCluster { from, cluster, generation } => {
-                let item = Item::UnknownCluster { cluster, generation, disk: turn.core.config().disk };
-                turn.core.send_to_cluster(from, cluster, &item);
-            }
-        }
+    /// At start: the members of every cluster here.
+    pub(super) fn start(&mut self, turn: &Turn<'_>) {
+        self.seen = turn.lane.views().into_iter().map(|view| (view.cluster, view.members)).collect();
+        self.orphans_next = turn.now + ORPHANS_EVERY;
     }
 
-    fn learn_route_of_replica(
-        &mut self,
-        name: &base_types::ClusterName,
-        life: (ClusterId, Generation),
-        leader: Option<NodeId>,
-        members: &Arc<[Member]>,
-    ) {
-        if let Some(route) = self.routing.route_mut(name) {
-            if (route.cluster, route.generation) == life && !members.is_empty() {
-                route.members = members.clone();
-                if leader.is_some() {
-                    route.leader = leader;
-                }
-            }
-        }
+    /// The members of a cluster here, as noticed now. Returned: as noticed before.
+    pub(super) fn note_members(&mut self, cluster: ClusterId, members: &Arc<[Member]>) -> Option<Arc<[Member]>> {
+        self.seen.insert(cluster, members.clone())
     }
 
-    /// Members or leader of a cluster here changed.
-    fn on_members_noticed(
-        &mut self,
-        turn: &mut Turn<'_>,
-        cluster: ClusterId,
-        leader: Option<NodeId>,
-        members: &Arc<[Member]>,
-    ) {
-        for member in members.iter() {
-            turn.want_address(member.node);
-        }
-        let before = self.replica_repair.seen.insert(cluster, members.clone());
-        let changed = before.as_ref().is_some_and(|before| before != members);
-        if changed && !is_level_zero(cluster) {
-            self.replica_repair.untold.insert(cluster, turn.now);
-        }
-        if is_level_zero(cluster) {
-            self.note_level_zero(turn, cluster, changed, leader == Some(turn.core.node()));
-        }
-        if leader != Some(turn.core.node()) {
-            return;
-        }
-        if let (true, Some(view)) = (changed, turn.lane.view(cluster)) {
-            let before = before.unwrap_or_default();
-            for old in before.iter().filter(|old| !members.iter().any(|new| new.node == old.node)) {
-                let item = Item::DestroyReplica {
-                    ticket: Ticket(0),
-                    cluster,
-                    generation: view.generation,
-                    replica: old.replica,
-                };
-                turn.core.send_to_cluster(old.node, cluster, &item);
-            }
-        }
-        self.find_lost_disks(turn, cluster, members);
-        self.wake_recruits(turn.core, turn.now);
-        if cluster == region_cluster_id(&turn.core.config().labels.region) {
-            let generation = turn.lane.view(cluster).map_or(Generation(1), |view| view.generation);
-            let document = RegionDocument { cluster, generation, members: members.to_vec() };
-            let flow = RegionFlow::new(&turn.core.config().labels.region, &document);
-            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + REGION_TIMEOUT);
-        }
+    /// A replica is gone from this lane.
+    pub(super) fn on_gone(&mut self, cluster: ClusterId, replica: ReplicaId) {
+        self.note_gone(cluster, replica);
+        self.seen.remove(&cluster);
+        self.damaged.remove(&cluster);
+        self.quarantined.remove(&cluster);
+        self.untold.remove(&cluster);
     }
 
-    fn wake_recruits(&mut self, core: &mut CoreContext, now: Tick) {
-        if self.replica_repair.timer > now {
-            let old = core::mem::replace(&mut self.replica_repair.timer, now);
+    /// A replica here lost what it promised, or its life is over.
+    pub(super) fn note_damaged(&mut self, cluster: ClusterId, warning: String) {
+        self.quarantined.remove(&cluster);
+        self.damaged.insert(cluster, warning);
+    }
+
+    /// A replica here serves nothing.
+    pub(super) fn note_quarantined(&mut self, cluster: ClusterId, warning: String) {
+        self.quarantined.insert(cluster, warning);
+    }
+
+    /// It serves again.
+    pub(super) fn note_released(&mut self, cluster: ClusterId) {
+        self.quarantined.remove(&cluster);
+    }
+
+    /// Replicas that lost what they promised, each with what to do.
+    pub(super) fn damaged(&self) -> impl Iterator<Item = &String> {
+        self.damaged.values()
+    }
+
+    /// Replicas that serve nothing, each with why.
+    pub(super) fn quarantined(&self) -> impl Iterator<Item = &String> {
+        self.quarantined.values()
+    }
+
+    /// What is due is looked at when the timers ring next.
+    pub(super) fn wake(&mut self, core: &mut CoreContext, now: Tick) {
+        if self.timer > now {
+            let old = core::mem::replace(&mut self.timer, now);
             core.set_timer(TimerKey::ReplicaRepair, old, now);
         }
     }
 
-    /// At start.
-    pub fn start_replica_repair(&mut self, turn: &mut Turn<'_>) {
-        for view in turn.lane.views() {
-            self.rebalance.note_engine(view.cluster, &view.members, view.engine_since);
-            self.replica_repair.seen.insert(view.cluster, view.members);
-        }
-        self.replica_repair.orphans_next = turn.now + ORPHANS_EVERY;
-        self.on_replica_repair_timer(turn);
-    }
-
     /// The map told something of a node, perhaps another disk: soon all clusters led here are looked at, once.
     pub fn recheck_disks(&mut self, core: &mut CoreContext, now: Tick) {
-        self.replica_repair.recheck = true;
-        self.wake_recruits(core, now);
+        self.recheck = true;
+        self.wake(core, now);
     }
 
     fn look_at_disks(&mut self, turn: &mut Turn<'_>) {
-        if !core::mem::take(&mut self.replica_repair.recheck) {
+        if !core::mem::take(&mut self.recheck) {
             return;
         }
         for view in turn.lane.views().into_iter().filter(|view| view.is_leader) {
@@ -342,7 +227,8 @@ impl NodeState {
         }
     }
 
-    fn find_lost_disks(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, members: &[Member]) {
+    /// Members on disks that their nodes do not have any more are to be replaced.
+    pub(super) fn find_lost_disks(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, members: &[Member]) {
         if planted(Mutant::ReplicaIdReused) {
             return;
         }
@@ -363,41 +249,53 @@ impl NodeState {
 
     fn want_replacement(&mut self, core: &mut CoreContext, now: Tick, cluster: ClusterId, node: NodeId) {
         let fresh = Replacement { next: now, pause: REPLACE_PAUSE, out: false };
-        self.replica_repair.replacements.entry((cluster, node)).or_insert(fresh);
-        self.wake_recruits(core, now);
+        self.replacements.entry((cluster, node)).or_insert(fresh);
+        self.wake(core, now);
     }
 
     /// Time to try again whatever is not done.
-    pub fn on_replica_repair_timer(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn retry(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         self.look_at_disks(turn);
-        self.try_replacements(turn);
-        self.tell_members(turn);
-        if turn.now >= self.replica_repair.orphans_next {
-            self.replica_repair.orphans_next = turn.now + turn.core.random().jitter(ORPHANS_EVERY);
-            self.look_at_orphans(turn);
+        self.try_replacements(turn, routing);
+        self.tell_members(turn, routing);
+    }
+
+    /// Whether replicas without a leader are to be looked at now.
+    pub(super) fn orphans_due(&mut self, turn: &mut Turn<'_>) -> bool {
+        let due = turn.now >= self.orphans_next;
+        if due {
+            self.orphans_next = turn.now + turn.core.random().jitter(ORPHANS_EVERY);
         }
-        let replacements = self
-            .replica_repair
-            .replacements
-            .values()
-            .filter(|replacement| !replacement.out)
-            .map(|replacement| replacement.next);
-        let untold = self
-            .replica_repair
-            .untold
-            .iter()
-            .filter(|(cluster, _)| !self.replica_repair.telling.contains_key(cluster))
-            .map(|(_, at)| *at);
+        due
+    }
+
+    /// The next replicas that no leader speaks to.
+    pub(super) fn next_orphans(&mut self, views: Vec<ReplicaView>) -> Vec<ReplicaView> {
+        let after = self.orphans_after;
+        let suspects: Vec<ReplicaView> = views
+            .into_iter()
+            .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
+            .filter(|view| !is_level_zero(view.cluster) && view.ended == Generation(0))
+            .take(ORPHANS_AT_ONCE)
+            .collect();
+        self.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
+        suspects
+    }
+
+    /// Sets the timer to what is due next.
+    pub(super) fn arm(&mut self, turn: &mut Turn<'_>) {
+        let replacements =
+            self.replacements.values().filter(|replacement| !replacement.out).map(|replacement| replacement.next);
+        let untold = self.untold.iter().filter(|(cluster, _)| !self.telling.contains_key(cluster)).map(|(_, at)| *at);
         let due = replacements.chain(untold).min().unwrap_or(Tick::NEVER).max(turn.now + TELL_EVERY);
-        let at = due.min(self.replica_repair.orphans_next);
-        let old = core::mem::replace(&mut self.replica_repair.timer, at);
+        let at = due.min(self.orphans_next);
+        let old = core::mem::replace(&mut self.timer, at);
         turn.core.set_timer(TimerKey::ReplicaRepair, old, at);
     }
 
-    fn try_replacements(&mut self, turn: &mut Turn<'_>) {
-        let out = self.replica_repair.replacements.values().filter(|replacement| replacement.out).count();
+    fn try_replacements(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        let out = self.replacements.values().filter(|replacement| replacement.out).count();
         let due: Vec<(ClusterId, NodeId)> = self
-            .replica_repair
             .replacements
             .iter()
             .filter(|(_, replacement)| !replacement.out && replacement.next <= turn.now)
@@ -406,10 +304,10 @@ impl NodeState {
             .collect();
         for (cluster, node) in due {
             match self.replacement_wanted(turn, cluster, node) {
-                Some((view, command)) => self.start_replacement(turn, view, node, command),
+                Some((view, command)) => self.start_replacement(turn, routing, view, node, command),
                 None => {
-                    self.replica_repair.replacements.remove(&(cluster, node));
-                    self.replica_repair.forgot.remove(&(cluster, node));
+                    self.replacements.remove(&(cluster, node));
+                    self.forgot.remove(&(cluster, node));
                 }
             }
         }
@@ -428,51 +326,37 @@ impl NodeState {
         let member = view.members.iter().find(|member| member.node == node)?;
         let command = match member.disk != disk {
             true => AdminCommand::ReplaceDisk { node, disk },
-            false if member.learner || !self.replica_repair.has_forgotten(turn.now, cluster, member) => return None,
+            false if member.learner || !self.has_forgotten(turn.now, cluster, member) => return None,
             false => AdminCommand::RenewMember { node, replica: member.replica },
         };
         Some((view, command))
     }
 
-    fn start_replacement(&mut self, turn: &mut Turn<'_>, view: ReplicaView, node: NodeId, command: AdminCommand) {
-        if let Some(replacement) = self.replica_repair.replacements.get_mut(&(view.cluster, node)) {
+    fn start_replacement(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        view: ReplicaView,
+        node: NodeId,
+        command: AdminCommand,
+    ) {
+        if let Some(replacement) = self.replacements.get_mut(&(view.cluster, node)) {
             replacement.out = true;
         }
         let kind = LocalKind::Admin(command);
         let owner = Owner::Replace { cluster: view.cluster, node };
-        self.know_own(&view);
+        routing.know_own(&view);
         let operation = Operation::new(owner, Arc::new(view.name), kind, turn.now, turn.now + REPLACE_TIMEOUT);
-        self.start_operation(turn, operation);
-    }
-
-    /// The router finds a cluster of this lane without asking anyone.
-    pub fn know_own(&mut self, view: &ReplicaView) {
-        if self.routing.route(&view.name).is_none() {
-            let mut route = crate::routing::cache::Route {
-                cluster: view.cluster,
-                generation: view.generation,
-                members: view.members.clone(),
-                leader: view.leader,
-                term: view.term,
-                rule: String::new(),
-                consistency: Default::default(),
-                read_consistency: Default::default(),
-                clock: None,
-                pinned: false,
-                used: true,
-            };
-            route.leader = route.leader.filter(|_| view.is_leader);
-            self.routing.learn_route(Arc::new(view.name.clone()), route);
-        }
+        routing.start_operation(turn, operation);
     }
 
     /// A replacement was done, or failed.
     pub fn on_replaced(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, node: NodeId, result: CallResult) {
-        let Some(replacement) = self.replica_repair.replacements.get_mut(&(cluster, node)) else { return };
+        let Some(replacement) = self.replacements.get_mut(&(cluster, node)) else { return };
         replacement.out = false;
         match result {
             Ok(_) => {
-                self.replica_repair.replacements.remove(&(cluster, node));
+                self.replacements.remove(&(cluster, node));
             }
             Err(failure) => {
                 replacement.next = turn.now + replacement.pause;
@@ -485,13 +369,14 @@ impl NodeState {
                 }
             }
         }
-        self.wake_recruits(turn.core, turn.now);
+        self.wake(turn.core, turn.now);
     }
 
     /// A node this lane's clusters talk to has no such replica.
     pub fn on_unknown_cluster(
         &mut self,
         turn: &mut Turn<'_>,
+        routing: &mut Routing,
         from: NodeId,
         cluster: ClusterId,
         generation: Generation,
@@ -511,19 +396,19 @@ impl NodeState {
         if !member.learner && !planted(Mutant::VoterMadeBlank) {
             return self.on_voter_forgot(turn, &view, &member);
         }
-        let last = self.replica_repair.told.get(&(cluster, from)).copied();
+        let last = self.told.get(&(cluster, from)).copied();
         if last.is_some_and(|last| turn.now.since(last) < TELL_EVERY) {
             return;
         }
-        if self.replica_repair.told.len() >= TOLD_MAX {
-            self.replica_repair.told.pop_first();
+        if self.told.len() >= TOLD_MAX {
+            self.told.pop_first();
         }
-        self.replica_repair.told.insert((cluster, from), turn.now);
-        self.know_own(&view);
+        self.told.insert((cluster, from), turn.now);
+        routing.know_own(&view);
         let kind = LocalKind::Admin(AdminCommand::Describe);
         let deadline = turn.now + turn.core.election_timeout();
         let operation = Operation::new(Owner::Heal { node: from }, Arc::new(view.name), kind, turn.now, deadline);
-        self.start_operation(turn, operation);
+        routing.start_operation(turn, operation);
     }
 
     /// A voter holds nothing on the disk it had. A member of a level 0 cluster may be about to form; any other may be
@@ -535,10 +420,10 @@ impl NodeState {
             .level_zero_of(cluster)
             .is_some_and(|zero| crate::membership::formation::is_original(zero, &view.members));
         let after = if forms { UNFORMED_AFTER } else { FORGOT_AFTER };
-        if !self.replica_repair.note_forgot(turn.now, cluster, member, after) {
+        if !self.note_forgot(turn.now, cluster, member, after) {
             return;
         }
-        if !self.replica_repair.replacements.contains_key(&(cluster, member.node)) {
+        if !self.replacements.contains_key(&(cluster, member.node)) {
             let text = format!(
                 "node {} holds nothing of cluster {} on the disk it votes with (replica {}): it is replaced by a new replica",
                 member.node, view.name, member.replica
@@ -557,7 +442,7 @@ impl NodeState {
         }
         // As with the removal of a member (`on_members_noticed`): only what is durable here. The node may hold an earlier
         // replica that is whole and gives way to this one, and that one's vote is needed while the change may be forgotten.
-        let seen = self.replica_repair.seen.get(&description.cluster);
+        let seen = self.seen.get(&description.cluster);
         if !seen.is_some_and(|seen| seen.iter().any(|known| known.replica == member.replica)) {
             return;
         }
@@ -579,10 +464,9 @@ impl NodeState {
         turn.core.send_to_cluster(node, description.cluster, &item);
     }
 
-    fn tell_members(&mut self, turn: &mut Turn<'_>) {
-        let telling = &self.replica_repair.telling;
+    fn tell_members(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
+        let telling = &self.telling;
         let due: Vec<ClusterId> = self
-            .replica_repair
             .untold
             .iter()
             .filter(|(cluster, at)| **at <= turn.now && !telling.contains_key(cluster))
@@ -591,10 +475,10 @@ impl NodeState {
         for cluster in due {
             let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader) else {
                 // Whoever leads it tells; this mark stays in case this node comes to lead.
-                self.replica_repair.untold.insert(cluster, turn.now + ORPHANS_EVERY);
+                self.untold.insert(cluster, turn.now + ORPHANS_EVERY);
                 continue;
             };
-            self.replica_repair.telling.insert(cluster, view.members.clone());
+            self.telling.insert(cluster, view.members.clone());
             let command = Command::UpdateMembers {
                 name: view.name.clone(),
                 generation: view.generation,
@@ -611,55 +495,39 @@ impl NodeState {
             };
             let deadline = turn.now + crate::routing::resolve::RESOLVE_TIMEOUT;
             let operation = Operation::new(Owner::TellMembers { cluster }, turn.core.world(), kind, turn.now, deadline);
-            self.start_operation(turn, operation);
+            routing.start_operation(turn, operation);
         }
+    }
+
+    /// The members of a cluster here changed: `reference` is to know.
+    pub(super) fn note_untold(&mut self, cluster: ClusterId, now: Tick) {
+        self.untold.insert(cluster, now);
     }
 
     /// `reference` holds other members than a leader here: an update was lost, with a process or in some other way.
     pub fn members_are_untold(&mut self, core: &mut CoreContext, now: Tick, cluster: ClusterId) {
-        self.replica_repair.untold.entry(cluster).or_insert(now);
-        self.wake_recruits(core, now);
+        self.untold.entry(cluster).or_insert(now);
+        self.wake(core, now);
     }
 
     /// `reference` took the members, or could not be reached.
     pub fn on_members_told(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, result: CallResult) {
-        let told = self.replica_repair.telling.remove(&cluster);
+        let told = self.telling.remove(&cluster);
         // Changed while that was under way: what `reference` was told is not the last word.
-        let outdated = self.replica_repair.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
+        let outdated = self.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
         let reply = core_flow::decode_call::<core_backends::reference::Reply>(result);
         match reply {
             Err(failure) if failure.refusal.kind().retryable() => {
-                self.replica_repair.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
-                self.wake_recruits(turn.core, turn.now);
+                self.untold.insert(cluster, turn.now + TELL_MEMBERS_RETRY);
+                self.wake(turn.core, turn.now);
             }
             _ if outdated && !planted(Mutant::NewsOfMembersDropped) => {
-                self.replica_repair.untold.insert(cluster, turn.now);
-                self.wake_recruits(turn.core, turn.now);
+                self.untold.insert(cluster, turn.now);
+                self.wake(turn.core, turn.now);
             }
             _ => {
-                self.replica_repair.untold.remove(&cluster);
+                self.untold.remove(&cluster);
             }
-        }
-    }
-
-    /// Replicas that no leader speaks to: has their cluster gone on without them?
-    fn look_at_orphans(&mut self, turn: &mut Turn<'_>) {
-        let views = turn.lane.views();
-        self.ask_after_lives(turn, &views);
-        self.compare_members(turn, &views);
-        self.announce_again(turn);
-        let after = self.replica_repair.orphans_after;
-        let suspects: Vec<ReplicaView> = views
-            .into_iter()
-            .filter(|view| view.cluster > after && !view.is_leader && (view.leader.is_none() || view.blank))
-            .filter(|view| !is_level_zero(view.cluster) && view.ended == Generation(0))
-            .take(ORPHANS_AT_ONCE)
-            .collect();
-        self.replica_repair.orphans_after = suspects.last().map_or(ClusterId(0), |view| view.cluster);
-        for view in suspects {
-            let flow = OrphanFlow::new(turn.core.node(), &view);
-            let deadline = turn.now + ORPHANS_EVERY;
-            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, deadline);
         }
     }
 }

@@ -10,9 +10,10 @@
 
 use crate::context::level_zero::is_level_zero;
 use crate::context::Turn;
-use crate::node_state::NodeState;
+use crate::membership::replica_repair::ReplicaRepair;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::RESOLVE_TIMEOUT;
+use crate::routing::Routing;
 use base_types::codec::Encode;
 use base_types::{BackendKind, ClusterId, ClusterName, Generation, ReadConsistency};
 use core_backends::reference::{Query, Reply};
@@ -29,17 +30,16 @@ pub struct StaleGenerations {
     asking: bool,
 }
 
-impl NodeState {
+impl StaleGenerations {
     /// Asks whether the next replicas' clusters live on.
-    pub fn ask_after_lives(&mut self, turn: &mut Turn<'_>, views: &[ReplicaView]) {
-        if self.stale_generations.asking {
+    pub fn ask_after_lives(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, views: &[ReplicaView]) {
+        if self.asking {
             return;
         }
-        let after = self.stale_generations.after;
+        let after = self.after;
         let due = views.iter().filter(|view| view.cluster > after && !is_level_zero(view.cluster));
         let due: Vec<&ReplicaView> = due.take(LIVES_AT_ONCE).collect();
-        self.stale_generations.after =
-            due.last().filter(|_| due.len() == LIVES_AT_ONCE).map_or(ClusterId(0), |view| view.cluster);
+        self.after = due.last().filter(|_| due.len() == LIVES_AT_ONCE).map_or(ClusterId(0), |view| view.cluster);
         if due.is_empty() {
             return;
         }
@@ -51,15 +51,21 @@ impl NodeState {
             query: Query::Buried { lives }.to_bytes(),
             consistency: Some(ReadConsistency::Eventual),
         };
-        self.stale_generations.asking = true;
+        self.asking = true;
         let deadline = turn.now + RESOLVE_TIMEOUT;
         let operation = Operation::new(Owner::Lives(asked), turn.core.world(), kind, turn.now, deadline);
-        self.start_operation(turn, operation);
+        routing.start_operation(turn, operation);
     }
 
     /// `reference` told which are over; or could not be asked, and is asked again later.
-    pub fn on_lives(&mut self, turn: &mut Turn<'_>, asked: &[(ClusterId, Generation)], result: CallResult) {
-        self.stale_generations.asking = false;
+    pub fn on_lives(
+        &mut self,
+        turn: &mut Turn<'_>,
+        repair: &mut ReplicaRepair,
+        asked: &[(ClusterId, Generation)],
+        result: CallResult,
+    ) {
+        self.asking = false;
         let Ok((Reply::Buried { places, ended }, _)) = decode_call::<Reply>(result) else { return };
         let superseded = ended.iter().filter_map(|(place, by)| Some((asked.get(*place as usize)?, *by)));
         for ((cluster, generation), by) in superseded {
@@ -70,7 +76,7 @@ impl NodeState {
         }
         let over = places.iter().filter_map(|place| asked.get(*place as usize));
         for (cluster, generation) in over {
-            if self.destroy_replica(turn, *cluster, *generation) {
+            if repair.destroy_replica(turn, *cluster, *generation) {
                 let text = format!("a replica of cluster {cluster} is removed: that life of the cluster was deleted");
                 turn.note(crate::api::NoteLevel::Info, text);
             }

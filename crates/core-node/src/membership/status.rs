@@ -8,7 +8,8 @@
 use crate::context::level_zero::{LevelZero, WORLD_CLUSTER};
 use crate::context::{CoreContext, Turn};
 use crate::frame::{Announcement, Item, LaneGauges};
-use crate::node_state::NodeState;
+use crate::membership::Membership;
+use crate::routing::Routing;
 use base_types::action::{ActionResult, Answer, Failure, NodeInfo, StatusInfo};
 use base_types::{Tick, Ticket};
 use core_flow::failures;
@@ -38,34 +39,16 @@ impl StatusAsked {
     }
 }
 
-impl NodeState {
-    /// The map for `ListNodes`.
-    pub fn node_infos(&self, core: &CoreContext, now: Tick) -> Vec<NodeInfo> {
-        let info = |record: &NodeRecord| NodeInfo {
-            node: record.node,
-            up: record.up && core.is_up(record.node),
-            draining: record.draining,
-            region: record.labels.region.clone(),
-            az: record.labels.az.clone(),
-            rack: record.labels.rack.clone(),
-            chassis: record.labels.chassis.clone(),
-            peer_address: record.peer_address.clone(),
-            http_address: record.http_address.clone(),
-            score: record.score,
-            clusters: record.clusters,
-            leaders: record.leaders,
-            disk: record.disk,
-            cores: record.lanes,
-            version: record.version.clone(),
-            seen_ms_ago: core.map().heard_ago(record.node, now).map_or(0, |ago| ago.as_millis() as u64),
-        };
-        core.map().records().map(info).collect()
-    }
-
+impl Membership {
     /// A client asks for the status.
-    pub fn on_status_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket) -> Result<(), Failure> {
+    pub fn on_status_request(
+        &mut self,
+        turn: &mut Turn<'_>,
+        routing: &mut Routing,
+        ticket: Ticket,
+    ) -> Result<(), Failure> {
         if turn.core.is_lane_zero() {
-            return self.ask_health(turn, ticket);
+            return self.ask_health(turn, routing, ticket);
         }
         if self.status_asked.waiting.len() >= ASKED_MAX {
             return Err(failures::overloaded("questions about the status", ASKED_MAX));
@@ -77,10 +60,10 @@ impl NodeState {
     }
 
     /// Lane zero answered.
-    pub fn on_status_told(&mut self, turn: &mut Turn<'_>, ticket: Ticket, status: StatusInfo) {
+    pub fn on_status_told(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, ticket: Ticket, status: StatusInfo) {
         let asked = self.status_asked.waiting.remove(&ticket.0);
         let answer = Answer { result: ActionResult::Status(status), at: None, level: None, cluster: None };
-        self.reply(turn, asked, Ok(answer));
+        routing.reply(turn, asked, Ok(answer));
     }
 
     /// The world as this node sees it, but for whether it is ready; on lane zero.
@@ -130,8 +113,8 @@ impl NodeState {
                 });
             }
         }
-        warnings.extend(self.replica_repair.quarantined.values().cloned());
-        warnings.extend(self.replica_repair.damaged.values().cloned());
+        warnings.extend(self.replica_repair.quarantined().cloned());
+        warnings.extend(self.replica_repair.damaged().cloned());
         warnings.extend(self.rebalance.warnings());
         warnings.truncate(LANE_WARNINGS_MAX);
         warnings
@@ -143,7 +126,7 @@ impl NodeState {
             .iter()
             .filter_map(|zero| two_members(zero, self.level_zero_members.of(zero.cluster)))
             .collect();
-        warnings.extend(self.flow_recovery.recoveries.iter().cloned());
+        warnings.extend(self.recoveries.iter().cloned());
         let draining = core.map().records().filter(|record| record.draining);
         warnings.extend(draining.map(draining_warning));
         let is_up = |record: &NodeRecord| record.up && core.is_up(record.node);
@@ -151,6 +134,29 @@ impl NodeState {
         warnings.extend(down.map(|record| format!("node {} ({}) is down", record.node, record.peer_address)));
         warnings
     }
+}
+
+/// The map for `ListNodes`.
+pub fn node_infos(core: &CoreContext, now: Tick) -> Vec<NodeInfo> {
+    let info = |record: &NodeRecord| NodeInfo {
+        node: record.node,
+        up: record.up && core.is_up(record.node),
+        draining: record.draining,
+        region: record.labels.region.clone(),
+        az: record.labels.az.clone(),
+        rack: record.labels.rack.clone(),
+        chassis: record.labels.chassis.clone(),
+        peer_address: record.peer_address.clone(),
+        http_address: record.http_address.clone(),
+        score: record.score,
+        clusters: record.clusters,
+        leaders: record.leaders,
+        disk: record.disk,
+        cores: record.lanes,
+        version: record.version.clone(),
+        seen_ms_ago: core.map().heard_ago(record.node, now).map_or(0, |ago| ago.as_millis() as u64),
+    };
+    core.map().records().map(info).collect()
 }
 
 /// Two of two are a majority: neither may be lost, and a lost disk cannot even be replaced.

@@ -10,10 +10,10 @@
 
 use crate::context::level_zero::is_level_zero;
 use crate::context::Turn;
-use crate::membership::replica_repair::told_members;
-use crate::node_state::NodeState;
+use crate::membership::replica_repair::{told_members, ReplicaRepair};
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::RESOLVE_TIMEOUT;
+use crate::routing::Routing;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterId, ReadConsistency};
@@ -31,17 +31,17 @@ pub struct Untold {
     asking: bool,
 }
 
-impl NodeState {
+impl Untold {
     /// Asks whether `reference` lists the members of the next clusters led here.
-    pub fn compare_members(&mut self, turn: &mut Turn<'_>, views: &[ReplicaView]) {
-        if self.untold.asking || planted(Mutant::MembersNotCompared) {
+    pub fn compare_members(&mut self, turn: &mut Turn<'_>, routing: &mut Routing, views: &[ReplicaView]) {
+        if self.asking || planted(Mutant::MembersNotCompared) {
             return;
         }
-        let after = self.untold.after;
+        let after = self.after;
         let led = views.iter().filter(|view| view.is_leader && view.cluster > after && !is_level_zero(view.cluster));
         let due: Vec<&ReplicaView> = led.take(COMPARED_AT_ONCE).collect();
         let last = due.last().filter(|_| due.len() == COMPARED_AT_ONCE);
-        self.untold.after = last.map_or(ClusterId(0), |view| view.cluster);
+        self.after = last.map_or(ClusterId(0), |view| view.cluster);
         if due.is_empty() {
             return;
         }
@@ -53,18 +53,24 @@ impl NodeState {
             query: Query::Outdated { members: due.iter().map(digest).collect() }.to_bytes(),
             consistency: Some(ReadConsistency::Eventual),
         };
-        self.untold.asking = true;
+        self.asking = true;
         let deadline = turn.now + RESOLVE_TIMEOUT;
         let operation = Operation::new(Owner::Compared(asked), turn.core.world(), kind, turn.now, deadline);
-        self.start_operation(turn, operation);
+        routing.start_operation(turn, operation);
     }
 
     /// `reference` named those it lists otherwise; or could not be asked, and is asked again later.
-    pub fn on_members_compared(&mut self, turn: &mut Turn<'_>, asked: &[ClusterId], result: CallResult) {
-        self.untold.asking = false;
+    pub fn on_members_compared(
+        &mut self,
+        turn: &mut Turn<'_>,
+        repair: &mut ReplicaRepair,
+        asked: &[ClusterId],
+        result: CallResult,
+    ) {
+        self.asking = false;
         let Ok((Reply::Outdated { places }, _)) = decode_call::<Reply>(result) else { return };
         for cluster in places.iter().filter_map(|place| asked.get(*place as usize)) {
-            self.members_are_untold(turn.core, turn.now, *cluster);
+            repair.members_are_untold(turn.core, turn.now, *cluster);
         }
     }
 }

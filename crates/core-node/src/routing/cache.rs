@@ -5,7 +5,7 @@
 //! `ROUTES_MAX` entries; level 0 clusters are pinned. Not here: asking `reference` (router.rs).
 
 use base_types::{ClusterId, ClusterName, Generation, NodeId, ReadConsistency, Term, Tick, WriteConsistency};
-use core_cluster::api::Member;
+use core_cluster::api::{Member, ReplicaView};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,6 +52,23 @@ impl Route {
             read_consistency: ReadConsistency::Strong,
             clock: None,
             pinned: true,
+            used: true,
+        }
+    }
+
+    /// To a cluster of this lane.
+    pub fn of_replica(view: &ReplicaView) -> Route {
+        Route {
+            cluster: view.cluster,
+            generation: view.generation,
+            members: view.members.clone(),
+            leader: view.leader.filter(|_| view.is_leader),
+            term: view.term,
+            rule: String::new(),
+            consistency: Default::default(),
+            read_consistency: Default::default(),
+            clock: None,
+            pinned: false,
             used: true,
         }
     }

@@ -7,12 +7,10 @@
 
 use crate::context::{CoreContext, Turn};
 use crate::flows::copy::{CopyFlow, DocumentCopy};
-use crate::node_state::NodeState;
-use crate::plan_runner::{AfterPlan, AnyPlanner, PlanOwner};
 use crate::routing::location::Search;
 use crate::routing::operation::{Asked, KeyspaceWork, LastSeen, Operation, Owner, Phase, Shape};
 use crate::routing::resolve::{reference_read, RESOLVE_TIMEOUT};
-use crate::routing::ClientWork;
+use crate::routing::{ClientWork, Routing, RoutingEvent};
 use crate::timers::TimerKey;
 use base_types::action::{Action, Failure, Request};
 use base_types::{BackendKind, ErrorCode, ErrorKind, Refusal, RequestId, Tick, Ticket};
@@ -29,7 +27,7 @@ use std::sync::Arc;
 /// How long a document waits before it is copied into the region's cluster, how many go at a time, and how long each may take.
 const COPY_PAUSE: Duration = Duration::from_secs(1);
 const COPIES_AT_ONCE: usize = 16;
-const COPY_TIMEOUT: Duration = Duration::from_secs(60);
+pub const COPY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most keyspaces remembered.
 pub const KEYSPACES_MAX: usize = 10_000;
 
@@ -44,7 +42,7 @@ pub struct KeyspaceTable {
     copies_timer: Tick,
 }
 
-impl NodeState {
+impl Routing {
     /// A request on keys of a keyspace (all but scans).
     pub fn on_keyspace_request(
         &mut self,
@@ -83,16 +81,16 @@ impl NodeState {
     /// Starts a client's operation and remembers it, so that the client can go away.
     pub fn start_client_operation(&mut self, turn: &mut Turn<'_>, ticket: Ticket, operation: Operation) {
         let number = turn.core.upcoming_number();
-        self.routing.clients.insert(ticket, ClientWork::Operation(number));
+        self.clients.insert(ticket, ClientWork::Operation(number));
         self.start_operation(turn, operation);
     }
 
     /// Finds the cluster of an operation on keys, and makes the attempt.
     pub fn place(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         let Some(work) = operation.keyspace.as_mut() else { return };
         let usable = |map: &&KeyspaceMap| work.avoid.is_none_or(|avoid| map.version > avoid);
-        let Some(map) = self.routing.keyspaces.maps.get(&work.keyspace).filter(usable) else {
+        let Some(map) = self.keyspaces.maps.get(&work.keyspace).filter(usable) else {
             return self.wait_for_keyspace(turn, number);
         };
         if matches!(work.action, Action::KvScan { .. }) {
@@ -107,14 +105,14 @@ impl NodeState {
                     && refusal.kind() != ErrorKind::TooLarge =>
             {
                 work.avoid = Some(map.version.saturating_sub(1));
-                self.routing.keyspaces.maps.remove(&work.keyspace);
+                self.keyspaces.maps.remove(&work.keyspace);
                 return self.wait_for_keyspace(turn, number);
             }
             Err(refusal) => return self.end(turn, number, Err(refusal.into())),
         };
         work.place = false;
         (work.avoid, work.crosses) = (Some(map.version), routed.crosses);
-        operation.name = match self.routing.routes.find(routed.cluster) {
+        operation.name = match self.routes.find(routed.cluster) {
             Some((name, _)) => name.clone(),
             None => Arc::new(routed.cluster.clone()),
         };
@@ -124,7 +122,7 @@ impl NodeState {
     }
 
     fn wait_for_keyspace(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         let Some(keyspace) = operation.keyspace.as_ref().map(|work| work.keyspace.clone()) else { return };
         operation.phase = Phase::Resolving;
         operation.last = LastSeen::Event(
@@ -133,8 +131,8 @@ impl NodeState {
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         turn.core.set_timer(TimerKey::Operation(number), old, at);
-        let first = !self.routing.keyspaces.fetching.contains_key(&keyspace);
-        self.routing.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
+        let first = !self.keyspaces.fetching.contains_key(&keyspace);
+        self.keyspaces.fetching.entry(keyspace.clone()).or_default().waiting.push(number);
         if first {
             let key = Bytes::from(document_key(&keyspace).into_bytes());
             let kind = reference_read(&Query::GetDocument { key });
@@ -148,10 +146,10 @@ impl NodeState {
 
     /// The world cluster told a keyspace's document, or could not be asked.
     pub fn on_keyspace_document(&mut self, turn: &mut Turn<'_>, keyspace: &str, result: CallResult) {
-        let search = self.routing.keyspaces.fetching.remove(keyspace);
+        let search = self.keyspaces.fetching.remove(keyspace);
         let waiting = self.end_search(turn.core, search);
         let reply = decode_call::<Reply>(result);
-        self.routing.locations.world_silent = reply.is_err();
+        self.locations.world_silent = reply.is_err();
         match reply {
             Ok((Reply::Document { document: Some(document) }, _)) => {
                 let version = document.version;
@@ -165,7 +163,7 @@ impl NodeState {
                 }
             }
             Ok((Reply::Document { document: None }, _)) => {
-                if self.routing.keyspaces.maps.remove(keyspace).is_some() {
+                if self.keyspaces.maps.remove(keyspace).is_some() {
                     self.want_copy(turn, keyspace, None);
                 }
                 for number in waiting {
@@ -177,8 +175,7 @@ impl NodeState {
             Ok(_) => {}
             Err(_) => {
                 for number in waiting {
-                    if self.routing.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
-                    {
+                    if self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
                         self.back_off(turn, number);
                     }
                 }
@@ -188,36 +185,34 @@ impl NodeState {
 
     /// What the world told of a keyspace is to be in the region's cluster, too: soon, for it may change again.
     pub(crate) fn want_copy(&mut self, turn: &mut Turn<'_>, keyspace: &str, copy: Option<DocumentCopy>) {
-        if turn.core.level_zero().len() < 2 || self.routing.keyspaces.to_copy.len() >= KEYSPACES_MAX {
+        if turn.core.level_zero().len() < 2 || self.keyspaces.to_copy.len() >= KEYSPACES_MAX {
             return;
         }
-        self.routing.keyspaces.to_copy.insert(keyspace.into(), copy);
-        if self.routing.keyspaces.copies_timer <= turn.now {
+        self.keyspaces.to_copy.insert(keyspace.into(), copy);
+        if self.keyspaces.copies_timer <= turn.now {
             self.set_copies_timer(turn.core, turn.now + COPY_PAUSE);
         }
     }
 
     fn set_copies_timer(&mut self, core: &mut CoreContext, at: Tick) {
-        let old = core::mem::replace(&mut self.routing.keyspaces.copies_timer, at);
+        let old = core::mem::replace(&mut self.keyspaces.copies_timer, at);
         core.set_timer(TimerKey::Copies, old, at);
     }
 
-    /// Copies what is due, some at a time.
-    pub fn on_copies_timer(&mut self, turn: &mut Turn<'_>) {
-        let Some(region) = turn.core.level_zero().get(1).map(|zero| (*zero.name).clone()) else { return };
-        for _ in 0..COPIES_AT_ONCE {
-            let Some((keyspace, copy)) = self.routing.keyspaces.to_copy.pop_first() else { break };
-            let flow = CopyFlow::new(region.clone(), &keyspace, copy);
-            self.start_plan(turn, AnyPlanner::flow(flow), PlanOwner::Silent, turn.now + COPY_TIMEOUT);
-        }
-        if !self.routing.keyspaces.to_copy.is_empty() {
+    /// The copies that are due, some at a time.
+    pub fn take_copies(&mut self, turn: &mut Turn<'_>) -> Vec<CopyFlow> {
+        let Some(region) = turn.core.level_zero().get(1).map(|zero| (*zero.name).clone()) else { return Vec::new() };
+        let due = core::iter::from_fn(|| self.keyspaces.to_copy.pop_first()).take(COPIES_AT_ONCE);
+        let flows = due.map(|(keyspace, copy)| CopyFlow::new(region.clone(), &keyspace, copy)).collect();
+        if !self.keyspaces.to_copy.is_empty() {
             self.set_copies_timer(turn.core, turn.now + COPY_PAUSE);
         }
+        flows
     }
 
     /// A scan's keyspace is known: from here on it is a plan.
     fn scan(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.remove(&number) else { return };
+        let Some(operation) = self.operations.remove(&number) else { return };
         turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         let (Owner::Client { ticket: Some(ticket), .. }, Some(work)) = (operation.owner, operation.keyspace) else {
             return;
@@ -226,22 +221,21 @@ impl NodeState {
             LocalKind::Read { consistency, .. } => consistency,
             _ => None,
         };
-        let map = self.routing.keyspaces.maps.get(&work.keyspace);
+        let map = self.keyspaces.maps.get(&work.keyspace);
         if let Some(planner) = scan_planner(&work.action, map, consistency) {
-            let after = AfterPlan { read_only: true, follow_up: None };
             let asked = Asked { deadline: operation.deadline, authority: operation.authority };
-            self.start_client_plan(turn, ticket, planner.into(), asked, after);
+            self.report(RoutingEvent::Scan { ticket, planner, asked });
         }
     }
 
     fn end_waiting(&mut self, turn: &mut Turn<'_>, number: u64, refusal: Refusal) {
-        if self.routing.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
+        if self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving) {
             self.end(turn, number, Err(refusal.into()));
         }
     }
 
     fn place_if_newer(&mut self, turn: &mut Turn<'_>, number: u64, version: u64) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         if operation.phase != Phase::Resolving {
             return;
         }
@@ -257,10 +251,10 @@ impl NodeState {
 
     /// Takes a document into the cache, if it is newer than what is there.
     pub fn learn_document(&mut self, turn: &mut Turn<'_>, news: DocumentNews) {
-        let known = self.routing.keyspaces.maps.get(&news.keyspace).map_or(0, |map| map.version);
+        let known = self.keyspaces.maps.get(&news.keyspace).map_or(0, |map| map.version);
         let Some(body) = news.body else {
             if news.version == 0 || news.version >= known {
-                self.routing.keyspaces.maps.remove(&news.keyspace);
+                self.keyspaces.maps.remove(&news.keyspace);
             }
             return;
         };
@@ -269,10 +263,10 @@ impl NodeState {
         }
         match KeyspaceMap::from_body(news.version, body) {
             Ok(map) => {
-                if self.routing.keyspaces.maps.len() >= KEYSPACES_MAX {
-                    self.routing.keyspaces.maps.pop_first();
+                if self.keyspaces.maps.len() >= KEYSPACES_MAX {
+                    self.keyspaces.maps.pop_first();
                 }
-                self.routing.keyspaces.maps.insert(news.keyspace, map);
+                self.keyspaces.maps.insert(news.keyspace, map);
             }
             Err(refusal) => turn.note(
                 crate::api::NoteLevel::Error,
@@ -314,11 +308,11 @@ impl NodeState {
     fn resume_operation(&mut self, turn: &mut Turn<'_>, mut operation: Operation, pause: bool) {
         let number = turn.core.next_number();
         if let Owner::Client { ticket: Some(ticket), .. } = operation.owner {
-            self.routing.clients.insert(ticket, ClientWork::Operation(number));
+            self.clients.insert(ticket, ClientWork::Operation(number));
         }
         operation.timer = operation.deadline;
         turn.core.set_timer(TimerKey::Operation(number), Tick::NEVER, operation.timer);
-        self.routing.operations.insert(number, operation);
+        self.operations.insert(number, operation);
         if pause {
             self.back_off(turn, number);
         } else {

@@ -11,10 +11,10 @@ use crate::context::local_replicas::ReplicaKnown;
 use crate::context::{CoreContext, Turn};
 use crate::flows::copy::{copy_key, DocumentCopy};
 use crate::frame::{Item, Sender, Told};
-use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{Operation, Owner};
 use crate::routing::resolve::{question_for, route_of};
+use crate::routing::Routing;
 use crate::timers::TimerKey;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -55,7 +55,7 @@ pub struct Locations {
     pub world_silent: bool,
 }
 
-impl NodeState {
+impl Routing {
     /// Half an election timeout: the world's leader answers sooner, or is being elected.
     fn hedge(&self, core: &CoreContext) -> Duration {
         core.election_timeout() / 4
@@ -68,24 +68,24 @@ impl NodeState {
         }
         let at = self.watch_from(turn.core, turn.now);
         let number = turn.core.next_number();
-        let Some(search) = self.routing.resolving.get_mut(name) else { return };
+        let Some(search) = self.resolving.get_mut(name) else { return };
         (search.number, search.timer) = (number, at);
-        self.routing.locations.sought.insert(number, Sought::Cluster(name.clone()));
+        self.locations.sought.insert(number, Sought::Cluster(name.clone()));
         turn.core.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
-    /// As [`NodeState::watch_cluster`], for a keyspace's document.
+    /// As [`Routing::watch_cluster`], for a keyspace's document.
     pub fn watch_keyspace(&mut self, turn: &mut Turn<'_>, keyspace: &str) {
         let at = self.watch_from(turn.core, turn.now);
         let number = turn.core.next_number();
-        let Some(search) = self.routing.keyspaces.fetching.get_mut(keyspace) else { return };
+        let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
         (search.number, search.timer) = (number, at);
-        self.routing.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
+        self.locations.sought.insert(number, Sought::Keyspace(keyspace.into()));
         turn.core.set_timer(TimerKey::Search(number), Tick::NEVER, at);
     }
 
     fn watch_from(&self, core: &CoreContext, now: Tick) -> Tick {
-        if self.routing.locations.world_silent {
+        if self.locations.world_silent {
             now
         } else {
             now + self.hedge(core)
@@ -96,18 +96,18 @@ impl NodeState {
     pub fn end_search(&mut self, core: &mut CoreContext, search: Option<Search>) -> Vec<u64> {
         let Some(search) = search else { return Vec::new() };
         core.cancel_timer(TimerKey::Search(search.number), search.timer);
-        self.routing.locations.sought.remove(&search.number);
+        self.locations.sought.remove(&search.number);
         search.waiting
     }
 
     /// The world has not answered a search yet: others are asked, and again after a while.
     pub fn on_search_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(sought) = self.routing.locations.sought.get(&number).cloned() else { return };
-        self.routing.locations.world_silent = true;
+        let Some(sought) = self.locations.sought.get(&number).cloned() else { return };
+        self.locations.world_silent = true;
         let at = turn.now + self.hedge(turn.core) * 2;
         let search = match &sought {
-            Sought::Cluster(name) => self.routing.resolving.get_mut(name),
-            Sought::Keyspace(keyspace) => self.routing.keyspaces.fetching.get_mut(keyspace),
+            Sought::Cluster(name) => self.resolving.get_mut(name),
+            Sought::Keyspace(keyspace) => self.keyspaces.fetching.get_mut(keyspace),
         };
         let Some(search) = search else { return };
         search.timer = at;
@@ -194,10 +194,10 @@ impl NodeState {
             (document.version, document.body)
         };
         self.learn_document(turn, DocumentNews { keyspace: keyspace.into(), version, body: Some(body) });
-        let Some(search) = self.routing.keyspaces.fetching.get_mut(keyspace) else { return };
+        let Some(search) = self.keyspaces.fetching.get_mut(keyspace) else { return };
         let waiting = core::mem::take(&mut search.waiting);
         let (usable, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
-            let work = self.routing.operations.get(number).and_then(|operation| operation.keyspace.as_ref());
+            let work = self.operations.get(number).and_then(|operation| operation.keyspace.as_ref());
             work.is_some_and(|work| work.avoid.is_none_or(|avoid| version > avoid))
         });
         search.waiting = others;
@@ -235,34 +235,34 @@ impl NodeState {
         let ReplicaKnown { generation, leader, .. } = *known;
         let Some(led_by) = leader.filter(|leader| core.is_up(*leader)) else { return false };
         let may_try = |operation: &Operation| operation.may_try(cluster, generation, core::iter::once(led_by));
-        if !self.routing.operations.get(&number).is_some_and(may_try) {
+        if !self.operations.get(&number).is_some_and(may_try) {
             return false;
         }
         let route = route_by(core.node(), &Told { cluster, generation, leader });
-        self.routing.routes.put(name.clone(), route);
+        self.routes.put(name.clone(), route);
         true
     }
 
     /// Somebody else than the world told a route: those who wait for it, and have not found it wrong, try it.
     fn guess(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, route: Route) {
-        let Some(search) = self.routing.resolving.get_mut(name) else { return };
+        let Some(search) = self.resolving.get_mut(name) else { return };
         let waiting = core::mem::take(&mut search.waiting);
         let (willing, others) = waiting.into_iter().partition::<Vec<u64>, _>(|number| {
             let nodes = route.members.iter().map(|member| member.node);
-            let operation = self.routing.operations.get(number);
+            let operation = self.operations.get(number);
             operation.is_some_and(|operation| operation.may_try(route.cluster, route.generation, nodes))
         });
         search.waiting = others;
-        match self.routing.routes.get(name) {
+        match self.routes.get(name) {
             Some(known) if known.generation > route.generation => search.waiting.extend(willing),
             Some(known) if (known.cluster, known.generation) == (route.cluster, route.generation) => {
                 let route = joined(known, route);
-                self.routing.routes.put(name.clone(), route);
+                self.routes.put(name.clone(), route);
                 self.attempt_all(turn, willing);
             }
             _ if willing.is_empty() => {}
             _ => {
-                self.routing.routes.put(name.clone(), route);
+                self.routes.put(name.clone(), route);
                 self.attempt_all(turn, willing);
             }
         }

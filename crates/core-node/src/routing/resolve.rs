@@ -6,9 +6,9 @@
 
 use crate::context::Turn;
 use crate::flows::region::{region_key, RegionDocument};
-use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase};
+use crate::routing::Routing;
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
 use base_types::{BackendKind, ClusterName, NodeId, ReadConsistency, Term, WriteConsistency};
@@ -55,21 +55,21 @@ pub(crate) fn question_for(name: &ClusterName) -> Query {
     }
 }
 
-impl NodeState {
+impl Routing {
     /// Lets an operation wait until its cluster's location is known.
     pub fn wait_for_route(&mut self, turn: &mut Turn<'_>, number: u64, name: Arc<ClusterName>) {
         if self.know_own_replica(turn.core, number, &name) {
             return self.attempt(turn, number);
         }
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.phase = Phase::Resolving;
         operation.last =
             LastSeen::Event("nobody has told where it is yet; if the world's cluster has no leader, start its members");
         let (old, at) = (operation.timer, operation.deadline);
         operation.timer = at;
         turn.core.set_timer(crate::timers::TimerKey::Operation(number), old, at);
-        let first = !self.routing.resolving.contains_key(&name);
-        self.routing.resolving.entry(name.clone()).or_default().waiting.push(number);
+        let first = !self.resolving.contains_key(&name);
+        self.resolving.entry(name.clone()).or_default().waiting.push(number);
         if first {
             turn.core.counters().resolves += 1;
             let kind = reference_read(&question_for(&name));
@@ -82,10 +82,10 @@ impl NodeState {
 
     /// `reference` answered, or could not be asked.
     pub fn on_resolved(&mut self, turn: &mut Turn<'_>, name: &Arc<ClusterName>, result: CallResult) {
-        let search = self.routing.resolving.remove(name);
+        let search = self.resolving.remove(name);
         let waiting = self.end_search(turn.core, search);
         let reply = decode_call::<Reply>(result);
-        self.routing.locations.world_silent = reply.is_err();
+        self.locations.world_silent = reply.is_err();
         match reply {
             Ok((Reply::Resolved { record: Some(record), .. }, _)) if record.state == ClusterState::Active => {
                 self.learn_record(turn, &record);
@@ -104,9 +104,9 @@ impl NodeState {
             Ok((Reply::Resolved { .. } | Reply::Document { .. }, _)) => {
                 // What others told meanwhile is over.
                 if let Some((cluster, generation)) =
-                    self.routing.routes.get(name).map(|route| (route.cluster, route.generation))
+                    self.routes.get(name).map(|route| (route.cluster, route.generation))
                 {
-                    self.routing.routes.flush(name, cluster, generation);
+                    self.routes.flush(name, cluster, generation);
                 }
                 for number in waiting {
                     self.end_unknown_cluster(turn, number, name);
@@ -141,11 +141,11 @@ impl NodeState {
             pinned: false,
             used: true,
         };
-        self.routing.routes.put(name.clone(), route);
+        self.routes.put(name.clone(), route);
     }
 
     pub(crate) fn waits_for_route(&self, number: u64) -> bool {
-        self.routing.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
+        self.operations.get(&number).is_some_and(|operation| operation.phase == Phase::Resolving)
     }
 
     fn back_off_all(&mut self, turn: &mut Turn<'_>, waiting: &[u64], last: &'static str) {
@@ -153,7 +153,7 @@ impl NodeState {
             if !self.waits_for_route(*number) {
                 continue;
             }
-            if let Some(operation) = self.routing.operations.get_mut(number) {
+            if let Some(operation) = self.operations.get_mut(number) {
                 operation.last = LastSeen::Event(last);
             }
             self.back_off(turn, *number);
@@ -161,7 +161,7 @@ impl NodeState {
     }
 
     fn end_unknown_cluster(&mut self, turn: &mut Turn<'_>, number: u64, name: &ClusterName) {
-        let Some(operation) = self.routing.operations.get(&number) else { return };
+        let Some(operation) = self.operations.get(&number) else { return };
         let maybe = operation.maybe_applied && !planted(Mutant::DeletedMeansNotApplied);
         let failure = if operation.is_write() && maybe {
             failures::unknown(name, "the cluster was deleted meanwhile")
@@ -177,6 +177,6 @@ impl NodeState {
         for node in nodes {
             turn.want_address(node);
         }
-        self.routing.routes.put(Arc::new(record.name.clone()), route_of(record));
+        self.routes.put(Arc::new(record.name.clone()), route_of(record));
     }
 }

@@ -3,14 +3,13 @@
 //!
 //! Always: one attempt at a time; every attempt of a write carries the same request id; an operation
 //! ends exactly once. Attempts are bounded by `ATTEMPTS_MAX`, by the deadline and by backoff.
-//! Not here: what an answer means to a client (clients.rs), to a plan (plan_runner.rs).
+//! Not here: what an answer means to a client (answers.rs), or to another part (it takes the event).
 
 use crate::context::{CoreContext, Turn};
 use crate::frame::Item;
-use crate::membership::directory_sync;
-use crate::node_state::NodeState;
 use crate::routing::cache::Route;
 use crate::routing::operation::{LastSeen, Operation, Owner, Phase, ATTEMPTS_MAX, PENDING_REQUESTS_MAX};
+use crate::routing::{Routing, RoutingEvent, Served, SERVED_MAX};
 use crate::timers::TimerKey;
 use base_types::access::Authority;
 use base_types::action::{Failure, Level};
@@ -62,25 +61,25 @@ fn ticket_of(ticket: Ticket) -> TicketOf {
     TicketOf::Attempt { number: rest >> ATTEMPT_BITS, attempt: (rest & 0xff) as u32 }
 }
 
-impl NodeState {
+impl Routing {
     /// Starts an operation. Its end comes through `finish_operation`, perhaps before this returns.
     pub fn start_operation(&mut self, turn: &mut Turn<'_>, operation: Operation) -> u64 {
         let number = turn.core.next_number();
-        if self.routing.operations.len() >= PENDING_REQUESTS_MAX {
+        if self.operations.len() >= PENDING_REQUESTS_MAX {
             turn.core.counters().requests_overloaded += 1;
             let failure = failures::overloaded("operations under way", PENDING_REQUESTS_MAX);
             self.finish_operation(turn, operation, Err(failure));
             return number;
         }
         turn.core.set_timer(TimerKey::Operation(number), Tick::NEVER, operation.timer);
-        self.routing.operations.insert(number, operation);
+        self.operations.insert(number, operation);
         self.attempt(turn, number);
         number
     }
 
     /// Makes the next attempt of an operation.
     pub fn attempt(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.get(&number) else { return };
+        let Some(operation) = self.operations.get(&number) else { return };
         if turn.now >= operation.deadline || operation.attempt >= ATTEMPTS_MAX {
             return self.expire(turn, number);
         }
@@ -91,7 +90,7 @@ impl NodeState {
             return self.place(turn, number);
         }
         let name = operation.name.clone();
-        let Some((_, route)) = self.routing.routes.find(&name) else {
+        let Some((_, route)) = self.routes.find(&name) else {
             return self.wait_for_route(turn, number, name);
         };
         let route = route.clone_for_attempt();
@@ -103,7 +102,7 @@ impl NodeState {
 
     /// The member to ask next; `None` when all have been asked in this round.
     fn choose(&self, core: &CoreContext, number: u64, route: &AttemptRoute) -> Option<NodeId> {
-        let operation = self.routing.operations.get(&number)?;
+        let operation = self.operations.get(&number)?;
         let fresh = |node: &NodeId| !operation.tried.contains(node);
         if operation.any_member(route.read_consistency) {
             return self.nearest(core, route, fresh);
@@ -142,7 +141,7 @@ impl NodeState {
     fn send_attempt(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, route: &AttemptRoute) {
         let patience = self.patience(turn.core, number);
         let lane = turn.core.lane_on(node, route.cluster);
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.attempt += 1;
         if let LocalKind::Write { cluster_time_ms, .. } = &mut operation.kind {
             *cluster_time_ms = route.clock_ms(turn.now);
@@ -170,10 +169,10 @@ impl NodeState {
         turn.core.send(node, lane, &item);
     }
 
-    /// How long an attempt may take: two election timeouts, longer each time one was in vain. A write that waits for
+    /// How long an attempt may take: two election timeouts, longer after each that got no answer. A write that waits for
     /// every member, or for a bucket, is not hurried: it ends at its deadline.
     fn patience(&self, core: &CoreContext, number: u64) -> Duration {
-        let Some(operation) = self.routing.operations.get(&number) else { return Duration::ZERO };
+        let Some(operation) = self.operations.get(&number) else { return Duration::ZERO };
         let patient = matches!(
             operation.kind,
             LocalKind::Write { consistency: Some(WriteConsistency::Absolute | WriteConsistency::S3), .. }
@@ -186,7 +185,7 @@ impl NodeState {
     }
 
     fn move_timer(&mut self, core: &mut CoreContext, number: u64, at: Tick) {
-        if let Some(operation) = self.routing.operations.get_mut(&number) {
+        if let Some(operation) = self.operations.get_mut(&number) {
             let old = core::mem::replace(&mut operation.timer, at);
             core.set_timer(TimerKey::Operation(number), old, at);
         }
@@ -195,7 +194,7 @@ impl NodeState {
     /// Waits, longer each round, and then asks everyone again.
     pub fn back_off(&mut self, turn: &mut Turn<'_>, number: u64) {
         let longest = turn.core.election_timeout() / BACKOFFS_PER_ELECTION;
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.clear();
         operation.redirects = 0;
         let pause = (BACKOFF_FIRST * (1 << operation.rounds.min(6))).min(longest.max(BACKOFF_FIRST));
@@ -209,13 +208,8 @@ impl NodeState {
     /// A cluster has a leader (again): what backed off is tried when the timers ring next.
     pub fn wake_backed_off(&mut self, core: &mut CoreContext, now: Tick, name: &ClusterName) {
         let waiting = |operation: &Operation| operation.phase == Phase::Backoff && *operation.name == *name;
-        let numbers: Vec<u64> = self
-            .routing
-            .operations
-            .iter()
-            .filter(|(_, operation)| waiting(operation))
-            .map(|(number, _)| *number)
-            .collect();
+        let numbers: Vec<u64> =
+            self.operations.iter().filter(|(_, operation)| waiting(operation)).map(|(number, _)| *number).collect();
         for number in numbers {
             self.move_timer(core, number, now);
         }
@@ -223,7 +217,7 @@ impl NodeState {
 
     /// An operation's timer rang.
     pub fn on_operation_timer(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         let over = turn.now >= operation.deadline;
         match operation.phase {
             _ if over => self.expire(turn, number),
@@ -241,10 +235,10 @@ impl NodeState {
 
     /// A member did not do it: the next one is asked.
     fn give_up_on(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.push(node);
         let name = operation.name.clone();
-        if let Some(route) = self.routing.routes.get_mut(&name) {
+        if let Some(route) = self.routes.get_mut(&name) {
             if route.leader == Some(node) {
                 route.leader = None;
             }
@@ -255,14 +249,13 @@ impl NodeState {
     /// The connection to a node broke: what was asked of it is asked of others.
     pub fn on_attempts_lost(&mut self, turn: &mut Turn<'_>, node: NodeId) {
         let lost: Vec<u64> = self
-            .routing
             .operations
             .iter()
             .filter(|(_, operation)| operation.phase == Phase::Remote { node })
             .map(|(number, _)| *number)
             .collect();
         for number in lost {
-            if let Some(operation) = self.routing.operations.get_mut(&number) {
+            if let Some(operation) = self.operations.get_mut(&number) {
                 operation.last = LastSeen::Event("connection lost");
                 operation.maybe_applied |= operation.is_write();
             }
@@ -272,7 +265,7 @@ impl NodeState {
 
     /// The deadline (or the bound on attempts) ended an operation.
     fn expire(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.remove(&number) else { return };
+        let Some(operation) = self.operations.remove(&number) else { return };
         turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         let out = matches!(operation.phase, Phase::Local | Phase::Remote { .. });
         let unknown = operation.is_write() && (operation.maybe_applied || out);
@@ -288,7 +281,7 @@ impl NodeState {
     pub fn on_completion(&mut self, turn: &mut Turn<'_>, completion: Completion) {
         match ticket_of(completion.ticket) {
             TicketOf::Served(number) => {
-                let Some(served) = self.routing.served.remove(&number) else { return };
+                let Some(served) = self.served.remove(&number) else { return };
                 let item = Item::ForwardReply { ticket: served.ticket, boot: served.boot, outcome: completion.outcome };
                 turn.core.send(served.node, served.lane, &item);
             }
@@ -307,7 +300,7 @@ impl NodeState {
     }
 
     fn on_outcome(&mut self, turn: &mut Turn<'_>, number: u64, attempt: u32, node: NodeId, outcome: LocalOutcome) {
-        let Some(operation) = self.routing.operations.get(&number) else { return };
+        let Some(operation) = self.operations.get(&number) else { return };
         let current = match operation.phase {
             Phase::Local => node == turn.core.node(),
             Phase::Remote { node: asked } => node == asked,
@@ -346,7 +339,7 @@ impl NodeState {
     /// A member has not applied what a read's session has seen. The leader knows of all that is committed; of an entry that
     /// a member showed earlier the read retries until that is.
     fn ask_leader_instead(&mut self, turn: &mut Turn<'_>, number: u64) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         if let LocalKind::Read { consistency, .. } = &mut operation.kind {
             *consistency = Some(ReadConsistency::Strong);
         }
@@ -378,14 +371,14 @@ impl NodeState {
             }
             LocalOutcome::NoSuchCluster => self.on_no_such_cluster(turn, number, node, name),
             LocalOutcome::StaleRoute { cluster_time_ms } => {
-                if let Some(route) = self.routing.routes.get_mut(name) {
+                if let Some(route) = self.routes.get_mut(name) {
                     route.clock = Some((cluster_time_ms, turn.now));
                 }
                 self.redirect(turn, number, "the cluster's clock was elsewhere");
             }
             LocalOutcome::Refused(refusal) => self.on_refused(turn, number, node, refusal),
             LocalOutcome::Unknown { .. } => {
-                if let Some(operation) = self.routing.operations.get_mut(&number) {
+                if let Some(operation) = self.operations.get_mut(&number) {
                     operation.maybe_applied |= operation.is_write();
                     operation.last = LastSeen::Event("the leader lost sight of it");
                 }
@@ -397,7 +390,7 @@ impl NodeState {
 
     /// Tries again at once, unless that has happened too often.
     fn redirect(&mut self, turn: &mut Turn<'_>, number: u64, last: &'static str) {
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.last = LastSeen::Event(last);
         operation.redirects += 1;
         turn.core.counters().redirects += 1;
@@ -416,7 +409,7 @@ impl NodeState {
         name: &Arc<ClusterName>,
         told: NotLeader,
     ) {
-        if let Some(route) = self.routing.routes.get_mut(name) {
+        if let Some(route) = self.routes.get_mut(name) {
             if told.term >= route.term {
                 route.term = told.term;
                 route.leader = told.leader.filter(|leader| *leader != node);
@@ -427,7 +420,7 @@ impl NodeState {
                 route.leader = None;
             }
         }
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.push(node);
         if let Some(leader) = told.leader {
             // A node that was tried before it led may be asked again; the redirect bound ends loops.
@@ -438,11 +431,11 @@ impl NodeState {
 
     /// The member holds no such cluster (any more): the name is resolved anew; if that says the same, another member is asked.
     fn on_no_such_cluster(&mut self, turn: &mut Turn<'_>, number: u64, node: NodeId, name: &Arc<ClusterName>) {
-        let Some(route) = self.routing.routes.get(name) else {
+        let Some(route) = self.routes.get(name) else {
             return self.redirect(turn, number, "cluster being looked up");
         };
         let (cluster, generation, pinned) = (route.cluster, route.generation, route.pinned);
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.last = LastSeen::Event(if pinned {
             "a configured member does not hold it (the world is not formed yet, or its disk was lost)"
         } else {
@@ -457,7 +450,7 @@ impl NodeState {
             let failure = failures::unknown_cluster(name);
             return self.end(turn, number, Err(failure));
         }
-        if self.routing.routes.flush(name, cluster, generation) {
+        if self.routes.flush(name, cluster, generation) {
             turn.core.counters().cache_flushes += 1;
         }
         self.redirect(turn, number, "a member does not hold it");
@@ -468,9 +461,9 @@ impl NodeState {
         let settling = turn.core.election_timeout() * 2;
         if refusal.code == ErrorCode::PermissionsChanged {
             // Its owner knows of a later change than this node.
-            directory_sync::on_wanted(self, turn);
+            self.report(RoutingEvent::DirectoryWanted);
         }
-        let Some(operation) = self.routing.operations.get_mut(&number) else { return };
+        let Some(operation) = self.operations.get_mut(&number) else { return };
         // A fresh leader has not heard of its members yet: only what it says later is final.
         let settled = turn.now.since(operation.begun) >= settling;
         let final_for_admin =
@@ -487,7 +480,7 @@ impl NodeState {
             operation.last = LastSeen::Code(refusal.code);
             return self.back_off(turn, number);
         }
-        // It says itself that the outcome is unknown, and that asking again is in vain.
+        // It says itself that the outcome is unknown, and that a retry changes nothing.
         if refusal.code == ErrorCode::RequestIdExpired {
             return self.end(turn, number, Err(refusal.into()));
         }
@@ -500,7 +493,7 @@ impl NodeState {
 
     /// What the client may do has changed since it was decided: it decides again with a new request.
     fn end_changed(&mut self, turn: &mut Turn<'_>, number: u64, refusal: Refusal) {
-        let Some(operation) = self.routing.operations.get(&number) else { return };
+        let Some(operation) = self.operations.get(&number) else { return };
         if operation.maybe_applied {
             let failure = failures::unknown(&operation.name.clone(), refusal.code.as_str());
             return self.end(turn, number, Err(failure));
@@ -510,7 +503,7 @@ impl NodeState {
 
     /// Ends an operation that is in the table.
     pub fn end(&mut self, turn: &mut Turn<'_>, number: u64, result: CallResult) {
-        let Some(operation) = self.routing.operations.remove(&number) else { return };
+        let Some(operation) = self.operations.remove(&number) else { return };
         turn.core.cancel_timer(TimerKey::Operation(number), operation.timer);
         self.finish_operation(turn, operation, result);
     }
@@ -518,21 +511,11 @@ impl NodeState {
     fn finish_operation(&mut self, turn: &mut Turn<'_>, operation: Operation, result: CallResult) {
         match operation.owner.clone() {
             Owner::Client { ticket, shape } => self.finish_client(turn, ticket, shape, operation, result),
-            Owner::Plan { plan, index } => self.plans.on_call_ended(plan, index, result),
             Owner::Resolve(name) => self.on_resolved(turn, &name, result),
             Owner::Keyspace(keyspace) => self.on_keyspace_document(turn, &keyspace, result),
-            Owner::Heal { node } => self.on_heal_description(turn, node, result),
-            Owner::Replace { cluster, node } => self.on_replaced(turn, cluster, node, result),
-            Owner::TellMembers { cluster } => self.on_members_told(turn, cluster, result),
-            Owner::Registry(work) => self.on_registry(turn, work, result),
-            Owner::ConfigWrite => self.on_config_written(turn, result),
-            Owner::ConfigNudge(name) => self.on_config_nudged(turn, &name, result),
             Owner::Elsewhere(name) => self.on_elsewhere(turn, &name, result),
             Owner::KeyspaceElsewhere { keyspace, copy } => self.on_keyspace_elsewhere(turn, &keyspace, copy, result),
-            Owner::Probe { round, cluster } => self.on_probe(turn, round, cluster, &result),
-            Owner::Unfinished => self.on_unfinished(turn, result),
-            Owner::Lives(asked) => self.on_lives(turn, &asked, result),
-            Owner::Compared(asked) => self.on_members_compared(turn, &asked, result),
+            owner => self.report(RoutingEvent::Ended { owner, result }),
         }
     }
 
@@ -544,7 +527,7 @@ impl NodeState {
         term: base_types::Term,
         cluster_time_ms: u64,
     ) {
-        if let Some(route) = self.routing.routes.get_mut(name) {
+        if let Some(route) = self.routes.get_mut(name) {
             route.note_clock(now, cluster_time_ms);
             if term >= route.term {
                 (route.leader, route.term) = (Some(node), term);
@@ -553,7 +536,7 @@ impl NodeState {
     }
 
     fn note_description(&mut self, now: Tick, name: &ClusterName, description: &core_cluster::api::ClusterDescription) {
-        if let Some(route) = self.routing.routes.get_mut(name) {
+        if let Some(route) = self.routes.get_mut(name) {
             if description.term >= route.term && description.cluster == route.cluster {
                 route.members = description.members.iter().map(|(member, _)| *member).collect();
                 (route.leader, route.term) = (description.leader, description.term);
@@ -564,26 +547,20 @@ impl NodeState {
     }
 
     /// An operation from another node, or another lane of this one.
-    pub fn on_forward(
-        &mut self,
-        turn: &mut Turn<'_>,
-        asker: crate::routing::Served,
-        operation: LocalOperation,
-        authority: Authority,
-    ) {
+    pub fn on_forward(&mut self, turn: &mut Turn<'_>, asker: Served, operation: LocalOperation, authority: Authority) {
         if let Err(refusal) = turn.core.access().check_arrived(authority) {
             let outcome = LocalOutcome::Refused(refusal);
             let item = Item::ForwardReply { ticket: asker.ticket, boot: asker.boot, outcome };
             return turn.core.send(asker.node, asker.lane, &item);
         }
-        if self.routing.served.len() >= crate::routing::SERVED_MAX {
-            let failure = failures::overloaded("operations of other nodes", crate::routing::SERVED_MAX);
+        if self.served.len() >= SERVED_MAX {
+            let failure = failures::overloaded("operations of other nodes", SERVED_MAX);
             let outcome = LocalOutcome::Refused(failure.refusal);
             let item = Item::ForwardReply { ticket: asker.ticket, boot: asker.boot, outcome };
             return turn.core.send(asker.node, asker.lane, &item);
         }
         let number = turn.core.next_number();
-        self.routing.served.insert(number, asker);
+        self.served.insert(number, asker);
         turn.core.counters().forwards_served += 1;
         turn.core.wake_lane();
         let operation = LocalOperation { ticket: served_ticket(number), ..operation };
@@ -600,8 +577,8 @@ fn last_of(operation: &Operation) -> &str {
     }
 }
 
-fn operation_end(state: &NodeState, number: u64) -> Tick {
-    state.routing.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
+fn operation_end(routing: &Routing, number: u64) -> Tick {
+    routing.operations.get(&number).map_or(Tick::NEVER, |operation| match operation.phase {
         Phase::Local => operation.deadline + LOCAL_GRACE,
         _ => operation.deadline,
     })

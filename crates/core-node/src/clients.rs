@@ -1,11 +1,8 @@
-//! Requests of clients: each action goes to the operation, plan or table that does it, and what comes
-//! back becomes the answer.
+//! Requests of clients: each action goes to the operation, plan or table that does it.
 //!
 //! Always: every request is answered exactly once, unless its client went away.
-//! Not here: routing (router.rs), keyspaces (keyspaces.rs), flows (flows/).
+//! Not here: where an operation goes and what its client is answered (routing/), flows (flows/).
 
-use crate::api::Effect;
-use crate::context::level_zero::WORLD_CLUSTER;
 use crate::context::{CoreContext, Turn};
 use crate::flows::create::CreateFlow;
 use crate::flows::decommission::DecommissionFlow;
@@ -16,35 +13,34 @@ use crate::flows::members::{Change, MembersFlow};
 use crate::flows::moving::MoveFlow;
 use crate::flows::recover::{DiscardFlow, ListFlow, RecoverFlow};
 use crate::flows::upgrade::UpgradeFlow;
-use crate::node_state::NodeState;
-use crate::plan_runner::{AfterPlan, AnyPlanner};
+use crate::membership::{status, Membership};
+use crate::plan_runner::{AfterPlan, AnyPlanner, PlanRunner};
 use crate::routing::operation::{Asked, Operation, Owner, Shape};
 use crate::routing::resolve::reference_read;
 use crate::routing::ClientWork;
-use base_types::action::{
-    Action, ActionResult, Answer, ClusterInfo, Failure, KvTarget, Level, MemberInfo, ReadAfter, RedisReply, Request,
-    Response,
-};
+use base_types::action::{Action, ActionResult, Answer, Failure, KvTarget, ReadAfter, Request};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
-use base_types::{
-    BackendKind, ClusterName, ErrorCode, ErrorKind, LogIndex, NodeId, ReadConsistency, Refusal, Term, Tick, Ticket,
-    DEADLINE_MAX,
-};
+use base_types::{BackendKind, ClusterName, ErrorCode, ReadConsistency, Refusal, Tick, Ticket, DEADLINE_MAX};
 use bytes::Bytes;
 use core_backends::redis;
-use core_backends::reference::{ClusterRecord, Query, Reply, LIST_PAGE_MAX};
-use core_cluster::api::{AdminCommand, ClusterDescription, LocalKind};
-use core_flow::{decode_call, failures, members_of, CallReply, CallResult};
+use core_backends::reference::{Query, LIST_PAGE_MAX};
+use core_cluster::api::{AdminCommand, LocalKind};
+use core_flow::failures;
 use core_keyspace::{
-    follow_up, is_keyspace_cluster, plain_payload, planner_for, read_reply, scan_planner, KeyspacePlanner, Payload,
+    follow_up, is_keyspace_cluster, plain_payload, planner_for, scan_planner, KeyspacePlanner, Payload,
 };
 use core_placement::Rule;
 use core_s3::Terms;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-impl NodeState {
+/// What a client's request can turn to.
+pub struct Clients<'a> {
+    pub runner: &'a mut PlanRunner,
+    pub membership: &'a mut Membership,
+}
+
+impl Clients<'_> {
     /// A client's request.
     pub fn on_request(&mut self, turn: &mut Turn<'_>, ticket: Ticket, asked: Tick, request: Request) {
         turn.core.counters().requests += 1;
@@ -54,24 +50,24 @@ impl NodeState {
         let deadline = since + request.deadline.min(DEADLINE_MAX);
         if turn.now >= deadline {
             turn.core.counters().requests_expired += 1;
-            return self.reply(turn, Some(ticket), Err(failures::expired(turn.now.since(asked))));
+            return self.runner.routing_mut().reply(turn, Some(ticket), Err(failures::expired(turn.now.since(asked))));
         }
         if let Some(refusal) =
             turn.core.superseded().filter(|_| !matches!(request.action, Action::Status | Action::ListNodes))
         {
-            return self.reply(turn, Some(ticket), Err(refusal.into()));
+            return self.runner.routing_mut().reply(turn, Some(ticket), Err(refusal.into()));
         }
         let mut request = request;
         if let Err(refusal) = turn.core.access().authorize(&mut request) {
             turn.core.counters().requests_denied += 1;
-            return self.reply(turn, Some(ticket), Err(refusal.into()));
+            return self.runner.routing_mut().reply(turn, Some(ticket), Err(refusal.into()));
         }
         if let Some(keyspace) = keyspace_of(&request.action) {
-            return self.on_keyspace_request(turn, ticket, request, keyspace, deadline);
+            return self.runner.routing_mut().on_keyspace_request(turn, ticket, request, keyspace, deadline);
         }
         let authority = Some(turn.core.access().authority(request.caller));
         if let Err(failure) = self.dispatch(turn, ticket, request, Asked { deadline, authority }) {
-            self.reply(turn, Some(ticket), Err(failure));
+            self.runner.routing_mut().reply(turn, Some(ticket), Err(failure));
         }
     }
 
@@ -84,13 +80,13 @@ impl NodeState {
             | Action::KvCompareAndSet { .. }
             | Action::KvScan { target: KvTarget::Cluster(_), .. } => self.on_plain_kv(turn, ticket, &request, asked),
             Action::KvScan { target: KvTarget::Keyspace(keyspace), .. } => {
-                let map = self.routing.keyspaces.maps.get(keyspace);
+                let map = self.runner.routing().keyspace(keyspace);
                 // Of several clusters a session's position names one: strong reads are never older.
                 let level = request.after.map(|_| ReadConsistency::Strong).or(request.read_consistency);
                 if map.is_none() {
                     let keyspace = keyspace.clone();
                     let request = Request { read_consistency: level, ..request };
-                    self.on_keyspace_request(turn, ticket, request, keyspace, asked.deadline);
+                    self.runner.routing_mut().on_keyspace_request(turn, ticket, request, keyspace, asked.deadline);
                     return Ok(());
                 }
                 let planner = scan_planner(&request.action, map, level);
@@ -122,16 +118,20 @@ impl NodeState {
             Action::S3(_) => self.on_s3(turn, ticket, request, asked),
             Action::Access(_) => self.on_access(turn, ticket, request, asked),
             Action::ListNodes => {
-                let nodes = self.node_infos(turn.core, turn.now);
+                let nodes = status::node_infos(turn.core, turn.now);
                 self.answer(turn, ticket, ActionResult::Nodes { nodes })
             }
-            Action::Status => self.on_status_request(turn, ticket),
+            Action::Status => self.membership.on_status_request(turn, self.runner.routing_mut(), ticket),
             _ => self.on_cluster_action(turn, ticket, request, asked),
         }
     }
 
     fn answer(&mut self, turn: &mut Turn<'_>, ticket: Ticket, result: ActionResult) -> Result<(), Failure> {
-        self.reply(turn, Some(ticket), Ok(Answer { result, at: None, level: None, cluster: None }));
+        self.runner.routing_mut().reply(
+            turn,
+            Some(ticket),
+            Ok(Answer { result, at: None, level: None, cluster: None }),
+        );
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl NodeState {
         let read_only =
             matches!(request.action, Action::KvScan { .. } | Action::DescribeKeyspace { .. } | Action::ListKeyspaces);
         let after = AfterPlan { read_only, follow_up: follow_up(&request.action).map(AnyPlanner::from) };
-        self.start_client_plan(turn, ticket, planner.into(), asked, after);
+        self.runner.start_client_plan(turn, ticket, planner.into(), asked, after);
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl NodeState {
             AfterPlan { read_only: call.read_only(), follow_up: core_s3::follow_up(&call).map(AnyPlanner::from) };
         let planner = core_s3::planner_for(call, &terms)?;
         let planner = core_s3::check_owner(planner, request.expected_bucket_owner);
-        self.start_client_plan(turn, ticket, planner.into(), asked, after);
+        self.runner.start_client_plan(turn, ticket, planner.into(), asked, after);
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl NodeState {
         let after = AfterPlan { read_only: call.read_only(), ..AfterPlan::default() };
         let rule = turn.core.config().s3.rule.clone();
         let planner = core_access::planner_for(call, request.caller.credential(), &rule);
-        self.start_client_plan(turn, ticket, planner.into(), asked, after);
+        self.runner.start_client_plan(turn, ticket, planner.into(), asked, after);
         Ok(())
     }
 
@@ -244,16 +244,13 @@ impl NodeState {
         (asked, after): (Asked, Option<ReadAfter>),
     ) {
         let owner = Owner::Client { ticket: Some(ticket), shape };
-        let name = match self.routing.routes.find(&name) {
-            Some((shared, _)) => shared.clone(),
-            None => Arc::new(name),
-        };
+        let name = self.runner.routing_mut().shared_name(name);
         let operation = Operation {
             after,
             authority: asked.authority,
             ..Operation::new(owner, name, kind, turn.now, asked.deadline)
         };
-        self.start_client_operation(turn, ticket, operation);
+        self.runner.routing_mut().start_client_operation(turn, ticket, operation);
     }
 
     fn on_redis(
@@ -319,11 +316,11 @@ impl NodeState {
                 refuse_reserved(&name)?;
                 self.refuse_unknown_engine(turn.core, &rule, None)?;
                 let flow = CreateFlow::new(name, rule, turn.core.config().default_engine.clone());
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::DeleteCluster { name } => {
                 refuse_reserved(&name)?;
-                self.start_client_plan(
+                self.runner.start_client_plan(
                     turn,
                     ticket,
                     AnyPlanner::flow(DeleteFlow::new(name)),
@@ -332,8 +329,7 @@ impl NodeState {
                 );
             }
             Action::ResolveCluster { name } => {
-                if let Some(route) = self.routing.routes.get(&name).filter(|route| route.pinned).cloned() {
-                    let info = self.route_info(turn.core, name, &route);
+                if let Some(info) = self.runner.routing().pinned_info(turn.core, &name) {
                     return self.answer(turn, ticket, ActionResult::Cluster(info));
                 }
                 let kind = reference_read(&Query::Resolve { name });
@@ -360,7 +356,7 @@ impl NodeState {
             }
             Action::SetDefaultConsistency { name, consistency, read_consistency } => {
                 let flow = LevelsFlow::new(name, consistency, read_consistency);
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::TransferLeader { name, node } => {
                 self.admin(turn, ticket, name, AdminCommand::TransferLeader { node }, asked)
@@ -376,18 +372,18 @@ impl NodeState {
                     Some(to) => MoveFlow::given(name, from, to, turn.core.map().records().cloned().collect()),
                     None => MoveFlow::elected(name, from, turn.core.random().next()),
                 };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::DecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, true, turn.core.map().get(node));
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::RecommissionNode { node } => {
                 let flow = DecommissionFlow::new(node, false, turn.core.map().get(node));
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::ForgetNode { node } => {
-                self.start_client_plan(
+                self.runner.start_client_plan(
                     turn,
                     ticket,
                     AnyPlanner::flow(ForgetFlow::new(node)),
@@ -399,12 +395,12 @@ impl NodeState {
                 let finalize = request.action == Action::FinalizeUpgrade;
                 let flow = UpgradeFlow::new(turn.core.config().level_max, finalize);
                 let after = AfterPlan { read_only: !finalize, ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, after);
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, after);
             }
             Action::RecoverCluster { name, confirm, survivor } => {
                 let flow = match name.is_level_zero() {
                     true => {
-                        let (known, nodes) = self.known_zero(turn.core, &name)?;
+                        let (known, nodes) = self.membership.known_zero(turn.core, &name)?;
                         RecoverFlow::new(name, confirm.as_deref(), survivor, nodes)?.of_level_zero(known)
                     }
                     false => {
@@ -413,15 +409,15 @@ impl NodeState {
                     }
                 };
                 let after = AfterPlan { read_only: confirm.is_none(), ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, after);
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, after);
             }
             Action::ListRecoveries { name } => {
                 let after = AfterPlan { read_only: true, ..AfterPlan::default() };
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(ListFlow::new(name)), asked, after);
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(ListFlow::new(name)), asked, after);
             }
             Action::DiscardEnded { name, node } => {
                 let flow = DiscardFlow::new(name, node, turn.core.map().get(node));
-                self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+                self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
             }
             Action::SkipEntry { name, index } => {
                 self.admin(turn, ticket, name, AdminCommand::SkipEntry { index }, asked)
@@ -441,7 +437,7 @@ impl NodeState {
 
     fn change_members(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, change: Change, asked: Asked) {
         let flow = MembersFlow::new(name, change, turn.core.map().records().cloned().collect());
-        self.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
+        self.runner.start_client_plan(turn, ticket, AnyPlanner::flow(flow), asked, AfterPlan::default());
     }
 
     fn admin(&mut self, turn: &mut Turn<'_>, ticket: Ticket, name: ClusterName, command: AdminCommand, asked: Asked) {
@@ -450,238 +446,12 @@ impl NodeState {
 
     /// A client went away.
     pub fn on_cancel(&mut self, ticket: Ticket) {
-        match self.routing.clients.remove(&ticket) {
-            Some(ClientWork::Operation(number)) => {
-                if let Some(Owner::Client { ticket, .. }) =
-                    self.routing.operations.get_mut(&number).map(|operation| &mut operation.owner)
-                {
-                    *ticket = None;
-                }
-            }
-            Some(ClientWork::Plan(number)) => self.plans.forget_client(number),
-            None => {
-                self.status_asked.forget(ticket);
-                self.health.forget(ticket);
-            }
+        match self.runner.routing_mut().forget_client(ticket) {
+            Some(ClientWork::Operation(_)) => {}
+            Some(ClientWork::Plan(number)) => self.runner.forget_client(number),
+            None => self.membership.forget_client(ticket),
         }
     }
-
-    /// A client's operation ended.
-    pub fn finish_client(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ticket: Option<Ticket>,
-        shape: Shape,
-        operation: Operation,
-        result: CallResult,
-    ) {
-        let Some((operation, result)) = self.keyspace_retry(turn, operation, result) else { return };
-        if ticket.is_none() {
-            return;
-        }
-        let mut response = self.shape_response(turn.core, shape, &operation, result);
-        match &mut response {
-            Ok(answer) if answer.at.is_some() => answer.cluster = Some(operation.name),
-            Err(failure) if failure.at.is_some() => failure.cluster = Some(operation.name),
-            _ => {}
-        }
-        self.reply(turn, ticket, response);
-    }
-
-    /// Answers a client.
-    pub fn reply(&mut self, turn: &mut Turn<'_>, ticket: Option<Ticket>, mut response: Response) {
-        let Some(ticket) = ticket else { return };
-        let (at, cluster) = match &mut response {
-            Ok(answer) => (answer.at, &mut answer.cluster),
-            Err(failure) => (failure.at, &mut failure.cluster),
-        };
-        // Flows are ordered in the world cluster where they do not say otherwise.
-        if cluster.is_none() && at.is_some_and(|at| at.cluster == WORLD_CLUSTER) {
-            *cluster = Some(turn.core.world());
-        }
-        self.routing.clients.remove(&ticket);
-        if let Err(failure) = &response {
-            turn.core.counters().requests_failed += 1;
-            turn.core.counters().requests_unknown += u64::from(failure.refusal.kind() == ErrorKind::Unknown);
-        }
-        turn.effects.list.push(Effect::Reply { ticket, response });
-    }
-
-    fn shape_response(&self, core: &CoreContext, shape: Shape, operation: &Operation, result: CallResult) -> Response {
-        match shape {
-            Shape::Metadata | Shape::Redis => backend_response(shape, &operation.kind, result),
-            Shape::Describe => match result? {
-                CallReply::Described(description) => {
-                    let result = ActionResult::Cluster(self.description_info(core, &description));
-                    Ok(Answer { result, at: None, level: None, cluster: None })
-                }
-                _ => Err(failures::internal("a description was answered by something else")),
-            },
-            Shape::Verify => match result? {
-                CallReply::Verified(report) => {
-                    let result = ActionResult::Verification(crate::routing::verification::info(&report));
-                    Ok(Answer { result, at: None, level: None, cluster: None })
-                }
-                _ => Err(failures::internal("a verification was answered by something else")),
-            },
-            Shape::Done => match result? {
-                CallReply::Done { at } => Ok(Answer { result: ActionResult::Done, at, level: None, cluster: None }),
-                _ => Err(failures::internal("a change of a cluster was answered by something else")),
-            },
-            Shape::Resolve => self.resolve_response(core, result),
-            Shape::List => self.list_response(core, &operation.kind, result),
-        }
-    }
-
-    fn resolve_response(&self, core: &CoreContext, result: CallResult) -> Response {
-        match decode_call::<Reply>(result)? {
-            (Reply::Resolved { record: Some(record), .. }, at) => Ok(Answer {
-                result: ActionResult::Cluster(self.record_info(core, &record)),
-                at: Some(at),
-                level: None,
-                cluster: None,
-            }),
-            (Reply::Resolved { .. }, _) => Err(Refusal::new(
-                ErrorCode::UnknownCluster,
-                "the cluster does not exist; `hive ctl clusters` (ListClusters) lists those that do",
-            )
-            .into()),
-            _ => Err(failures::internal("reference answered another question")),
-        }
-    }
-
-    /// A page of `reference`, and the level 0 clusters this node knows that belong on it.
-    fn list_response(&self, core: &CoreContext, asked: &LocalKind, result: CallResult) -> Response {
-        match decode_call::<Reply>(result)? {
-            (Reply::Records { records, more }, at) => {
-                let next = records.last().filter(|_| more).map(|record| record.name.as_str().to_string());
-                let mut clusters: Vec<ClusterInfo> =
-                    records.iter().map(|record| self.record_info(core, record)).collect();
-                let on_page = |name: &str| match asked {
-                    LocalKind::Read { query, .. } => match Query::from_bytes(query.clone()) {
-                        Ok(Query::List { prefix, start_after, .. }) => {
-                            name.starts_with(&prefix)
-                                && start_after.is_none_or(|after| name > after.as_str())
-                                && next.as_ref().is_none_or(|next| name <= next.as_str())
-                        }
-                        _ => false,
-                    },
-                    _ => false,
-                };
-                for zero in core.level_zero().iter().filter(|zero| on_page(zero.name.as_str())) {
-                    if let Some(route) = self.routing.routes.get(&zero.name) {
-                        clusters.push(self.route_info(core, (*zero.name).clone(), route));
-                    }
-                }
-                clusters.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
-                Ok(Answer {
-                    result: ActionResult::Clusters { clusters, next },
-                    at: Some(at),
-                    level: None,
-                    cluster: None,
-                })
-            }
-            _ => Err(failures::internal("reference answered another question")),
-        }
-    }
-
-    fn member_info(&self, core: &CoreContext, member: &core_cluster::api::Member, matched: LogIndex) -> MemberInfo {
-        MemberInfo {
-            node: member.node,
-            replica: member.replica,
-            learner: member.learner,
-            matched,
-            kept: None,
-            moves: false,
-            up: core.is_up(member.node),
-        }
-    }
-
-    fn record_info(&self, core: &CoreContext, record: &ClusterRecord) -> ClusterInfo {
-        let route = self.routing.routes.get(&record.name).filter(|route| route.cluster == record.cluster);
-        let members = members_of(record);
-        let mut warnings =
-            self.rule_warnings(core, &record.rule, &members.iter().map(|member| member.node).collect::<Vec<_>>());
-        if record.state != core_backends::reference::ClusterState::Active {
-            warnings.insert(0, format!("the cluster is not active: {:?}", record.state));
-        }
-        ClusterInfo {
-            name: record.name.clone(),
-            cluster: record.cluster,
-            generation: record.generation,
-            rule: record.rule.clone(),
-            leader: route.and_then(|route| route.leader),
-            term: route.map_or(Term(0), |route| route.term),
-            commit: LogIndex(0),
-            applied: LogIndex(0),
-            consistency: record.consistency,
-            read_consistency: record.read_consistency,
-            members: members.iter().map(|member| self.member_info(core, member, LogIndex(0))).collect(),
-            engine: None,
-            warnings,
-        }
-    }
-
-    fn route_info(&self, core: &CoreContext, name: ClusterName, route: &crate::routing::cache::Route) -> ClusterInfo {
-        ClusterInfo {
-            name,
-            cluster: route.cluster,
-            generation: route.generation,
-            rule: route.rule.clone(),
-            leader: route.leader,
-            term: route.term,
-            commit: LogIndex(0),
-            applied: LogIndex(0),
-            consistency: route.consistency,
-            read_consistency: route.read_consistency,
-            members: route.members.iter().map(|member| self.member_info(core, member, LogIndex(0))).collect(),
-            engine: None,
-            warnings: Vec::new(),
-        }
-    }
-
-    fn description_info(&self, core: &CoreContext, description: &ClusterDescription) -> ClusterInfo {
-        let nodes: Vec<NodeId> = description.members.iter().map(|(member, _)| member.node).collect();
-        let mut warnings = self.rule_warnings(core, &description.rule, &nodes);
-        warnings.extend(engine_warning(description));
-        let kept_by = |node| description.kept.iter().find(|(tail, _)| *tail == node).map(|(_, index)| *index);
-        let members = description.members.iter();
-        let members = members.map(|(member, matched)| MemberInfo {
-            kept: kept_by(member.node),
-            moves: member.replica < description.engine_since,
-            ..self.member_info(core, member, *matched)
-        });
-        ClusterInfo {
-            name: description.name.clone(),
-            cluster: description.cluster,
-            generation: description.generation,
-            rule: description.rule.clone(),
-            leader: description.leader,
-            term: description.term,
-            commit: description.commit,
-            applied: description.applied,
-            consistency: description.consistency,
-            read_consistency: description.read_consistency,
-            members: members.collect(),
-            engine: Some(description.engine.clone()),
-            warnings,
-        }
-    }
-
-    fn rule_warnings(&self, core: &CoreContext, rule: &str, members: &[NodeId]) -> Vec<String> {
-        match rule.parse::<Rule>() {
-            Ok(rule) => core_placement::check(&rule, members, core.map().records()),
-            Err(_) => Vec::new(),
-        }
-    }
-}
-
-/// What a cluster that moves to another engine has still before it.
-fn engine_warning(description: &ClusterDescription) -> Option<String> {
-    let stale = description.members.iter().filter(|(member, _)| member.replica < description.engine_since).count();
-    let engine = description.rule.parse::<Rule>().ok().and_then(|rule| rule.engine)?;
-    let members = description.members.len();
-    (stale > 0).then(|| format!("{stale} of {members} replicas are still to be made anew in engine {engine}"))
 }
 
 fn keyspace_of(action: &Action) -> Option<String> {
@@ -730,22 +500,4 @@ fn refuse_s3_cluster(name: &ClusterName) -> Result<(), Failure> {
     }
     let message = format!("cluster {name} holds S3 metadata; use the S3 actions (docs/guides/s3.md)");
     Err(Refusal::new(ErrorCode::InvalidClusterName, message).into())
-}
-
-fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Response {
-    let (reply, at, level) = match result? {
-        CallReply::Backend { reply, at, level } => (reply, at, level),
-        _ => return Err(failures::internal("an operation was answered without a reply")),
-    };
-    // Hopeful and eventual writes are acknowledged before they are applied: there is no reply yet.
-    let early = matches!((level, kind), (Level::Write(_), LocalKind::Write { .. })) && reply.is_empty();
-    let result = match shape {
-        _ if early => Ok(ActionResult::Done),
-        Shape::Redis => core_backends::decode_reply::<RedisReply>(reply).map(|reply| ActionResult::Redis { reply }),
-        _ => read_reply(reply),
-    };
-    match result {
-        Ok(result) => Ok(Answer { result, at: Some(at), level: Some(level), cluster: None }),
-        Err(refusal) => Err(Failure { refusal, at: Some(at), cluster: None }),
-    }
 }

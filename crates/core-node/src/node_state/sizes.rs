@@ -4,8 +4,6 @@
 //! Not here: what enforces a bound (requests, plans and operations are refused beyond it).
 
 use crate::context::CoreContext;
-use crate::membership::rebalance::MOVES_KNOWN_MAX;
-use crate::membership::status::ASKED_MAX;
 use crate::node_state::NodeState;
 use crate::plan_runner::{ORDERS_MAX, PLANS_MAX};
 use crate::routing::operation::PENDING_REQUESTS_MAX;
@@ -21,21 +19,15 @@ const DEFERRED_MAX: usize = ORDERS_MAX;
 impl NodeState {
     /// Adds this part's sizes.
     pub(crate) fn sizes(&self, core: &CoreContext, sizes: &mut Sizes) {
-        let (heard, heard_max) = self.disk_rollback.size();
-        sizes.lasting("lanes of others heard, a core", heard, heard_max);
-        self.routing.sizes(core.level_zero().len(), sizes);
-        self.plans.sizes(sizes);
+        self.runner.routing().sizes(core.level_zero().len(), sizes);
+        self.runner.sizes(sizes);
         sizes.passing("answers held for the log, a core", core.held(), DEFERRED_MAX);
         sizes.lasting("timers, a core", core.timers(), TIMERS_MAX);
-        let (buckets, shards) = self.s3.sizes();
+        let (buckets, shards) = self.runner.s3().sizes();
         sizes.lasting("buckets known, a core", buckets, BUCKETS_MAX);
         sizes.lasting("shards known, a core", shards, ENTRIES_MAX + SHARDS_MAX);
         sizes.lasting("buckets and shards kept, a core", self.s3_scheduler.len(), KEPT_MAX);
         sizes.passing("flows of buckets that wait, a core", self.s3_scheduler.waiting(), FLOWS_WAITING_MAX);
-        sizes.passing("questions about the status, a core", self.status_asked.len(), ASKED_MAX);
-        sizes.passing("questions about this node's health", self.health.asking(), ASKED_MAX);
-        // Where no node fits the rule, a move waits for one.
-        sizes.lasting("members to move, a core", self.rebalance.len(), MOVES_KNOWN_MAX);
-        self.replica_repair.sizes(sizes);
+        self.membership.sizes(sizes);
     }
 }
