@@ -133,7 +133,8 @@ impl Membership {
             TimerKey::ReplicaRepair => self.on_replica_repair_timer(turn, runner),
             TimerKey::Directory => self.directory_sync.on_timer(turn, runner),
             TimerKey::Rebalance => {
-                if self.rebalance.on_timer(turn, runner, &self.replica_repair) {
+                let members_gone = self.rebalance.on_timer(turn, runner, &self.replica_repair);
+                if members_gone {
                     // This node's configuration cluster may have lost its majority with them.
                     self.config_cluster.recheck();
                 }
