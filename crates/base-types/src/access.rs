@@ -369,11 +369,7 @@ pub struct ListTokens {
 /// Who asks, and what they may do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WhoAmI {
-    /// The credential; the door fills it in.
-    #[serde(skip)]
-    pub credential: Option<u64>,
-}
+pub struct WhoAmI {}
 
 /// Makes the user `root` with its first token, where the directory is empty. A node's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -343,7 +343,13 @@ fn root_is_made_once() {
     assert_eq!(world.ask(1, again.clone()).unwrap_err().code, ErrorCode::UserExists);
     // Not even after it was deleted: an operator who did that has the Unix socket.
     world.ask(0, DeleteUser { user: "root".into() }).unwrap();
-    assert_eq!(world.ask(0, again).unwrap_err().code, ErrorCode::UserExists);
+    assert_eq!(world.ask(0, again.clone()).unwrap_err().code, ErrorCode::UserExists);
+    // Nor once that it ever was has been forgotten.
+    world.now_ms += 31 * 86_400_000;
+    world.ask(0, create_user("alice", &[])).unwrap();
+    world.sync(1);
+    assert!(!world.directory(1).rows().contains_key("user/root"));
+    assert_eq!(world.ask(1, again).unwrap_err().code, ErrorCode::UserExists);
 }
 
 #[test]

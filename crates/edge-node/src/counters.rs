@@ -197,6 +197,11 @@ pub fn router(numbers: &RouterStatistics, out: &mut Vec<Metric>) {
             numbers.requests_overloaded,
         ),
         count(
+            "requests_denied",
+            "Requests of nobody known, or not allowed to the user that asked. If it grows, somebody tries what it may not.",
+            numbers.requests_denied,
+        ),
+        count(
             "requests_expired",
             "Requests dropped because their deadline had passed before work on them began. If it grows, the node is overloaded.",
             numbers.requests_expired,

@@ -5,8 +5,8 @@
 //! Not here: the decision itself (base-access), how the copy gets here (directory_sync.rs).
 
 use base_access::{decide, Directory};
-use base_types::access::{AccessAction, Authority, Caller};
-use base_types::action::{Action, Request};
+use base_types::access::{Authority, Caller};
+use base_types::action::Request;
 use base_types::mutant::{planted, Mutant};
 use base_types::{ErrorCode, Refusal};
 use std::sync::Arc;
@@ -45,9 +45,6 @@ impl Access {
             Caller::Anyone => return Err(unauthenticated()),
             Caller::Identity { credential, decided_at } => (credential, decided_at),
         };
-        if let Action::Access(AccessAction::WhoAmI(call)) = &mut request.action {
-            call.credential = Some(credential);
-        }
         let identity = self.directory.identity(credential).ok_or_else(unauthenticated)?;
         if decided_at.is_some() {
             return Ok(());

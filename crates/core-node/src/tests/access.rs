@@ -100,7 +100,7 @@ pub fn only_what_a_role_allows_is_done() {
             let asked = Request { caller: Caller::Anyone, ..request(put("x/1")) };
             assert_eq!(code(world.request(node, asked)), "Unauthenticated");
         }
-        let who = world.act_as(7, 2, Action::Access(AccessAction::from(WhoAmI { credential: None }))).unwrap();
+        let who = world.act_as(7, 2, Action::Access(AccessAction::from(WhoAmI {}))).unwrap();
         let ActionResult::Access(AccessAnswer::User(who)) = who.result else { panic!("{who:?}") };
         assert_eq!((who.user.as_str(), who.roles.len()), ("alice", 1));
     }

@@ -1,7 +1,7 @@
 //! The world's first token: made once, by whichever node is first, into a file that only the node's user reads.
 //!
 //! ```text
-//!   no root user? ─▶ candidate in root-token.new ─▶ CreateRoot ─done─▶ root-token        ─exists─▶ is it ours? ─no─▶ gone
+//!   no users? ─▶ candidate in root-token.new ─▶ CreateRoot ─done─▶ root-token        ─exists─▶ is it ours? ─no─▶ gone
 //! ```
 //!
 //! Always: the token is on disk before its hash is in the directory, so that no crash leaves a root that nobody has; at most one
@@ -10,7 +10,7 @@
 
 use super::AccessHub;
 use crate::lane::door::LaneDoor;
-use base_access::{Token, ROOT_USER};
+use base_access::Token;
 use base_types::access::{AccessAction, Caller, CreateRoot};
 use base_types::action::{Action, Request};
 use base_types::{ErrorCode, DEADLINE_DEFAULT};
@@ -31,7 +31,8 @@ pub async fn run(hub: Arc<AccessHub>, door: Rc<LaneDoor>, data: std::path::PathB
         return;
     }
     loop {
-        if hub.directory().user(ROOT_USER).is_some() {
+        // Somebody has made users: it is not the world's first start.
+        if hub.directory().epoch() > 0 {
             return settle(&hub, &data);
         }
         match create(&door, &data).await {
@@ -42,7 +43,7 @@ pub async fn run(hub: Arc<AccessHub>, door: Rc<LaneDoor>, data: std::path::PathB
     }
 }
 
-/// There is a root user: a candidate is either its token, or nothing.
+/// There are users: a candidate is either the root user's token, or nothing.
 fn settle(hub: &AccessHub, data: &Path) {
     let Ok(text) = std::fs::read_to_string(data.join(CANDIDATE)) else { return };
     let ours = Token::parse(text.trim()).is_some_and(|token| hub.directory().proves(&token));
