@@ -5,6 +5,7 @@ Not here: what is decided for which action (base-access has the table), certific
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ BASE = int(os.environ.get("SECURE_WORLD_BASE_PORT", "29000"))
 # Longer than a world of five debug nodes takes on a busy machine.
 READY_S = 180
 REVOKED_S = 2.0
+# Longer than a new user takes to every node of a busy machine.
+KNOWN_S = 10
 
 
 def fail(message):
@@ -31,6 +34,7 @@ def check(holds, message):
 class World:
     def __init__(self, home):
         self.home = home
+        self.canaries = []
         self.ready_file = os.path.join(home, "ready.json")
         self.log = open(os.path.join(home, "dev.log"), "w")
         self.process = subprocess.Popen(
@@ -76,6 +80,17 @@ class World:
                    *arguments, self.nodes[node]["http"] + path]
         return subprocess.run(command, capture_output=True, text=True).stdout
 
+    def canary(self, name):
+        """A secret that nothing else contains. Each has a name, so that a find says how it got there."""
+        secret = f"canary.{name}." + secrets.token_hex(16)
+        self.canaries.append((name, secret))
+        return secret
+
+    def search(self, where, content):
+        for name, secret in self.canaries:
+            # The random part by itself: a log could cut or escape what is around it.
+            check(secret.rsplit(".", 1)[1].encode() not in content, f"the secret `{name}` is in {where}")
+
     def stop(self):
         self.process.send_signal(signal.SIGINT)
         self.process.wait(timeout=60)
@@ -89,6 +104,7 @@ def main():
             roles(world)
             revocation(world)
             break_glass(world)
+            canaries(world)
             majority_lost(world)
             secrets_stay(world)
         finally:
@@ -162,6 +178,65 @@ def break_glass(world):
     world.done("ctl", "nodes", node=3, token=fresh)
 
 
+def canaries(world):
+    """Secrets through every door and setting that takes one, well-formed and not; `secrets_stay` searches for them afterwards."""
+    root, node = world.root, world.nodes[0]
+    password = world.canary("password")
+    kept = os.path.join(world.home, "password")
+    world.keep(kept, password)
+    world.done("user", "create", "pat", "--role", "reader on kv/default/pat/", "--password-file", kept, token=root)
+    since = time.time()
+    while world.curl(1, "/", "-u", f"pat:{password}", "-d", '{"action":"WhoAmI"}') != "200":
+        check(time.time() - since < KNOWN_S, "a new user's password does not get in at another node")
+    basic = lambda secret: ["-u", f"pat:{secret}", "-d", '{"action":"WhoAmI"}']
+    bearer = lambda secret: ["-H", f"Authorization: Bearer hive_0000000000000001_{secret}", "-d", '{"action":"WhoAmI"}']
+    tries = [
+        ("wrong-password", "401", basic), ("wrong-token", "401", bearer),
+        ("no-scheme", "401", lambda secret: ["-H", f"Authorization: {secret}", "-d", '{"action":"WhoAmI"}']),
+        ("other-header", "401", lambda secret: ["-H", f"X-Auth-Token: {secret}", "-d", '{"action":"WhoAmI"}']),
+        ("cookie", "401", lambda secret: ["-H", f"Cookie: session={secret}", "-d", '{"action":"WhoAmI"}']),
+    ]
+    for name, expected, arguments in tries:
+        for each in range(len(world.nodes)):
+            got = world.curl(each, "/", *arguments(world.canary(name)))
+            check(got == expected, f"{name}: {got}, not {expected}")
+    with open(root) as file:
+        allowed = ["-H", f"Authorization: Bearer {file.read().strip()}"]
+    bodies = [
+        ("changed-password", "200", '{"action":"ChangeUser","user":"pat","password":"%s"}'),
+        ("no-such-user", "404", '{"action":"ChangeUser","user":"nobody","password":"%s"}'),
+        ("unknown-field", "400", '{"action":"ChangeUser","user":"pat","pasword":"%s"}'),
+        ("wrong-type", "400", '{"action":"ChangeUser","user":"pat","password":["%s"]}'),
+        ("cut-off", "400", '{"action":"ChangeUser","user":"pat","password":"%s'),
+        ("too-short", "400", '{"action":"CreateUser","user":"x","password":"%.11s"}'),
+    ]
+    for name, expected, body in bodies:
+        got = world.curl(2, "/", *allowed, "-d", body % world.canary(name))
+        check(got == expected, f"{name}: {got}, not {expected}")
+    got = world.curl(3, "/get?key=k&token=" + world.canary("query"))
+    check(got == "401", f"a token in the query: {got}")
+    s3 = node["s3"] + "/canary-bucket/key"
+    credential = "Credential=AKIA0000000000000000/20261124/us-east-1/s3/aws4_request, SignedHeaders=host, Signature="
+    for name, arguments in [
+            ("s3-header", lambda secret: ["-H", f"Authorization: AWS4-HMAC-SHA256 {credential}{secret}", s3]),
+            ("s3-session", lambda secret: ["-H", f"x-amz-security-token: {secret}", s3]),
+            ("s3-query", lambda secret: [f"{s3}?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Signature={secret}"]),
+            ("s3-form", lambda secret: ["-F", f"x-amz-signature={secret}", "-F", "file=x", node["s3"] + "/canary-bucket"]),
+            ("s3-document", lambda secret: ["-X", "POST", "-d", f"<Delete><Key>{secret}</Key", node["s3"] + "/canary-bucket?delete"])]:
+        command = ["curl", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", world.ready["ca"]]
+        got = subprocess.run([*command, *arguments(world.canary(name))], capture_output=True, text=True).stdout
+        check(got.startswith("4"), f"{name}: {got}")
+    # On the command line of hive itself a secret is a file or an environment variable; the processes are searched meanwhile.
+    for word, file in [("--password-file", kept), ("--token-file", kept)]:
+        world.hive("user", "create", "pat", word, file, token=root)
+    for each in world.nodes:
+        with open(f"/proc/{each['pid']}/cmdline", "rb") as arguments:
+            world.search("the arguments of a node", arguments.read())
+    for each in range(len(world.nodes)):
+        command = ["curl", "-s", "-m", "20", "--cacert", world.ready["ca"], *allowed, world.nodes[each]["http"] + "/metrics"]
+        world.search("metrics", subprocess.run(command, capture_output=True).stdout)
+
+
 def majority_lost(world):
     """The loss of the world's majority stops nobody who was known before."""
     ann = os.path.join(world.home, "ann")
@@ -176,9 +251,9 @@ def majority_lost(world):
 
 
 def secrets_stay(world):
-    """No token is in any file but those made for it."""
+    """No token, password or canary is in any file (logs and panics among them) but those made for it."""
     wanted = [open(os.path.join(world.home, name)).read().strip() for name in ("root", "ann", "eve", "fresh")]
-    own = {os.path.join(world.home, name) for name in ("root", "ann", "eve", "fresh", "ready.json")}
+    own = {os.path.join(world.home, name) for name in ("root", "ann", "eve", "fresh", "password", "ready.json")}
     for folder, _, files in os.walk(world.home):
         for name in files:
             path = os.path.join(folder, name)
@@ -186,6 +261,7 @@ def secrets_stay(world):
                 continue
             with open(path, "rb") as file:
                 content = file.read()
+            world.search(path, content)
             for secret in wanted:
                 check(secret.encode() not in content and secret.split("_")[2].encode() not in content,
                       f"a token is in {path}")

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -29,14 +30,22 @@ WAIT_SECONDS = 90
 RESTART_SECONDS = 6
 
 
+# The authority and root's token of the world that is asked, where it is a secure one.
+secured = None
+
+
 def url(node, path="/"):
-    return f"http://127.0.0.1:{BASE_PORT + 100 + node}{path}"
+    return f"http{'s' if secured else ''}://127.0.0.1:{BASE_PORT + 100 + node}{path}"
 
 
-def fetch(node, path="/", data=None):
+def fetch(node, path="/", data=None, token=None):
     request = urllib.request.Request(url(node, path), data=data)
+    trust = None
+    if secured:
+        trust = ssl.create_default_context(cafile=secured["ca"])
+        request.add_header("Authorization", f"Bearer {token or secured['token']}")
     try:
-        with urllib.request.urlopen(request, timeout=40) as answer:
+        with urllib.request.urlopen(request, timeout=40, context=trust) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -84,18 +93,18 @@ class Guide:
         with open(os.path.join(TEXTS, file)) as text:
             self.say(text.read())
 
-    def ask(self, body, node=1):
-        status, answer = fetch(node, data=json.dumps(body).encode())
+    def ask(self, body, node=1, token=None):
+        status, answer = fetch(node, data=json.dumps(body).encode(), token=token)
         return status, json.loads(answer)
 
-    def show(self, body, status=200, node=1, wait=None):
-        """Asks and writes down; `wait` repeats until the answer satisfies it."""
+    def show(self, body, status=200, node=1, wait=None, token=None):
+        """Asks and writes down; `wait` repeats until the answer satisfies it; `token` instead of root's."""
         self.asked.add(body["action"])
         end = time.monotonic() + WAIT_SECONDS
-        got, answer = self.ask(body, node)
+        got, answer = self.ask(body, node, token)
         while wait and not wait(answer) and time.monotonic() < end:
             time.sleep(0.2)
-            got, answer = self.ask(body, node)
+            got, answer = self.ask(body, node, token)
         if got != status:
             sys.exit(f"{body} answered {got}, not {status}: {answer}")
         self.exchanges += 1
@@ -146,6 +155,8 @@ class World:
             if world.poll() is not None or time.monotonic() > end:
                 sys.exit(open(self.log.name).read())
             time.sleep(0.1)
+        global secured
+        secured = json.load(open(self.ready)) if "--secure" in more else None
 
     def _start(self, words):
         dies_with_us = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)

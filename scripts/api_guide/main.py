@@ -1,11 +1,12 @@
 """What scripts/api-guide.sh runs: writes the pages of docs/guides/api, except errors.md.
 
 Always: an action without an example stops the run.
-Not here: the pages' contents (basics.py, clusters.py, objects.py, recovery.py, texts/), the world (guide.py).
+Not here: the pages' contents (access.py, basics.py, clusters.py, objects.py, recovery.py, texts/), the world (guide.py).
 """
 import re
 import sys
 
+import access
 import basics
 import clusters
 import objects
@@ -15,7 +16,7 @@ from guide import Guide, World
 
 def all_actions():
     table = re.search(r"ACTIONS.*?= &\[(.*?)\n\];", open("crates/door-http/src/request.rs").read(), re.S).group(1)
-    return set(re.findall(r'\(\s*"([A-Z]\w+)"', table)) | objects.names()
+    return set(re.findall(r'\(\s*"([A-Z]\w+)"', table)) | objects.names() | access.names()
 
 
 def main(folder):
@@ -34,6 +35,8 @@ def main(folder):
         clusters.world_actions(guide)
         basics.plain_routes(guide)
         basics.metrics(guide)
+    with World("--secure"):
+        access.write(guide)
     with World("--nodes", "7", "--no-restart") as world:
         recovery.recover(guide, world)
     missing = all_actions() - guide.asked

@@ -1,0 +1,90 @@
+"""The page about users, roles and tokens. Needs a world that asks who a client is (`hive dev --secure`)."""
+
+import re
+
+
+def names():
+    """Every call's name, from the one table that has them; `CreateRoot` is a node's own."""
+    table = re.search(r"^calls! \{(.*?)^\}", open("crates/base-types/src/access.rs").read(), re.S | re.M).group(1)
+    return set(re.findall(r"^    (\w+) (?:read|write);", table, re.M)) - {"CreateRoot"}
+
+
+def write(guide):
+    guide.page("access.md", "Users, roles and tokens", """
+[The guide](../access.md) says what users, roles and tokens are, and how rules and resources are written. These requests were sent by `root` to
+a world of `hive dev --secure`. With curl, such a request is `curl --cacert "$HIVE_CA" -H "Authorization: Bearer $(cat "$HIVE_TOKEN_FILE")"`.
+""")
+    tenants(guide)
+    roles(guide)
+    users(guide)
+    tokens(guide)
+    removals(guide)
+
+
+def tenants(guide):
+    guide.say("## CreateTenant\n\nMakes a tenant. `owns` bounds what its users can reach, whatever their roles say.")
+    guide.show({"action": "CreateTenant", "tenant": "shop", "owns": ["kv/shop-*", "bucket/shop-*"]})
+    guide.show({"action": "CreateTenant", "tenant": "shop", "owns": ["kv/shop-*"]}, 409)
+    guide.say("## ListTenants\n\nLists tenants by name.")
+    guide.show({"action": "ListTenants"})
+
+
+def roles(guide):
+    guide.say("## CreateRole\n\nMakes a role. With `replace` it replaces the rules of a role that exists.")
+    rules = [{"verbs": "write", "on": "kv/default/new/"}, {"verbs": "read,list", "on": "kv/default"}]
+    guide.show({"action": "CreateRole", "role": "uploads", "rules": rules})
+    guide.show({"action": "CreateRole", "role": "odd", "rules": [{"verbs": "fly", "on": "kv/default"}]}, 400)
+    guide.say("## DescribeRole\n\nShows what a role allows.")
+    guide.show({"action": "DescribeRole", "role": "uploads"})
+    guide.say("## ListRoles\n\nLists roles, the built-in ones first.")
+    guide.show({"action": "ListRoles"})
+
+
+def users(guide):
+    guide.say("""
+## CreateUser
+
+Makes a user. `service` makes a program, which has no password. `roles` are granted at once. `password` is optional: 12 to 1,024 bytes. The
+node hashes it (argon2id) before anything else sees it.
+""")
+    guide.show({"action": "CreateUser", "user": "ann", "roles": ["writer on kv/default/ann/"]})
+    guide.show({"action": "CreateUser", "user": "robot@shop", "service": True, "roles": ["tenant-admin"]})
+    guide.show({"action": "CreateUser", "user": "ann"}, 409)
+    guide.say("## DescribeUser\n\n`allowed` is what the user's roles come to.")
+    guide.show({"action": "DescribeUser", "user": "robot@shop"})
+    guide.say("## ListUsers\n\nLists users by name. `tenant` narrows the list. `limit` bounds the page; `next` of an answer is the `start_after` of the next page.")
+    guide.show({"action": "ListUsers", "limit": 2})
+    guide.say("## ChangeUser\n\nChanges what is given: `disabled`, `password`, or `no_password` to remove the password. A disabled user can do nothing; tokens and roles stay for the day it is enabled.")
+    guide.show({"action": "ChangeUser", "user": "ann", "disabled": True})
+    guide.show({"action": "ChangeUser", "user": "ann", "disabled": False})
+    guide.say("## GrantRole\n\nGives a role to a user. `on` narrows it to one resource.")
+    guide.show({"action": "GrantRole", "user": "ann", "role": "uploads"})
+    guide.show({"action": "GrantRole", "user": "ann", "role": "reader", "on": "kv/photos"})
+    guide.say("## RevokeRole\n\nTakes a role from a user, with the `on` it was granted with.")
+    guide.show({"action": "RevokeRole", "user": "ann", "role": "reader", "on": "kv/photos"})
+
+
+def tokens(guide):
+    guide.say("## CreateToken\n\nMakes a bearer token. This answer is the only one that shows it: the world keeps a hash.")
+    ask = {"action": "CreateToken", "user": "ann", "expires_in_s": 3600, "on": "kv/default/ann/", "note": "laptop"}
+    token = guide.show(ask)["token"]
+    guide.say("## WhoAmI\n\nShows the user who asks, and what it may do. Sent with the token above:")
+    guide.show({"action": "WhoAmI"}, token=token)
+    guide.say("What the token does not allow is refused, and so is a token that nobody made:")
+    guide.show({"action": "KvPut", "key": "bob", "value": "v"}, 403, token=token)
+    guide.show({"action": "WhoAmI"}, 401, token="hive_0000000000000001_" + "A" * 43)
+    guide.say("## ListTokens\n\nLists tokens, without their secrets. `user` narrows the list.")
+    listed = guide.show({"action": "ListTokens", "user": "ann"})["tokens"]
+    guide.say("## RevokeToken\n\nEnds a token. Within two seconds no node takes it that hears from the world.")
+    guide.show({"action": "RevokeToken", "id": listed[0]["id"], "user": "ann"})
+
+
+def removals(guide):
+    guide.say("## DeleteUser\n\nRemoves a user and all of its tokens.")
+    guide.show({"action": "DeleteUser", "user": "ann"})
+    guide.say("## DeleteRole\n\nRemoves a role. Users who have it keep nothing of it.")
+    guide.show({"action": "DeleteRole", "role": "uploads"})
+    guide.say("## DeleteTenant\n\nRemoves a tenant that has no users.")
+    guide.show({"action": "DeleteTenant", "tenant": "shop"}, 409)
+    guide.ask({"action": "DeleteUser", "user": "robot@shop"})
+    guide.show({"action": "DeleteTenant", "tenant": "shop"})
