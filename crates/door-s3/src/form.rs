@@ -8,6 +8,7 @@
 
 mod policy;
 
+pub(crate) use policy::signing_time;
 pub use policy::Signer;
 
 use base_types::s3::{encode_url, S3ErrorCode, PUT_BYTES_MAX};
@@ -63,6 +64,8 @@ const FILE_NAME: &str = "${filename}";
 pub struct Upload {
     /// The access key that signed the form; nobody's where it is absent.
     pub access_key: Option<String>,
+    /// When that was, Unix milliseconds.
+    pub signed_ms: Option<u64>,
     /// How long the file may be.
     pub length: RangeInclusive<u64>,
 }

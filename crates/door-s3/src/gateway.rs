@@ -11,6 +11,7 @@
 mod api;
 mod before;
 mod buckets;
+mod context;
 mod copies;
 mod listings;
 mod multipart;
@@ -20,12 +21,12 @@ mod subresources;
 
 pub use api::CALLS;
 pub(crate) use before::BeforeBody;
+use context::{context_of, Head};
 
 use crate::access::{acls_count, decide, policy_of, Asked, Caller, Context, Policy};
 use crate::auth::Keys;
 use crate::convert::AskedAcl;
 use crate::error::{because, code, to_s3};
-use crate::form::Upload;
 use crate::metadata::{ask, ask_of, tell, MetadataService};
 use crate::store::{DataStore, Intent};
 use crate::upload::Received;
@@ -35,10 +36,8 @@ use base_types::s3::{
     S3Answer, S3ErrorCode,
 };
 use base_types::{Outcome, Refusal};
-use hyper::header::{HeaderMap, AUTHORIZATION};
-use hyper::http::Extensions;
-use hyper::Uri;
 use s3s::{S3Request, S3Result};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -306,6 +305,13 @@ impl Who {
     ) -> S3Result<()> {
         let policy = self.policy(bucket);
         let policy = policy.as_deref();
+        let mut context = Cow::Borrowed(context);
+        if policy.is_some() {
+            for key in ["aws:ResourceAccount", "s3:ResourceAccount"] {
+                context.to_mut().set(key, bucket.owner.id.as_str());
+            }
+        }
+        let context = &*context;
         let asked = Asked { caller: &self.caller, action, bucket, policy, key, object_acl: object, context };
         decide(&asked).map_err(|_| code(S3ErrorCode::AccessDenied))
     }
@@ -327,93 +333,6 @@ impl Who {
         match &self.expected_bucket_owner {
             Some(expected) if *expected != bucket.owner.id => Err(code(S3ErrorCode::AccessDenied)),
             _ => Ok(()),
-        }
-    }
-}
-
-/// What a request says of itself before its body.
-struct Head<'a> {
-    credentials: Option<&'a str>,
-    headers: &'a HeaderMap,
-    uri: &'a Uri,
-    peer: Option<Peer>,
-    by_form: Option<&'a Upload>,
-}
-
-impl<'a> Head<'a> {
-    fn of(credentials: Option<&'a str>, headers: &'a HeaderMap, uri: &'a Uri, extensions: &'a Extensions) -> Head<'a> {
-        Head { credentials, headers, uri, peer: extensions.get::<Peer>().copied(), by_form: extensions.get::<Upload>() }
-    }
-
-    /// The key that signed the request, or the form that it was.
-    fn access_key(&self) -> Option<&'a str> {
-        self.credentials.or(self.by_form.and_then(|form| form.access_key.as_deref()))
-    }
-}
-
-/// What conditions may test, out of headers and query.
-fn context_of(request: &Head<'_>, caller: &Caller) -> Context {
-    let mut context = Context::default();
-    let now = now_ms();
-    context.set("aws:CurrentTime", (now / 1000).to_string());
-    context.set("aws:EpochTime", (now / 1000).to_string());
-    let peer = request.peer;
-    if let Some(peer) = peer {
-        context.set("aws:SourceIp", peer.address.to_string());
-    }
-    context.set("aws:SecureTransport", peer.is_some_and(|peer| peer.secure).to_string());
-    if let Caller::Account(account) = caller {
-        for key in ["aws:PrincipalAccount", "aws:userid", "aws:username"] {
-            context.set(key, account.clone());
-        }
-    }
-    let headers = [
-        ("user-agent", "aws:UserAgent"),
-        ("referer", "aws:Referer"),
-        ("x-amz-acl", "s3:x-amz-acl"),
-        ("x-amz-content-sha256", "s3:x-amz-content-sha256"),
-        ("x-amz-copy-source", "s3:x-amz-copy-source"),
-        ("x-amz-metadata-directive", "s3:x-amz-metadata-directive"),
-        ("x-amz-server-side-encryption", "s3:x-amz-server-side-encryption"),
-        ("x-amz-storage-class", "s3:x-amz-storage-class"),
-        ("x-amz-object-lock-mode", "s3:object-lock-mode"),
-        ("x-amz-object-lock-legal-hold", "s3:object-lock-legal-hold"),
-    ];
-    for (header, key) in headers {
-        if let Some(value) = request.headers.get(header).and_then(|value| value.to_str().ok()) {
-            context.set(key, value);
-        }
-    }
-    if let Some(header) = request.headers.get("x-amz-tagging").and_then(|value| value.to_str().ok()) {
-        for tag in validate::tagging_header(header).unwrap_or_default() {
-            context.add("s3:requestobjecttagkeys", tag.key.as_str());
-            context.set(&format!("s3:requestobjecttag/{}", tag.key), tag.value);
-        }
-    }
-    query_context(request, &mut context);
-    context
-}
-
-fn query_context(request: &Head<'_>, context: &mut Context) {
-    let query = request.uri.query().unwrap_or("");
-    if request.access_key().is_some() {
-        let by_header = request.headers.contains_key(AUTHORIZATION);
-        let plain = if by_header { "REST-HEADER" } else { "REST-QUERY-STRING" };
-        context.set("s3:authType", if request.by_form.is_some() { "POST" } else { plain });
-        context.set("s3:signatureversion", "AWS4-HMAC-SHA256");
-    }
-    let keys = [
-        ("prefix", "s3:prefix"),
-        ("delimiter", "s3:delimiter"),
-        ("max-keys", "s3:max-keys"),
-        ("versionId", "s3:VersionId"),
-    ];
-    for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        // The name as the call will read it: `%70refix` is `prefix`.
-        let name = validate::percent_decoded(name).unwrap_or_default();
-        if let Some((_, key)) = keys.iter().find(|(known, _)| *known == name) {
-            context.set(key, validate::percent_decoded(value).unwrap_or_default());
         }
     }
 }

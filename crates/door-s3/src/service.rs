@@ -139,7 +139,9 @@ impl Service {
             put.headers_mut().extend(head.headers.get(&name).map(|value| (name, value.clone())));
         }
         put.extensions_mut().extend(head.extensions);
-        put.extensions_mut().insert(form::Upload { access_key: signer.map(|signer| signer.access_key), length });
+        let signed_ms = signer.as_ref().map(|signer| signer.date_ms);
+        let access_key = signer.map(|signer| signer.access_key);
+        put.extensions_mut().insert(form::Upload { access_key, signed_ms, length });
         *put.body_mut() = form.into_file();
         let answer = self.forms.call(put).await.map_err(|_| code(S3ErrorCode::InternalError))?;
         if !answer.status().is_success() {

@@ -262,3 +262,31 @@ async fn a_condition_sees_the_query_as_the_call_does() {
         assert_eq!(status, expected, "{uri}: {text}");
     }
 }
+
+#[tokio::test]
+async fn a_condition_sees_the_tags_of_the_document_and_not_of_a_header() {
+    let world = world().await;
+    let policy = r#"{"Version":"2012-10-17","Statement":[
+        {"Effect":"Allow","Principal":"*","Action":"s3:PutObject","Resource":"arn:aws:s3:::bucket/*"},
+        {"Effect":"Allow","Principal":"*","Action":"s3:PutObjectTagging","Resource":"arn:aws:s3:::bucket/*",
+         "Condition":{"StringEquals":{"s3:RequestObjectTag/team":"green"}}}]}"#;
+    let put = base_types::s3::PutBucketPolicy { bucket: "bucket".into(), policy: policy.into() };
+    tell(&*world.metadata, put).await.expect("policy");
+    let object = Request::put("/bucket/k").header("host", "s3.local").header("content-length", "1");
+    let (status, text, _) = world.ask(object.body(Body::from("x".to_owned())).expect("request")).await;
+    assert_eq!(status, 200, "{text}");
+    let tagged = |team: &str, header: Option<&str>| {
+        let xml = format!("<Tagging><TagSet><Tag><Key>team</Key><Value>{team}</Value></Tag></TagSet></Tagging>");
+        let mut request = Request::put("/bucket/k?tagging").header("host", "s3.local");
+        if let Some(header) = header {
+            request = request.header("x-amz-tagging", header);
+        }
+        request.header("content-length", xml.len().to_string()).body(Body::from(xml)).expect("request")
+    };
+    for (team, header, expected) in
+        [("green", None, 200), ("red", None, 403), ("red", Some("team=green"), 403), ("green", Some("team=red"), 200)]
+    {
+        let (status, text, _) = world.ask(tagged(team, header)).await;
+        assert_eq!(status, expected, "{team} {header:?}: {text}");
+    }
+}

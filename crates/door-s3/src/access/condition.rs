@@ -26,6 +26,11 @@ impl Context {
         self.0.entry(key.to_ascii_lowercase()).or_default().push(value.into());
     }
 
+    /// Forgets the keys that begin so, in lower case.
+    pub fn forget(&mut self, prefix: &str) {
+        self.0.retain(|key, _| !key.starts_with(prefix));
+    }
+
     /// The only value of a key, by its name in lower case.
     pub fn one(&self, key: &str) -> Option<&str> {
         self.0.get(key).and_then(|values| values.first()).map(String::as_str)
@@ -41,38 +46,58 @@ const KEYS: &[&str] = &[
     "aws:currenttime",
     "aws:epochtime",
     "aws:principalaccount",
+    "aws:principalarn",
+    "aws:principalisawsservice",
+    "aws:principaltype",
     "aws:referer",
+    "aws:resourceaccount",
     "aws:securetransport",
     "aws:sourceip",
     "aws:useragent",
     "aws:userid",
     "aws:username",
+    "aws:viaawsservice",
     "s3:authtype",
     "s3:delimiter",
     "s3:existingobjecttag/",
-    "s3:locationconstraint",
+    "s3:if-match",
+    "s3:if-none-match",
     "s3:max-keys",
     "s3:object-lock-legal-hold",
     "s3:object-lock-mode",
+    "s3:object-lock-remaining-retention-days",
+    "s3:object-lock-retain-until-date",
     "s3:prefix",
     "s3:requestobjecttag/",
     "s3:requestobjecttagkeys",
+    "s3:resourceaccount",
     "s3:signatureage",
     "s3:signatureversion",
     "s3:versionid",
     "s3:x-amz-acl",
     "s3:x-amz-content-sha256",
     "s3:x-amz-copy-source",
+    "s3:x-amz-grant-full-control",
+    "s3:x-amz-grant-read",
+    "s3:x-amz-grant-read-acp",
+    "s3:x-amz-grant-write",
+    "s3:x-amz-grant-write-acp",
     "s3:x-amz-metadata-directive",
     "s3:x-amz-server-side-encryption",
     "s3:x-amz-storage-class",
+    "s3:x-amz-website-redirect-location",
 ];
+
+/// `arn`, partition, service, region, account, resource.
+const ARN_PARTS: usize = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Test {
     Equals,
     EqualsIgnoreCase,
     Like,
+    /// Each of an ARN's six parts by itself: a wildcard stays within its part.
+    Arn,
     Number(Order),
     Date(Order),
     Bool,
@@ -120,6 +145,8 @@ fn operator(name: &str) -> Option<(Test, bool)> {
         "StringNotEqualsIgnoreCase" => (Test::EqualsIgnoreCase, true),
         "StringLike" => (Test::Like, false),
         "StringNotLike" => (Test::Like, true),
+        "ArnEquals" | "ArnLike" => (Test::Arn, false),
+        "ArnNotEquals" | "ArnNotLike" => (Test::Arn, true),
         "NumericEquals" => (Test::Number(Order::Equal), false),
         "NumericNotEquals" => (Test::Number(Order::Equal), true),
         "NumericLessThan" => (Test::Number(Order::Less), false),
@@ -167,7 +194,7 @@ impl Condition {
                     ));
                 }
                 let key = key.to_ascii_lowercase();
-                let texts = matches!(test, Test::Equals | Test::EqualsIgnoreCase | Test::Like);
+                let texts = matches!(test, Test::Equals | Test::EqualsIgnoreCase | Test::Like | Test::Arn);
                 let template = |value: String| if texts { Template::parse(value) } else { Ok(Template::plain(value)) };
                 let values = values.into_iter().map(template).collect::<Result<Vec<_>, _>>()?;
                 out.push(Condition { test, negated, if_exists: base.is_some(), of, key, values });
@@ -208,7 +235,7 @@ impl Condition {
 
     fn passes(&self, found: &str, context: &Context, grants: bool, steps: &mut Steps) -> Result<bool, TooCostly> {
         for value in &self.values {
-            let Some(value) = value.expand(context, self.test == Test::Like) else {
+            let Some(value) = value.expand(context, matches!(self.test, Test::Like | Test::Arn)) else {
                 if self.negated && grants {
                     return Ok(false);
                 }
@@ -228,9 +255,10 @@ impl Test {
             Test::Equals => found == value,
             Test::EqualsIgnoreCase => found.eq_ignore_ascii_case(value),
             Test::Like => matches(value, found, steps)?,
+            Test::Arn => arn_matches(value, found, steps)?,
             Test::Bool => found.eq_ignore_ascii_case(value),
             Test::Number(order) => {
-                matches!((found.parse::<f64>(), value.parse::<f64>()), (Ok(found), Ok(value)) if order.holds(found, value))
+                matches!((number(found), number(value)), (Some(found), Some(value)) if order.holds(found, value))
             }
             Test::Date(order) => match (seconds(found), seconds(value)) {
                 (Some(found), Some(value)) => order.holds(found, value),
@@ -284,10 +312,11 @@ fn check_key(key: &str) -> Result<(), String> {
 
 fn check_value(test: Test, value: &str) -> Result<(), String> {
     let good = match test {
-        Test::Number(_) => value.parse::<f64>().is_ok(),
+        Test::Number(_) => number(value).is_some(),
         Test::Date(_) => seconds(value).is_some(),
         Test::Bool | Test::Null => matches!(value, "true" | "false"),
         Test::Address => network(value).is_some(),
+        Test::Arn => value.splitn(ARN_PARTS, ':').count() == ARN_PARTS && value.starts_with("arn:"),
         Test::Equals | Test::EqualsIgnoreCase | Test::Like => true,
     };
     if good {
@@ -296,9 +325,25 @@ fn check_value(test: Test, value: &str) -> Result<(), String> {
     Err(format!("Invalid condition value: {value}"))
 }
 
+/// A number that can be compared: neither `NaN` nor without end.
+fn number(text: &str) -> Option<f64> {
+    text.parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+fn arn_matches(pattern: &str, found: &str, steps: &mut Steps) -> Result<bool, TooCostly> {
+    let (mut patterns, mut parts) = (pattern.splitn(ARN_PARTS, ':'), found.splitn(ARN_PARTS, ':'));
+    loop {
+        match (patterns.next(), parts.next()) {
+            (None, None) => return Ok(true),
+            (Some(pattern), Some(part)) if matches(pattern, part, steps)? => {}
+            _ => return Ok(false),
+        }
+    }
+}
+
 /// Seconds since 1970 of a number or of `2026-11-21T16:00:00Z`.
 fn seconds(text: &str) -> Option<f64> {
-    if let Ok(number) = text.parse::<f64>() {
+    if let Some(number) = number(text) {
         return Some(number);
     }
     let time = s3s::dto::Timestamp::parse(s3s::dto::TimestampFormat::DateTime, text).ok()?;

@@ -2,7 +2,7 @@
 //!
 //!   "home/${aws:username}/*" ─ann asks─▶ home/ann/*      `${*}`, `${?}`, `${$}`: the character itself
 //!
-//! Always: what a variable stands for is text, never a wildcard. Only variables that say who or where the caller is are
+//! Always: what a variable stands for is text, never a wildcard. Only variables that say who the caller is, where, and when are
 //! known, so what they stand for is short; others are refused when the policy is put. A text whose variable has no value and
 //! no default (`${aws:username, 'nobody'}`) matches nothing.
 //! Not here: what the values are (`Context`), wildcards (`wildcard`).
@@ -12,7 +12,16 @@ use super::wildcard::LITERAL;
 use std::borrow::Cow;
 
 /// The variables, by their keys in lower case.
-const VARIABLES: [&str; 4] = ["aws:principalaccount", "aws:sourceip", "aws:userid", "aws:username"];
+const VARIABLES: [&str; 8] = [
+    "aws:epochtime",
+    "aws:principalaccount",
+    "aws:principalarn",
+    "aws:principaltype",
+    "aws:securetransport",
+    "aws:sourceip",
+    "aws:userid",
+    "aws:username",
+];
 
 /// A text that may have variables in it.
 #[derive(Clone, PartialEq, Eq, Debug)]

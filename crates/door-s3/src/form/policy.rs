@@ -30,7 +30,8 @@ pub struct Signer {
     pub access_key: String,
     /// Its date, region and service.
     scope: [String; 3],
-    date_ms: u64,
+    /// When it was signed, Unix milliseconds.
+    pub date_ms: u64,
     policy: String,
     signature: Vec<u8>,
 }
@@ -61,7 +62,7 @@ impl Signer {
         let pieces: Vec<&str> = credential.split('/').collect();
         let &[access_key, day, region, service, _] = pieces.as_slice() else { return Err(wrong()) };
         let date = field("x-amz-date")?;
-        let date_ms = millis_of(date).ok_or_else(|| invalid("x-amz-date must be like 20261123T120000Z"))?;
+        let date_ms = signing_time(date).ok_or_else(|| invalid("x-amz-date must be like 20261123T120000Z"))?;
         if !for_s3(credential) || !date.starts_with(day) || day.len() != DAY_LEN {
             return Err(wrong());
         }
@@ -100,7 +101,7 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
 const DAY_LEN: usize = 8;
 
 /// `20261123T120000Z` in milliseconds since 1970.
-fn millis_of(date: &str) -> Option<u64> {
+pub(crate) fn signing_time(date: &str) -> Option<u64> {
     let plain = date.len() == 16 && date.is_ascii();
     let (day, time) = (date.get(..DAY_LEN).filter(|_| plain)?, date.get(DAY_LEN..)?);
     let text =

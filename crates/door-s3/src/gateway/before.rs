@@ -26,15 +26,15 @@ enum Needs {
     OnKey(&'static str),
     /// This right on the key's version, whose own ACL may give it.
     OnVersion(&'static str, &'static str),
-    /// This right on some key: which ones the document says.
-    OnSomeKey(&'static str),
+    /// One of these rights on some key, under some condition: what exactly the document says.
+    OnSomeKey([&'static str; 2]),
 }
 
 /// The calls that have a document, by their names in `s3s`.
 const DOCUMENTS: &[(&str, Needs)] = &[
     ("CompleteMultipartUpload", Needs::OnKey("s3:PutObject")),
     ("CreateBucket", Needs::Account),
-    ("DeleteObjects", Needs::OnSomeKey("s3:DeleteObject")),
+    ("DeleteObjects", Needs::OnSomeKey(["s3:DeleteObject", "s3:DeleteObjectVersion"])),
     ("PutBucketAcl", Needs::OnBucket("s3:PutBucketAcl")),
     ("PutBucketCors", Needs::OnBucket("s3:PutBucketCORS")),
     ("PutBucketEncryption", Needs::OnBucket("s3:PutEncryptionConfiguration")),
@@ -44,10 +44,10 @@ const DOCUMENTS: &[(&str, Needs)] = &[
     ("PutBucketTagging", Needs::OnBucket("s3:PutBucketTagging")),
     ("PutBucketVersioning", Needs::OnBucket("s3:PutBucketVersioning")),
     ("PutObjectAcl", Needs::OnVersion("s3:PutObjectAcl", "s3:PutObjectVersionAcl")),
-    ("PutObjectLegalHold", Needs::OnVersion("s3:PutObjectLegalHold", "s3:PutObjectLegalHold")),
+    ("PutObjectLegalHold", Needs::OnSomeKey(["s3:PutObjectLegalHold"; 2])),
     ("PutObjectLockConfiguration", Needs::OnBucket("s3:PutBucketObjectLockConfiguration")),
-    ("PutObjectRetention", Needs::OnVersion("s3:PutObjectRetention", "s3:PutObjectRetention")),
-    ("PutObjectTagging", Needs::OnVersion("s3:PutObjectTagging", "s3:PutObjectVersionTagging")),
+    ("PutObjectRetention", Needs::OnSomeKey(["s3:PutObjectRetention"; 2])),
+    ("PutObjectTagging", Needs::OnSomeKey(["s3:PutObjectTagging", "s3:PutObjectVersionTagging"])),
     ("PutPublicAccessBlock", Needs::OnBucket("s3:PutBucketPublicAccessBlock")),
     ("RestoreObject", Needs::OnKey("s3:RestoreObject")),
 ];
@@ -102,9 +102,8 @@ impl BeforeBody {
             Needs::Account => Ok(()),
             Needs::OnBucket(right) => who.authorize(&bucket, right, None, None),
             Needs::OnKey(right) => who.authorize(&bucket, right, key, None),
-            Needs::OnSomeKey(right) => {
-                let some = [right, "s3:DeleteObjectVersion"];
-                let could = some.iter().any(|right| might_allow(&who.caller, right, &bucket));
+            Needs::OnSomeKey(rights) => {
+                let could = rights.iter().any(|right| might_allow(&who.caller, right, &bucket));
                 could.then_some(()).ok_or_else(denied)
             }
             Needs::OnVersion(action, versioned) => {

@@ -1,8 +1,9 @@
 //! What can be read and changed of a version beside its bytes: attributes, tags, ACL, retention, legal
 //! hold, restore.
 
+use super::context::{for_legal_hold, for_retention, for_tags};
 use super::objects::{read_call, refuse_customer_keys, refuse_marker};
-use super::{now_ms, refuse_blocked_acl, Gateway, VersionCall};
+use super::{now_ms, refuse_blocked_acl, Gateway, VersionCall, Who};
 use crate::access::acls_count;
 use crate::convert::{self, asked_acl, set_checksums};
 use crate::error::{because, code, to_s3};
@@ -22,12 +23,21 @@ impl Gateway {
         at: (&str, &str, Option<&str>),
         rights: (&str, &str),
     ) -> S3Result<(BucketInfo, ObjectVersion)> {
+        self.subject_for(&self.who(request).await?, at, rights).await
+    }
+
+    /// As `subject`, of a caller whose context already says what the call's document asks for.
+    async fn subject_for(
+        &self,
+        who: &Who,
+        at: (&str, &str, Option<&str>),
+        rights: (&str, &str),
+    ) -> S3Result<(BucketInfo, ObjectVersion)> {
         let (bucket, key, version_id) = at;
-        let who = self.who(request).await?;
         let bucket = self.bucket(bucket).await?;
         who.expect_owner(&bucket)?;
         let (action, versioned) = rights;
-        let call = VersionCall { who: &who, bucket: &bucket, key, version_id, action, versioned, with_data: false };
+        let call = VersionCall { who, bucket: &bucket, key, version_id, action, versioned, with_data: false };
         let found = self.version(&call).await?;
         refuse_marker(&found)?;
         Ok((bucket, found))
@@ -87,9 +97,11 @@ impl Gateway {
         let input = &request.input;
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
         let rights = ("s3:PutObjectTagging", "s3:PutObjectVersionTagging");
-        let (bucket, _) = self.subject(&request, at, rights).await?;
-        let tags = convert::tags_of(request.input.tagging.tag_set)?;
+        let tags = convert::tags_of(input.tagging.tag_set.clone())?;
         validate::object_tags(&tags).map_err(to_s3)?;
+        let mut who = self.who(&request).await?;
+        for_tags(&mut who.context, &tags);
+        let (bucket, _) = self.subject_for(&who, at, rights).await?;
         let call = PutObjectTagging {
             bucket: request.input.bucket,
             key: request.input.key,
@@ -176,11 +188,14 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::PutObjectLegalHoldOutput>> {
         let input = &request.input;
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
-        let (bucket, _) = self.subject(&request, at, ("s3:PutObjectLegalHold", "s3:PutObjectLegalHold")).await?;
+        let status = input.legal_hold.as_ref().and_then(|hold| hold.status.as_ref());
+        let status = status.ok_or_else(|| code(S3ErrorCode::MalformedXML))?;
+        let legal_hold = convert::legal_hold_of(Some(status.as_str())).map_err(|_| code(S3ErrorCode::MalformedXML))?;
+        let mut who = self.who(&request).await?;
+        for_legal_hold(&mut who.context, legal_hold);
+        let (bucket, _) = self.subject_for(&who, at, ("s3:PutObjectLegalHold", "s3:PutObjectLegalHold")).await?;
         needs_lock(&bucket)?;
         let input = request.input;
-        let status = input.legal_hold.and_then(|hold| hold.status).ok_or_else(|| code(S3ErrorCode::MalformedXML))?;
-        let legal_hold = convert::legal_hold_of(Some(status.as_str())).map_err(|_| code(S3ErrorCode::MalformedXML))?;
         let call =
             PutObjectLegalHold { bucket: input.bucket, key: input.key, version_id: input.version_id, legal_hold };
         let _: VersionChanged = self.ask_of(&bucket, call).await?;
@@ -209,18 +224,19 @@ impl Gateway {
     ) -> S3Result<S3Response<dto::PutObjectRetentionOutput>> {
         let input = &request.input;
         let at = (&*input.bucket, &*input.key, input.version_id.as_deref());
-        let (bucket, _) = self.subject(&request, at, ("s3:PutObjectRetention", "s3:PutObjectRetention")).await?;
-        needs_lock(&bucket)?;
-        let bypass = input.bypass_governance_retention.unwrap_or(false);
-        if bypass {
-            let who = self.who(&request).await?;
-            who.authorize(&bucket, "s3:BypassGovernanceRetention", Some(&input.key), None)?;
-        }
-        let input = request.input;
-        let asked = input.retention.unwrap_or_default();
+        let asked = input.retention.clone().unwrap_or_default();
         let mode = asked.mode.as_ref().map(|mode| mode.as_str());
         let retention = convert::retention_of(mode, asked.retain_until_date.as_ref())
             .map_err(|_| code(S3ErrorCode::MalformedXML))?;
+        let mut who = self.who(&request).await?;
+        for_retention(&mut who.context, retention);
+        let (bucket, _) = self.subject_for(&who, at, ("s3:PutObjectRetention", "s3:PutObjectRetention")).await?;
+        needs_lock(&bucket)?;
+        let bypass = input.bypass_governance_retention.unwrap_or(false);
+        if bypass {
+            who.authorize(&bucket, "s3:BypassGovernanceRetention", Some(&input.key), None)?;
+        }
+        let input = request.input;
         if retention.is_some_and(|retention| retention.retain_until_ms <= now_ms()) {
             return Err(because(S3ErrorCode::InvalidArgument, "The retain until date must be in the future!"));
         }

@@ -98,7 +98,8 @@ impl Entrance {
     /// The client of a connection, also where a listed proxy made it.
     async fn client(&self, stream: &mut TcpStream, peer: SocketAddr, patience: Duration) -> Option<Proxied> {
         if !self.proxies.lists(peer.ip()) {
-            return Some(Proxied { address: peer.ip(), secure: false });
+            // As policies write it, also where a listener on `[::]` sees it mapped into version 6.
+            return Some(Proxied { address: peer.ip().to_canonical(), secure: false });
         }
         match timeout(patience, proxy::client(stream, peer)).await {
             Ok(Ok(client)) => return Some(client),

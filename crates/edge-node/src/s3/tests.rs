@@ -272,6 +272,30 @@ fn requests_in_hand_end_before_the_node_does() {
 }
 
 #[test]
+fn denied_network_is_denied_to_a_listener_of_both_versions() {
+    let fixture = fixture(|config| config.s3.as_mut().unwrap().listen = "[::]:0".parse().unwrap());
+    let policy = r#"{"Version":"2012-10-17","Statement":[
+        {"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"]},
+        {"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::open","arn:aws:s3:::open/*"],
+         "Condition":{"IpAddress":{"aws:SourceIp":"127.0.0.0/8"}}}]}"#;
+    let status = || {
+        let port = fixture.node.s3_address().unwrap().port();
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(b"GET /open?list-type=2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).get(9..12).map(str::to_owned)
+    };
+    assert_eq!(status().as_deref(), Some("200"));
+    let put = PutBucketPolicy { bucket: "open".into(), policy: policy.into() };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async { tell(&*fixture.stub.metadata, put).await }).unwrap();
+    assert_eq!(status().as_deref(), Some("403"));
+    fixture.node.stop().unwrap();
+}
+
+#[test]
 fn the_client_behind_a_listed_proxy_is_judged_and_nobody_elses_word_counts() {
     use proxy_header::{ProxiedAddress, ProxyHeader, SslInfo, Tlv};
     let policy = r#"{"Version":"2012-10-17","Statement":[
