@@ -33,6 +33,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// A node that hears of the directory has news every second or so: after this long it says that it has none.
+const SILENCE_WARNING: Duration = Duration::from_secs(60);
 /// A copy that has not changed is written again so often, to note that it was confirmed.
 const CONFIRMED_EVERY_MS: u64 = 600_000;
 /// A newer copy is asked for at most so often: requests with tokens that nobody knows must not make work.
@@ -118,6 +120,21 @@ impl AccessHub {
             Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
             Err(TrySendError::Disconnected(_)) => Err("the thread that keeps the access directory has ended".into()),
         }
+    }
+
+    /// How long ago the copy was known to be the newest; `None`: nobody is asked who they are, or it never was.
+    pub fn age(&self, now_ms: u64) -> Option<Duration> {
+        let confirmed_ms = self.confirmed_ms();
+        (self.required && confirmed_ms > 0).then(|| Duration::from_millis(now_ms.saturating_sub(confirmed_ms)))
+    }
+
+    /// What `/ready` calls degraded: revocations do not reach this node.
+    pub fn reasons(&self, now_ms: u64) -> Option<String> {
+        let age = self.age(now_ms).filter(|age| *age > SILENCE_WARNING)?.as_secs();
+        let limit_hours = self.stale_limit_ms / 3_600_000;
+        Some(format!(
+            "this node last heard from the world's directory of users {age} s ago: it takes tokens that were revoked since, and after {limit_hours} h it lets nobody in; mend the world's clusters or this node's network (`hive ctl status`)"
+        ))
     }
 
     /// Whether the copy is too old to decide by.

@@ -17,6 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt::Error;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -26,6 +27,7 @@ pub fn text(
     reports: &[Arc<Mutex<LaneReport>>],
     room: &Room,
     certificates: Vec<CertificateState>,
+    directory_age: Option<Duration>,
     health: Option<Health>,
 ) -> String {
     let lanes = reports.iter().map(|report| report.lock().map(|report| report.clone()).unwrap_or_default()).collect();
@@ -34,6 +36,7 @@ pub fn text(
         lanes,
         room: room.clone(),
         certificates,
+        directory_age,
         process: crate::monitor::process_usage(),
         health,
     }));
@@ -64,6 +67,7 @@ struct Snapshot {
     health: Option<Health>,
     room: Room,
     certificates: Vec<CertificateState>,
+    directory_age: Option<Duration>,
     process: ProcessUsage,
 }
 
@@ -77,6 +81,7 @@ impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
         self.process(&mut encoder)?;
         self.certificates(&mut encoder)?;
+        self.directory(&mut encoder)?;
         self.core(&mut encoder)?;
         self.host(&mut encoder)?;
         self.health(&mut encoder)?;
@@ -126,6 +131,14 @@ impl Snapshot {
             metric.encode_family(&[("door", state.door)])?.encode_gauge(&i64::from(state.problem.is_some()))?;
         }
         Ok(())
+    }
+
+    fn directory(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
+        let Some(age) = self.directory_age else { return Ok(()) };
+        let help = "Time since this node knew that its copy of the directory of users is the newest. If it grows, revoked tokens still count here.";
+        encoder
+            .encode_descriptor("access_directory_age_seconds", help, None, MetricType::Gauge)?
+            .encode_gauge(&age.as_secs_f64())
     }
 
     fn health(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {

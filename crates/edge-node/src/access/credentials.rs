@@ -235,6 +235,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn silence_of_the_world_is_said() {
+        let home = tempfile::tempdir().unwrap();
+        let (_, rows) = rows(None, None);
+        let now_ms = crate::monitor::unix_ms();
+        for (age_s, said) in [(30, false), (90, true)] {
+            let confirmed_ms = now_ms - age_s * 1_000;
+            crate::access::file::write(home.path(), "w", &Directory::new(1, rows.clone()), confirmed_ms).unwrap();
+            let (closed, _keeper) = hub(home.path(), true);
+            assert_eq!(closed.age(now_ms).unwrap().as_secs(), age_s);
+            assert_eq!(closed.reasons(now_ms).is_some_and(|reason| reason.contains(" 90 s ago")), said);
+            let (open, _keeper) = hub(home.path(), false);
+            assert_eq!((open.age(now_ms), open.reasons(now_ms)), (None, None));
+        }
+    }
+
     #[tokio::test]
     async fn an_open_world_asks_nobody() {
         let home = tempfile::tempdir().unwrap();

@@ -127,7 +127,8 @@ pub async fn answer(
         "/ready" => ready(&own, door).await,
         "/metrics" => {
             let health = health(&own, door).await;
-            let text = metrics::text(&own.reports, &own.room, own.certificates.states(), health);
+            let age = own.access.age(crate::monitor::unix_ms());
+            let text = metrics::text(&own.reports, &own.room, own.certificates.states(), age, health);
             respond(200, metrics::CONTENT_TYPE, text.into_bytes())
         }
         _ if path == "/console" || path.starts_with("/console/") => respond(404, TEXT, CONSOLE.as_bytes().to_vec()),
@@ -164,17 +165,18 @@ async fn json(own: &HttpDoor, door: Rc<LaneDoor>, caller: &Caller, asks: Asker, 
         Ok(drawn) => drawn,
         Err(refusal) => return refused(&HttpError::new(refusal)),
     };
-    let mut response = with_certificates(own, door.ask(request).await);
+    let mut response = with_own_reasons(own, door.ask(request).await);
     secrets::reveal(drawn, &mut response);
     let (status, body) = door_http::write_response(action, &response);
     respond(status, JSON, body)
 }
 
-/// What is to be said of certificates is known here, and not to the core.
-fn with_certificates(own: &HttpDoor, mut response: base_types::action::Response) -> base_types::action::Response {
+/// What is to be said of certificates and the directory of users is known here, and not to the core.
+fn with_own_reasons(own: &HttpDoor, mut response: base_types::action::Response) -> base_types::action::Response {
     if let Ok(Answer { result: ActionResult::Status(status), .. }) = &mut response {
-        let now = i64::try_from(crate::monitor::unix_ms() / 1_000).unwrap_or(i64::MAX);
-        status.degraded.extend(own.certificates.reasons(now));
+        let now_ms = crate::monitor::unix_ms();
+        status.degraded.extend(own.certificates.reasons(i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX)));
+        status.degraded.extend(own.access.reasons(now_ms));
     }
     response
 }
@@ -196,7 +198,7 @@ async fn plain(door: Rc<LaneDoor>, head: &hyper::http::request::Parts, asks: Ask
 
 /// 200: the node can do some of its work, and `degraded` says what it cannot do; 503: it can do none, and `not_ready` says why.
 async fn ready(own: &HttpDoor, door: Rc<LaneDoor>) -> Answered {
-    let response = with_certificates(own, timely(door, Action::Status).await);
+    let response = with_own_reasons(own, timely(door, Action::Status).await);
     let is_ready =
         matches!(&response, Ok(answer) if matches!(&answer.result, ActionResult::Status(status) if status.ready));
     let (_, body) = door_http::write_response("Status", &response);
@@ -226,7 +228,7 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
 
 /// What `/metrics` tells of this node's health.
 async fn health(own: &HttpDoor, door: Rc<LaneDoor>) -> Option<metrics::Health> {
-    let response = with_certificates(own, timely(door.clone(), Action::Status).await);
+    let response = with_own_reasons(own, timely(door.clone(), Action::Status).await);
     let ActionResult::Status(status) = response.ok()?.result else { return None };
     let ActionResult::Nodes { nodes } = timely(door, Action::ListNodes).await.ok()?.result else { return None };
     Some(metrics::Health { status, nodes, unix_ms: crate::monitor::unix_ms() })

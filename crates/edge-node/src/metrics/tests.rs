@@ -55,7 +55,7 @@ fn whole_page() -> String {
     status.quorum.push(QuorumInfo { cluster: "metadata@a".parse().unwrap(), answers: true });
     status.certificate_expires_ms = 1;
     let health = Health { status, nodes: vec![node()], unix_ms: 0 };
-    text(&[Arc::new(Mutex::new(report))], &Room::new(8, 1 << 20), certificates(), Some(health))
+    text(&[Arc::new(Mutex::new(report))], &Room::new(8, 1 << 20), certificates(), Some(Duration::ZERO), Some(health))
 }
 
 struct Family<'a> {
@@ -149,7 +149,7 @@ fn lanes_have_labels_and_histograms_add_up() {
     let reports = vec![Arc::new(Mutex::new(report)), Arc::new(Mutex::new(LaneReport::default()))];
     let room = Room::new(8, 1 << 20);
     let _held: Vec<_> = (0..5).map(|_| room.http.admit([127, 0, 0, 1].into())).collect();
-    let text = text(&reports, &room, Vec::new(), None);
+    let text = text(&reports, &room, Vec::new(), None, None);
     for line in [
         "hive_log_batches_total{lane=\"0\"} 7",
         "hive_reads_total{lane=\"0\",kind=\"index\"} 4",
