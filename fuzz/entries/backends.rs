@@ -1,7 +1,7 @@
 //! Ways in to core-backends: a sequence of commands and queries on one space, and replies.
 //!
 //!   input: steps of  kind u8 | length u16 | bytes     kind % 4: 0 apply, 1 query, 2 a row of the
-//!   engine's as it stands (key length u8, key, value), 3 the cluster's clock goes on by `length` ms
+//!   engine's as it stands (key length u8, key, value), 3 the cluster's clock advances by `length` ms
 //!
 //! Always: no panic; what `validate` refuses is refused by `apply`; without rows from outside the
 //! engine is never called damaged; the same steps give the same rows and replies twice.

@@ -3,7 +3,7 @@
 //!   lane_peer input: steps of  kind u8 | length u16 | bytes     kind & 3: 0, 1 a payload, 2 time goes
 //!   on by `length` ms, 3 a client's write of these bytes; kind >> 4: the node that speaks (1 to 3)
 //!
-//! Always: whatever a member says, the lane goes on; everything it asks of its disk and engine is done
+//! Always: whatever a member says, the lane continues; everything it asks of its disk and engine is done
 //! at once. A member is behind TLS, so this is damage and bugs of another version, not the open network.
 
 use base_engine::Engine;

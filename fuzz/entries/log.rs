@@ -3,7 +3,7 @@
 //! Segments in an input are written short: a byte of [`Mend`] flags, then blocks, each a u16 length and
 //! so many bytes, the rest of the block zero; eight blocks a segment. Checksums would turn nearly every
 //! mutation away at the door, so the flags say which of them are made right again first: then the
-//! fields behind them are what is hostile ("forged", RELIABILITY.md row 62).
+//! fields after them are what is hostile ("forged", RELIABILITY.md row 62).
 //!
 //! Always: recovery gives a log or an error; a log it gives takes and writes an append.
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// A name that begins so and ends so is a file's.
 const FOLDERS: &[&str] = &["crates/", "scripts/", "docs/", "fuzz/", "xtask/", "lints/"];
 const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".py", ".c"];
-/// What tells of the past may name what is gone.
+/// What speaks of the past may name what is gone.
 const OF_THE_PAST: &[&str] = &["CHANGELOG.md"];
 /// The parts of a decision record, in order.
 const RECORD_PARTS: &[&str] = &["Context", "Options", "Choice", "Consequence"];

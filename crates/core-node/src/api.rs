@@ -13,7 +13,7 @@ use core_log::{BatchNumber, LogAction, SegmentId};
 pub use core_s3::{S3Config, FREED_AGE_MS, SPLIT_KEYS, SPLIT_LOAD_PERCENT, SPLIT_WRITES};
 use std::sync::Arc;
 
-/// Who this node is and what it was told in its configuration.
+/// Who this node is and what its configuration says.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     /// The world's name; nodes of other worlds are refused.
@@ -76,7 +76,7 @@ impl Default for AccessConfig {
     }
 }
 
-/// How long a node may be down before its replicas are made anew on other nodes: longer than a reboot or a
+/// How long a node may be down before its replicas are recreated on other nodes: longer than a reboot or a
 /// change of a part, short enough that a second loss seldom falls into it.
 pub const REPLACE_AFTER_MS: u64 = 600_000;
 
@@ -99,7 +99,7 @@ pub struct Tuning {
     /// One Raft tick.
     pub tick_ms: u64,
     pub heartbeat_ticks: usize,
-    /// What a follower promises its leader; behind it members ask to lead in turn, two ticks apart.
+    /// What a follower promises its leader; after it members ask to lead in turn, two ticks apart.
     pub election_ticks: usize,
     /// An idle cluster quiesces after this many ticks.
     pub quiesce_after_ticks: u32,
@@ -119,7 +119,7 @@ pub struct Tuning {
     pub node_heartbeat_ms: u64,
     /// A node not heard of for this long is down.
     pub node_down_ms: u64,
-    /// A node that is down for this long is gone for good: its replicas are made anew on others. Zero: never.
+    /// A node that is down for this long is gone for good: its replicas are recreated on others. Zero: never.
     pub replace_after_ms: u64,
     /// How much a scrub reads of each engine of a lane in a second; zero: there is none.
     pub scrub_bytes_per_second: u64,
@@ -210,7 +210,7 @@ pub enum Event {
     LogSegmentReady {
         segment: SegmentId,
     },
-    /// A segment could not be made (no room): the log waits, and asks again.
+    /// A segment could not be made (no room): the log waits, and retries.
     LogSegmentFailed {
         segment: SegmentId,
     },

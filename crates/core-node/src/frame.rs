@@ -152,7 +152,7 @@ pub enum Item {
         ticket: Ticket,
         life: NewLife,
     },
-    /// A node tells that it lives. `wanted`: what its copy of the node map asks for.
+    /// A node reports that it lives. `wanted`: what its copy of the node map asks for.
     Heartbeat {
         record: Box<NodeRecord>,
         wanted: MapVersion,
@@ -173,7 +173,7 @@ pub enum Item {
         nonce: u64,
         state: FormationState,
     },
-    /// A replica was addressed that is not here; this node's disk tells whether it was lost.
+    /// A replica was addressed that is not here; this node's disk shows whether it was lost.
     UnknownCluster {
         cluster: ClusterId,
         generation: Generation,
@@ -225,7 +225,7 @@ pub enum Item {
         led: bool,
     },
     /// The sender has a replica of it.
-    Whereabouts {
+    Location {
         name: ClusterName,
         told: Told,
     },
@@ -277,7 +277,7 @@ mod kind {
     pub const HEALTH_ASKED: u8 = 19;
     pub const HEALTH_TOLD: u8 = 20;
     pub const WHERE_IS: u8 = 21;
-    pub const WHEREABOUTS: u8 = 22;
+    pub const LOCATION: u8 = 22;
     pub const NEIGHBOURS: u8 = 23;
     pub const ANNOUNCE: u8 = 24;
     pub const WORLD_REBORN: u8 = 25;
@@ -455,11 +455,11 @@ fn write_node_item(out: &mut Writer, item: &Item) -> u8 {
             out.bool(*led);
             kind::WHERE_IS
         }
-        Item::Whereabouts { name, told } => {
+        Item::Location { name, told } => {
             wire::write_name(out, name);
             out.u64(told.cluster.0).u32(told.generation.0);
             write_node_option(out, told.leader);
-            kind::WHEREABOUTS
+            kind::LOCATION
         }
         Item::Neighbours { nodes } => {
             out.varint(nodes.len() as u64);
@@ -695,7 +695,7 @@ fn read_node_item(kind: u8, input: &mut Reader) -> Result<Item, DecodeError> {
             Item::StatusTold { ticket: Ticket(input.u64("ticket")?), status: Box::new(news::read_status(input)?) }
         }
         kind::WHERE_IS => Item::WhereIs { name: wire::read_name(input)?, led: input.bool("led")? },
-        kind::WHEREABOUTS => Item::Whereabouts {
+        kind::LOCATION => Item::Location {
             name: wire::read_name(input)?,
             told: Told {
                 cluster: ClusterId(input.u64("cluster")?),

@@ -40,7 +40,7 @@ impl Outbox {
         builder.push(item);
     }
 
-    /// Lets a lane of another node hear from this one in this turn: a frame tells who sends it, with or without items.
+    /// Lets a lane of another node hear from this one in this turn: a frame names who sends it, with or without items.
     pub fn greet(&mut self, node: NodeId, lane: LaneId) {
         self.open_frame(node, lane);
     }

@@ -32,9 +32,9 @@ pub const PLANS_MAX: usize = 4_096;
 pub const ORDERS_MAX: usize = PLANS_MAX * 16;
 /// The longest one call of a plan may take.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a node is told again what to do with a replica.
+/// How often a node is ordered again what to do with a replica.
 const ORDER_RETRY: Duration = Duration::from_millis(400);
-/// The longest a node is told.
+/// The longest a node is ordered so.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most plans that take back what others left, and the longest each may take: they must not crowd out clients.
 const TAKING_BACK_MAX: usize = 256;
@@ -111,7 +111,7 @@ impl Entry {
     }
 }
 
-/// Who is told how a plan ended.
+/// Who learns how a plan ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PlanOwner {
     Client(Option<Ticket>),
@@ -547,7 +547,7 @@ impl PlanRunner {
         self.send_order(turn, number);
     }
 
-    /// Tells a node (again) what to do with a replica, or gives up.
+    /// Orders a node (again) what to do with a replica, or gives up.
     pub fn send_order(&mut self, turn: &mut Turn<'_>, number: u64) {
         let Some(order) = self.orders.get_mut(&number) else { return };
         if turn.now >= order.deadline || !self.list.contains_key(&order.plan) {

@@ -31,7 +31,7 @@ const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// The pause between two looks at one cluster; doubled up to the second where a look only found what to wait for.
 const LOOK_PAUSE_MIN: Duration = Duration::from_secs(2);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How long one look, and one run of a flow, may take; the next goes on.
+/// How long one look, and one run of a flow, may take; the next continues.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(60);
 const FLOW_TIMEOUT: Duration = Duration::from_secs(300);
 const TIDY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -114,7 +114,7 @@ impl S3Scheduler {
         self.start_found(turn, runner);
     }
 
-    /// Begins what looks have found, also those that still go on, as far as there is room.
+    /// Begins what looks have found, also those that still continue, as far as there is room.
     fn start_found(&mut self, turn: &mut Turn<'_>, runner: &mut PlanRunner) {
         for found in runner.s3_mut().take_flows() {
             let S3Scheduler { flows, waiting, .. } = self;

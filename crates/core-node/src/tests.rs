@@ -300,7 +300,7 @@ impl World {
         }
     }
 
-    /// A node was told where another is.
+    /// A node has learned where another is.
     fn dial(&mut self, id: NodeId, node: NodeId) {
         let fresh = self.dialled.insert((id, node));
         if fresh && self.by_address && self.is_running(node.0) {

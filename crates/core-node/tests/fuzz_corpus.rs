@@ -20,7 +20,7 @@ fn keyspace_document() {
     corpus::run("keyspace_document", corpus::DECODER, node::keyspace_document);
 }
 
-/// Seeds of another version are refused at the head, and nothing behind it is tried.
+/// Seeds of another version are refused at the head, and nothing after it is tried.
 #[test]
 fn seeds_of_frames_are_of_this_version() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/peer_frame");

@@ -2,7 +2,7 @@
 //!
 //! `CommittedNotAbsolute` is neither applied everywhere nor undone, `CommittedNotInBucket` neither in the bucket nor
 //! undone: they answer 504 with outcome `unknown` (the client asked for a level that is not known to be reached) and
-//! say `"committed": true`; `at` tells where. Retrying it with its request id applies nothing twice.
+//! say `"committed": true`; `at` says where. Retrying it with its request id applies nothing twice.
 
 use base_types::action::Failure;
 use base_types::Refusal;

@@ -187,7 +187,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Refuses a field that is neither of `own` nor of `common`. Called before any is taken, so that a
-    /// misspelt field is told as such and not as a missing one.
+    /// misspelt field is reported as such and not as a missing one.
     pub fn only(&self, own: &[&'static str], common: &[&'static str]) -> Result<(), Refusal> {
         let unknown = |name: &str| !own.contains(&name) && !common.contains(&name);
         let Some((name, _)) = self.list.iter().find(|(name, _)| unknown(name)) else { return Ok(()) };

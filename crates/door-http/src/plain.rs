@@ -229,7 +229,7 @@ pub fn write_plain(route: PlainRoute, strict: bool, response: &Response) -> (u16
     }
 }
 
-/// What a reshard moved: there is nothing left to clean by hand, so this only tells.
+/// What a reshard moved: there is nothing left to clean by hand, so this only reports.
 fn clean_body(answer: &Answer) -> Vec<u8> {
     let ActionResult::Keyspace(info) = &answer.result else { return b"{}".to_vec() };
     let mut out = b"{\"ok\":true,\"keyspace\":".to_vec();

@@ -138,7 +138,7 @@ fn foreign_object(asked: &Asked<'_>) -> bool {
 fn owner_may(asked: &Asked<'_>, bucket_owner: bool) -> bool {
     let foreign = foreign_object(asked);
     if foreign && asked.object_acl.is_some_and(|acl| asked.caller.is(&acl.owner.id)) {
-        // Whoever owns an object in another's bucket reads it and changes its ACL, but the bucket's own
+        // The owner of an object in another's bucket reads it and changes its ACL, but the bucket's own
         // calls (listing, deleting) stay with the bucket.
         return object_permission(asked.action).is_some();
     }

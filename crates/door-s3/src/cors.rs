@@ -39,7 +39,7 @@ pub fn matching<'r>(rules: &'r [CorsRule], asked: &CrossOrigin<'_>) -> Option<&'
     })
 }
 
-/// The headers that let a browser go on under a rule.
+/// The headers that let a browser continue under a rule.
 pub fn allow(rule: &CorsRule, asked: &CrossOrigin<'_>, preflight: bool) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, value: &str| {

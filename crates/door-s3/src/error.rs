@@ -1,4 +1,4 @@
-//! A refusal as S3 tells it. The only place that maps one to the other.
+//! A refusal as S3 writes it. The only place that maps one to the other.
 
 use base_types::s3::S3ErrorCode;
 use base_types::{ErrorKind, Refusal};

@@ -35,7 +35,7 @@ pub struct Intent {
     pub bucket: String,
     /// And this key.
     pub key: String,
-    /// A version that is ordered later is refused, so that bytes behind it can be removed.
+    /// A version that is ordered later is refused, so that bytes after it can be removed.
     pub expires_ms: u64,
 }
 

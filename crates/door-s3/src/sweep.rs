@@ -2,7 +2,7 @@
 //!
 //! Always: bytes are removed only when their intent has expired and no version names them, or when the
 //! metadata service has put them on its list of freed ones. Each step may be done twice. What other stores
-//! gave (another gateway's own, over the JSON API) is left to whoever sweeps them.
+//! gave (another gateway's own, over the JSON API) is left to its own sweep.
 //! The metadata service refuses a version whose intent has expired by its clock; a sweep waits
 //! [`SLACK_MS`] longer by its own, so the two clocks may differ by that much.
 
@@ -15,7 +15,7 @@ use base_types::{ErrorCode, Refusal};
 pub const SLACK_MS: u64 = 15 * 60 * 1000;
 /// How many intents, and how many freed names, one look takes.
 const PAGE: usize = 256;
-/// How many pages one sweep takes at most; the next one goes on.
+/// How many pages one sweep takes at most; the next one continues.
 const PAGES_MAX: usize = 4096;
 /// How many freed names are looked at, at most, to find one that is this store's behind others' ones.
 /// (The node lists no more at a time.)

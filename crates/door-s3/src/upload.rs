@@ -127,7 +127,7 @@ fn md5_of(header: &str) -> S3Result<[u8; 16]> {
     decoded.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok()).ok_or_else(|| code(S3ErrorCode::InvalidDigest))
 }
 
-/// A body that broke off. s3s keeps the types of these to itself; their texts are told apart here.
+/// A body that broke off. s3s keeps the types of these to itself; their texts are distinguished here.
 fn body_error(error: &dyn std::fmt::Display) -> S3Error {
     let text = error.to_string();
     let found = [
@@ -227,7 +227,7 @@ pub async fn open(
     }
 }
 
-/// The first piece is opened now, so that what is gone is told before the status; the others when they
+/// The first piece is opened now, so that what is gone is reported before the status; the others when they
 /// are reached.
 async fn open_all(
     store: &Arc<dyn DataStore>,

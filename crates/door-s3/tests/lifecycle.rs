@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Some day, at noon.
 const NOON_MS: u64 = 20_000 * DAY_MS + DAY_MS / 2;
-/// The midnight behind it.
+/// The midnight after it.
 const MIDNIGHT_MS: u64 = 20_001 * DAY_MS;
 
 async fn bucket(versioned: bool) -> MemoryMetadata {

@@ -155,7 +155,7 @@ impl HeldPlace {
 pub struct AttachArguments {
     #[command(flatten)]
     pub place: HeldPlace,
-    /// Where clients are answered; without it, only what is there is told
+    /// Where clients are answered; without it, only what is there is printed
     #[arg(long)]
     pub listen: Option<std::net::SocketAddr>,
     /// Listen beyond this machine, although everybody there may then read everything
@@ -391,7 +391,7 @@ pub struct LoadArguments {
     /// Writes under way at a time
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub parallel: u16,
-    /// Go on behind this line, as an earlier run's report says
+    /// Continue after this line, as an earlier run's report says
     #[arg(long, default_value_t = 0)]
     pub skip_lines: u64,
     /// Write the report here too, as JSON
@@ -438,7 +438,7 @@ pub enum CtlCommand {
     /// Take a node out of service: its replicas move to others under their rules
     Decommission {
         node: u64,
-        /// Return once it has begun; ask again to see how far it is
+        /// Return once it has begun; run it again to see how far it is
         #[arg(long)]
         no_wait: bool,
         #[command(flatten)]
@@ -565,7 +565,7 @@ pub enum AccountCommand {
 
 #[derive(Subcommand, Debug)]
 pub enum KeyCommand {
-    /// Make an access key; both halves are drawn where they are not given, and the secret is told only now
+    /// Make an access key; both halves are drawn where they are not given, and the secret is shown only now
     Create {
         account: String,
         #[arg(long, requires = "secret")]
@@ -687,7 +687,7 @@ pub enum ClusterCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Keep it in another engine: its replicas are made anew in it one by one, online
+    /// Keep it in another engine: its replicas are recreated in it one by one, online
     SetEngine(EngineMove),
     /// Change the default levels
     SetConsistency {
@@ -766,7 +766,7 @@ pub struct EngineMove {
     pub name: String,
     /// lmdb, redb, fjall, sqlite, rocksdb, object or memory
     pub engine: String,
-    /// Return at once; `hive ctl cluster show`, of each cluster that moves, tells how far it is
+    /// Return at once; `hive ctl cluster show`, of each cluster that moves, shows how far it is
     #[arg(long)]
     pub no_wait: bool,
     #[command(flatten)]
@@ -819,7 +819,7 @@ pub enum KeyspaceCommand {
         #[command(flatten)]
         world: World,
     },
-    /// Keep all its clusters in another engine: their replicas are made anew in it one by one, online
+    /// Keep all its clusters in another engine: their replicas are recreated in it one by one, online
     SetEngine(EngineMove),
     /// Spread the partitions over another number of clusters, online
     Reshard {
@@ -886,7 +886,7 @@ pub struct BenchArguments {
     /// S3 workloads: rows above which a world started for the measurement splits a shard
     #[arg(long, value_parser = clap::value_parser!(u64).range(8..))]
     pub split_keys: Option<u64>,
-    /// split: the part of the full rate, in percent, that goes on while shards are split
+    /// split: the part of the full rate, in percent, that continues while shards are split
     #[arg(long, default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub load_percent: u32,
     /// embedded: on so many cores (comma-separated); 1 to all there are where absent

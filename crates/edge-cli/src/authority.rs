@@ -143,7 +143,7 @@ fn show(dir: &Path, as_json: bool) -> Result<(), Failure> {
     for info in &certificates {
         let kind = if info.authority { "authority" } else { kind_of(&info.file) };
         let left = if info.expired { "expired".into() } else { format!("{} days", (info.not_after - now) / 86_400) };
-        // An authority has no names; its subject tells two of a rotation apart.
+        // An authority has no names; its subject distinguishes two of a rotation.
         let names = if info.names.is_empty() { info.subject.clone() } else { info.names.join(" ") };
         out.add_row([info.file.clone(), names, kind.into(), left]);
     }

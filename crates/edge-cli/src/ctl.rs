@@ -113,7 +113,7 @@ async fn decommission(node: u64, no_wait: bool, world: &World) -> Result<(), Fai
                 println!("node {node} holds no replicas any more and can be stopped");
             } else {
                 println!(
-                    "node {node} is being decommissioned: {left} replicas are left; ask again to see how far it is"
+                    "node {node} is being decommissioned: {left} replicas are left; run it again to see how far it is"
                 );
             }
             return Ok(());
@@ -276,7 +276,7 @@ fn confirm(yes: bool, kind: &str, name: &str) -> Result<(), Failure> {
     if !stdin.is_terminal() {
         return Err(Failure::usage(format!("{kind} {name} and all that is in it would be deleted; say so with --yes")));
     }
-    eprint!("{kind} {name} and all that is in it will be deleted; type its name to go on: ");
+    eprint!("{kind} {name} and all that is in it will be deleted; type its name to continue: ");
     let mut typed = String::new();
     let read = stdin.lock().read_line(&mut typed);
     match read.is_ok() && typed.trim() == name {
@@ -295,10 +295,10 @@ async fn set_engine(to: EngineMove, of_keyspace: bool) -> Result<(), Failure> {
         match (world.json, of_keyspace) {
             (true, _) => println!("{answer}"),
             (false, false) => println!(
-                "{name} is being moved to engine {engine}; `hive ctl cluster show {name}` tells how far it is"
+                "{name} is being moved to engine {engine}; `hive ctl cluster show {name}` shows how far it is"
             ),
             (false, true) => println!(
-                "keyspace {name} is being moved to engine {engine}; `hive ctl cluster show` of its clusters tells how far it is"
+                "keyspace {name} is being moved to engine {engine}; `hive ctl cluster show` of its clusters shows how far it is"
             ),
         }
         return Ok(());
@@ -353,7 +353,7 @@ async fn reshard(name: &str, clusters: u16, wait: bool, world: &World) -> Result
         if world.json {
             println!("{answer}");
         } else {
-            println!("keyspace {name} is being spread over {clusters} clusters; `hive ctl keyspace show {name}` tells how far it is");
+            println!("keyspace {name} is being spread over {clusters} clusters; `hive ctl keyspace show {name}` shows how far it is");
         }
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! `hive dev`: a local world of several nodes, each a process of this same program.
 //!
 //!   lay out (labels, ports, node.toml) ─▶ certificates ─▶ spawn ─▶ wait for /ready ─▶ keyspace `default`
-//!     ─▶ S3 account and key ─▶ ready file ─▶ watch: a node that dies is told and, after 5 s, started again ─▶ stop all
+//!     ─▶ S3 account and key ─▶ ready file ─▶ watch: a node that dies is reported and, after 5 s, started again ─▶ stop all
 //!
 //! Always: no node outlives this process, even if it is killed; data is kept unless `--fresh`; nothing is written or deleted
 //! while another process has the data.
@@ -31,7 +31,7 @@ const RESTART_AFTER: Duration = Duration::from_secs(5);
 /// How long creating the keyspace `default` may take.
 const KEYSPACE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs a world until it is told to stop.
+/// Runs a world until a signal stops it.
 pub fn run(arguments: DevArguments) -> Result<(), Failure> {
     let mut plan = Plan::new(&arguments)?;
     if arguments.fresh {
@@ -298,7 +298,7 @@ fn print_endpoints(plan: &Plan, nodes: &[Node]) {
         true => print_secure(plan, &program),
         false => print_open(plan, &program, &endpoint),
     }
-    println!("\nctrl-c stops every node; kill -9 one of them to see the others go on");
+    println!("\nctrl-c stops every node; kill -9 one of them to see the others continue");
 }
 
 /// What to try in a world that asks nobody who they are.

@@ -1,7 +1,7 @@
 //! `hive load`: many keys from a file, several writes at a time.
 //!
 //! Always: at most `--parallel` writes are under way; a line that fails is named and does not stop the
-//! rest; the report tells behind which line everything is loaded, so that a run that was stopped goes
+//! rest; the report says after which line everything is loaded, so that a run that was stopped goes
 //! on there (`--skip-lines`). Loading a line twice is harmless: it sets the same key to the same value.
 
 mod parse;
@@ -68,7 +68,7 @@ type Written = (u64, usize, Result<Value, ClientError>);
 pub async fn run(arguments: LoadArguments) -> Result<(), Failure> {
     let client = client(&arguments.world, &arguments.levels)?;
     let (mut source, size) = open(&arguments)?;
-    // A misspelt keyspace is told once, not once a line.
+    // A misspelt keyspace is reported once, not once a line.
     ask(&client, &arguments.world, json!({"action": "DescribeKeyspace", "keyspace": arguments.keyspace})).await?;
     let progress = Progress::new(size);
     let start = Instant::now();
@@ -119,7 +119,7 @@ fn submit(client: &Client, arguments: &LoadArguments, line: &[u8], report: &mut 
 }
 
 fn settle(report: &mut Report, done: Result<Written, tokio::task::JoinError>) {
-    // A task that panicked leaves its line open: the report then says to go on before it.
+    // A task that panicked leaves its line open: the report then says to continue before it.
     let Ok((line, bytes, result)) = done else { return };
     report.open.remove(&line);
     match result {
@@ -178,7 +178,7 @@ fn tell(arguments: &LoadArguments, report: &Report, took: Duration) -> Result<()
     }
     if report.interrupted {
         let through = report.complete_through();
-        return Err(Failure { code: 3, message: format!("stopped; go on with --skip-lines {through}") });
+        return Err(Failure { code: 3, message: format!("stopped; continue with --skip-lines {through}") });
     }
     match report.failed {
         0 => Ok(()),

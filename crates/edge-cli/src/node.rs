@@ -4,7 +4,7 @@ use crate::arguments::NodeArguments;
 use crate::failure::Failure;
 use edge_node::config::Config;
 
-/// Runs a node until it is told to stop.
+/// Runs a node until a signal stops it.
 pub fn run(arguments: &NodeArguments) -> Result<(), Failure> {
     let config = Config::load(&arguments.config).map_err(|error| Failure::usage(error.to_string()))?;
     if arguments.check {

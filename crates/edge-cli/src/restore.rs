@@ -36,7 +36,7 @@ pub fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
         );
         return Ok(());
     }
-    println!("world {}: node {} goes on alone with {} clusters", report.world, report.node, report.clusters.len());
+    println!("world {}: node {} continues alone with {} clusters", report.world, report.node, report.clusters.len());
     println!(
         "next: let no other node of the old world run again; give them empty data directories, then start this one"
     );

@@ -45,7 +45,7 @@ pub fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
                 let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
                 match (digit(rest.next()), digit(rest.next())) {
                     (Some(high), Some(low)) => (high << 4 | low) as u8,
-                    _ => return Err("'\\x' needs two hex digits behind it".into()),
+                    _ => return Err("'\\x' needs two hex digits after it".into()),
                 }
             }
             Some(other) => {

@@ -124,7 +124,7 @@ pub enum DiskEvent {
     Failed { message: String },
     /// A `Prepare` is done.
     SegmentReady { segment: SegmentId },
-    /// A `Prepare` found no room; the log asks again.
+    /// A `Prepare` found no room; the log retries.
     SegmentFailed { segment: SegmentId },
     /// The disk is (no longer) too full for another segment.
     Full { full: bool },
@@ -206,7 +206,7 @@ impl LogWriter {
         self.writer = None;
         self.segments = None;
         for thread in self.threads.drain(..) {
-            // A panic in it has been told by whoever spawned it.
+            // A panic in it has been reported by its spawner.
             let _ = thread.join();
         }
     }

@@ -4,12 +4,12 @@
 //! Prepare ─▶ recycle? ─rename─▶ ready
 //!         └▶ prewrite ─ok─▶ ready
 //!              └ENOSPC─▶ DiskFull(true) ─▶ reserve? ─rename─▶ ready
-//!                                          └none─▶ LogSegmentFailed (the log asks again)
+//!                                          └none─▶ LogSegmentFailed (the log retries)
 //! once a second while there is no reserve: a new one; when it could be made, DiskFull(false)
 //! ```
 //!
 //! Always: every `Prepare` is answered once. The reserve is one segment
-//! that only a full disk opens, so that Raft (elections, deletes, compaction) goes on while clients'
+//! that only a full disk opens, so that Raft (elections, deletes, compaction) continues while clients'
 //! writes are refused.
 //! Not here: watching free space before it has run out (monitor.rs).
 
@@ -35,7 +35,7 @@ pub struct Segments {
     directory: PathBuf,
     segment_bytes: u64,
     full: bool,
-    /// The log has its first segments; a reserve is made only behind them.
+    /// The log has its first segments; a reserve is made only after them.
     started: bool,
 }
 

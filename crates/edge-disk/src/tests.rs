@@ -115,7 +115,7 @@ fn a_full_disk_opens_the_reserve_and_heals() {
         matches!(events[..], [DiskEvent::Full { full: true }, DiskEvent::SegmentReady { segment: SegmentId(1) }]),
         "{events:?}"
     );
-    // The reserve is spent: the next one has to wait; that the disk is full is told only once.
+    // The reserve is spent: the next one has to wait; that the disk is full is reported only once.
     assert!(matches!(full.carry_out(prepare(2, None))[..], [DiskEvent::SegmentFailed { segment: SegmentId(2) }]));
     assert!(full.retry().is_empty());
     full.set_segment_bytes(SEGMENT);

@@ -63,7 +63,7 @@ impl Directory {
         }
         let lock = files::lock(&path.join(LOCK)).map_err(|error| io(path, LOCK, &error))?;
         let lock = lock.ok_or_else(|| OpenError::InUse { path: path.display().to_string() })?;
-        // Whoever held the lock may just have made it.
+        // The holder of the lock may just have made it.
         let marker = match (marker, read_marker(path)?) {
             (Some(marker), _) => marker,
             (None, Some(marker)) => accept(path, marker, options)?,

@@ -8,7 +8,7 @@
 //! A batch over several cores is one record, in the log of the first of them: so it is there whole or
 //! not at all after a crash. Such a record may go only when the engines of *all* its cores hold it.
 //!
-//! Always: no file, clock or thread is touched here; actions are carried out by whoever owns it.
+//! Always: no file, clock or thread is touched here; actions are carried out by its owner.
 //! Not here: reading a record back (`recovery.rs`).
 
 use crate::mailbox::{Letter, Waiter};
@@ -158,7 +158,7 @@ impl Journal {
         }
     }
 
-    /// Nothing is written any more; whoever waits is told.
+    /// Nothing is written any more; those who wait learn it.
     pub fn on_failed(&mut self) {
         self.log.on_failed();
         let waiting = self.waiting.drain(..).map(|(_, waiter)| waiter);

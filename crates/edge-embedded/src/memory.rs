@@ -157,7 +157,7 @@ impl Memory {
 
     /// The newest version up to `number`: `None` where there is none, `Some(None)` for a delete.
     pub fn get(&self, key: &[u8], number: u64) -> Option<Option<Bytes>> {
-        // Most gets of a store that is read and not written: a look at a counter, not into the map. Whoever put
+        // Most gets of a store that is read and not written: a look at a counter, not into the map. A writer that put
         // something counted it before that returned.
         if self.map.is_empty() {
             return None;

@@ -43,7 +43,7 @@ fn place(number: u64) -> usize {
     ((within % (RING / STRIDE)) * STRIDE + within / (RING / STRIDE)) as usize
 }
 
-/// Waits until `ready`; whoever is waited for may need this processor.
+/// Waits until `ready`; the thread that is waited for may need this processor.
 fn wait_until(ready: impl Fn() -> bool) {
     let mut tries = 0u32;
     while !ready() {
@@ -57,7 +57,7 @@ fn wait_until(ready: impl Fn() -> bool) {
 }
 
 impl Order {
-    /// Goes on behind `last`.
+    /// Continues after `last`.
     pub fn new(last: u64) -> Order {
         let done = (0..RING).map(|_| AtomicU64::new(last)).collect();
         Order { last: CachePadded::new(last.into()), seen: CachePadded::new(last.into()), done }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(order.stable(), 42 + 3 * RING);
     }
 
-    /// A number that is not finished holds `stable` back; those behind it do not.
+    /// A number that is not finished holds `stable` back; those after it do not.
     #[test]
     fn stable_waits_for_the_slowest() {
         let order = Order::new(0);

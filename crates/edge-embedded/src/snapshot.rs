@@ -200,7 +200,7 @@ impl<S: Borrow<Snapshot>> Scan<S> {
         key >= &self.range.start[..] && self.range.end.as_ref().is_none_or(|end| key < &end[..])
     }
 
-    /// The engine's next pairs, and whether there are more behind them.
+    /// The engine's next pairs, and whether there are more after them.
     fn page(
         &self,
         engine: &dyn EngineSnapshot,

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 ///
 /// Each of its cores owns a part of the keys (by hash), with a log, an engine and a thread of its own.
 /// A write goes into its core's memory and mailbox on the calling thread, and from there, batched, to
-/// the log; memory is given to the engine later, and the log is cut behind it.
+/// the log; memory is given to the engine later, and the log is cut after it.
 pub struct Store {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -285,7 +285,7 @@ impl Store {
             return Ok(());
         }
         self.shared.closed.store(true, Ordering::Release);
-        // Whoever was writing is done; whoever comes now is refused.
+        // Writers are done; those who come now are refused.
         self.shared.cores.iter().for_each(|core| drop(core.stop_writers()));
         let synced = self.shared.sync_all();
         self.shared.stopping.store(true, Ordering::Release);

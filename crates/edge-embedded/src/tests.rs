@@ -139,7 +139,7 @@ fn it_is_an_ordered_map() {
     }
 }
 
-/// More pairs than a page of an engine, so that scans ask again.
+/// More pairs than a page of an engine, so that scans read several.
 #[test]
 fn long_scans_turn_pages() {
     let home = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ fn files_do_not_balloon() {
     assert_eq!(pairs(store.scan(Range::all()).unwrap()).len(), 10);
 }
 
-/// A full engine refuses puts and loses nothing; with more room it goes on.
+/// A full engine refuses puts and loses nothing; with more room it continues.
 #[test]
 fn a_full_engine_refuses_and_recovers() {
     let home = tempfile::tempdir().unwrap();

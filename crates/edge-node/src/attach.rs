@@ -1,4 +1,4 @@
-//! A process that reads a world out of a bucket, along with whoever writes there: `hive attach`.
+//! A process that reads a world out of a bucket, beside its writer: `hive attach`.
 //!
 //! ```text
 //!  request ─door-http▶ action ─core-node (at rest)▶ query of a cluster ─▶ its space in the bucket (engine-object)

@@ -3,7 +3,7 @@
 //! ```text
 //! <dir>/world            the world's name
 //! <dir>/ca.pem           certificates nodes trust: the current authority first, after a rotation also the one before
-//! <dir>/ca.key           0600; whoever has it can join the world
+//! <dir>/ca.key           0600; who has it can join the world
 //! <dir>/node-<id>.pem    issued; its name node-<id>.<world>.hive is the node's identity
 //! <dir>/node-<id>.key    0600
 //! ```

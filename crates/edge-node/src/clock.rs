@@ -1,7 +1,7 @@
-//! The node's clock, as the core is told it: CLOCK_BOOTTIME, which counts on while the machine is suspended.
+//! The node's clock, as the core gets it: CLOCK_BOOTTIME, which counts on while the machine is suspended.
 //!
 //! Always: never goes back, whatever happens to the wall clock; all threads of a process share its zero.
-//! A leader's lease ends by this clock, so it must not stand still while other nodes go on: CLOCK_MONOTONIC
+//! A leader's lease ends by this clock, so it must not stand still while other nodes continue: CLOCK_MONOTONIC
 //! (Rust's `Instant`) does during a suspend. Where there is no CLOCK_BOOTTIME, that one is taken, and the
 //! node says so when it starts. Of a machine that is held by its hypervisor every clock stands still, and
 //! nothing here can tell: docs/guides/clocks.md says what to set.
@@ -49,7 +49,7 @@ impl Clock {
         Clock { source, zero: read(source).expect("POSIX has CLOCK_MONOTONIC") }
     }
 
-    /// Whether it goes on while the machine is suspended.
+    /// Whether it continues while the machine is suspended.
     pub fn counts_suspension(&self) -> bool {
         COUNTS_SUSPENSION == Some(self.source)
     }

@@ -1,4 +1,4 @@
-//! `node.toml`: what a node is told by its operator.
+//! `node.toml`: what an operator sets for a node.
 //!
 //! Always: an unknown key, a value out of its range or a file others could read refuses the start with
 //! the file, the line and the remedy; nothing is guessed. [`NodeFile`] is the file as written (and can
@@ -65,7 +65,7 @@ pub struct NodeFile {
     /// Core threads; all of the machine's cores where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<usize>,
-    /// The machine's core that the first core thread is pinned to, the others behind it. Absent: threads are pinned
+    /// The machine's core that the first core thread is pinned to, the others after it. Absent: threads are pinned
     /// where there are as many as cores, and else left to the scheduler, for nodes may share the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_core: Option<usize>,
@@ -269,7 +269,7 @@ pub struct LimitsSection {
 pub struct TuningSection {
     pub tick_ms: u64,
     pub heartbeat_ticks: usize,
-    /// What a follower promises its leader; behind it members ask to lead in turn, two ticks apart.
+    /// What a follower promises its leader; after it members ask to lead in turn, two ticks apart.
     pub election_ticks: usize,
     pub quiesce_after_ticks: u32,
     /// Leaders answer strong reads by themselves while their lease lasts. Off where a machine may be held or its clock
@@ -281,7 +281,7 @@ pub struct TuningSection {
     pub snapshot_chunk_bytes: usize,
     pub node_heartbeat_ms: u64,
     pub node_down_ms: u64,
-    /// A node down for so long is gone for good: its replicas are made anew on others; zero: never.
+    /// A node down for so long is gone for good: its replicas are recreated on others; zero: never.
     pub node_dead_after_ms: u64,
     /// What the scrub reads of each engine of a lane in a second; zero: there is no scrub.
     pub scrub_bytes_per_second: u64,

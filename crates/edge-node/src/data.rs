@@ -123,7 +123,7 @@ impl DataDirectory {
         let marker = inspect(path, world, node)?;
         let lock = lock(path)?;
         if marker.is_none() && read_marker(path)?.is_some() {
-            // Whoever held the lock meanwhile has made it.
+            // The holder of the lock meanwhile has made it.
             return Err(DataError::InUse { path: path.display().to_string() });
         }
         // Only now that it is known to be ours.
@@ -184,7 +184,7 @@ impl DataDirectory {
         self.marker.lock().unwrap_or_else(std::sync::PoisonError::into_inner).superseded_by
     }
 
-    /// Keeps which life of the world the data is of; durable when this returns. Whoever makes a world anew (a restore, a recovery)
+    /// Keeps which life of the world the data is of; durable when this returns. What recreates a world (a restore, a recovery)
     /// gives it a greater one: members of the earlier lives are refused by it, and stop when they hear of it.
     pub fn set_incarnation(&self, incarnation: u64, superseded_by: u64) -> Result<(), DataError> {
         let io =

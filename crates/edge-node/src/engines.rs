@@ -83,7 +83,7 @@ pub fn check_providers(names: &[String]) -> Result<(), (String, String)> {
     names.first().map_or(Ok(()), |name| Err((format!("{name:?}"), remedy.into())))
 }
 
-/// Opens a lane's engines in its directory. The note is for whoever finds an engine's data without the node
+/// Opens a lane's engines in its directory. The note is for a person who finds an engine's data without the node
 /// (`Origin::note`).
 pub fn open(lane: &Path, identity: &str, note: &str, section: &EngineSection) -> Result<Vec<Arc<dyn Engine>>, String> {
     let lmdb = engine_lmdb::LmdbConfig {

@@ -30,7 +30,7 @@ const TRIES_MAX: usize = 120;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Carries the topology out, if that is this node's part; tells how it went in the log.
+/// Carries the topology out, if that is this node's part; logs how it went.
 pub async fn run(door: Rc<LaneDoor>, shards: Vec<TopologyShard>, own_http: String) {
     let Some(first) = shards.first() else { return };
     door.push(Event::Hold { reason: Some(HOLD.into()) });

@@ -51,7 +51,7 @@ const HEADERS_MAX: usize = 64;
 const HEAD_BYTES_MAX: usize = 96 << 10;
 /// The pause after the listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What a connection over the limit is told.
+/// The answer to a connection over the limit.
 const BUSY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
 

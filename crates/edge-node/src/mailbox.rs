@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Always: a letter accepted is taken once, unless the receiver closes; letters of one sender keep
-//! their order; never more than the bound wait; whoever waits for room is served in the order of
+//! their order; never more than the bound wait; those who wait for room are served in the order of
 //! asking, nobody overtakes the line; closing wakes everybody. One lock, held for a few moves; wakers
 //! are called outside it.
 //! Not here: what a full mailbox means (lane.rs), single-threaded doors (lane/door.rs).
@@ -45,7 +45,7 @@ impl<T> Letters<T> {
         self.list.len() < self.bound
     }
 
-    /// Whoever is first in line, if there is room for it.
+    /// The first in line, if there is room for it.
     fn next_in_line(&self) -> Option<Waker> {
         self.line.values().next().filter(|_| self.has_room() || self.closed).cloned()
     }
@@ -158,7 +158,7 @@ impl<T> Drop for Sending<'_, T> {
         let Some(number) = self.number else { return };
         let mut letters = self.shared.lock();
         letters.line.remove(&number);
-        // It may have been its turn: the next is told instead.
+        // It may have been its turn: the next is woken instead.
         let next = letters.next_in_line();
         drop(letters);
         wake(next);
@@ -191,7 +191,7 @@ impl<T> Receiver<T> {
         Poll::Ready(())
     }
 
-    /// Nothing is taken any more: what waits is dropped, whoever waits is told.
+    /// Nothing is taken any more: what waits is dropped, those who wait learn it.
     pub fn close(&mut self) {
         let mut letters = self.shared.lock();
         letters.closed = true;

@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Certificates are looked at every so many looks.
 const CERTIFICATES_EVERY: u64 = 5;
 
-/// What the thread watches and whom it tells.
+/// What the thread watches and who hears of it.
 pub struct Monitor {
     pub data: PathBuf,
     pub disk_free_bytes_min: u64,
@@ -135,7 +135,7 @@ fn disk_space(path: &Path) -> DiskSpace {
 /// This process's own use, from /proc.
 pub fn process_usage() -> ProcessUsage {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in parentheses may hold anything; the fields begin behind it.
+    // The name in parentheses may hold anything; the fields begin after it.
     let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
     let field = |index: usize| fields.get(index).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
     // SAFETY: plain queries of constants.

@@ -90,7 +90,7 @@ pub(crate) struct Shared {
     pub failure: Failure,
 }
 
-/// The first failure of a node; whoever has it stops everything.
+/// The first failure of a node; the thread that has it stops everything.
 #[derive(Clone)]
 pub(crate) struct Failure {
     first: Arc<Mutex<Option<String>>>,
@@ -472,7 +472,7 @@ impl Shared {
         heard.max(self.config.world_members.len())
     }
 
-    /// What a lane's core is told.
+    /// What a lane's core gets to know.
     pub fn node_config(&self, lane: LaneId) -> std::io::Result<NodeConfig> {
         let config = &self.config;
         let members = |members: &std::collections::BTreeMap<_, String>| {

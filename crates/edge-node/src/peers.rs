@@ -1,6 +1,6 @@
 //! Connections between nodes.
 //!
-//! Each lane dials each node it is told an address of and sends on that connection only; what it is
+//! Each lane dials each node whose address it learns and sends on that connection only; what it is
 //! sent comes on connections the others dialled. So a node pair has (lanes of one + lanes of the
 //! other) connections, and a frame says which lane of the receiver it is for.
 //!

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Always: the place keeps what it holds; a directory appears under its name whole or not at all; one that
-//! is there is refused. Every cluster found goes on alone from the index that was in the store; other nodes
+//! is there is refused. Every cluster found continues alone from the index that was in the store; other nodes
 //! join it as new members. The world gets a greater incarnation: nodes of the old one are refused, and stop serving when they hear
 //! of it (decision 0036).
 //! Not here: what keeps the place up to date (core-cluster flushes into it).
@@ -54,7 +54,7 @@ pub struct Which {
     pub disk: Option<DiskId>,
 }
 
-/// A cluster that goes on.
+/// A cluster that continues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Restored {
     pub name: String,
@@ -82,7 +82,7 @@ pub fn look(from: &str, options: &BTreeMap<String, String>) -> Result<Vec<(Origi
     Ok(found)
 }
 
-/// Makes the directory. `progress` is told what is being done.
+/// Makes the directory. `progress` gets what is being done.
 pub fn restore(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Result<Report, String> {
     let shown = plan.data.display();
     if plan.data.exists() {

@@ -48,7 +48,7 @@ const HEAD_BYTES_MAX: usize = 96 << 10;
 const BODY_COUNTED_BYTES: usize = (64 << 10) + HEAD_BYTES_MAX;
 /// The pause after the listener itself failed (out of descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// What a connection over the limit is told.
+/// The answer to a connection over the limit.
 const BUSY: &[u8] = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nretry-after: 1\r\nconnection: close\r\n\r\n";
 
 /// Opens the data store a configuration names.

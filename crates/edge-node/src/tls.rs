@@ -249,7 +249,7 @@ fn unusable(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
     TlsError::Unusable { path: path.display().to_string(), reason: error.to_string() }
 }
 
-/// The cryptography of this process; installed once, whoever comes first.
+/// The cryptography of this process; installed once, by the first caller.
 fn install_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

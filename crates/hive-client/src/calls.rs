@@ -15,7 +15,7 @@ pub struct Entry {
     pub value: Bytes,
 }
 
-/// Some entries, and where to go on.
+/// Some entries, and where to continue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
     /// In the order of the scan.
@@ -29,7 +29,7 @@ pub struct Page {
 pub struct Scan {
     /// Only keys that begin with it.
     pub prefix: Bytes,
-    /// Only keys behind it.
+    /// Only keys after it.
     pub start_after: Option<Bytes>,
     /// Only keys before it.
     pub end: Option<Bytes>,

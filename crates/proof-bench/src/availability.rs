@@ -213,7 +213,7 @@ impl Breaker {
                 for member in 0..MEMBERS {
                     self.members.stop(member).await;
                     self.members.launch(member)?;
-                    // An operator goes on when all is well again.
+                    // An operator continues when all is well again.
                     self.whole_within(WHOLE_TIMEOUT).await;
                 }
             }

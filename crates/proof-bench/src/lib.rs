@@ -74,7 +74,7 @@ pub struct Options {
     pub shards: Vec<u64>,
     /// Rows above which a fresh world splits a shard; a workload's own number where absent.
     pub split_keys: Option<u64>,
-    /// split: the part of the full rate, in percent, that goes on while shards are split.
+    /// split: the part of the full rate, in percent, that continues while shards are split.
     pub load_percent: u32,
     /// availability: how long; a full run of an hour holds what a day of the standard schedule holds. larger-than-memory: how
     /// long keys are overwritten.

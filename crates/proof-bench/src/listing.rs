@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Always: the number of shards a figure was taken at is counted, not assumed, and nothing is measured while shards are
-//! on their way; a walk counts the keys that it was told, each read out of the answer.
+//! on their way; a walk counts the keys that it got, each read out of the answer.
 //! Not here: puts and gets (objects.rs).
 
 use crate::load;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 pub const SUITES: [&str; 2] = ["listing", "bucket"];
 /// How long shards may take to come to rest.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1_800);
-/// How often shards are looked at meanwhile, and how often it is told.
+/// How often shards are looked at meanwhile, and how often that is printed.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const TELL_EVERY: Duration = Duration::from_secs(5);
 /// Rows of a shard that is not to be split (with one shard asked for).
@@ -133,7 +133,7 @@ async fn look(options: &Options, report: &mut Report, world: &World, suite: &str
     let whole = walk(&world.endpoints, 0, None, None).await?;
     report.add(Measurement::new(suite, "hive", "walk, page by page", 1, 0, std::slice::from_ref(&whole.run)));
     if whole.entries != keys {
-        return Err(BenchError::World(format!("the walk was told {} keys, there are {keys}", whole.entries)));
+        return Err(BenchError::World(format!("the walk got {} keys, there are {keys}", whole.entries)));
     }
     let cuts = cuts["keys"].as_array().cloned().unwrap_or_default();
     let parts = walk_in_parts(&world.endpoints, &cuts, keys).await?;
@@ -147,7 +147,7 @@ async fn look(options: &Options, report: &mut Report, world: &World, suite: &str
     Ok(())
 }
 
-/// A shard as `DescribeShards` tells it.
+/// A shard as `DescribeShards` shows it.
 struct ShardSeen {
     serving: bool,
     rows: u64,
@@ -213,7 +213,7 @@ pub async fn settle(world: &World, rows_max: u64) -> Result<usize, BenchError> {
     }
 }
 
-/// The same call again and again, one at a time, and what the last was told.
+/// The same call again and again, one at a time, and what the last answered.
 async fn calls(client: &Client, body: &Value) -> Result<(Run, Value), BenchError> {
     let (mut latency, mut told) = (histogram(), Value::Null);
     let (begin, cpu) = (Instant::now(), cpu_time(std::process::id()).unwrap_or_default());
@@ -287,7 +287,7 @@ struct Pages<'e> {
 }
 
 impl Pages<'_> {
-    /// The answer's body. What fails is asked again, of the next node.
+    /// The answer's body. What fails is retried at the next node.
     async fn ask(&mut self, body: &Value) -> Result<&[u8], BenchError> {
         let body = body.to_string();
         let length = body.len();

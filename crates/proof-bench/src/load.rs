@@ -3,7 +3,7 @@
 //!
 //! Lean on purpose, since it shares the machine with what it measures: one thread, raw TCP, requests
 //! patched in place, answers scanned for status and length only. Always: a lost connection is an
-//! error, and its client goes on at the next endpoint.
+//! error, and its client continues at the next endpoint.
 
 use crate::measure::{cpu_time, cpu_time_of, histogram, Run};
 use crate::request::Template;
@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// How long clients have to finish their last request.
 const LAST_ANSWER: Duration = Duration::from_secs(6);
-/// How often a run of many operations tells how far it is.
+/// How often a run of many operations prints how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// The longest answer head.
 const HEADERS_MAX: usize = 32;
@@ -43,7 +43,7 @@ pub enum Keys {
     InTurn(u64),
     /// Any below the number.
     Random(u64),
-    /// Any below the number; but one in so many is new: the number, the one behind it, and so on.
+    /// Any below the number; but one in so many is new: the number, the one after it, and so on.
     Widening(u64, u64),
 }
 
@@ -59,7 +59,7 @@ pub struct Job<'j> {
     /// Not counted, before the run.
     pub warm_up: Duration,
     pub end: End,
-    /// Tells how far it is, under this name.
+    /// Prints how far it is, under this name.
     pub progress: Option<&'j str>,
     /// The servers' processes, for CPU time.
     pub pids: &'j [u32],
@@ -367,7 +367,7 @@ fn chunks_end(body: &[u8]) -> std::io::Result<Option<usize>> {
     }
 }
 
-/// What the head of an answer tells: status, bytes of the head, bytes of the body (`None`: chunked).
+/// What the head of an answer says: status, bytes of the head, bytes of the body (`None`: chunked).
 type Head = (u16, usize, Option<usize>);
 
 /// Reads the head; `None` while it is incomplete.

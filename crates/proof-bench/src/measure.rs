@@ -13,7 +13,7 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MICROS_MAX, 3).expect("constant bounds")
 }
 
-/// The percentiles every report tells.
+/// The percentiles every report has.
 pub const PERCENTILES: [(&str, f64); 5] = [("p50", 50.0), ("p75", 75.0), ("p95", 95.0), ("p99", 99.0), ("p999", 99.9)];
 
 /// One run.

@@ -142,7 +142,7 @@ async fn split(options: &Options, report: &mut Report) -> Result<(), BenchError>
     Ok(())
 }
 
-/// Lets the load go on until all keys are there. When the first split was over, by the load's clock.
+/// Lets the load continue until all keys are there. When the first split was over, by the load's clock.
 async fn under_load(options: &Options, world: &World, shared: &Rc<load::Shared>) -> Result<Duration, BenchError> {
     let (begin, mut first) = (Instant::now(), None);
     while begin.elapsed() < SPLIT_TIMEOUT {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The figures every run tells and every table shows.
+/// The figures every run prints and every table shows.
 const COLUMNS: [(&str, &str); 8] = [
     ("rate", "op/s"),
     ("p50_ms", "p50 ms"),
@@ -33,7 +33,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Keeps what the report tells of the runs.
+    /// Keeps what the report says of the runs.
     pub fn new(
         suite: &str,
         system: &str,

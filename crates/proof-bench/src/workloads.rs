@@ -1,7 +1,7 @@
 //! What is measured: the suites and the order in which they run.
 //!
-//! Always: each suite has a world of its own unless endpoints are named; a suite that fails is told
-//! in the report and the others go on (with `all`); keys that are read were written before.
+//! Always: each suite has a world of its own unless endpoints are named; a suite that fails is reported
+//! in the report and the others continue (with `all`); keys that are read were written before.
 
 use crate::etcd::{self, Etcd};
 use crate::load::{self, End, Job, Keys};
@@ -122,7 +122,7 @@ async fn ladder(options: &Options, report: &mut Report, target: &Target<'_>) {
     let Some(full) = report.rate_of("levels", "put strong").filter(|rate| *rate > 0.0) else { return };
     let pace = (full * LADDER_PERCENT / 100.0).max(1.0);
     report.note(format!(
-        "levels at {LADDER_PERCENT} % load: {pace:.0} requests a second, whoever of the clients is free; late requests count from when they were due"
+        "levels at {LADDER_PERCENT} % load: {pace:.0} requests a second, by the client that is free; late requests count from when they were due"
     ));
     for operation in LEVELS.map(Operation::Put).into_iter().chain(["eventual", "strong"].map(Operation::Get)) {
         measure_at(options, report, target, "levels at fixed load", operation, (options.clients, Some(pace)), None)

@@ -387,7 +387,7 @@ fn response_of(action: &Action, outcome: LocalOutcome) -> Response {
         }
         LocalOutcome::NotLeader { .. } => unavailable(ErrorCode::NotLeader, "ask another member".to_string()),
         LocalOutcome::NoSuchCluster => unavailable(ErrorCode::NoLeader, "not here".to_string()),
-        LocalOutcome::StaleRoute { .. } => unavailable(ErrorCode::StaleRoute, "ask again".to_string()),
+        LocalOutcome::StaleRoute { .. } => unavailable(ErrorCode::StaleRoute, "retry".to_string()),
         LocalOutcome::Refused(refusal) => Err(Failure::from(refusal)),
         LocalOutcome::Unknown { message } => Err(Failure::from(Refusal::new(ErrorCode::OutcomeUnknown, message))),
         LocalOutcome::Described(_) | LocalOutcome::Verified(_) | LocalOutcome::AdminDone { .. } => {

@@ -69,7 +69,7 @@ fn lost_log(found: u64, expected: u64) -> String {
     format!(
         "the log {found}, and it had reached batch {expected}: its files are missing, damaged, or older than the rest; \
          mount or put back the log that was here. If it is lost, move the whole data directory away and start the node \
-         with an empty one: its members fill it again. Without its log it has forgotten its votes and must not go on"
+         with an empty one: its members fill it again. Without its log it has forgotten its votes and must not continue"
     )
 }
 

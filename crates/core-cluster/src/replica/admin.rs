@@ -368,7 +368,7 @@ impl Replica {
     ) -> Result<(), Refusal> {
         let name = &self.spec.name;
         let Some(member) = self.meta.member_on(node) else {
-            let message = format!("node {node} is no member of cluster {name}; its replica cannot be made anew");
+            let message = format!("node {node} is no member of cluster {name}; its replica cannot be recreated");
             return Err(Refusal::new(ErrorCode::NotAMember, message));
         };
         if member.replica > replica {
@@ -602,7 +602,7 @@ impl Replica {
             } else if elsewhere {
                 lane.complete(wait.ticket, self.not_leader());
             } else if self.failed_to_hand_over(lane, wait.goal) {
-                let message = format!("cluster {} could not hand leadership over just now; ask again", self.spec.name);
+                let message = format!("cluster {} could not hand leadership over just now; retry", self.spec.name);
                 let refusal = Refusal::new(ErrorCode::NoLeader, message);
                 lane.complete(wait.ticket, LocalOutcome::Refused(refusal));
             } else {
@@ -649,7 +649,7 @@ impl Replica {
         let late: Vec<_> = self.admin.list.extract_if(.., |wait| wait.deadline <= now).collect();
         for wait in late {
             let message = format!(
-                "cluster {} has not finished the change before its deadline; it goes on, ask again to wait for it",
+                "cluster {} has not finished the change before its deadline; it continues, retry to wait for it",
                 self.spec.name
             );
             lane.complete(wait.ticket, LocalOutcome::Unknown { message });

@@ -160,7 +160,7 @@ fn what_is_damaged_everywhere_is_refused_and_a_write_mends_it() {
     }
     assert_eq!(counted(&mut world, leader).pairs_lost, 1);
     let lost = |(_, notice): &(NodeId, Notice)| matches!(notice, Notice::Mending { lost: true, .. });
-    assert!(world.notices.iter().any(lost), "an operator is told");
+    assert!(world.notices.iter().any(lost), "an operator learns it");
     assert_eq!(
         world.get(leader, &key(8), ReadConsistency::Strong).as_deref(),
         Some("value 8"),

@@ -23,7 +23,7 @@ const PAGE: u32 = 1_000;
 const PAGE_BYTES: u32 = 1 << 20;
 /// The most entries a list may have: no node holds more clusters.
 const ENTRIES_MAX: usize = 1 << 20;
-/// How often the flow asks again while the cluster is being made by an earlier attempt.
+/// How often the flow retries while the cluster is being made by an earlier attempt.
 const CREATING_WAIT: Duration = Duration::from_millis(500);
 
 enum Stage {
@@ -57,7 +57,7 @@ pub struct Lost {
     pub disks: BTreeMap<NodeId, DiskId>,
     /// Nodes that will not come back.
     pub gone: BTreeSet<NodeId>,
-    /// What its size should be; `None`: it is not made anew for that now.
+    /// What its size should be; `None`: it is not recreated for that now.
     pub fit: Option<Fit>,
     /// It has answered nothing for so long that one more question without an answer is enough, if most of its members are among
     /// these, which are up and in reach.
@@ -123,7 +123,7 @@ impl ConfigFlow {
             || record.members.iter().filter(gone).count() * 2 >= members.max(1)
     }
 
-    /// What it listed is here, or is found by the leaders of the clusters themselves: it is made anew.
+    /// What it listed is here, or is found by the leaders of the clusters themselves: it is recreated.
     fn drop_it(&mut self, life: Generation) -> Step {
         self.stage = Stage::Drop;
         Step::Calls(vec![Call::DeleteCluster { cluster: self.name.clone(), life: Some(life) }])
@@ -197,7 +197,7 @@ impl ConfigFlow {
     }
 
     /// It is there and does not answer. Replicas that rotted stay on their disks and call themselves damaged, which no node map
-    /// tells: that a cluster whose members are up has no leader for so long is all that is seen of it from here.
+    /// shows: that a cluster whose members are up has no leader for so long is all that is seen of it from here.
     fn on_silence(&mut self, refusal: Refusal) -> Step {
         // Once: what is made in its place has been silent for no time.
         let in_reach = core::mem::take(&mut self.lost.silent).unwrap_or_default();

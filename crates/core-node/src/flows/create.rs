@@ -4,7 +4,7 @@
 //!        ─▶ majority durable (and all, or a short wait) ─▶ SetState Active ─▶ done
 //!
 //! Always: a name and its generation are given once; a crash at any point leaves a record `Creating`,
-//! from which `resume` goes on. Where no majority can be had, the record is put to `Deleting`. `ClusterExists`
+//! from which `resume` continues. Where no majority can be had, the record is put to `Deleting`. `ClusterExists`
 //! is said of a cluster that serves only: one that is still being made may be given up, one that is being
 //! removed will be gone, and neither is what the caller asked for.
 //! Not here: healing a member that missed its order (replica_repair.rs).
@@ -71,7 +71,7 @@ impl CreateFlow {
         }
     }
 
-    /// Goes on with a record that is `Creating`.
+    /// Continues with a record that is `Creating`.
     pub fn resume(record: ClusterRecord) -> CreateFlow {
         let mut flow = CreateFlow::new(record.name.clone(), record.rule.clone(), record.engine.clone());
         flow.record = Some(record);
@@ -126,7 +126,7 @@ impl CreateFlow {
         self.ask(vec![reference_query(&reference::Query::Resolve { name: self.name.clone() })])
     }
 
-    /// Tells every member to make its replica.
+    /// Orders every member to make its replica.
     fn order(&mut self) -> Step {
         let Some(record) = self.record.clone() else { return Step::Done(confused("create cluster")) };
         self.rounds += 1;

@@ -3,7 +3,7 @@
 //!
 //!   Node known? ─▶ its level 0 clusters ─▶ its other clusters ─▶ each has somewhere to go? ─▶ mark
 //!
-//! Always: refused, with nothing marked, where a rule could not be met without the node; asked again, it
+//! Always: refused, with nothing marked, where a rule could not be met without the node; retried, it
 //! reports how many replicas are left and what stands in their way. The mark is the whole state, so a crash
 //! loses nothing. None are left when no record lists the node, which is what `forget` reads, and the node itself
 //! reports no replica, which is what `status` shows. Not here: the moves.

@@ -55,7 +55,7 @@ impl DeleteFlow {
         DeleteFlow { life, ..self }
     }
 
-    /// Goes on with a record that is `Deleting`.
+    /// Continues with a record that is `Deleting`.
     pub fn resume(record: ClusterRecord) -> DeleteFlow {
         DeleteFlow { record: Some(record.clone()), ..DeleteFlow::new(record.name) }
     }

@@ -1,4 +1,4 @@
-//! Changes a cluster's default levels: in the cluster (which decides) and in `reference` (which tells).
+//! Changes a cluster's default levels: in the cluster (which decides) and in `reference` (which answers).
 //!
 //! Always: the cluster first; a crash in between leaves `reference` telling the old levels, which only
 //! routers' guesses are made from. Not here: what a level means (core-cluster).

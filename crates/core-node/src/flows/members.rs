@@ -2,7 +2,7 @@
 //!
 //!   Describe (leader) ─▶ may it be? ─▶ AddMember | RemoveMember | ReplaceMember ─▶ done
 //!
-//! Always: decided from what the leader says; asked again after an end that is not known, it goes on where the first attempt
+//! Always: decided from what the leader says; retried after an end that is not known, it continues where the first attempt
 //! stopped, or finds it done. A node that is neither a member nor known is a mistake, and said to be one. For the clusters of
 //! level 0 it also refuses: a node that is down, leaving, of another region or in the chassis of a member; a second change while
 //! a member is joining. Whether a majority stays up, and a last member, is the cluster's own check.

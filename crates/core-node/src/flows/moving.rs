@@ -60,7 +60,7 @@ pub struct MoveFlow {
     spread: u64,
     /// Nodes that keep data of an ended life of the cluster, and so are no place for a new replica. `None`: not asked yet.
     held: Option<Vec<NodeId>>,
-    /// Where no other node can take the place, the cluster may go on without it.
+    /// Where no other node can take the place, the cluster may continue without it.
     shrinks: bool,
     /// It has other voters, and may shrink.
     spare: bool,
@@ -93,7 +93,7 @@ impl MoveFlow {
         MoveFlow { renewal, ..MoveFlow::elected(name, from, spread) }
     }
 
-    /// The member's node is leaving. A configuration cluster then goes on with fewer members where no other node can take the
+    /// The member's node is leaving. A configuration cluster then continues with fewer members where no other node can take the
     /// place: a copy on a node that is stopped soon is worth nothing, and its owner makes it anew in the right size.
     pub fn leaving(self) -> MoveFlow {
         let shrinks = is_config_cluster(&self.name);
@@ -215,7 +215,7 @@ impl MoveFlow {
         }
     }
 
-    /// There is no other node for it: it is made anew where it is, if its node is there and offers the engine.
+    /// There is no other node for it: it is recreated where it is, if its node is there and offers the engine.
     fn renew(&mut self, refused: Failure) -> Step {
         if self.spare && !planted(Mutant::ShrunkTooLate) {
             return self.change(AdminCommand::RemoveMember { node: self.from });

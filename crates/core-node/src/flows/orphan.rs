@@ -37,7 +37,7 @@ impl OrphanFlow {
         }
     }
 
-    /// Tells the other first members again to make their replicas, if the membership is still the first.
+    /// Orders the other first members again to make their replicas, if the membership is still the first.
     fn complete(&self, record: &ClusterRecord) -> Step {
         let first = record.members_at == (Term(0), LogIndex(0)) && record.state == ClusterState::Active;
         let others = record.members.iter().filter(|member| member.node != self.node);

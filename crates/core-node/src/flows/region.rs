@@ -1,4 +1,4 @@
-//! Tells the world where a region's level 0 cluster is: a document `region/<region>` in the world
+//! Reports to the world where a region's level 0 cluster is: a document `region/<region>` in the world
 //! cluster, so that other regions find it (Hive paper, 2.5: all is referenced from the global cluster).
 //!
 //! Always: compare-and-set; a document that says the same is left alone. Not here: when (replica_repair.rs).

@@ -8,7 +8,7 @@ use base_types::action::{QuorumInfo, StatusInfo};
 use base_types::codec::{DecodeError, Reader, Writer};
 use base_types::{ClusterId, Generation, NodeId};
 
-/// What a lane tells of itself in a round.
+/// What a lane reports of itself in a round.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LaneHealth {
     /// Clients' clusters with a replica here, and those among them whose leader can be reached.
@@ -21,7 +21,7 @@ pub struct LaneHealth {
     pub degraded: Vec<String>,
 }
 
-/// What a lane tells lane zero of itself.
+/// What a lane reports to lane zero of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LaneGauges {
     pub replicas: u32,
@@ -33,7 +33,7 @@ pub struct LaneGauges {
     pub warnings: Vec<String>,
 }
 
-/// A replica as its node tells it to who asks.
+/// A replica as its node reports it to who asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Told {
     pub cluster: ClusterId,

@@ -208,7 +208,7 @@ fn node_items() -> Vec<Item> {
         Item::StatusAsked { ticket: Ticket(7) },
         Item::StatusTold { ticket: Ticket(7), status: Box::new(status()) },
         Item::WhereIs { name: name(), led: true },
-        Item::Whereabouts {
+        Item::Location {
             name: name(),
             told: Told { cluster: ClusterId(7), generation: Generation(2), leader: Some(NodeId(3)) },
         },

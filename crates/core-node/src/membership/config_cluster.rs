@@ -5,7 +5,7 @@
 //!                                      └──no other chassis──▶ Impossible (retried every minute)
 //!
 //! One that answers nothing for a minute although most of its members are up and in reach (its only copy rotted, or most of three
-//! did) is made anew, as one is whose members lost their disks.
+//! did) is recreated, as one is whose members lost their disks.
 //!
 //! Always: eventually the list is what is here; what is listed and not here is asked back before this
 //! node calls itself ready. Lane zero only. Not here: the flow (flows/config.rs), healing (replica_repair.rs).
@@ -43,7 +43,7 @@ const NUDGE_AGAIN: Duration = Duration::from_secs(5);
 /// How often one is looked at whose size may not fit the region: it grows once there are chassis enough, and shrinks when
 /// nodes leave.
 const FIT_EVERY: Duration = Duration::from_secs(10);
-/// One that answers nothing for this long is asked once more, and then made anew: longer than elections, restarts and most
+/// One that answers nothing for this long is asked once more, and then recreated: longer than elections, restarts and most
 /// outages of a network take.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 /// And where what it lists has not been read since the start: leaders may not have taken all of it back by themselves.
@@ -55,7 +55,7 @@ const SIZE: usize = 3;
 /// A node waits so long for its configuration cluster before it calls itself ready without: longer than finding or making one
 /// takes, and than one question that is left without an answer.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// A silence this long is told of.
+/// A silence this long is reported.
 const SILENCE_TOLD: Duration = Duration::from_secs(10);
 
 /// What is kept of a cluster.
@@ -148,7 +148,7 @@ impl ConfigCluster {
         self.silent = (!answered).then_some((since, now));
     }
 
-    /// Whether it may be made anew for its silence. Not while something is missing: what has been read of it is then not all here.
+    /// Whether it may be recreated for its silence. Not while something is missing: what has been read of it is then not all here.
     fn is_silent(&self, now: Tick) -> bool {
         let most = if self.complete { SILENT_MAX } else { SILENT_UNREAD_MAX };
         // A write under way may yet be told done of the one that is gone.
@@ -245,7 +245,7 @@ impl ConfigCluster {
     }
 
     /// Whether its record is to be looked at: it was made while there were fewer chassis, or more, than there are now. What it
-    /// lists must all be here, for it is then made anew.
+    /// lists must all be here, for it is then recreated.
     fn config_may_misfit(&mut self, core: &CoreContext, routing: &Routing, now: Tick) -> bool {
         let config = &*self;
         if now < config.fit_at || !config.missing.is_empty() || config.writing.is_some() {
@@ -384,7 +384,7 @@ impl ConfigCluster {
                     };
                 }
             }
-            // Deleted and made anew, or by hand: it is sought again.
+            // Deleted and recreated, or by hand: it is sought again.
             Err(failure) if failure.refusal.code == ErrorCode::UnknownCluster => self.state = State::Waiting,
             Err(failure) => {
                 if is_silence(&failure.refusal) {

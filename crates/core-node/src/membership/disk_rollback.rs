@@ -1,10 +1,10 @@
 //! Disks that have forgotten: an old image put back, or a disk that lied about what it had written.
 //!
-//!   every frame tells disk and durable batch ──▶ another boot that began with less of it: refused, and told
+//!   every frame names disk and durable batch ──▶ another boot that began with less of it: refused, and answered
 //!   told so ──▶ the process ends: the node needs an empty disk, and is rebuilt from its peers
 //!
 //! Such a node would vote against what it has voted, and lack what it has acknowledged. Alone it cannot
-//! know: every disk is in order by itself. So whoever has heard of a later batch takes nothing from it.
+//! know: every disk is in order by itself. So a node that has heard of a later batch takes nothing from it.
 //!
 //! A member of a cluster of one needs nobody to lead it. So a lane says something to every lane of a peer as soon as
 //! they are connected, and not only with its next heartbeat: it is mostly told before it may lead.
@@ -58,7 +58,7 @@ impl DiskRollback {
         None
     }
 
-    /// Whether a frame's sender is refused because its disk has forgotten; it is told.
+    /// Whether a frame's sender is refused because its disk has forgotten; it learns why.
     pub fn refuses_memory(&mut self, turn: &mut Turn<'_>, from: &Sender) -> bool {
         let Some(batch) = self.note(from) else { return false };
         let why = format!(
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(memory.note(&sender(2, 7, 10, 15)), None);
         // It has forgotten, however much it has written since.
         assert_eq!(memory.note(&sender(3, 7, 14, 20)), Some(15));
-        // A late frame of the first boot is refused as well; the boot of now goes on.
+        // A late frame of the first boot is refused as well; the boot of now continues.
         assert_eq!(memory.note(&sender(1, 7, 0, 10)), Some(15));
         assert_eq!(memory.note(&sender(2, 7, 10, 16)), None);
         // Another disk begins anew.

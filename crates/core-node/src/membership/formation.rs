@@ -7,7 +7,7 @@
 //! its probes with "blank", it makes the document (each member with its disk) and its own replica; once
 //! that is durable it answers probes with the document, and the others make theirs.
 //!
-//! Always: there is one document. A member that tells the coordinator it is blank drops every answer it
+//! Always: there is one document. A member that reports to the coordinator that it is blank drops every answer it
 //! was still waiting for (its nonce is new), so a document of an earlier attempt cannot reach it any
 //! more; a document counts only for a member on the very disk it names. A member on another disk has
 //! lost what it promised: it waits to be healed (`replica_repair.rs`) and never votes as it was.
@@ -116,7 +116,7 @@ impl Formations {
         }
     }
 
-    /// Starts a round of questions to everyone (or goes on with a new nonce towards one).
+    /// Starts a round of questions to everyone (or continues with a new nonce towards one).
     fn probe(&mut self, turn: &mut Turn<'_>, members: &LevelZeroMembers, cluster: ClusterId, only: Option<NodeId>) {
         let nonce = turn.core.random().next();
         let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
@@ -139,7 +139,7 @@ impl Formations {
         (members, repair): (&LevelZeroMembers, &ReplicaRepair),
         (from, cluster, nonce): (NodeId, ClusterId, u64),
     ) {
-        // Whoever knows that the cluster is there says who has it: nobody forms another by an old list.
+        // A node that knows that the cluster is there says who has it: nobody forms another by an old list.
         let told = members.answer(turn.core, from, cluster);
         let Some(zero) = turn.core.level_zero_of(cluster).cloned() else { return };
         if !zero.members.contains(&from) {
@@ -247,7 +247,7 @@ impl Formations {
         }
     }
 
-    /// This node's replica of a level 0 cluster is on disk: whoever asked is told.
+    /// This node's replica of a level 0 cluster is on disk: who asked learns it.
     pub fn on_durable(&mut self, core: &mut CoreContext, cluster: ClusterId) {
         let Some(formation) = self.of.get_mut(&cluster) else { return };
         formation.durable = true;

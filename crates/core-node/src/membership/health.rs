@@ -5,9 +5,9 @@
 //! Every reason is gathered here or in `Membership::lane_degraded`, and nowhere else: a sentence that names the cluster or node,
 //! and what to do.
 //!
-//! Always: what is told was true within the last two election timeouts: nothing of an earlier round is used again. One round
-//! at a time; whoever asks meanwhile is told what it finds. Losing the world's or a region's majority alone leaves a node
-//! ready: clusters with a majority of their own go on serving through it.
+//! Always: what is reported was true within the last two election timeouts: nothing of an earlier round is used again. One round
+//! at a time; who asks meanwhile receives what it finds. Losing the world's or a region's majority alone leaves a node
+//! ready: clusters with a majority of their own continue serving through it.
 //! Not here: the door's status codes (edge-node), counters (status.rs).
 
 use crate::context::level_zero::WORLD_CLUSTER;
@@ -28,18 +28,18 @@ use core_cluster::api::ReplicaView;
 use core_flow::{failures, CallResult};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Reasons one lane tells.
+/// Reasons of one lane.
 pub const LANE_REASONS_MAX: usize = 16;
 /// Clusters that a reason names; the rest are counted.
 const NAMES_SHOWN_MAX: usize = 5;
-/// How long a log write that took too long is told of when no other has followed it.
+/// How long a log write that took too long is reported when no other has followed it.
 const SLOW_WRITE_KEPT: Duration = Duration::from_secs(10);
-/// A certificate is told of so long before it expires, or when a third of its life is left, whichever is later.
+/// A certificate is reported so long before it expires, or when a third of its life is left, whichever is later.
 const EXPIRY_WARNING_MS: u64 = 14 * 24 * 3_600_000;
 /// A round ends with what it has a little before two election timeouts: the answer has a way to go.
 const ROUND_SHARE: (u32, u32) = (5, 6);
 
-/// Who is told what a round finds.
+/// Who receives what a round finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asker {
     Client(Ticket),
@@ -346,7 +346,7 @@ impl Membership {
         })
     }
 
-    /// What this lane tells in a round.
+    /// What this lane reports in a round.
     pub(crate) fn lane_health(&self, turn: &Turn<'_>) -> LaneHealth {
         let mut health = LaneHealth { degraded: self.lane_degraded(turn.core, turn.now), ..LaneHealth::default() };
         for view in turn.lane.views() {
@@ -374,7 +374,7 @@ impl Membership {
         voters.clone().filter(|member| core.is_up(member.node)).count() * 2 > voters.count()
     }
 
-    /// What does not work on this lane. Whoever finds another thing that an operator must know of adds it here.
+    /// What does not work on this lane. Code that finds another thing that an operator must know of adds it here.
     fn lane_degraded(&self, core: &CoreContext, now: Tick) -> Vec<String> {
         let mut reasons: Vec<String> = self.replica_repair.damaged().cloned().collect();
         reasons.extend(self.replica_repair.quarantined().cloned());
@@ -408,7 +408,7 @@ fn judge_level_zero(
         let word = |node: NodeId| format!("node {node} {}", if core.is_up(node) { "up" } else { "down" });
         let members: Vec<String> = members.iter().map(|member| word(member.node)).collect();
         status.degraded.push(format!(
-            "cluster {} does not answer: no leader with a majority can be reached ({}); start the members that are down; until then no cluster, keyspace or bucket can be made, moved or removed, and those that exist go on serving",
+            "cluster {} does not answer: no leader with a majority can be reached ({}); start the members that are down; until then no cluster, keyspace or bucket can be made, moved or removed, and those that exist continue serving",
             zero.name,
             members.join(", ")
         ));

@@ -1,8 +1,8 @@
 //! Lives of a world: one that was restored, or recovered without its majority, has a greater incarnation than before, and those
-//! who belong to the earlier one must not go on beside it (decision 0036).
+//! who belong to the earlier one must not continue beside it (decision 0036).
 //!
 //! ```text
-//!   a frame of an earlier life ──▶ dropped, and a frame sent back: it tells the life that is now
+//!   a frame of an earlier life ──▶ dropped, and a frame sent back: it names the life that is now
 //!   a frame of a later life ──▶ blank here: this node joins that life · replicas here: this node serves nothing any more
 //! ```
 //!

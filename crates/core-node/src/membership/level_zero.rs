@@ -2,7 +2,7 @@
 //! leaders, remembered by everybody (docs/decisions/0040-members-of-level-zero-change.md).
 //!
 //!   leader ──Announce{index, members, addresses}──▶ lane zero of every node of its scope ──▶ other lanes, Effect::Remember
-//!   a node that asks for what has a home already (heartbeat, formation probe) ◀──Announce── whoever is asked
+//!   a node that asks for what has a home already (heartbeat, formation probe) ◀──Announce── the node that is asked
 //!
 //! Always: the latest life of the cluster wins, and in it the highest index; all of them are of one log, so an announcement was
 //! true when it had that index. The configured

@@ -7,7 +7,7 @@
 //!
 //! Always: other lanes of a node hold copies of lane zero's map; liveness is soft state, facts and
 //! reports are replicated. Not here: the map itself (core-placement), what the authority does (registry.rs),
-//! elections (core-backends), what clients are told of it (status.rs).
+//! elections (core-backends), what clients see of it (status.rs).
 
 use crate::api::{Effect, NoteLevel};
 use crate::context::level_zero::WORLD_CLUSTER;
@@ -159,10 +159,10 @@ impl Membership {
         turn.core.send(target, LANE_ZERO, &item);
     }
 
-    /// A node lives, and tells what it holds of the map.
+    /// A node lives, and reports what it holds of the map.
     pub fn on_heartbeat(&mut self, turn: &mut Turn<'_>, from: Sender, record: NodeRecord, wanted: MapVersion) {
         if !turn.core.is_lane_zero() || record.node != from.node {
-            return turn.refuse_frame(from.node, "its heartbeat tells of another node, or came to the wrong lane");
+            return turn.refuse_frame(from.node, "its heartbeat is of another node, or came to the wrong lane");
         }
         // A node that nobody has told of yet (it is not in the configuration, the map does not have it) could
         // not be answered otherwise; its certificate has shown who it is.

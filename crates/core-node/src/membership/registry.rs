@@ -61,7 +61,7 @@ impl Authority {
         self.loading.is_none()
     }
 
-    /// Nodes are struck off by any node, too; the record of changes tells.
+    /// Nodes are struck off by any node, too; the record of changes shows it.
     pub fn ask_who_is_forgotten(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         if core::mem::replace(&mut self.asking_changes, true) {
             return;
@@ -73,7 +73,7 @@ impl Authority {
     }
 
     /// Decommissioning is written to the allocator by any node. This one holds the world's leader, so its own
-    /// replica tells without asking others; what is late by a moment is seen with the next heartbeat.
+    /// replica answers without asking others; what is late by a moment is seen with the next heartbeat.
     pub fn ask_who_drains(&mut self, turn: &mut Turn<'_>, routing: &mut Routing) {
         if core::mem::replace(&mut self.asking_draining, true) {
             return;

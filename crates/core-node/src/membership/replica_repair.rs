@@ -6,7 +6,7 @@
 //!        ─▶ UnknownCluster{disk} ─▶ leader: CreateReplica (blank, new replica id) ─▶ snapshot
 //!
 //! A voter that says twice, `FORGOT_AFTER` apart, that it holds nothing on the disk it had, has forgotten what it promised
-//! (or was never made): it is replaced by a new replica, and never made anew under its own id.
+//! (or was never made): it is replaced by a new replica, and never recreated under its own id.
 //!
 //! Always: a node makes a replica only on the disk the order names; a leader orders only what its
 //! cluster's members say; a replica is removed only on the word of its leader or of `reference`.
@@ -47,7 +47,7 @@ const REPLACEMENTS_OUT_MAX: usize = 32;
 /// How often replicas without a leader are looked at, and how many at a time.
 pub(super) const ORPHANS_EVERY: Duration = Duration::from_secs(10);
 const ORPHANS_AT_ONCE: usize = 16;
-/// Members are told to `reference` this long after a failed try.
+/// Members are reported to `reference` this long after a failed try.
 const TELL_MEMBERS_RETRY: Duration = Duration::from_secs(2);
 /// Bounds of what is remembered.
 const GONE_MAX: usize = 10_000;
@@ -474,7 +474,7 @@ impl ReplicaRepair {
             .collect();
         for cluster in due {
             let Some(view) = turn.lane.view(cluster).filter(|view| view.is_leader) else {
-                // Whoever leads it tells; this mark stays in case this node comes to lead.
+                // The leader reports it; this mark stays in case this node comes to lead.
                 self.untold.insert(cluster, turn.now + ORPHANS_EVERY);
                 continue;
             };
@@ -513,7 +513,7 @@ impl ReplicaRepair {
     /// `reference` took the members, or could not be reached.
     pub fn on_members_told(&mut self, turn: &mut Turn<'_>, cluster: ClusterId, result: CallResult) {
         let told = self.telling.remove(&cluster);
-        // Changed while that was under way: what `reference` was told is not the last word.
+        // Changed while that was under way: what `reference` received is not the newest.
         let outdated = self.seen.get(&cluster).is_some_and(|seen| told.as_ref() != Some(seen));
         let reply = core_flow::decode_call::<core_backends::reference::Reply>(result);
         match reply {

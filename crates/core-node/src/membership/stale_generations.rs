@@ -57,7 +57,7 @@ impl StaleGenerations {
         routing.start_operation(turn, operation);
     }
 
-    /// `reference` told which are over; or could not be asked, and is asked again later.
+    /// `reference` told which are over; or could not be asked, and is asked later.
     pub fn on_lives(
         &mut self,
         turn: &mut Turn<'_>,

@@ -16,7 +16,7 @@ use core_flow::failures;
 use core_placement::NodeRecord;
 use std::collections::BTreeMap;
 
-/// Warnings that one lane tells, and lines of a kind in one status.
+/// Warnings of one lane, and lines of a kind in one status.
 pub const LANE_WARNINGS_MAX: usize = 32;
 /// Questions about the status that wait for lane zero.
 pub const ASKED_MAX: usize = 4_096;

@@ -2,7 +2,7 @@
 //!
 //!   clusters led here, a page at a time ──(name, generation, digest of the members)──▶ `reference` ──▶ differ: told anew
 //!
-//! A change is told by whoever saw it (replica_repair.rs), and that memory dies with the process: all members of a cluster may have been
+//! A change is reported by the node that saw it (replica_repair.rs), and that memory dies with the process: all members of a cluster may have been
 //! restarted between a change and its report. A node that leaves would then be listed for ever.
 //!
 //! Always: one question of a lane at a time; a member of the world that lags names too many, and telling once more does no
@@ -59,7 +59,7 @@ impl Untold {
         routing.start_operation(turn, operation);
     }
 
-    /// `reference` named those it lists otherwise; or could not be asked, and is asked again later.
+    /// `reference` named those it lists otherwise; or could not be asked, and is asked later.
     pub fn on_members_compared(
         &mut self,
         turn: &mut Turn<'_>,

@@ -231,7 +231,7 @@ impl NodeState {
                 self.runner.on_surveyed(turn.core, from.node, ticket, survivor);
             }
             Item::WhereIs { name, led } => self.runner.routing_mut().on_where_is(turn.core, from, &name, led),
-            Item::Whereabouts { name, told } => self.runner.routing_mut().on_whereabouts(turn, from.node, name, told),
+            Item::Location { name, told } => self.runner.routing_mut().on_location(turn, from.node, name, told),
             Item::ForwardReply { .. } | Item::ReplicaDone { .. } | Item::Surveyed { .. } => {}
             other => self.membership.on_item(turn, &mut self.runner, from, other),
         }

@@ -240,7 +240,7 @@ fn engine_warning(description: &ClusterDescription) -> Option<String> {
     let stale = description.members.iter().filter(|(member, _)| member.replica < description.engine_since).count();
     let engine = description.rule.parse::<Rule>().ok().and_then(|rule| rule.engine)?;
     let members = description.members.len();
-    (stale > 0).then(|| format!("{stale} of {members} replicas are still to be made anew in engine {engine}"))
+    (stale > 0).then(|| format!("{stale} of {members} replicas are still to be recreated in engine {engine}"))
 }
 
 fn backend_response(shape: Shape, kind: &LocalKind, result: CallResult) -> Response {

@@ -22,7 +22,7 @@ pub struct Route {
     /// Shared, since every attempt takes it along.
     pub members: Arc<[Member]>,
     pub leader: Option<NodeId>,
-    /// The term in which `leader` was told.
+    /// The term in which `leader` was reported.
     pub term: Term,
     pub rule: String,
     pub consistency: WriteConsistency,
@@ -90,7 +90,7 @@ impl Route {
 #[derive(Debug, Default)]
 pub struct RouteCache {
     routes: BTreeMap<Arc<ClusterName>, Route>,
-    /// Where the search for something to drop goes on (a clock's hand).
+    /// Where the search for something to drop continues (a clock's hand).
     hand: Option<Arc<ClusterName>>,
 }
 

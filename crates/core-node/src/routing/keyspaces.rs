@@ -275,7 +275,7 @@ impl Routing {
         }
     }
 
-    /// A keyspace's operation ended. `Some`: it did for good; `None`: it goes on.
+    /// A keyspace's operation ended. `Some`: it did for good; `None`: it continues.
     pub fn keyspace_retry(
         &mut self,
         turn: &mut Turn<'_>,

@@ -215,11 +215,11 @@ impl Routing {
             return;
         }
         let told = Told { cluster, generation: known.generation, leader: known.leader };
-        core.send(from.node, from.lane, &Item::Whereabouts { name: name.clone(), told });
+        core.send(from.node, from.lane, &Item::Location { name: name.clone(), told });
     }
 
     /// A node has a replica of it.
-    pub fn on_whereabouts(&mut self, turn: &mut Turn<'_>, from: NodeId, name: ClusterName, told: Told) {
+    pub fn on_location(&mut self, turn: &mut Turn<'_>, from: NodeId, name: ClusterName, told: Told) {
         if let Some(leader) = told.leader {
             turn.want_address(leader);
         }

@@ -33,7 +33,7 @@ pub struct Asked {
     pub authority: Option<Authority>,
 }
 
-/// Who is told how it ended.
+/// Who learns how it ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Owner {
     /// A client, through the host. `ticket: None`: it went away.
@@ -48,17 +48,17 @@ pub enum Owner {
     Heal { node: NodeId },
     /// A member on a lost disk is to be replaced.
     Replace { cluster: ClusterId, node: NodeId },
-    /// `reference` is told a cluster's members.
+    /// `reference` receives a cluster's members.
     TellMembers { cluster: ClusterId },
     /// The node map's authority reads, or writes, the allocator.
     Registry(RegistryWork),
-    /// The configuration cluster is told what this node has joined.
+    /// The configuration cluster receives what this node has joined.
     ConfigWrite,
     /// A listed cluster's leader is asked to take this node back.
     ConfigNudge(Arc<ClusterName>),
-    /// A member of the world tells from what it has applied where a cluster is.
+    /// A member of the world answers from what it has applied where a cluster is.
     Elsewhere(Arc<ClusterName>),
-    /// A member of the world (or of the region: its copy) tells a keyspace's document from what it has applied.
+    /// A member of the world (or of the region: its copy) answers a keyspace's document from what it has applied.
     KeyspaceElsewhere { keyspace: String, copy: bool },
     /// Whether a level 0 cluster answers, for a status.
     Probe { round: u64, cluster: ClusterId },

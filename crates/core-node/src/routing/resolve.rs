@@ -1,7 +1,7 @@
 //! Where a cluster is: asked of the world cluster's `reference` backend, once for all who wait; of others beside it where that
 //! does not answer (location.rs).
 //!
-//! Always: one question a name at a time; whoever waits is tried again or told that there is no such
+//! Always: one question a name at a time; those who wait are tried again or learn that there is no such
 //! cluster; nothing negative is kept. Not here: the cache (cache.rs).
 
 use crate::context::Turn;

@@ -28,7 +28,7 @@ const BACKOFFS_PER_ELECTION: u32 = 6;
 const LOCAL_GRACE: Duration = Duration::from_millis(100);
 /// What is kept of the deadline for the answer's way back: a tenth, at most this.
 const ANSWER_MARGIN_MAX: Duration = Duration::from_millis(200);
-/// Redirects that are followed at once; behind them comes a backoff.
+/// Redirects that are followed at once; after them comes a backoff.
 const REDIRECTS_AT_ONCE: u32 = 4;
 /// Doublings of an attempt's patience.
 const PATIENCE_DOUBLINGS: u32 = 3;
@@ -423,7 +423,7 @@ impl Routing {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         operation.tried.push(node);
         if let Some(leader) = told.leader {
-            // A node that was tried before it led may be asked again; the redirect bound ends loops.
+            // A node that was tried before it led may be asked once more; the redirect bound ends loops.
             operation.tried.retain(|tried| *tried != leader || *tried == node);
         }
         self.redirect(turn, number, "no leader known");

@@ -91,7 +91,7 @@ fn advice(report: &ClusterVerification, members: &[MemberVerified]) -> Vec<Strin
         Some(match member.state {
             "differs" => format!("node {node} differs from the majority and knows of no damage: {rebuild}"),
             "unclear" => format!(
-                "node {node} differs and no majority tells which is right: take a backup of every member before anything else"
+                "node {node} differs and no majority shows which is right: take a backup of every member before anything else"
             ),
             "damaged" => format!(
                 "node {node} has {} damaged pairs; it mends them from the others by itself: verify again in a minute (`hive ctl integrity` shows how far it is)",

@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Makes a user with a token, and waits until every node has both.
-    fn user(&mut self, user: &str, roles: &[&str], token: u64) {
+    pub fn user(&mut self, user: &str, roles: &[&str], token: u64) {
         let roles = roles.iter().map(|role| role.to_string()).collect();
         let call = CreateUser { user: user.into(), service: false, roles, password: None, password_hash: None };
         self.access(1, call).unwrap();

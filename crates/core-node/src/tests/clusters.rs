@@ -48,7 +48,7 @@ fn members_are_added_removed_and_told() {
     let gone = members[0];
     world.done(2, Action::RemoveMember { name: name.clone(), node: NodeId(gone) });
     world.until("the removed replica is gone", 15_000, |world| !world.holders(&name).contains(&gone));
-    world.until("reference tells the members", 15_000, |world| {
+    world.until("reference has the members", 15_000, |world| {
         match world.done(fourth, Action::ResolveCluster { name: name.clone() }).result {
             ActionResult::Cluster(info) => {
                 let nodes: Vec<u64> = info.members.iter().map(|member| member.node.0).collect();

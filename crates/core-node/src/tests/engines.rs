@@ -1,5 +1,5 @@
 //! Clusters that are given another engine. There is one kind of engine here, so what is looked at is that every replica
-//! is made anew, where and when; that it is then in the other engine: core-cluster (`tests/engines.rs`), `make real`.
+//! is recreated, where and when; that it is then in the other engine: core-cluster (`tests/engines.rs`), `make real`.
 
 use super::*;
 use base_types::action::ClusterInfo;
@@ -20,7 +20,7 @@ fn describe(world: &mut World, node: u64, name: &ClusterName) -> Option<ClusterI
 fn moved(world: &mut World, node: u64, name: &ClusterName, size: usize) -> bool {
     let Some(info) = describe(world, node, name) else { return false };
     let all = info.members.iter().all(|member| !member.moves);
-    assert_eq!(all, !info.warnings.iter().any(|warning| warning.contains("made anew")), "{info:?}");
+    assert_eq!(all, !info.warnings.iter().any(|warning| warning.contains("recreated")), "{info:?}");
     all && info.members.len() == size && info.members.iter().all(|member| !member.learner)
 }
 
@@ -52,7 +52,7 @@ fn with_no_node_to_spare_every_replica_is_made_anew_where_it_is() {
     let (mut world, name, target) = moving(3, "size=3");
     let begun = describe(&mut world, 1, &name).unwrap();
     assert!(begun.rule.contains("engine=memory"), "{begun:?}");
-    assert_eq!(begun.warnings, ["3 of 3 replicas are still to be made anew in engine memory"]);
+    assert_eq!(begun.warnings, ["3 of 3 replicas are still to be recreated in engine memory"]);
     assert!(rule_told(&mut world, 3, &name).contains("engine=memory"));
     for number in 0..200 {
         world.put(1 + number % 3, &target, &format!("k{number}"), "v").unwrap();
@@ -60,7 +60,7 @@ fn with_no_node_to_spare_every_replica_is_made_anew_where_it_is() {
     world.until("moved", 60_000, |world| moved(world, 1, &name, 3));
     let ended = describe(&mut world, 1, &name).unwrap();
     assert!(ended.members.iter().all(|member| member.replica >= ReplicaId(4)), "{ended:?}");
-    // Asked again it is done already, and nothing moves.
+    // Retried, it is done already, and nothing moves.
     world.done(3, set(target.clone()));
     world.run(10_000);
     assert_eq!(describe(&mut world, 1, &name).unwrap().members.len(), 3);

@@ -90,12 +90,12 @@ fn a_configuration_cluster_whose_only_member_is_gone_is_made_anew() {
     let lost = world.holders(&name)[0];
     let third = (1..=3).find(|other| *other != id && *other != lost).unwrap();
     world.kill(lost);
-    world.until("made anew", 90_000, |world| world.holders(&name) == vec![third]);
+    world.until("recreated", 90_000, |world| world.holders(&name) == vec![third]);
     world.start(lost);
     world.until("ready", 20_000, |world| world.status(lost).ready);
 }
 
-/// No node map tells of it, for the disk is not lost: the only copy rotted and calls itself damaged, and nobody can write to it
+/// No node map shows it, for the disk is not lost: the only copy rotted and calls itself damaged, and nobody can write to it
 /// (simulator, 6638).
 #[test]
 fn a_configuration_cluster_whose_only_copy_rotted_is_made_anew() {
@@ -183,7 +183,7 @@ fn a_configuration_cluster_out_of_reach_of_its_node_alone_is_kept() {
         }
         let _something_to_write_down = world.create(2, "metadata@later", "size=3");
         world.run(300_000);
-        // Where no connection tells, it is made anew where it may be reached, and not without a minute of silence between.
+        // Where no connection shows it, it is recreated where it may be reached, and not without a minute of silence between.
         let lives = life(&world) - before;
         assert!(if told { lives == 0 } else { lives <= 5 }, "{lives} lives more in five minutes, told: {told}");
     }
@@ -198,7 +198,7 @@ fn made_anew_once_rotten(bytes: core::ops::Range<u64>) -> Option<ReplicaView> {
     let joined = world.create(2, "metadata@later", "size=3");
     assert!(world.holders(&joined).contains(&1));
     let led = |world: &World| (1..=3).any(|id| view_on(world, id, &name).is_some_and(|view| view.is_leader));
-    world.until("made anew", 120_000, |world| led(world));
+    world.until("recreated", 120_000, |world| led(world));
     for listed in ["allocator/reference@world", joined.as_str()] {
         world.until("the list is whole", 20_000, |world| lists(world, &name, listed));
     }
@@ -222,7 +222,7 @@ fn rot_log(world: &mut World, id: u64, bytes: core::ops::Range<u64>) {
     world.kill(id);
     let disk = &mut world.nodes.get_mut(&NodeId(id)).unwrap().lanes[0].disk;
     let segment = disk.files()[0];
-    assert!(disk.written(segment) > bytes.end, "what a batch behind it proves durable");
+    assert!(disk.written(segment) > bytes.end, "what a batch after it proves durable");
     bytes.step_by(SECTOR_BYTES).for_each(|offset| disk.rot_sector(segment, offset));
     world.start(id);
 }

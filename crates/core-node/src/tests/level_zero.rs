@@ -43,7 +43,7 @@ fn serves(world: &mut World, ids: &[u64], target: &KvTarget, key: &str) {
 pub(super) fn the_first_members_go_one_by_one() {
     let (mut world, target) = six();
     for (from, to) in [(1, 4), (2, 5), (3, 6)] {
-        // Clients go on meanwhile.
+        // Clients continue meanwhile.
         let load: Vec<Ticket> = (0..20)
             .map(|at| {
                 let key = bytes(&format!("load-{at}"));

@@ -175,7 +175,7 @@ pub fn a_voter_that_holds_nothing_is_replaced_under_a_new_id() {
     let kept = spaces(&mut world, 4);
     (1..=4).for_each(|id| world.start(id));
     world.run(2_000);
-    assert_eq!(ids(&world, 1), before, "nothing is made anew under an old id");
+    assert_eq!(ids(&world, 1), before, "nothing is recreated under an old id");
     assert!(world.notes.iter().any(|note| note.contains("the log is new and")), "{:#?}", world.notes);
     assert!(spaces(&mut world, 4) >= kept, "nothing is dropped after a log that is gone");
     world.until("healed", 30_000, |world| world.holders(&name) == vec![1, 2, 3, 4]);

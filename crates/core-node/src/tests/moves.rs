@@ -76,7 +76,7 @@ fn where_no_other_node_fits_the_status_says_so() {
     let leader = world.leader(&name);
     let lost = (1..=3).find(|id| *id != leader && *id != world.leader(&ClusterName::world())).unwrap();
     world.kill(lost);
-    world.until("it is told", 30_000, |world| {
+    world.until("it is reported", 30_000, |world| {
         let told = format!("a replica of node {lost} cannot be moved: rule wants 1 chassis");
         world.status(leader).warnings.iter().any(|warning| warning.starts_with(&told))
     });

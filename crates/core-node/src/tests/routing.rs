@@ -122,7 +122,7 @@ fn a_request_id_applies_once() {
     let first = world.request(1, incr(1)).unwrap();
     let again = world.request(2, incr(1)).unwrap();
     assert_eq!(first.result, again.result);
-    assert_eq!(first.at, again.at, "the retry tells where the first one was ordered");
+    assert_eq!(first.at, again.at, "the retry says where the first one was ordered");
     let next = world.request(3, incr(2)).unwrap();
     assert_eq!(next.result, ActionResult::Redis { reply: base_types::action::RedisReply::Integer(2) });
 }

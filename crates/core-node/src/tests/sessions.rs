@@ -16,7 +16,7 @@ fn read(world: &mut World, node: u64, target: &KvTarget, after: Option<ReadAfter
 }
 
 fn seen(answer: &Answer) -> ReadAfter {
-    let at = answer.at.expect("an answer of a cluster tells where");
+    let at = answer.at.expect("an answer of a cluster says where");
     ReadAfter { cluster: at.cluster, generation: at.generation, index: at.index }
 }
 

@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 const CLUSTER: ClusterId = ClusterId(7);
 const ELECTION_TICKS: usize = 10;
-/// A command that would go on longer is a mistake in the script.
+/// A command that would continue longer is a mistake in the script.
 const STEPS_MAX: usize = 1_000;
 /// Longer data is shown by its length.
 const SHOWN_BYTES_MAX: usize = 40;

@@ -41,7 +41,7 @@ impl Context {
     }
 }
 
-/// The keys that a policy may test; one ending in `/` has a tag's name behind it.
+/// The keys that a policy may test; one ending in `/` has a tag's name after it.
 const KEYS: &[&str] = &[
     "aws:currenttime",
     "aws:epochtime",

@@ -1,6 +1,6 @@
 //! Listings: objects (both versions of the API), versions, uploads, parts.
 //!
-//! Always: who asks for a snapshot by [`SNAPSHOT`] gets one, and is told so by the same header in the answer; where there
+//! Always: who asks for a snapshot by [`SNAPSHOT`] gets one, and learns so by the same header in the answer; where there
 //! is none to be had the call is refused, never quietly answered without.
 
 use super::{Gateway, Opened};
@@ -140,7 +140,7 @@ impl Gateway {
         };
         let page: ObjectPage = self.ask_of(&bucket, call).await?;
         let text = |text: String| encoding.text(text);
-        // The first version of the API tells the next marker only where a delimiter groups keys; of a snapshot it is
+        // The first version of the API gives the next marker only where a delimiter groups keys; of a snapshot it is
         // more than the last key, and told too.
         let more_than_key = page.next_marker.as_ref() != page.contents.last().map(|entry| &entry.key);
         let told = page.is_truncated && (input.delimiter.is_some() || more_than_key);

@@ -11,7 +11,7 @@ use base_types::s3::*;
 use s3s::dto;
 use s3s::{S3Request, S3Response, S3Result};
 
-/// A call that removes a setting: who may, and what is told.
+/// A call that removes a setting: who may, and what the metadata service is asked.
 macro_rules! delete_setting {
     ($($on:ident $input:ident $output:ident $right:literal $call:ident;)*) => {
         impl Gateway {

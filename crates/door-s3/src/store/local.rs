@@ -1,6 +1,6 @@
 //! Bytes in a local directory, which several processes may share (nodes on one machine, or on one shared disk).
 //!
-//!   store-id      the beginning of all names given here; written once, by whoever makes the directory
+//!   store-id      the beginning of all names given here; written once, by the maker of the directory
 //!   sweep.lock    held by the one process that sweeps
 //!   intents/N     who will name N, as JSON; written as N.new, synced, renamed
 //!   temp/N        bytes on their way; synced, then renamed to
@@ -66,7 +66,7 @@ impl LocalStore {
         Ok(())
     }
 
-    /// The lock of whoever sweeps; the system takes it back from a process that dies.
+    /// The lock of the sweep; the system takes it back from a process that dies.
     fn lock_for_sweep(&self) -> io::Result<Option<File>> {
         let lock = File::create(self.path("sweep.lock"))?;
         match lock.try_lock() {

@@ -64,7 +64,7 @@ pub fn topology(answer: &Value) {
     }
     let mut before: [String; 4] = Default::default();
     for (path, nodes) in tree {
-        // A level is told when it, or one above it, differs from the line before.
+        // A level is shown when it, or one above it, differs from the line before.
         let mut same = true;
         for (depth, name) in path.iter().enumerate() {
             same = same && before[depth] == *name;

@@ -1,4 +1,4 @@
-//! The local world's S3 account and access key: drawn once, kept beside the data, made anew at every start.
+//! The local world's S3 account and access key: drawn once, kept beside the data, recreated at every start.
 //!
 //! Always: the same keys as long as the data is kept; the file is its owner's only.
 

@@ -82,7 +82,7 @@ pub(super) fn begin(lane_directory: &Path, identity: u64) -> Result<(), String> 
     let io = |error: std::io::Error| format!("{}: {error}", log_directory.display());
     make_directory(lane_directory).map_err(io)?;
     make_directory(&log_directory).map_err(io)?;
-    // The smallest there is: the log goes on in segments of the configured size.
+    // The smallest there is: the log continues in segments of the configured size.
     let config = LogConfig { segment_bytes: SEGMENT_BYTES_MIN, ..LogConfig::default() };
     let read = Log::recover(&mut LogDirectory::new(&log_directory), config.clone(), identity);
     let (mut log, _) = read.map_err(|error: LogError| format!("{}: {error}", log_directory.display()))?;

@@ -34,7 +34,7 @@ pub fn mark(engine: &Path, found: &str) {
     }
 }
 
-/// Opens an engine; a damaged one is set aside and made anew.
+/// Opens an engine; a damaged one is set aside and recreated.
 pub fn open_or_set_aside<T>(engine: &Path, open: impl Fn(&Path) -> Result<T, EngineError>) -> Result<T, String> {
     if let Ok(found) = std::fs::read_to_string(marker(engine)) {
         set_aside(engine, &found)?;

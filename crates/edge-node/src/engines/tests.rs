@@ -67,7 +67,7 @@ fn providers_are_known_by_name_or_refused_with_what_to_do() {
     assert!(remedy.contains(if known { "size_and_age" } else { "engine-rocksdb" }), "{remedy}");
 }
 
-/// As a node has it that is told to in node.toml: what is beside a key is read from its files.
+/// As a node has it whose node.toml says so: what is beside a key is read from its files.
 #[cfg(feature = "engine-rocksdb")]
 #[test]
 fn what_a_node_is_told_to_keep_beside_keys_is_there() {

@@ -226,7 +226,7 @@ async fn timely(door: Rc<LaneDoor>, action: Action) -> base_types::action::Respo
     })
 }
 
-/// What `/metrics` tells of this node's health.
+/// What `/metrics` says of this node's health.
 async fn health(own: &HttpDoor, door: Rc<LaneDoor>) -> Option<metrics::Health> {
     let response = with_own_reasons(own, timely(door.clone(), Action::Status).await);
     let ActionResult::Status(status) = response.ok()?.result else { return None };

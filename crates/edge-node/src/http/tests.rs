@@ -89,7 +89,7 @@ fn bodies_are_bounded_before_they_are_read() {
     // Ten gigabytes are declared: refused without waiting for a byte of them.
     let declared = fixture.talk(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10000000000\r\n\r\n");
     assert!(declared.starts_with("HTTP/1.1 413") && declared.contains("raise limits.body_bytes_max"), "{declared}");
-    // A little too much: whoever sends all of it before reading hears why, and not only that the pipe is broken.
+    // A little too much: a client that sends all of it before reading hears why, and not only that the pipe is broken.
     let mut long = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 12000000\r\n\r\n".to_vec();
     long.resize(long.len() + 12_000_000, b' ');
     let answer = fixture.talk(&long);

@@ -182,7 +182,7 @@ impl LaneDoor {
         }
     }
 
-    /// The lane has ended: whoever waits is told so.
+    /// The lane has ended: those who wait learn it.
     pub fn close(&self) {
         self.closed.set(true);
         self.changed.notify_waiters();

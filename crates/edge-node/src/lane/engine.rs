@@ -71,7 +71,7 @@ impl EngineThread {
     pub fn stop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic in it has been told by whoever spawned it.
+            // A panic in it has been reported by its spawner.
             let _ = thread.join();
         }
     }

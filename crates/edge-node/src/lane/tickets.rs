@@ -43,7 +43,7 @@ impl Tickets {
         Some(Ticket(u64::from(slots[index as usize].uses) << 32 | u64::from(index)))
     }
 
-    /// Hands a response to whoever waits; dropped if nobody does any more.
+    /// Hands a response to the waiter; dropped if there is none any more.
     pub fn answer(&self, ticket: Ticket, response: Response) {
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(ticket.0 as u32 as usize) else { return };

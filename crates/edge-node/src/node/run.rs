@@ -6,7 +6,7 @@ use crate::machine::MachineFactory;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::watch;
 
-/// The exit code of a process that is told twice to stop.
+/// The exit code of a process that gets two signals to stop.
 const IMPATIENT: i32 = 130;
 
 /// Runs a node until `shutdown` becomes true; SIGHUP makes it read its certificates again. It ends as well when the sender is gone

@@ -56,7 +56,7 @@ pub fn run(plan: Plan, stop: watch::Receiver<bool>, drain: watch::Receiver<bool>
     runtime.shutdown_timeout(Duration::from_millis(100));
 }
 
-/// To the core it is told, or to one of its own where there is one for each; else a node is left to the scheduler, for
+/// To the core that is named, or to one of its own where there is one for each; else a node is left to the scheduler, for
 /// it may share its machine.
 fn pin(index: usize, threads: usize, first: Option<usize>) {
     let Some(cores) = core_affinity::get_core_ids() else { return };

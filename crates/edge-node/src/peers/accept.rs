@@ -84,7 +84,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Somebody took the peer port for the HTTP door: is told so in words it understands, instead of a broken connection.
+/// Somebody took the peer port for the HTTP door: gets an answer in words it understands, instead of a broken connection.
 async fn turn_http_away(mut stream: TcpStream) -> Result<TcpStream, String> {
     let mut first = [0; 1];
     let seen = stream.peek(&mut first).await.map_err(|error| error.to_string())?;

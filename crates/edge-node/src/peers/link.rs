@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Queues; tells whether the writer must be woken for it, and how many frames had to go.
+    /// Queues; says whether the writer must be woken for it, and how many frames had to go.
     pub fn queue(&self, lane: LaneId, frame: Bytes) -> (bool, u64) {
         let bytes_max = if self.connected.get() { QUEUE_BYTES_MAX } else { QUEUE_BYTES_MAX_DOWN };
         let mut queue = self.queue.borrow_mut();

@@ -79,7 +79,7 @@ fn owner(name: &str, nodes: &[u64]) -> Option<u64> {
     nodes.iter().copied().max_by_key(|node| (weight(node), *node))
 }
 
-/// Some names, and where to go on (`0`: that was all). No cluster yet: no buckets yet.
+/// Some names, and where to continue (`0`: that was all). No cluster yet: no buckets yet.
 async fn names(metadata: &NodeMetadata, cursor: &str) -> Result<(String, Vec<String>), Refusal> {
     let Ok(cluster) = NAMES_CLUSTER.parse() else { return Ok(("0".into(), Vec::new())) };
     let pattern = format!("{NAME_PREFIX}*");

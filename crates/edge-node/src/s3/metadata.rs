@@ -3,7 +3,7 @@
 //!
 //! Always: calls under way are bounded ([`CALLS_MAX`]); every call has a deadline, so every call ends; a
 //! call whose client went away is cancelled at the core.
-//! Not here: retries (the core routes until the deadline; S3 clients retry what is told to be temporary).
+//! Not here: retries (the core routes until the deadline; S3 clients retry what the answer calls temporary).
 
 use crate::lane::door::LaneDoor;
 use base_types::action::{Action, ActionResult, Request, Response};
@@ -102,7 +102,7 @@ pub async fn carry(mut letters: mpsc::Receiver<Letter>, doors: Vec<Rc<LaneDoor>>
             let Letter { request, mut answer, _place } = letter;
             let response = tokio::select! {
                 biased;
-                // Nobody waits any more: dropping the question tells the core so.
+                // Nobody waits any more: dropping the question lets the core know.
                 () = answer.closed() => return,
                 response = door.ask(request) => response,
             };

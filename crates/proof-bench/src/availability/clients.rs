@@ -131,7 +131,7 @@ impl Load {
         Ok(())
     }
 
-    /// Begins all streams. They go on until [`Load::finish`].
+    /// Begins all streams. They continue until [`Load::finish`].
     pub fn begin(self: &Rc<Load>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         for at in 0..streams(self.system).len() {

@@ -131,7 +131,7 @@ async fn carry(stream: TcpStream, target: SocketAddr, (from, to): (usize, usize)
 async fn pump(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pair: (usize, usize), mut cuts: watch::Receiver<Cuts>) {
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        // An end, however it came about, is told like everything else: not while the wire carries nothing.
+        // An end, however it came about, is passed on like everything else: not while the wire carries nothing.
         let count = from.read(&mut piece).await.unwrap_or(0);
         if cuts.wait_for(|cuts| !cuts.contains(&pair)).await.is_err() || count == 0 {
             return;

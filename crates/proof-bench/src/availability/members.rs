@@ -465,7 +465,7 @@ impl Drop for Members {
             let _ = child.wait();
         }
         for member in 0..MEMBERS {
-            // Logs stay, for whoever wants to know why.
+            // Logs stay, for those who want to know why.
             let _ = std::fs::remove_dir_all(self.home(member).join("data"));
         }
     }
