@@ -2,8 +2,8 @@
 
     HIVE=target/release/hive python3 scripts/neighbours.py [--seconds 10] [--only NAME] [--json FILE]
 
-The attacks are findings 3, 4, 8 and 10 of docs/security/threat-model.md's history: forms and documents of strangers, a costly policy,
-handshakes left half open, bodies left unfinished with answers never taken. Each world is `hive dev` on loopback. The attacker is
+The attacks are those of docs/proof/hostile-input.md (findings 3, 4, 8 and 10 of the first review): forms and documents of
+strangers, a costly policy, handshakes left half open, bodies left unfinished, answers never taken. Each world is `hive dev` on loopback. The attacker is
 127.0.0.2, at the lowest priority: what is measured is what the node lets it take, not that it runs on the same cores.
 
 It ends with 1 where a p99 under attack is more than twice the one alone (the worse of before and after), and more than FLOOR_MS.
@@ -32,6 +32,8 @@ EVERY_S = 0.01
 # Below this a p99 is the scheduler's word, not the node's.
 FLOOR_MS = 10.0
 FACTOR = 2.0
+# How long an attacker holds what it has opened, unless the node ends it.
+HELD_S = 3
 PIECE = b"x" * 65536
 
 
@@ -157,6 +159,19 @@ def forms(world):
     in_threads(5, form)
 
 
+def uploads(world):
+    """Uploads of 100 MiB into a bucket of the attacker's own, as fast as they are taken."""
+    def once():
+        connection = world.connect(world.s3, ATTACKER)
+        connection.putrequest("PUT", f"/attacker/{threading.get_ident()}")
+        connection.putheader("content-length", str(100 << 20))
+        connection.endheaders()
+        for _ in range((100 << 20) // len(PIECE)):
+            connection.send(PIECE)
+        connection.getresponse().read()
+    in_threads(5, once)
+
+
 def policy(world):
     """A policy of 18 KB against a header of 60 KB."""
     def once():
@@ -189,6 +204,7 @@ def unfinished(world):
             connection.putheader("content-length", str(4 << 20))
             connection.endheaders(PIECE)
             held.append(connection)
+        time.sleep(HELD_S)
 
     def answer():
         held = []
@@ -196,7 +212,7 @@ def unfinished(world):
             connection = world.connect(world.s3, ATTACKER)
             connection.request("GET", "/victim/large")
             held.append(connection)
-        time.sleep(1)
+        time.sleep(HELD_S)
     for _ in range(2):
         threading.Thread(target=quietly(answer), daemon=True).start()
     in_threads(2, body)
@@ -205,6 +221,7 @@ def unfinished(world):
 # name, secure world, client, attacker, finding
 CASES = [
     ("forms and documents of strangers", False, s3_get, forms, 3),
+    ("uploads of another tenant", False, s3_get, uploads, None),
     ("a costly policy", False, s3_get, policy, 4),
     ("half-open handshakes: new connections", True, new_connection, handshakes, 8),
     ("half-open handshakes: gets and puts", True, get_and_put, handshakes, 8),
@@ -222,19 +239,22 @@ def prepare(world):
         world.act(action="CreateBucket", bucket=account, account=account)
         world.act(action="DeletePublicAccessBlock", bucket=account)
     own = '"Resource":["arn:aws:s3:::%s","arn:aws:s3:::%s/*"]'
-    allow = '{"Effect":"Allow","Principal":"*","Action":"s3:*Object",' + own + "}"
+    allow = '{"Effect":"Allow","Principal":"*","Action":["s3:GetObject"%s],' + own + "}"
     text = '{"Version":"2012-10-17","Statement":[%s]}'
-    world.act(action="PutBucketPolicy", bucket="victim", policy=text % (allow % ("victim", "victim")))
+    world.act(action="PutBucketPolicy", bucket="victim", policy=text % (allow % (',"s3:PutObject"', "victim", "victim")))
     long = "*" + "a*" * 900 + "b"
-    costly = '{"Effect":"Deny","Principal":"*","Action":"s3:*",%s,"Condition":{"StringLike":{"aws:UserAgent":[%s]}}}'
+    costly = '{"Effect":"Deny","Principal":"*","Action":"s3:GetObject",%s,"Condition":{"StringLike":{"aws:UserAgent":[%s]}}}'
     costly = costly % (own % ("attacker", "attacker"), ",".join([f'"{long}"'] * 9))
-    world.act(action="PutBucketPolicy", bucket="attacker", policy=text % (allow % ("attacker", "attacker") + "," + costly))
+    world.act(action="PutBucketPolicy", bucket="attacker", policy=text % (allow % (',"s3:PutObject"', "attacker", "attacker") + "," + costly))
     for key, size in (("small", 1_000), ("large", 32 << 20)):
         connection = world.connect(world.s3)
         connection.request("PUT", f"/victim/{key}", b"v" * size)
         answer = connection.getresponse()
         if answer.status != 200:
             sys.exit(f"neighbours: PUT {key}: {answer.status} {answer.read()}")
+    # From now on strangers only read.
+    world.act(action="PutBucketPolicy", bucket="victim", policy=text % (allow % ("", "victim", "victim")))
+    time.sleep(2)
 
 
 def measure(world, client, seconds):
@@ -298,7 +318,7 @@ def main():
         result = run(case, options.seconds)
         results.append(result)
         before, during, after = (result[phase] for phase in ("before", "during", "after"))
-        print(f"| {result['finding']} | {result['case']} | {before['p99']:.1f}, {after['p99']:.1f} ms | {during['p99']:.1f} ms "
+        print(f"| {result['finding'] or ''} | {result['case']} | {before['p99']:.1f}, {after['p99']:.1f} ms | {during['p99']:.1f} ms "
               f"| {result['ratio']:.1f} | {during['failed']} of {during['requests']} |", flush=True)
     if options.json:
         json.dump(results, open(options.json, "w"), indent=1)
