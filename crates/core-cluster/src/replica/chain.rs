@@ -217,11 +217,13 @@ impl Replica {
             }
             return;
         };
-        for (replica, _) in digests.iter().filter(|(_, digest)| **digest != right) {
-            match *replica == self.spec.replica {
-                true => self.give_way(lane, format!("its pairs at entry {} are not what a majority has", right.0)),
-                false => self.send_verdict(lane, *replica, About::Mark(mark), Some(right.2)),
-            }
+        // Who gives way has no term any more: what it has to say to the others is said before.
+        let differs = |replica: &ReplicaId| digests.get(replica).is_some_and(|digest| *digest != right);
+        for replica in digests.keys().filter(|replica| **replica != self.spec.replica && differs(replica)) {
+            self.send_verdict(lane, *replica, About::Mark(mark), Some(right.2));
+        }
+        if differs(&self.spec.replica) {
+            self.give_way(lane, format!("its pairs at entry {} are not what a majority has", right.0));
         }
     }
 

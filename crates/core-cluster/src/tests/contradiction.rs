@@ -220,3 +220,19 @@ pub fn a_row_that_rots_under_its_seal_is_found_unasked() {
     rebuild(&mut world, odd);
     assert_eq!(world.get(odd, "k7", ReadConsistency::Eventual).as_deref(), Some("v"));
 }
+
+#[test]
+fn a_leader_in_the_minority_names_the_others_before_it_gives_way() {
+    let mut world = World::new(5, 5, 1 << 20);
+    world.put("row", "1");
+    world.run(1_000);
+    let leader = world.leader();
+    // Its verdict would come after the leader's own.
+    let odd = (leader + 1..=5).last().expect("a leader that is not the last");
+    [leader, odd].iter().for_each(|node| flip(&mut world, *node, "row"));
+    let verify = LocalKind::Admin(AdminCommand::Verify { run: None });
+    let ticket = world.submit(leader, 5_000, verify);
+    world.run(2_000);
+    assert!(world.completions.contains_key(&ticket));
+    assert_eq!(given_up(&world), [leader, odd]);
+}
