@@ -779,7 +779,7 @@ impl Lane {
         }
         invariants::after_turn(replica, &mut self.context);
         // What an eventual read of a quiet one has met: it is mended by ticks.
-        if (replica.mending.is_some() || replica.standings.is_some()) && !self.awake.contains(&cluster) {
+        if (replica.mending.is_some() || replica.is_undecided()) && !self.awake.contains(&cluster) {
             self.wake(now, cluster);
         }
     }

@@ -139,7 +139,7 @@ impl Replica {
         };
         self.meta.applied = entry.index;
         self.meta.applied_term = entry.term;
-        self.extend_chain(entry, self.changes, skipped);
+        self.chain.extend(&mut self.meta, entry, self.changes, skipped);
         if let Some(mark) = self.marked.take() {
             self.on_mark(lane, mark);
         }
@@ -225,7 +225,7 @@ impl Replica {
             let life = self.life_of(entry.index);
             let context = ApplyContext { life, index: entry.index, position: position as u32, cluster_time_ms: time };
             if command.backend == BACKEND_CLUSTER && command.command.first() == Some(&CHAIN_COMMAND) {
-                self.begin_chain(entry);
+                self.chain.begin(&mut self.meta, entry);
                 continue;
             }
             let reply = self.apply_command(context, &command, &row)?;

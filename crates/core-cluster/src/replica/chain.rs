@@ -16,17 +16,13 @@
 //! What it costs, and what else was thought of: docs/decisions/0028.
 
 use crate::api::Verified;
-use crate::context::LaneContext;
 use crate::entry::{EntryCommand, BACKEND_CLUSTER};
-use crate::replica::quarantine::Cause;
-use crate::replica::writes::WaitingWrite;
-use crate::replica::Replica;
-use crate::wire::{About, Payload, Sample};
+use crate::meta::ClusterMeta;
+use crate::wire::{About, Sample};
 use base_types::mutant::{planted, Mutant};
-use base_types::{LogIndex, ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency};
+use base_types::{LogIndex, NodeId, ReplicaId, RequestId, Term, Tick};
 use bytes::Bytes;
 use core_log::LogEntry;
-use core_raft::MessageKind;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -42,9 +38,42 @@ const VERDICT_EVERY: Duration = Duration::from_millis(500);
 /// The first byte of the command to the cluster itself that begins a chain where an earlier release left none.
 pub const CHAIN_COMMAND: u8 = 5;
 
+/// The numbers of the last entries, and what a leader knows of the others'. The newest number is in the meta record.
+#[derive(Default)]
+pub struct Chain {
+    /// What was applied up to some of the last indexes.
+    samples: VecDeque<Sample>,
+    /// What members hold, while any differs from this leader.
+    standings: Option<Box<Standings>>,
+    /// The term in which it had a chain begun.
+    asked: Option<Term>,
+}
+
+/// What a member that differs is to be told by its leader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    pub to: ReplicaId,
+    pub about: About,
+    /// What a majority of the voters holds; `None`: no majority holds the same.
+    pub value: Option<u64>,
+}
+
+/// What a comparison of members has come to.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Judgement {
+    /// A majority holds what this replica holds; these differ.
+    Upheld(Vec<Verdict>),
+    /// These differ from a majority, and this replica does not.
+    Differ(Vec<Verdict>),
+    /// This replica is not of the majority, for this reason: it gives way once the others have their verdicts.
+    Overruled(Vec<Verdict>, String),
+    /// Members differ, and none of their states is a majority's.
+    NoMajority(Vec<Verdict>),
+}
+
 /// What a leader knows of members' numbers while any differs.
 #[derive(Default)]
-pub struct Standings {
+struct Standings {
     reported: BTreeMap<ReplicaId, ([Sample; 2], Sample, bool)>,
     since: Option<Tick>,
     told: Tick,
@@ -61,13 +90,13 @@ fn extended(chain: u64, entry: &LogEntry, changes: u64, skipped: bool) -> u64 {
     xxh3_64_with_seed(&bytes, chain)
 }
 
-impl Replica {
+impl Chain {
     /// An entry is applied: `changes` is what it did to the pairs.
-    pub fn extend_chain(&mut self, entry: &LogEntry, changes: u64, skipped: bool) {
-        let Some(chain) = self.meta.chain else { return };
+    pub fn extend(&mut self, meta: &mut ClusterMeta, entry: &LogEntry, changes: u64, skipped: bool) {
+        let Some(chain) = meta.chain else { return };
         let context = if entry.context.is_empty() { changes } else { xxh3_64(&entry.context) };
         let chain = extended(chain, entry, context, skipped);
-        self.meta.chain = Some(chain);
+        meta.chain = Some(chain);
         if entry.index.0.is_multiple_of(SAMPLE_EVERY) {
             if self.samples.len() == SAMPLES_KEPT {
                 self.samples.pop_front();
@@ -77,62 +106,72 @@ impl Replica {
     }
 
     /// A chain begins: at this entry on every member.
-    pub fn begin_chain(&mut self, entry: &LogEntry) {
+    pub fn begin(&mut self, meta: &mut ClusterMeta, entry: &LogEntry) {
         self.samples = VecDeque::new();
-        self.meta.chain = Some(entry.index.0);
+        meta.chain = Some(entry.index.0);
+    }
+
+    /// Another state takes the place of the one that the samples are of, or nobody will ask for them for a while.
+    pub fn forget_samples(&mut self) {
+        self.samples = VecDeque::new();
+    }
+
+    /// Leadership is gone, and with it what it knew of the others.
+    pub fn lose_leadership(&mut self) {
+        self.standings = None;
+    }
+
+    /// Whether some member differs from this leader.
+    pub fn is_undecided(&self) -> bool {
+        self.standings.is_some()
     }
 
     /// What a follower reports with its answer to a heartbeat.
-    pub fn samples_to_report(&self, kind: MessageKind) -> Option<[Sample; 2]> {
-        let comparable = !self.blank && self.quarantine.as_ref().is_none_or(|own| own.cause == Cause::NoMajority);
-        let chain = self.meta.chain.filter(|_| kind == MessageKind::HeartbeatResponse && comparable)?;
-        let newest = Sample { index: self.meta.applied, chain };
+    pub fn to_report(&self, meta: &ClusterMeta) -> Option<[Sample; 2]> {
+        let newest = Sample { index: meta.applied, chain: meta.chain? };
         Some([self.samples.back().copied().unwrap_or(newest), newest])
     }
 
-    fn chain_at(&self, index: LogIndex) -> Option<u64> {
-        if index == self.meta.applied {
-            return self.meta.chain;
+    /// The number at this index, where it is still known.
+    pub fn at(&self, meta: &ClusterMeta, index: LogIndex) -> Option<u64> {
+        if index == meta.applied {
+            return meta.chain;
         }
         self.samples.iter().rev().find(|sample| sample.index == index).map(|sample| sample.chain)
     }
 
-    /// A follower's report: kept only while some member differs.
-    pub fn on_samples(&mut self, lane: &mut LaneContext, now: Tick, from: ReplicaId, samples: [Sample; 2]) {
-        if self.leading.is_none() || self.meta.chain.is_none() || planted(Mutant::HashNeverCompared) {
-            return;
-        }
-        let comparable = |sample: &&Sample| self.chain_at(sample.index).is_some();
-        let Some(sample) = samples.iter().rev().find(comparable).copied() else { return };
-        let agrees = self.chain_at(sample.index) == Some(sample.chain);
+    /// A follower's report to its leader: kept only while some member differs. True: it is to be judged.
+    pub fn on_report(&mut self, meta: &ClusterMeta, from: ReplicaId, samples: [Sample; 2]) -> bool {
+        let comparable = |sample: &&Sample| self.at(meta, sample.index).is_some();
+        let Some(sample) = samples.iter().rev().find(comparable).copied() else { return false };
+        let agrees = self.at(meta, sample.index) == Some(sample.chain);
         if agrees && self.standings.is_none() {
-            return;
+            return false;
         }
         let standings = self.standings.get_or_insert_default();
         standings.reported.insert(from, (samples, sample, agrees));
-        self.judge(lane, now);
+        true
     }
 
-    /// Who is right: a majority of the voters is.
-    pub fn judge(&mut self, lane: &mut LaneContext, now: Tick) {
-        let membership = self.meta.membership.clone();
-        let Some(standings) = self.standings.as_mut() else { return };
+    /// Who is right: a majority of the voters is. `None`: nothing is to be judged, or not now.
+    pub fn judge(&mut self, meta: &ClusterMeta, own: ReplicaId, leads: bool, now: Tick) -> Option<Judgement> {
+        let membership = &meta.membership;
+        let standings = self.standings.as_mut()?;
         standings.reported.retain(|replica, _| membership.contains(*replica));
-        if self.leading.is_none() || standings.reported.values().all(|(.., agrees)| *agrees) {
+        if !leads || standings.reported.values().all(|(.., agrees)| *agrees) {
             self.standings = None;
-            self.release_undecided(lane);
-            return;
+            return Some(Judgement::Upheld(Vec::new()));
         }
         if membership.is_joint() || now.since(standings.told) < VERDICT_EVERY {
-            return;
+            return None;
         }
         let since = *standings.since.get_or_insert(now);
         let voters = &membership.voters;
         let majority = voters.len() / 2 + 1;
-        let own = usize::from(voters.contains(&self.spec.replica));
+        let itself = usize::from(voters.contains(&own));
         let votes = |replica: &ReplicaId| voters.contains(replica);
         let reported = &standings.reported;
-        let agree = own + reported.iter().filter(|(replica, (.., agrees))| *agrees && votes(replica)).count();
+        let agree = itself + reported.iter().filter(|(replica, (.., agrees))| *agrees && votes(replica)).count();
         let others: Vec<[Sample; 2]> = reported
             .iter()
             .filter(|(replica, (.., agrees))| !*agrees && votes(replica))
@@ -142,107 +181,81 @@ impl Replica {
         let against = others.iter().flatten().copied().find(|sample| same(sample) >= majority);
         if agree >= majority {
             standings.told = now;
-            let verdicts: Vec<(ReplicaId, LogIndex)> =
+            let of: Vec<(ReplicaId, LogIndex)> =
                 reported.iter().map(|(replica, (_, sample, _))| (*replica, sample.index)).collect();
-            for (replica, index) in verdicts {
-                self.send_verdict(lane, replica, About::Index(index), self.chain_at(index));
-            }
-            self.release_undecided(lane);
+            let verdict = |(to, index)| Verdict { to, about: About::Index(index), value: self.at(meta, index) };
+            Some(Judgement::Upheld(of.into_iter().map(verdict).collect()))
         } else if let Some(sample) = against {
-            self.give_way(lane, format!("what it has applied up to entry {} is not what a majority has", sample.index));
+            let why = format!("what it has applied up to entry {} is not what a majority has", sample.index);
+            Some(Judgement::Overruled(Vec::new(), why))
         } else if voters.len() == 2 || now.since(since) >= UNDECIDED_AFTER {
             standings.told = now;
             // Who has not reported may be the one that makes a majority.
-            let differ: Vec<ReplicaId> = standings.reported.keys().copied().collect();
-            self.no_majority(lane, About::Index(self.meta.applied), &differ);
+            Some(Judgement::NoMajority(undecided(About::Index(meta.applied), own, standings.reported.keys())))
+        } else {
+            None
         }
     }
 
-    /// Members differ, and none of their states is a majority's.
-    fn no_majority(&mut self, lane: &mut LaneContext, about: About, members: &[ReplicaId]) {
-        for replica in members.iter().filter(|replica| **replica != self.spec.replica) {
-            self.send_verdict(lane, *replica, about, None);
+    /// Whether this leader is to have a chain begun, where an earlier release left none: at one entry for all.
+    pub fn is_to_begin(&mut self, meta: &ClusterMeta, leading: Option<Term>, committed_in_own_term: bool) -> bool {
+        let Some(term) = leading.filter(|_| meta.chain.is_none()) else { return false };
+        if self.asked == Some(term) || !committed_in_own_term {
+            return false;
         }
-        self.quarantine_all(lane, "its members hold different states, and no majority holds one of them".into());
+        self.asked = Some(term);
+        true
     }
+}
 
-    fn send_verdict(&self, lane: &mut LaneContext, to: ReplicaId, about: About, value: Option<u64>) {
-        if let Some(node) = self.meta.node_of(to) {
-            self.send(lane, node, &Payload::Verdict { to, term: self.term(), about, value });
-        }
+/// Verdicts for all of these but `own`: no majority holds what any of them holds.
+fn undecided<'a>(about: About, own: ReplicaId, of: impl IntoIterator<Item = &'a ReplicaId>) -> Vec<Verdict> {
+    let others = of.into_iter().filter(|replica| **replica != own);
+    others.map(|to| Verdict { to: *to, about, value: None }).collect()
+}
+
+/// All members have told what they hold at a mark: who differs from a majority gives way.
+pub fn judge_digests(
+    meta: &ClusterMeta,
+    own: ReplicaId,
+    mark: u64,
+    told: &[(ReplicaId, Verified)],
+) -> Option<Judgement> {
+    if meta.membership.is_joint() || planted(Mutant::HashNeverCompared) {
+        return None;
     }
+    let voters = &meta.membership.voters;
+    let digest = |told: &Verified| match told {
+        Verified::Checked { index, pairs, hash, damaged: 0, .. } => Some((*index, *pairs, *hash)),
+        _ => None,
+    };
+    let digests: BTreeMap<ReplicaId, _> =
+        told.iter().filter_map(|(replica, told)| Some((*replica, digest(told)?))).collect();
+    let count = |of| voters.iter().filter(|voter| digests.get(voter) == Some(&of)).count();
+    let first = digests.values().next().copied().filter(|one| digests.values().any(|other| other != one))?;
+    let about = About::Mark(mark);
+    let Some(right) = digests.values().copied().find(|one| count(*one) > voters.len() / 2) else {
+        let all_told = voters.iter().all(|voter| digests.contains_key(voter));
+        return (all_told && first.0 > LogIndex(0)).then(|| Judgement::NoMajority(undecided(about, own, voters)));
+    };
+    let differ = digests.iter().filter(|(replica, digest)| **replica != own && **digest != right);
+    let verdicts = differ.map(|(replica, _)| Verdict { to: *replica, about, value: Some(right.2) }).collect();
+    Some(match digests.get(&own) {
+        Some(digest) if *digest != right => {
+            let why = format!("its pairs at entry {} are not what a majority has", right.0);
+            Judgement::Overruled(verdicts, why)
+        }
+        _ => Judgement::Differ(verdicts),
+    })
+}
 
-    /// Its leader reports what a majority of the voters holds; `None`: no majority holds the same.
-    pub fn on_verdict(&mut self, lane: &mut LaneContext, to: ReplicaId, term: Term, about: About, value: Option<u64>) {
-        if to != self.spec.replica || term != self.term() || self.leading.is_some() || self.blank {
-            return;
-        }
-        let Some(value) = value else {
-            return self
-                .quarantine_all(lane, "its members hold different states, and no majority holds one of them".into());
-        };
-        let own = match about {
-            About::Index(index) => self.chain_at(index),
-            About::Mark(mark) => self.digest_at(mark),
-        };
-        match own {
-            Some(own) if own == value => self.release_undecided(lane),
-            Some(_) => self.give_way(lane, format!("what it holds is not what a majority holds ({about:?})")),
-            None => {}
-        }
-    }
-
-    /// All members have told what they hold at a mark: who differs from a majority gives way.
-    pub fn judge_digests(&mut self, lane: &mut LaneContext, mark: u64, told: &[(ReplicaId, Verified)]) {
-        if self.meta.membership.is_joint() || planted(Mutant::HashNeverCompared) {
-            return;
-        }
-        let voters = self.meta.membership.voters.clone();
-        let digest = |told: &Verified| match told {
-            Verified::Checked { index, pairs, hash, damaged: 0, .. } => Some((*index, *pairs, *hash)),
-            _ => None,
-        };
-        let digests: BTreeMap<ReplicaId, _> =
-            told.iter().filter_map(|(replica, told)| Some((*replica, digest(told)?))).collect();
-        let count = |of| voters.iter().filter(|voter| digests.get(voter) == Some(&of)).count();
-        let Some(first) = digests.values().next().copied().filter(|one| digests.values().any(|other| other != one))
-        else {
-            return;
-        };
-        let right = digests.values().copied().find(|one| count(*one) > voters.len() / 2);
-        let Some(right) = right else {
-            let all_told = voters.iter().all(|voter| digests.contains_key(voter));
-            if all_told && first.0 > LogIndex(0) {
-                self.no_majority(lane, About::Mark(mark), &voters);
-            }
-            return;
-        };
-        // Who gives way has no term any more: what it has to say to the others is said before.
-        let differs = |replica: &ReplicaId| digests.get(replica).is_some_and(|digest| *digest != right);
-        for replica in digests.keys().filter(|replica| **replica != self.spec.replica && differs(replica)) {
-            self.send_verdict(lane, *replica, About::Mark(mark), Some(right.2));
-        }
-        if differs(&self.spec.replica) {
-            self.give_way(lane, format!("its pairs at entry {} are not what a majority has", right.0));
-        }
-    }
-
-    /// A cluster of an earlier release has no chain: its leader has one begun, at one entry for all.
-    pub fn begin_missing_chain(&mut self, lane: &mut LaneContext, now: Tick) {
-        let Some(term) = self.leading.filter(|_| self.meta.chain.is_none() && !self.is_quarantined()) else { return };
-        if self.chain_asked == Some(term) || !self.group.as_ref().is_some_and(core_raft::Group::committed_in_own_term) {
-            return;
-        }
-        self.chain_asked = Some(term);
-        let command = EntryCommand {
-            backend: BACKEND_CLUSTER,
-            request_id: RequestId::own((u128::from(now.0) << 64) | u128::from(lane.config.node.0)),
-            keep_ms: 1_000,
-            command: Bytes::from_static(&[CHAIN_COMMAND]),
-        };
-        let (ticket, deadline, level) = (Ticket(0), Tick::NEVER, WriteConsistency::Strong);
-        self.pending_writes += 1;
-        self.propose_entry(lane, now, &[command], vec![WaitingWrite { ticket, deadline, level, answered: true }]);
+/// The command that has a chain begun.
+pub fn begin_command(now: Tick, node: NodeId) -> EntryCommand {
+    EntryCommand {
+        backend: BACKEND_CLUSTER,
+        request_id: RequestId::own((u128::from(now.0) << 64) | u128::from(node.0)),
+        keep_ms: 1_000,
+        command: Bytes::from_static(&[CHAIN_COMMAND]),
     }
 }
 

@@ -9,57 +9,34 @@
 //! Not here: members whose applied states differ (chain.rs), what a replica does when it is given up
 //! (`Replica::damage`), entries that cannot be applied (quarantine.rs).
 
-use crate::context::LaneContext;
-use crate::replica::Replica;
 use crate::wire::Payload;
 use base_types::mutant::{planted, Mutant};
-use base_types::{LogIndex, NodeId, ReplicaId, Term};
+use base_types::{LogIndex, Term};
 use core_raft::{Group, Message, MessageKind};
 
-impl Replica {
-    /// Whether the message of its leader contradicts what is committed here; then this replica is given up.
-    pub fn gives_way_to_its_leader(&mut self, lane: &mut LaneContext, message: &Message) -> bool {
-        if self.blank || self.incoming.is_some() || planted(Mutant::ContradictionIgnored) {
-            return false;
-        }
-        let Some(group) = self.group.as_mut() else { return false };
-        let Some((index, own, other)) = group.contradiction(message) else { return false };
-        self.give_way(
-            lane,
-            format!("its committed entry {index} is of term {own}, its leader's of term {other}: a log was cut or is an old one"),
-        );
-        true
-    }
+/// Why the message of its leader contradicts what is committed here; then this replica is given up.
+pub fn with_leader(group: &mut Group, message: &Message) -> Option<String> {
+    let (index, own, other) = group.contradiction(message).filter(|_| !planted(Mutant::ContradictionIgnored))?;
+    Some(format!(
+        "its committed entry {index} is of term {own}, its leader's of term {other}: a log was cut or is an old one"
+    ))
+}
 
-    /// A leader hears that a follower holds more than the leader has ever had.
-    pub fn send_contradiction(&self, lane: &mut LaneContext, node: NodeId, message: &Message) {
-        let Some(group) = self.group.as_ref().filter(|_| self.leading == Some(message.term())) else { return };
-        let beyond = message.kind() == MessageKind::AppendResponse
-            && !message.is_reject()
-            && message.index() > group.last_index();
-        if beyond && !planted(Mutant::ContradictionIgnored) {
-            let (to, term, index) = (message.from(), message.term(), group.last_index());
-            self.send(lane, node, &Payload::Contradicts { to, term, index });
-        }
-    }
+/// A leader hears that a follower holds more than the leader has ever had: what it says to that.
+pub fn with_follower(group: &Group, leading: Option<Term>, message: &Message) -> Option<Payload> {
+    let beyond = leading == Some(message.term())
+        && message.kind() == MessageKind::AppendResponse
+        && !message.is_reject()
+        && message.index() > group.last_index();
+    (beyond && !planted(Mutant::ContradictionIgnored)).then(|| {
+        let (to, term, index) = (message.from(), message.term(), group.last_index());
+        Payload::Contradicts { to, term, index }
+    })
+}
 
-    /// Its leader's log ended here, in this term.
-    pub fn on_contradicts(&mut self, lane: &mut LaneContext, to: ReplicaId, term: Term, index: LogIndex) {
-        let commit = self.group.as_ref().map_or(LogIndex(0), Group::commit);
-        // A leader's log only grows: one that ended there in this term has less than what was committed before it led.
-        let concerns = to == self.spec.replica && term == self.term() && !self.is_leader() && !self.blank;
-        if concerns && commit > index {
-            self.give_way(
-                lane,
-                format!("it holds committed entries up to {commit}, and its leader's log ended at {index}"),
-            );
-        }
-    }
-
-    /// It is given up, loudly.
-    pub fn give_way(&mut self, lane: &mut LaneContext, why: String) {
-        lane.statistics.contradictions += 1;
-        let text = "it contradicts the majority and is rebuilt from it; acknowledged writes may be lost: compare with a backup";
-        self.rebuild(lane, format!("{why}; {text}"));
-    }
+/// Its leader's log ended here: why that contradicts what is committed here.
+pub fn with_log_end(commit: LogIndex, index: LogIndex) -> Option<String> {
+    // A leader's log only grows: one that ended there in this term has less than what was committed before it led.
+    (commit > index)
+        .then(|| format!("it holds committed entries up to {commit}, and its leader's log ended at {index}"))
 }

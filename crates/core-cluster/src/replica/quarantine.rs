@@ -17,15 +17,12 @@
 use crate::api::{LocalOutcome, Notice};
 use crate::context::LaneContext;
 use crate::entry::{self, EntryCommand, BACKEND_CLUSTER};
-use crate::replica::writes::WaitingWrite;
 use crate::replica::Replica;
 use crate::wire::Payload;
 use base_engine::EngineError;
 use base_types::codec::{DecodeError, Encode, Reader, Writer};
 use base_types::mutant::{planted, Mutant};
-use base_types::{
-    BackendKind, ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Term, Tick, Ticket, WriteConsistency,
-};
+use base_types::{BackendKind, ErrorCode, LogIndex, NodeId, Refusal, ReplicaId, RequestId, Term, Tick, Ticket};
 use bytes::Bytes;
 use core_log::LogEntry;
 use core_raft::entry_kind;
@@ -210,8 +207,9 @@ impl Replica {
     }
 
     /// No majority of the members has the same state.
-    pub fn quarantine_all(&mut self, lane: &mut LaneContext, why: String) {
+    pub fn quarantine_all(&mut self, lane: &mut LaneContext) {
         if !self.is_quarantined() {
+            let why = "its members hold different states, and no majority holds one of them".into();
             self.enter_quarantine(lane, Cause::NoMajority, why, self.meta.applied);
         }
     }
@@ -456,9 +454,7 @@ impl Replica {
             keep_ms: 1_000,
             command: skip.to_bytes(),
         };
-        let (ticket, deadline, level) = (Ticket(0), Tick::NEVER, WriteConsistency::Strong);
-        self.pending_writes += 1;
-        self.propose_entry(lane, now, &[command], vec![WaitingWrite { ticket, deadline, level, answered: true }]);
+        self.propose_own(lane, now, command);
     }
 }
 

@@ -385,7 +385,7 @@ impl Replica {
         self.late.clear();
         self.mending = None;
         self.end_quarantine(lane);
-        self.samples.clear();
+        self.chain.forget_samples();
         self.walk = None;
         self.lost_pairs.clear();
         self.dirty_since = None;

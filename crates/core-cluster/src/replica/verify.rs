@@ -19,6 +19,7 @@ use crate::api::{ClusterVerification, LocalOutcome, MemberVerification, Verified
 use crate::context::LaneContext;
 use crate::entry::{EntryCommand, BACKEND_CLUSTER};
 use crate::meta::{LABEL_KEY, META_KEY};
+use crate::replica::chain::judge_digests;
 use crate::replica::flush::flush_engine;
 use crate::replica::writes::{StagedWrite, WaitingWrite};
 use crate::replica::Replica;
@@ -336,7 +337,8 @@ impl Replica {
         self.ask_members(lane, now);
         self.answer_verify(lane, now);
         if let Some((mark, told)) = judged {
-            self.judge_digests(lane, mark, &told);
+            let judged = judge_digests(&self.meta, self.spec.replica, mark, &told);
+            judged.into_iter().for_each(|judgement| self.follow(lane, judgement));
         }
     }
 
