@@ -353,7 +353,7 @@ impl Lane {
                 replica.on_snapshot_ack(context, now, follower, snapshot, next, done);
             }
             Payload::RepairRequest { from: asking, holes } => replica.on_repair_request(context, from, asking, holes),
-            Payload::RepairReply { from: member, answers } => replica.on_repair_reply(context, now, member, answers),
+            Payload::RepairReply { from: member, answers } => replica.on_repair_reply(context, member, answers),
             Payload::Lost { from: lost } => replica.replace_lost(context, now, from, lost),
             Payload::FloorAsk { life } => replica.on_floor_ask(context, now, from, life),
             // The replica it was asked for has come in the meantime.

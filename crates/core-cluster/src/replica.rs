@@ -8,7 +8,8 @@
 //! `AnsweredWritesCounted`, `AbsoluteWaitsKept`). Messages that promise something wait in `LaneContext::awaiting_sync`
 //! (mutants `AckBeforeSync`, `VoteNotPersisted`).
 //! Not here: clients' writes (writes.rs), applying (apply.rs), reads (reads.rs), members (admin.rs), snapshots (snapshot.rs),
-//! writes that wait for a bucket (archive_ack.rs), what the replicas of a lane share (lane.rs).
+//! writes that wait for a bucket (archive_ack.rs), what members say to each other (exchange.rs), what the replicas of a lane
+//! share (lane.rs).
 
 pub mod admin;
 pub mod apply;
@@ -16,6 +17,7 @@ pub mod archive_ack;
 pub mod chain;
 mod contradiction;
 mod dedup_gc;
+mod exchange;
 pub mod flush;
 pub mod invariants;
 mod leader_handoff;
@@ -35,10 +37,10 @@ use crate::context::{AwaitingSync, LaneContext};
 use crate::meta::{ClusterMeta, Recovered, ReplicaRecord, FIRST_INDEX, MEMBERS_MAX, META_KEY, STATE_REPLICA};
 use crate::replica::admin::AdminWaits;
 use crate::replica::archive_ack::ArchiveAcks;
-use crate::replica::chain::{Chain, Judgement, Verdict};
-use crate::replica::leader_handoff::HandoffRound;
+use crate::replica::chain::Chain;
+use crate::replica::leader_handoff::Handoff;
 use crate::replica::log_repair::LogRepair;
-use crate::replica::quarantine::{contained, Cause, Quarantine};
+use crate::replica::quarantine::{contained, Quarantine};
 use crate::replica::reads::Reads;
 use crate::replica::request_ids::RequestIds;
 use crate::replica::snapshot::{Incoming, Sender};
@@ -46,7 +48,7 @@ use crate::replica::value_repair::ValueRepair;
 use crate::replica::verify::{Verification, Walk};
 use crate::replica::writes::{AbsoluteWait, Proposed, StagedWrite, PENDING_WRITES_MAX};
 use crate::storage::overlay::{Overlay, View};
-use crate::wire::{About, Payload, Sample};
+use crate::wire::Payload;
 use base_engine::{Engine, EngineError};
 use base_types::codec::Encode;
 use base_types::mutant::{planted, Mutant};
@@ -122,7 +124,7 @@ pub struct Replica {
     /// When its leader told it to be quiet.
     pub quiet_since: Tick,
     /// Leadership goes to whose disk has room, if anybody's.
-    pub handoff: Option<Box<HandoffRound>>,
+    handoff: Handoff,
     pub idle_ticks: u32,
     /// The last membership entry applied, as far as this run knows.
     pub membership_at: LogIndex,
@@ -294,7 +296,7 @@ impl Replica {
             lost_asks: None,
             quiesced: false,
             quiet_since: now,
-            handoff: None,
+            handoff: Handoff::default(),
             idle_ticks: 0,
             silent_ticks: 0,
             durable,
@@ -530,104 +532,6 @@ impl Replica {
             };
             self.send(lane, node, &payload);
         }
-    }
-
-    /// What a follower reports with its answer to a heartbeat.
-    fn samples_to_report(&self, kind: MessageKind) -> Option<[Sample; 2]> {
-        let comparable = !self.blank && self.quarantine.as_ref().is_none_or(|own| own.cause == Cause::NoMajority);
-        let reports = kind == MessageKind::HeartbeatResponse && comparable;
-        reports.then(|| self.chain.to_report(&self.meta)).flatten()
-    }
-
-    /// A follower's report.
-    pub fn on_samples(&mut self, lane: &mut LaneContext, now: Tick, from: ReplicaId, samples: [Sample; 2]) {
-        let compares = self.leading.is_some() && self.meta.chain.is_some() && !planted(Mutant::HashNeverCompared);
-        if compares && self.chain.on_report(&self.meta, from, samples) {
-            self.judge(lane, now);
-        }
-    }
-
-    /// Compares the members, while any differs.
-    pub fn judge(&mut self, lane: &mut LaneContext, now: Tick) {
-        let judged = self.chain.judge(&self.meta, self.spec.replica, self.leading.is_some(), now);
-        judged.into_iter().for_each(|judgement| self.follow(lane, judgement));
-    }
-
-    /// Carries a judgement out. Who gives way has no term any more: what it has to say to the others is said before.
-    fn follow(&mut self, lane: &mut LaneContext, judgement: Judgement) {
-        let (Judgement::Upheld(verdicts)
-        | Judgement::Differ(verdicts)
-        | Judgement::Overruled(verdicts, _)
-        | Judgement::NoMajority(verdicts)) = &judgement;
-        for Verdict { to, about, value } in verdicts.iter().copied() {
-            if let Some(node) = self.meta.node_of(to) {
-                self.send(lane, node, &Payload::Verdict { to, term: self.term(), about, value });
-            }
-        }
-        match judgement {
-            Judgement::Upheld(_) => self.release_undecided(lane),
-            Judgement::Differ(_) => {}
-            Judgement::Overruled(_, why) => self.give_way(lane, why),
-            Judgement::NoMajority(_) => self.quarantine_all(lane),
-        }
-    }
-
-    /// Its leader reports what a majority of the voters holds; `None`: no majority holds the same.
-    pub fn on_verdict(&mut self, lane: &mut LaneContext, to: ReplicaId, term: Term, about: About, value: Option<u64>) {
-        if to != self.spec.replica || term != self.term() || self.leading.is_some() || self.blank {
-            return;
-        }
-        let Some(value) = value else { return self.quarantine_all(lane) };
-        let own = match about {
-            About::Index(index) => self.chain.at(&self.meta, index),
-            About::Mark(mark) => self.digest_at(mark),
-        };
-        match own {
-            Some(own) if own == value => self.release_undecided(lane),
-            Some(_) => self.give_way(lane, format!("what it holds is not what a majority holds ({about:?})")),
-            None => {}
-        }
-    }
-
-    /// A cluster of an earlier release has no chain: its leader has one begun, at one entry for all.
-    pub fn begin_missing_chain(&mut self, lane: &mut LaneContext, now: Tick) {
-        let settled = self.group.as_ref().is_some_and(Group::committed_in_own_term) && !self.is_quarantined();
-        if self.chain.is_to_begin(&self.meta, self.leading, settled) {
-            self.propose_own(lane, now, chain::begin_command(now, lane.config.node));
-        }
-    }
-
-    /// Whether the message of its leader contradicts what is committed here; then this replica is given up.
-    pub fn gives_way_to_its_leader(&mut self, lane: &mut LaneContext, message: &Message) -> bool {
-        if self.blank || self.incoming.is_some() {
-            return false;
-        }
-        let why = self.group.as_mut().and_then(|group| contradiction::with_leader(group, message));
-        let gives_way = why.is_some();
-        why.into_iter().for_each(|why| self.give_way(lane, why));
-        gives_way
-    }
-
-    /// A leader hears that a follower holds more than the leader has ever had.
-    pub fn send_contradiction(&self, lane: &mut LaneContext, node: NodeId, message: &Message) {
-        let group = self.group.as_ref();
-        let payload = group.and_then(|group| contradiction::with_follower(group, self.leading, message));
-        payload.into_iter().for_each(|payload| self.send(lane, node, &payload));
-    }
-
-    /// Its leader's log ended here, in this term.
-    pub fn on_contradicts(&mut self, lane: &mut LaneContext, to: ReplicaId, term: Term, index: LogIndex) {
-        let concerns = to == self.spec.replica && term == self.term() && !self.is_leader() && !self.blank;
-        let commit = self.group.as_ref().map_or(LogIndex(0), Group::commit);
-        let why = contradiction::with_log_end(commit, index).filter(|_| concerns);
-        why.into_iter().for_each(|why| self.give_way(lane, why));
-    }
-
-    /// It is given up, loudly.
-    fn give_way(&mut self, lane: &mut LaneContext, why: String) {
-        lane.statistics.contradictions += 1;
-        let text = "it contradicts the majority and is rebuilt from it; acknowledged writes may be lost: compare with a backup";
-        self.rebuild(lane, format!("{why}; {text}"));
     }
 
     /// Whether a member differs from this leader.

@@ -9,9 +9,8 @@
 //! Not here: how long an id is kept (`replica.rs`), the quiet itself (`lane.rs`).
 
 use crate::context::LaneContext;
-use crate::replica::Replica;
-
-use base_types::Tick;
+use crate::replica::request_ids::RequestIds;
+use base_types::{ClusterId, Tick};
 
 /// With so many remembered ids a cluster may fall quiet.
 const QUIET_IDS_MAX: usize = 64;
@@ -21,23 +20,15 @@ const QUIET_IDS_MAX_RARE: usize = 4;
 /// those of all shards of a bucket at once were more than a lane's overlay may hold.
 const FORGET_TICKS: u64 = 32;
 
-impl Replica {
-    /// Whether it remembers more than a quiet member should.
-    pub fn remembers_much(&self, lane: &LaneContext) -> bool {
-        let rare = lane.config.buggify_until > Tick(0);
-        self.request_ids.len() > if rare { QUIET_IDS_MAX_RARE } else { QUIET_IDS_MAX }
-    }
+/// Whether a member remembers more than a quiet one should.
+pub fn remembers_much(ids: &RequestIds, lane: &LaneContext) -> bool {
+    let rare = lane.config.buggify_until > Tick(0);
+    ids.len() > if rare { QUIET_IDS_MAX_RARE } else { QUIET_IDS_MAX }
+}
 
-    /// Of an idle leader, once a tick: the entry that lets go, as soon as all may.
-    pub fn forget_before_quiet(&mut self, lane: &mut LaneContext, now: Tick) {
-        let idle = self.leading.is_some() && !self.quiesced && self.idle_ticks >= lane.config.quiesce_after_ticks;
-        let tick = now.0 / (lane.config.tick_ms * 1_000).max(1);
-        let is_its_turn = (tick + self.spec.cluster.0).is_multiple_of(FORGET_TICKS);
-        if !idle || !is_its_turn || !self.remembers_much(lane) {
-            return;
-        }
-        if self.request_ids.all_expire_at().is_some_and(|at| at <= self.id_time(lane)) {
-            self.propose_entry(lane, now, &[], Vec::new());
-        }
-    }
+/// Of an idle leader, once a tick: whether all of many ids may go, and it is this cluster's tick to let them.
+pub fn is_due(ids: &RequestIds, id_time_ms: u64, cluster: ClusterId, lane: &LaneContext, now: Tick) -> bool {
+    let tick = now.0 / (lane.config.tick_ms * 1_000).max(1);
+    let is_its_turn = (tick + cluster.0).is_multiple_of(FORGET_TICKS);
+    is_its_turn && remembers_much(ids, lane) && ids.all_expire_at().is_some_and(|at| at <= id_time_ms)
 }

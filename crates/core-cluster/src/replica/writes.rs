@@ -13,7 +13,7 @@
 use crate::api::*;
 use crate::context::LaneContext;
 use crate::entry::{self, EntryCommand, COMMANDS_PER_ENTRY_MAX, ENTRY_BYTES_MAX};
-use crate::replica::Replica;
+use crate::replica::{dedup_gc, Replica};
 use crate::request_id_terms::{KEEP_LESS_MS_MAX, ROUTE_AHEAD_MS_MAX, ROUTE_BEHIND_MS_MAX};
 use crate::storage::overlay::BackendView;
 use base_types::mutant::{planted, Mutant};
@@ -310,6 +310,19 @@ impl Replica {
                 writes.push(write.waiting);
             }
             self.propose_entry(lane, now, &commands, writes);
+        }
+    }
+
+    /// Whether it remembers more requests than a quiet member should.
+    pub fn remembers_much(&self, lane: &LaneContext) -> bool {
+        dedup_gc::remembers_much(&self.request_ids, lane)
+    }
+
+    /// Of an idle leader, once a tick: the entry that lets request ids go, as soon as all may.
+    pub fn forget_before_quiet(&mut self, lane: &mut LaneContext, now: Tick) {
+        let idle = self.leading.is_some() && !self.quiesced && self.idle_ticks >= lane.config.quiesce_after_ticks;
+        if idle && dedup_gc::is_due(&self.request_ids, self.id_time(lane), self.spec.cluster, lane, now) {
+            self.propose_entry(lane, now, &[], Vec::new());
         }
     }
 
