@@ -43,7 +43,14 @@ mod tests {
             let binding = Binding { role: role.to_string(), on: on.map(|on| on.parse().expect(on)) };
             binding.narrow(&builtin(role).expect(role).rules)
         });
-        Identity { user: "alice".into(), tenant: None, rules: rules.collect(), changed_at: 0, expires_ms: None }
+        Identity {
+            user: "alice".into(),
+            tenant: None,
+            rules: rules.collect(),
+            within: None,
+            changed_at: 0,
+            expires_ms: None,
+        }
     }
 
     fn put(keyspace: &str, key: &'static str) -> Action {

@@ -6,7 +6,8 @@
 
 use crate::pattern::{Kind, Pattern};
 use crate::role::{builtin, Binding, Rule};
-use crate::row::{Row, RowBody, RowName, TokenRow, UserRow};
+use crate::row::{Row, RowBody, RowName, S3KeyRow, TokenRow, UserRow};
+use crate::s3key;
 use crate::token::{Token, TokenHash};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,9 @@ pub struct Identity {
     pub tenant: Option<Arc<str>>,
     /// What is allowed.
     pub rules: Arc<[Rule]>,
+    /// What a tenant or the credential is bounded by; no bound where absent. The rules lie within; a door that has other
+    /// reasons to allow something (a bucket's policy, its owner) bounds those, too.
+    pub within: Option<Arc<[Pattern]>>,
     /// The last epoch at which any of this changed.
     pub changed_at: u64,
     /// From when it counts for nothing, Unix milliseconds.
@@ -37,7 +41,7 @@ pub type Change = (RowName, Row);
 pub struct Directory {
     epoch: u64,
     rows: BTreeMap<RowName, Row>,
-    /// By the ids of tokens and of users.
+    /// By the ids of tokens, S3 keys and users.
     identities: BTreeMap<u64, Identity>,
     hashes: BTreeMap<u64, TokenHash>,
     /// The epochs at which credentials went.
@@ -93,6 +97,14 @@ impl Directory {
         }
     }
 
+    /// The row of an S3 access key; `None`: there is none, or it was revoked.
+    pub fn s3_key(&self, access_key: &str) -> Option<&S3KeyRow> {
+        match &self.rows.get(&format!("s3key/{access_key}"))?.body {
+            Some(RowBody::S3Key(key)) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Whether the token is one of this directory's: its id is known and its secret is right. Always one comparison.
     pub fn proves(&self, token: &Token) -> bool {
         // An unknown id costs what a known one costs.
@@ -120,15 +132,20 @@ impl Directory {
             match &row.body {
                 Some(RowBody::User(user)) => self.compile_user(&rows, name, user, row.epoch),
                 Some(RowBody::Token(token)) => self.compile_token(&rows, name, token, row.epoch),
+                Some(RowBody::S3Key(key)) => self.compile_s3_key(&rows, name, key, row.epoch),
+                Some(RowBody::Unknown(_)) => {
+                    self.findings
+                        .push(format!("{name} is not understood (written by a newer Hive?); it gives nothing"));
+                }
+                Some(RowBody::Tenant(_) | RowBody::Role(_)) => {}
                 None => self.compile_gone(name, row.epoch),
-                _ => {}
             }
         }
         self.rows = rows;
     }
 
     fn compile_gone(&mut self, name: &str, epoch: u64) {
-        if let Some(id) = name.strip_prefix("token/").and_then(|id| u64::from_str_radix(id, 16).ok()) {
+        if let Some(id) = credential_named(name) {
             self.gone.insert(id, epoch);
         }
     }
@@ -159,6 +176,7 @@ impl Directory {
             changed_at = changed_at.max(at);
             rules.extend(of_role);
         }
+        let mut bound = None;
         let tenant = match &user.tenant {
             None => None,
             Some((tenant, id)) => {
@@ -170,7 +188,9 @@ impl Directory {
                 changed_at = changed_at.max(row.epoch);
                 // Its own users and accounts are its own without being named.
                 let own = [Kind::Security, Kind::Account].map(|kind| Pattern::named(kind, tenant));
-                rules = within(&rules, &[&found.owns[..], &own].concat());
+                let owned = [&found.owns[..], &own].concat();
+                rules = within(&rules, &owned);
+                bound = Some(owned.into());
                 Some(Arc::from(tenant.as_str()))
             }
         };
@@ -179,7 +199,7 @@ impl Directory {
             rules.truncate(RULES_MAX);
         }
         let user = Arc::from(name.strip_prefix("user/").unwrap_or(name));
-        Some(Identity { user, tenant, rules: rules.into(), changed_at, expires_ms: None })
+        Some(Identity { user, tenant, rules: rules.into(), within: bound, changed_at, expires_ms: None })
     }
 
     /// The rules of one binding, and when they changed. A role that is gone allows nothing, from when it went.
@@ -198,13 +218,33 @@ impl Directory {
     }
 
     fn compile_token(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, token: &TokenRow, epoch: u64) {
-        let Some(id) = name.strip_prefix("token/").and_then(|id| u64::from_str_radix(id, 16).ok()) else {
-            return self.findings.push(format!("{name} is no token's name; the row is left out"));
-        };
         let Some(hash) = TokenHash::parse(&token.hash) else {
             return self.findings.push(format!("{name} has no hash; it lets nobody in"));
         };
-        let (user_name, user_id) = &token.user;
+        let credential = Credential { user: &token.user, on: token.on.as_ref(), expires_ms: token.expires_ms };
+        if let Some(id) = self.compile_credential(rows, name, &credential, epoch) {
+            self.hashes.insert(id, hash);
+        }
+    }
+
+    fn compile_s3_key(&mut self, rows: &BTreeMap<RowName, Row>, name: &str, key: &S3KeyRow, epoch: u64) {
+        let credential = Credential { user: &key.user, on: key.on.as_ref(), expires_ms: key.expires_ms };
+        self.compile_credential(rows, name, &credential, epoch);
+    }
+
+    /// What a credential may do of what its user may. Its id, where it may do anything.
+    fn compile_credential(
+        &mut self,
+        rows: &BTreeMap<RowName, Row>,
+        name: &str,
+        credential: &Credential<'_>,
+        epoch: u64,
+    ) -> Option<u64> {
+        let Some(id) = credential_named(name) else {
+            self.findings.push(format!("{name} is no name of such a row; the row is left out"));
+            return None;
+        };
+        let (user_name, user_id) = credential.user;
         let key = format!("user/{user_name}");
         let row = rows.get(&key);
         let user = row.and_then(|row| match &row.body {
@@ -216,15 +256,37 @@ impl Directory {
             // Its user is gone, of another life, or disabled.
             let gone_at = row.map_or(epoch, |row| row.epoch.max(epoch));
             self.gone.insert(id, gone_at.max(self.epoch));
-            return;
+            return None;
         };
-        let rules = match &token.on {
-            None => identity.rules.clone(),
-            Some(on) => within(&identity.rules, core::slice::from_ref(on)).into(),
+        let bounds = identity.within.clone();
+        let (rules, bounds) = match credential.on {
+            None => (identity.rules.clone(), bounds),
+            Some(on) => {
+                let bounds =
+                    bounds.map_or_else(|| vec![on.clone()], |all| all.iter().filter_map(|one| one.and(on)).collect());
+                (within(&identity.rules, core::slice::from_ref(on)).into(), Some(bounds.into()))
+            }
         };
         let changed_at = identity.changed_at.max(epoch);
-        self.identities.insert(id, Identity { rules, changed_at, expires_ms: token.expires_ms, ..identity });
-        self.hashes.insert(id, hash);
+        let expires_ms = credential.expires_ms;
+        self.identities.insert(id, Identity { rules, within: bounds, changed_at, expires_ms, ..identity });
+        Some(id)
+    }
+}
+
+/// What tokens and S3 keys have in common.
+struct Credential<'a> {
+    user: &'a (String, u64),
+    on: Option<&'a Pattern>,
+    expires_ms: Option<u64>,
+}
+
+/// The id of the credential that a row is of.
+fn credential_named(name: &str) -> Option<u64> {
+    match name.split_once('/')? {
+        ("token", id) => u64::from_str_radix(id, 16).ok(),
+        ("s3key", access_key) => s3key::credential_of(access_key),
+        _ => None,
     }
 }
 
@@ -339,6 +401,53 @@ mod tests {
         assert!(!directory.proves(&own));
         assert!(directory.identity(1).is_none() && directory.identity(7).is_none());
         assert!(!directory.holds(1, 5) && !directory.holds(7, 5));
+    }
+
+    fn s3_key(of: (&str, u64), on: Option<&str>) -> RowBody {
+        RowBody::S3Key(S3KeyRow {
+            user: (of.0.into(), of.1),
+            sealed_by: "k".into(),
+            sealed: "s".into(),
+            on: on.map(|on| on.parse().expect(on)),
+            expires_ms: Some(9),
+            note: String::new(),
+            created_ms: 0,
+        })
+    }
+
+    #[test]
+    fn an_s3_key_has_what_its_user_has() {
+        let tenant = TenantRow { id: 4, owns: vec!["bucket/t-*".parse().unwrap()], created_ms: 0 };
+        let alice = UserRow { tenant: Some(("t".into(), 4)), ..user(1, &[("writer", None)]) };
+        let name = format!("s3key/{}", s3key::access_key_of(7));
+        let base = Directory::new(
+            4,
+            rows(vec![
+                ("user/alice", 1, Some(RowBody::User(alice))),
+                ("tenant/t", 3, Some(RowBody::Tenant(tenant))),
+                (&name, 4, Some(s3_key(("alice", 1), Some("bucket/t-a/x/")))),
+            ]),
+        );
+        let identity = base.identity(7).unwrap();
+        assert_eq!((identity.rules.len(), identity.expires_ms), (1, Some(9)));
+        assert_eq!(identity.rules[0].on.to_string(), "bucket/t-a/x/");
+        let bounds: Vec<String> = identity.within.iter().flat_map(|all| all.iter()).map(ToString::to_string).collect();
+        assert_eq!(bounds, ["bucket/t-a/x/"]);
+        assert!(base.s3_key(&s3key::access_key_of(7)).is_some() && base.s3_key("HIVK").is_none());
+        assert!(!base.proves(&Token::new(7, [7; 32])), "an access key is no token");
+        let gone = base.with(9, vec![(name, Row { epoch: 9, changed_ms: 0, body: None })]);
+        assert!(gone.identity(7).is_none() && !gone.holds(7, 8) && gone.s3_key(&s3key::access_key_of(7)).is_none());
+    }
+
+    #[test]
+    fn an_unknown_row_is_passed_over() {
+        let unknown = RowBody::Unknown(serde_json::json!({"badge": {}}));
+        let directory = Directory::new(
+            4,
+            rows(vec![("badge/a", 4, Some(unknown)), ("user/alice", 1, Some(RowBody::User(user(1, &[]))))]),
+        );
+        assert!(directory.user("alice").is_some() && directory.identity(1).is_some());
+        assert_eq!((directory.rows().len(), directory.findings().len()), (2, 1));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //!   role.rs        rules, roles, the built-in ones       row.rs        what the directory keeps, in JSON
 //!   directory.rs   all rows of one epoch, compiled       needs.rs      what each action needs
 //!   decide.rs      the decision                          token.rs      bearer tokens: text, hash, comparison
+//!   s3key.rs       S3 access keys and accounts of users
 //! ```
 //!
 //! Always: what no rule allows is refused (`decide::tests::nothing_is_allowed_by_default`); each action says what it needs
@@ -23,6 +24,7 @@ mod needs;
 mod pattern;
 mod role;
 mod row;
+mod s3key;
 mod token;
 mod verb;
 
@@ -33,7 +35,9 @@ pub use needs::Need;
 pub use pattern::{Keys, Kind, Pattern, PatternError, Target, PATTERN_BYTES_MAX};
 pub use role::{builtin, Binding, Role, Rule, BUILTIN_ROLES};
 pub use row::{
-    check_name, RoleRow, Row, RowBody, RowName, TenantRow, TokenRow, UserRow, BINDINGS_MAX, NAME_BYTES_MAX, ROOT_USER,
+    check_name, RoleRow, Row, RowBody, RowName, S3KeyRow, TenantRow, TokenRow, UserRow, BINDINGS_MAX, NAME_BYTES_MAX,
+    ROOT_USER,
 };
+pub use s3key::{access_key_of, account_of, credential_of};
 pub use token::{Token, TokenHash, TOKEN_BYTES};
 pub use verb::{Verb, Verbs};

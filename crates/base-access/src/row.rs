@@ -1,10 +1,12 @@
 //! What the directory keeps: rows of JSON, each with the epoch of its last change.
 //!
 //! ```text
-//!   tenant/<name>   user/<name>   role/<name>   token/<16 hexadecimal digits>
+//!   tenant/<name>   user/<name>   role/<name>   token/<16 hexadecimal digits>   s3key/<access key>
 //! ```
 //!
-//! Always: a row holds no secret, only hashes (`TokenRow::hash`, `UserRow::password`); a name that is deleted leaves its row
+//! Always: a row holds no secret, only hashes (`TokenRow::hash`, `UserRow::password`) and what only nodes with the sealing key
+//! open (`S3KeyRow::sealed`); a row of a kind that this build does not know is kept as it is and gives nobody anything
+//! (`tests::unknown_kinds_are_kept`); a name that is deleted leaves its row
 //! without body, so that every node learns of it; what hangs on a name hangs on its id, so a later user of the same name gets
 //! nothing of the earlier one's (`directory::tests::a_name_given_again_inherits_nothing`).
 //! Not here: how rows change (core-access).
@@ -47,6 +49,11 @@ pub enum RowBody {
     Role(RoleRow),
     /// A bearer token.
     Token(TokenRow),
+    /// An S3 access key of a user.
+    S3Key(S3KeyRow),
+    /// Of a later build, or damaged: kept, and passed over.
+    #[serde(untagged)]
+    Unknown(serde_json::Value),
 }
 
 /// A tenant: what its users have at most.
@@ -111,6 +118,28 @@ pub struct TokenRow {
     pub created_ms: u64,
 }
 
+/// An S3 access key. Its row's name has the key's public half.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct S3KeyRow {
+    /// Whose it is, by name and id.
+    pub user: (String, u64),
+    /// Which sealing key opens the secret.
+    pub sealed_by: String,
+    /// The secret half, sealed: the edge's, which alone can open it.
+    pub sealed: String,
+    /// Nothing but this, whoever allows it; all that the user may where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<crate::pattern::Pattern>,
+    /// Unix milliseconds from when it counts for nothing; never where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// What its owner wrote of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// When it was made.
+    pub created_ms: u64,
+}
+
 impl Row {
     /// Out of its bytes.
     pub fn parse(body: &[u8]) -> Result<Row, Refusal> {
@@ -155,5 +184,38 @@ impl RoleRow {
             return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_kinds_are_kept() {
+        let bytes = br#"{"epoch":7,"changed_ms":1,"body":{"badge":{"colour":"red","since":3}}}"#;
+        let row = Row::parse(bytes).unwrap();
+        assert!(matches!(row.body, Some(RowBody::Unknown(_))));
+        assert_eq!(Row::parse(&row.to_bytes().unwrap()).unwrap(), row);
+        assert_eq!(row.to_bytes().unwrap(), bytes);
+    }
+
+    #[test]
+    fn known_kinds_read_back() {
+        let key = S3KeyRow {
+            user: ("ann".into(), 7),
+            sealed_by: "0011aabb".into(),
+            sealed: "abc".into(),
+            on: "bucket/b/".parse().ok(),
+            expires_ms: None,
+            note: String::new(),
+            created_ms: 1,
+        };
+        let row = Row { epoch: 1, changed_ms: 1, body: Some(RowBody::S3Key(key)) };
+        let bytes = row.to_bytes().unwrap();
+        assert!(bytes.windows(9).any(|part| part == br#"{"s3key":"#));
+        assert_eq!(Row::parse(&bytes).unwrap(), row);
+        let gone = Row { body: None, ..row };
+        assert_eq!(Row::parse(&gone.to_bytes().unwrap()).unwrap(), gone);
     }
 }
