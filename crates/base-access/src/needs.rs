@@ -121,14 +121,17 @@ fn access<E>(call: &AccessAction, check: &mut dyn FnMut(Need<'_>) -> Result<(), 
         A::DescribeUser(call) => (Verb::Inspect, tenant_of(&call.user)),
         A::ListRoles(_) | A::DescribeRole(_) | A::ListTenants(_) => (Verb::Inspect, None),
         A::ListTokens(call) => (Verb::Inspect, call.user.as_deref().and_then(tenant_of)),
+        A::ListS3Keys(call) => (Verb::Inspect, call.user.as_deref().and_then(tenant_of)),
         A::CreateUser(call) => (Verb::Secure, tenant_of(&call.user)),
         A::DeleteUser(call) => (Verb::Secure, tenant_of(&call.user)),
         A::ChangeUser(call) => (Verb::Secure, tenant_of(&call.user)),
         A::GrantRole(call) => (Verb::Secure, tenant_of(&call.user)),
         A::RevokeRole(call) => (Verb::Secure, tenant_of(&call.user)),
         A::CreateToken(call) => (Verb::Secure, tenant_of(&call.user)),
-        // Whose token it is shows its row; core-access looks again.
+        A::CreateS3Key(call) => (Verb::Secure, tenant_of(&call.user)),
+        // Whose it is shows its row; core-access looks again.
         A::RevokeToken(call) => (Verb::Secure, call.user.as_deref().and_then(tenant_of)),
+        A::RevokeS3Key(call) => (Verb::Secure, call.user.as_deref().and_then(tenant_of)),
         A::CreateRole(_) | A::DeleteRole(_) | A::CreateTenant(_) | A::DeleteTenant(_) | A::CreateRoot(_) => {
             (Verb::Secure, None)
         }

@@ -128,6 +128,9 @@ calls! {
     CreateToken write;
     RevokeToken write;
     ListTokens read;
+    CreateS3Key write;
+    RevokeS3Key write;
+    ListS3Keys read;
     WhoAmI read;
     CreateRoot write;
 }
@@ -366,6 +369,55 @@ pub struct ListTokens {
     pub limit: Option<u32>,
 }
 
+/// Makes an S3 access key for a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateS3Key {
+    /// Whose.
+    pub user: String,
+    /// For so long; without end where absent.
+    pub expires_in_s: Option<u64>,
+    /// Nothing but this resource, whoever allows it.
+    pub on: Option<String>,
+    /// What it is for.
+    #[serde(default)]
+    pub note: String,
+    /// The credential's id, drawn by the edge.
+    #[serde(skip)]
+    pub id: u64,
+    /// The user's id that the secret was sealed for.
+    #[serde(skip)]
+    pub user_id: u64,
+    /// Which key sealed the secret.
+    #[serde(skip)]
+    pub sealed_by: String,
+    /// The secret as the edge sealed it.
+    #[serde(skip)]
+    pub sealed: String,
+}
+
+/// Ends an S3 access key of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeS3Key {
+    /// Its public half, as `ListS3Keys` shows it.
+    pub access_key: String,
+    /// Whose it is; refused if it is another's.
+    pub user: Option<String>,
+}
+
+/// Lists S3 access keys of users.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListS3Keys {
+    /// Only this user's.
+    pub user: Option<String>,
+    /// From the page before.
+    pub start_after: Option<String>,
+    /// At most so many.
+    pub limit: Option<u32>,
+}
+
 /// Who asks, and what they may do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -395,6 +447,8 @@ pub enum AccessAnswer {
     Roles(Box<Roles>),
     Token(Box<TokenInfo>),
     Tokens(Box<Tokens>),
+    S3Key(Box<S3KeyInfo>),
+    S3Keys(Box<S3Keys>),
     Tenants(Box<Tenants>),
 }
 
@@ -409,6 +463,8 @@ impl AccessAnswer {
             AccessAnswer::Roles(answer) => answer.serialize(out),
             AccessAnswer::Token(answer) => answer.serialize(out),
             AccessAnswer::Tokens(answer) => answer.serialize(out),
+            AccessAnswer::S3Key(answer) => answer.serialize(out),
+            AccessAnswer::S3Keys(answer) => answer.serialize(out),
             AccessAnswer::Tenants(answer) => answer.serialize(out),
         }
     }
@@ -496,6 +552,43 @@ pub struct TokenInfo {
 pub struct Tokens {
     /// The tokens.
     pub tokens: Vec<TokenInfo>,
+    /// The `start_after` of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// An S3 access key of a user, without its secret, but for the one answer that made it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct S3KeyInfo {
+    /// The public half.
+    pub access_key: String,
+    /// The secret half, in the one answer that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_key: Option<ShownOnce>,
+    /// Whose it is.
+    pub user: String,
+    /// What policies and ACLs of buckets call the user.
+    pub account: String,
+    /// Nothing but this resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// Until when, Unix milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// Which sealing key opens its secret.
+    pub sealed_by: String,
+    /// When it was made, Unix milliseconds.
+    pub created_ms: u64,
+}
+
+/// A page of S3 access keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct S3Keys {
+    /// The keys.
+    pub keys: Vec<S3KeyInfo>,
     /// The `start_after` of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,

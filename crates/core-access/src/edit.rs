@@ -5,6 +5,8 @@
 //! long ago are forgotten a few at a time.
 //! Not here: how an edit is committed (change.rs).
 
+mod s3keys;
+
 use crate::shown::{binding_text, no_planner, no_such_role, no_such_user, token_info};
 use crate::store::{RowChange, ROWS_MAX};
 use base_access::{
@@ -18,11 +20,11 @@ use base_types::access::{
 use base_types::{ErrorCode, Refusal};
 use core_flow::Random;
 
-/// Names that were deleted so long ago are forgotten, and tokens that expired so long ago deleted.
+/// Names that were deleted so long ago are forgotten, and tokens and S3 keys that expired so long ago deleted.
 const FORGET_AFTER_MS: u64 = 30 * 86_400_000;
 /// How many of them with one edit.
 const FORGET_AT_A_TIME: usize = 8;
-/// Tokens of a user that are removed with it; the others count for nothing and are removed when they are listed again.
+/// Tokens and S3 keys of a user that are removed with it; the others count for nothing and are removed when they are listed again.
 const TOKENS_AT_A_TIME: usize = 1_000;
 /// The longest note of a token.
 const NOTE_BYTES_MAX: usize = 256;
@@ -68,6 +70,8 @@ pub(crate) fn edit(
         AccessAction::DeleteRole(call) => draft.delete_role(&call.role),
         AccessAction::CreateToken(call) => draft.create_token(call),
         AccessAction::RevokeToken(call) => draft.revoke_token(call),
+        AccessAction::CreateS3Key(call) => s3keys::create(&mut draft, call),
+        AccessAction::RevokeS3Key(call) => s3keys::revoke(&mut draft, call),
         AccessAction::CreateRoot(call) => draft.create_root(call),
         other => Err(no_planner(other)),
     }?;
@@ -241,7 +245,11 @@ impl Draft<'_> {
     fn delete_user(&mut self, name: &str) -> Result<AccessAnswer, Refusal> {
         let user = self.user(name)?;
         self.check_gift(&self.rules_of(&user))?;
-        let owned = |body: &RowBody| matches!(body, RowBody::Token(token) if token.user.1 == user.id);
+        let owned = |body: &RowBody| match body {
+            RowBody::Token(token) => token.user.1 == user.id,
+            RowBody::S3Key(key) => key.user.1 == user.id,
+            _ => false,
+        };
         let tokens = self.directory.rows().iter().filter(|(_, row)| row.body.as_ref().is_some_and(owned));
         let tokens: Vec<RowName> = tokens.take(TOKENS_AT_A_TIME).map(|(name, _)| name.clone()).collect();
         self.changes.extend(tokens.into_iter().map(|token| (token, None)));
@@ -321,14 +329,7 @@ impl Draft<'_> {
     fn create_token(&mut self, call: &CreateToken) -> Result<AccessAnswer, Refusal> {
         let user = self.user(&call.user)?;
         self.check_gift(&self.rules_of(&user))?;
-        if call.note.len() > NOTE_BYTES_MAX {
-            let message = format!("note: at most {NOTE_BYTES_MAX} bytes");
-            return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
-        }
-        if call.expires_in_s.is_some_and(|seconds| !(1..=EXPIRY_S_MAX).contains(&seconds)) {
-            let message = format!("expires_in_s: 1 to {EXPIRY_S_MAX} seconds");
-            return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
-        }
+        check_terms(&call.note, call.expires_in_s)?;
         let id = format!("{:016x}", call.id);
         let name = format!("token/{id}");
         if call.id == 0 || self.directory.rows().contains_key(&name) || self.directory.identity(call.id).is_some() {
@@ -407,6 +408,7 @@ impl Draft<'_> {
                     forgotten.push(RowChange { name: name.clone(), was: Some(row.epoch), row: None });
                 }
                 Some(RowBody::Token(token)) if token.expires_ms.is_some_and(old) => expired.push(name.clone()),
+                Some(RowBody::S3Key(key)) if key.expires_ms.is_some_and(old) => expired.push(name.clone()),
                 _ => {}
             }
         }
@@ -435,6 +437,19 @@ impl Draft<'_> {
         }));
         Ok(Edited { changes, answer, floor })
     }
+}
+
+/// Refuses a note or a life of a credential that is out of bounds.
+fn check_terms(note: &str, expires_in_s: Option<u64>) -> Result<(), Refusal> {
+    if note.len() > NOTE_BYTES_MAX {
+        let message = format!("note: at most {NOTE_BYTES_MAX} bytes");
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
+    }
+    if expires_in_s.is_some_and(|seconds| !(1..=EXPIRY_S_MAX).contains(&seconds)) {
+        let message = format!("expires_in_s: 1 to {EXPIRY_S_MAX} seconds");
+        return Err(Refusal::new(ErrorCode::LimitOutOfRange, message));
+    }
+    Ok(())
 }
 
 fn too_many_roles() -> Refusal {

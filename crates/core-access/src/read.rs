@@ -4,10 +4,12 @@
 //! Not here: the decision who may ask.
 
 use crate::family::{AccessState, PlanContext};
-use crate::shown::{no_planner, no_such_role, no_such_user, rule_text, token_info, user_info};
+use crate::shown::{no_planner, no_such_role, no_such_user, rule_text, s3_key_info, token_info, user_info};
 use crate::store;
 use base_access::{builtin, Directory, RowBody, BUILTIN_ROLES};
-use base_types::access::{AccessAction, AccessAnswer, RoleInfo, Roles, TenantInfo, Tenants, Tokens, UserInfo, Users};
+use base_types::access::{
+    AccessAction, AccessAnswer, RoleInfo, Roles, S3Keys, TenantInfo, Tenants, Tokens, UserInfo, Users,
+};
 use base_types::action::{ActionResult, Failure};
 use base_types::{ErrorCode, Refusal};
 use core::time::Duration;
@@ -151,6 +153,15 @@ fn read(call: &AccessAction, directory: &Directory) -> Result<AccessAnswer, Refu
             let tokens = tokens.filter(|token| call.user.as_ref().is_none_or(|user| *user == token.user));
             let (tokens, next) = page(tokens, limit_of(call.limit)?, |token| token.id.clone());
             AccessAnswer::Tokens(Box::new(Tokens { tokens, next }))
+        }
+        AccessAction::ListS3Keys(call) => {
+            let keys = below(directory, "s3key", call.start_after.as_deref()).filter_map(|(name, body)| match body {
+                RowBody::S3Key(key) => Some(s3_key_info(name, key)),
+                _ => None,
+            });
+            let keys = keys.filter(|key| call.user.as_ref().is_none_or(|user| *user == key.user));
+            let (keys, next) = page(keys, limit_of(call.limit)?, |key| key.access_key.clone());
+            AccessAnswer::S3Keys(Box::new(S3Keys { keys, next }))
         }
         AccessAction::ListTenants(_) => {
             let tenants = below(directory, "tenant", None).filter_map(|(name, body)| match body {

@@ -2,8 +2,8 @@
 //!
 //! Not here: what is listed (read.rs), what changes (edit.rs).
 
-use base_access::{Binding, Rule, TokenRow, UserRow};
-use base_types::access::{AccessAction, TokenInfo, UserInfo};
+use base_access::{account_of, Binding, Rule, S3KeyRow, TokenRow, UserRow};
+use base_types::access::{AccessAction, S3KeyInfo, TokenInfo, UserInfo};
 use base_types::{ErrorCode, Refusal};
 
 pub(crate) fn no_planner(call: &AccessAction) -> Refusal {
@@ -55,5 +55,19 @@ pub(crate) fn token_info(id: &str, token: &TokenRow) -> TokenInfo {
         expires_ms: token.expires_ms,
         note: token.note.clone(),
         created_ms: token.created_ms,
+    }
+}
+
+pub(crate) fn s3_key_info(access_key: &str, key: &S3KeyRow) -> S3KeyInfo {
+    S3KeyInfo {
+        access_key: access_key.to_string(),
+        secret_key: None,
+        user: key.user.0.clone(),
+        account: account_of(key.user.1),
+        on: key.on.as_ref().map(ToString::to_string),
+        expires_ms: key.expires_ms,
+        note: key.note.clone(),
+        sealed_by: key.sealed_by.clone(),
+        created_ms: key.created_ms,
     }
 }

@@ -205,12 +205,16 @@ codes! {
         "the cluster has no leader now";
     NoSuchRole NotFound Answer
         "there is no role of that name; `hive role list` (ListRoles) lists them";
+    NoSuchS3Key NotFound Answer
+        "there is no S3 key of a user with that public half; `hive key list` (ListS3Keys) lists them";
     NoSuchTenant NotFound Answer
         "there is no tenant of that name; `hive tenant list` (ListTenants) lists them";
     NoSuchToken NotFound Answer
         "there is no token of that id; `hive token list` (ListTokens) lists them";
     NoSuchUser NotFound Answer
         "there is no user of that name; `hive user list` (ListUsers) lists them";
+    NoSealingKey Conflict Answer
+        "S3 keys of users are sealed, and this node has no sealing key: set `access.sealing_key_file` on every node";
     NoSurvivor Conflict Answer
         "`RecoverCluster`: no node that answers has a whole log of the cluster's present life";
     NodeDown Conflict Answer
