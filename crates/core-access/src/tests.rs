@@ -199,6 +199,47 @@ fn a_user_with_a_token_is_let_in_until_it_is_revoked() {
     assert_eq!(world.ask(1, revoke(77)).unwrap_err().code, ErrorCode::NoSuchToken);
 }
 
+fn create_s3_key(world: &World, user: &str, id: u64) -> CreateS3Key {
+    CreateS3Key {
+        user: user.into(),
+        expires_in_s: Some(60),
+        on: Some("bucket/b/".into()),
+        note: "backup".into(),
+        id,
+        user_id: world.directory(0).user(user).map_or(0, |row| row.id),
+        sealed_by: "00112233".into(),
+        sealed: "sealed".into(),
+    }
+}
+
+#[test]
+fn s3_keys_are_made_and_revoked() {
+    let mut world = World::new(1);
+    world.ask(0, create_user("alice", &["writer on bucket/b"])).unwrap();
+    for id in [8, 9] {
+        let call = create_s3_key(&world, "alice", id);
+        let AccessAnswer::S3Key(made) = world.ask(0, call).unwrap() else { panic!("no key") };
+        assert_eq!((made.access_key, made.secret_key), (base_access::access_key_of(id), None));
+    }
+    let list = ListS3Keys { limit: Some(1), ..ListS3Keys::default() };
+    let AccessAnswer::S3Keys(page) = world.ask(0, list).unwrap() else { panic!("no keys") };
+    assert_eq!((page.keys.len(), page.next.as_deref()), (1, Some(base_access::access_key_of(8).as_str())));
+    // Sealed for an earlier user of that name; an id that is taken; nobody's.
+    let call = CreateS3Key { user_id: 1, ..create_s3_key(&world, "alice", 10) };
+    assert_eq!(world.ask(0, call).unwrap_err().code, ErrorCode::Conflict);
+    let call = create_s3_key(&world, "alice", 9);
+    assert_eq!(world.ask(0, call).unwrap_err().code, ErrorCode::Conflict);
+    let call = create_s3_key(&world, "bob", 10);
+    assert_eq!(world.ask(0, call).unwrap_err().code, ErrorCode::NoSuchUser);
+    let revoke = |user: &str| RevokeS3Key { access_key: base_access::access_key_of(8), user: Some(user.into()) };
+    assert_eq!(world.ask(0, revoke("bob")).unwrap_err().code, ErrorCode::NoSuchS3Key);
+    let at = world.epoch(0);
+    world.ask(0, revoke("alice")).unwrap();
+    assert!(!world.directory(0).holds(8, at) && world.directory(0).identity(8).is_none());
+    world.ask(0, DeleteUser { user: "alice".into() }).unwrap();
+    assert!(world.directory(0).s3_key(&base_access::access_key_of(9)).is_none(), "keys go with their user");
+}
+
 #[test]
 fn an_answer_waits_for_the_copy() {
     let mut world = World::new(1);

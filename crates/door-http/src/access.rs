@@ -65,6 +65,7 @@ mod tests {
             (r#"{"action":"CreateUser","user":"a","rolls":[]}"#, ErrorCode::UnknownField, "rolls"),
             (r#"{"action":"CreateUser","user":"a","password_hash":"x"}"#, ErrorCode::UnknownField, "password_hash"),
             (r#"{"action":"CreateToken","user":"a","hash":"x"}"#, ErrorCode::UnknownField, "hash"),
+            (r#"{"action":"CreateS3Key","user":"a","sealed":"x"}"#, ErrorCode::UnknownField, "sealed"),
             (r#"{"action":"CreateToken","user":7}"#, ErrorCode::InvalidField, "user"),
             (r#"{"action":"CreateRoot","id":1,"hash":"x","user_id":2}"#, ErrorCode::UnknownAction, "CreateRoot"),
             (r#"{"action":"WhoAmI","credential":1}"#, ErrorCode::UnknownField, "credential"),
